@@ -1,0 +1,57 @@
+package bucket
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// ErrCursor says that a cursor was not made by Fanmail, or for another inbox.
+var ErrCursor = errors.New("cursor does not belong to this inbox")
+
+// Cursor is the place in an inbox where a page ended. It names a position and grants nothing.
+type Cursor struct {
+	// ID is the last id shown: the next page begins below it.
+	ID message.ID
+	// Sequence is the highest bucket with a floor below ID. As floors never change, it remains that.
+	Sequence uint32
+}
+
+const (
+	cursorVersion  = 1
+	cursorPayload  = 1 + 4 + 16
+	cursorChecksum = 8
+)
+
+// Encode returns the cursor as an opaque string for a URL, bound to the owner of the inbox.
+func (c Cursor) Encode(owner message.UserID) string {
+	b := make([]byte, 0, cursorPayload+cursorChecksum)
+	b = append(b, cursorVersion)
+	b = binary.BigEndian.AppendUint32(b, c.Sequence)
+	b = append(b, c.ID[:]...)
+	b = append(b, checksum(owner, b)...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParseCursor reads what Encode wrote for the same owner. For anything else it returns ErrCursor.
+func ParseCursor(owner message.UserID, s string) (Cursor, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(b) != cursorPayload+cursorChecksum || b[0] != cursorVersion {
+		return Cursor{}, ErrCursor
+	}
+	payload, sum := b[:cursorPayload], b[cursorPayload:]
+	if string(sum) != string(checksum(owner, payload)) {
+		return Cursor{}, ErrCursor
+	}
+	return Cursor{Sequence: binary.BigEndian.Uint32(payload[1:]), ID: message.ID(payload[5:])}, nil
+}
+
+func checksum(owner message.UserID, payload []byte) []byte {
+	h := sha256.New()
+	h.Write(payload)
+	h.Write([]byte(owner))
+	return h.Sum(nil)[:cursorChecksum]
+}

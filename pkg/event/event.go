@@ -1,0 +1,156 @@
+// Package event holds what Fanmail's roles tell each other over the bus, and how it is written: JSON objects with a
+// format version. Fields that are not known are passed over, so that an older role can read what a newer one
+// writes; a version that is not known is refused.
+package event
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Version is the format version that this package writes.
+const Version = 1
+
+// ErrMalformed says that an event cannot be read. Trying again does not help.
+var ErrMalformed = errors.New("malformed event")
+
+// Lane is a class of fan-out work, by the size of the audience.
+type Lane string
+
+const (
+	// Express is for audiences so small that tasks carry their recipients.
+	Express Lane = "express"
+	// Medium is for audiences that are scanned, and small enough to be done in a moment.
+	Medium Lane = "medium"
+	// Bulk is for all larger ones.
+	Bulk Lane = "bulk"
+)
+
+// Lanes returns all lanes, the fastest first.
+func Lanes() []Lane { return []Lane{Express, Medium, Bulk} }
+
+// Published tells that a message has been stored and is to be fanned out.
+type Published struct {
+	Version int            `json:"v"`
+	ID      message.ID     `json:"id"`
+	From    message.UserID `json:"from"`
+}
+
+// NewPublished returns the event for a message.
+func NewPublished(ref message.Ref) Published {
+	return Published{Version: Version, ID: ref.ID, From: ref.From}
+}
+
+// Ref returns the message's Ref.
+func (p Published) Ref() message.Ref { return message.Ref{From: p.From, ID: p.ID} }
+
+// Task is a unit of fan-out work: one message in one partition. Where its scan stands is in the progress
+// record, never in the task.
+type Task struct {
+	Version   int            `json:"v"`
+	ID        message.ID     `json:"id"`
+	From      message.UserID `json:"from"`
+	Lane      Lane           `json:"lane"`
+	Partition int            `json:"partition"`
+	// Recipients, ascending, each once, are the whole audience in this partition; in the express lane only.
+	Recipients []message.UserID `json:"recipients,omitempty"`
+}
+
+// Ref returns the message's Ref.
+func (t Task) Ref() message.Ref { return message.Ref{From: t.From, ID: t.ID} }
+
+// Encode returns the event as it is sent.
+func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
+
+// Encode returns the event as it is sent.
+func (t Task) Encode() ([]byte, error) { return json.Marshal(t) }
+
+// DecodePublished reads what Published.Encode wrote. Every error is an ErrMalformed.
+func DecodePublished(data []byte) (Published, error) {
+	var p Published
+	if err := decode(data, &p, &p.Version); err != nil {
+		return Published{}, err
+	}
+	if err := check(p.Ref()); err != nil {
+		return Published{}, err
+	}
+	return p, nil
+}
+
+// DecodeTask reads what Task.Encode wrote. Every error is an ErrMalformed.
+func DecodeTask(data []byte) (Task, error) {
+	var t Task
+	if err := decode(data, &t, &t.Version); err != nil {
+		return Task{}, err
+	}
+	if err := check(t.Ref()); err != nil {
+		return Task{}, err
+	}
+	switch t.Lane {
+	case Express, Medium, Bulk:
+	default:
+		return Task{}, fmt.Errorf("%w: lane %q is unknown", ErrMalformed, string(t.Lane))
+	}
+	if t.Partition < 0 {
+		return Task{}, fmt.Errorf("%w: partition is %d", ErrMalformed, t.Partition)
+	}
+	for i, user := range t.Recipients {
+		if user.Validate("recipients") != nil || i > 0 && t.Recipients[i-1] >= user {
+			return Task{}, fmt.Errorf("%w: recipients are not ascending user ids", ErrMalformed)
+		}
+	}
+	return t, nil
+}
+
+func decode(data []byte, event any, version *int) error {
+	if err := json.Unmarshal(data, event); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if *version != Version {
+		return fmt.Errorf("%w: format version is %d, this program reads %d", ErrMalformed, *version, Version)
+	}
+	return nil
+}
+
+func check(ref message.Ref) error {
+	if ref.ID.IsZero() {
+		return fmt.Errorf("%w: there is no id", ErrMalformed)
+	}
+	if err := ref.From.Validate("from"); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+// DeadLetter tells that a piece of work cannot succeed, and why.
+type DeadLetter struct {
+	Version int `json:"v"`
+	// Reason is a short word for the kind of failure, fit for a metric's label, such as "malformed".
+	Reason string `json:"reason"`
+	// Error is what went wrong, in words.
+	Error string `json:"error"`
+	// Attempts counts how often the work was handed out.
+	Attempts int `json:"attempts"`
+	// Subject is the one the work came on.
+	Subject string `json:"subject"`
+	// Payload is the work as it came, which need not be JSON.
+	Payload []byte `json:"payload"`
+}
+
+// Encode returns the event as it is sent.
+func (d DeadLetter) Encode() ([]byte, error) { return json.Marshal(d) }
+
+// Delivery is a task as the bus hands it out.
+type Delivery struct {
+	// Sequence is its place in the stream.
+	Sequence uint64
+	// Subject is the one it came on.
+	Subject string
+	// Payload is the event as it was sent. Nobody may change it.
+	Payload []byte
+	// Attempts counts how often it was handed out, this time included; 0 if that is not known.
+	Attempts int
+}

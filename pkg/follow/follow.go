@@ -1,0 +1,131 @@
+// Package follow holds who follows whom, and when.
+//
+// An edge remembers the spans of time in which it held: unfollowing ends its last span, following again opens
+// a new one. So whether a message was for a follower when it was sent can be told at any later time, and is
+// told by one predicate, For, wherever it matters.
+package follow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// ErrSelf says that somebody was to follow themselves.
+var ErrSelf = errors.New("a user cannot follow themselves")
+
+// Span is a stretch of time in which an edge held: from Since, included, to Until, excluded. Times are in UTC, to
+// the millisecond. A zero Until is open: the edge still holds.
+type Span struct {
+	Since time.Time
+	Until time.Time
+}
+
+// Open tells whether the span has no end yet.
+func (s Span) Open() bool { return s.Until.IsZero() }
+
+// Holds tells whether the span holds a time.
+func (s Span) Holds(t time.Time) bool {
+	return !t.Before(s.Since) && (s.Open() || t.Before(s.Until))
+}
+
+// Edge is one user following another, now or in the past.
+type Edge struct {
+	Follower message.UserID
+	Followee message.UserID
+	// Spans are in the order of time, at least one, and do not overlap. Only the last may be open.
+	Spans []Span
+}
+
+// Open tells whether the edge holds now.
+func (e Edge) Open() bool { return len(e.Spans) > 0 && e.Spans[len(e.Spans)-1].Open() }
+
+// Holds tells whether the edge held at a time.
+func (e Edge) Holds(t time.Time) bool {
+	for i := len(e.Spans) - 1; i >= 0; i-- {
+		if e.Spans[i].Holds(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// Follow returns the edge with a span open since at, and whether that changed it. It leaves an open edge as it
+// is. A span that would begin before the last one ended, by a clock that lags, begins where that ended.
+func (e Edge) Follow(at time.Time) (Edge, bool) {
+	if e.Open() {
+		return e, false
+	}
+	since := at.UTC().Truncate(time.Millisecond)
+	if n := len(e.Spans); n > 0 && since.Before(e.Spans[n-1].Until) {
+		since = e.Spans[n-1].Until
+	}
+	spans := make([]Span, 0, len(e.Spans)+1)
+	e.Spans = append(append(spans, e.Spans...), Span{Since: since})
+	return e, true
+}
+
+// Unfollow returns the edge with its open span ended at the given time, and whether that changed it. A span never
+// ends before it began.
+func (e Edge) Unfollow(at time.Time) (Edge, bool) {
+	if !e.Open() {
+		return e, false
+	}
+	last := len(e.Spans) - 1
+	until := at.UTC().Truncate(time.Millisecond)
+	if until.Before(e.Spans[last].Since) {
+		until = e.Spans[last].Since
+	}
+	spans := make([]Span, 0, len(e.Spans))
+	e.Spans = append(spans, e.Spans...)
+	e.Spans[last].Until = until
+	return e, true
+}
+
+// For is the predicate that decides whether a message is for a user: it names them, or it is for its author's
+// followers and edge, the user's edge to its author, held when it was sent. The zero Edge never held.
+func For(m message.Message, user message.UserID, edge Edge) bool {
+	return m.Names(user) || m.ToFollowers() && edge.Holds(m.Sent())
+}
+
+// Pair is a follower and whom they follow.
+type Pair struct {
+	Follower message.UserID
+	Followee message.UserID
+}
+
+// Validate returns an *message.InvalidError, ErrSelf, or nil.
+func (p Pair) Validate() error {
+	if err := p.Follower.Validate("follower"); err != nil {
+		return err
+	}
+	if err := p.Followee.Validate("followee"); err != nil {
+		return err
+	}
+	if p.Follower == p.Followee {
+		return ErrSelf
+	}
+	return nil
+}
+
+// Store holds edges, found from either end. All methods are safe for concurrent use and atomic for each edge. A
+// read sees every write that had returned before the read began, whoever wrote. What a write changed
+// survives a crash once it has returned, and repeating it changes nothing.
+type Store interface {
+	// Follow opens a span at the given time on every edge that is not open, and returns the edges as they are
+	// then, in the order of pairs. No pair may be there twice. The pairs must be valid.
+	Follow(ctx context.Context, pairs []Pair, at time.Time) ([]Edge, error)
+
+	// Unfollow ends the open span of an edge at the given time, if there is one.
+	Unfollow(ctx context.Context, pair Pair, at time.Time) error
+
+	// Followers returns edges to followee, of followers of one partition with ids above after, ascending by
+	// follower, at most limit. It returns edges that have ended too.
+	Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]Edge, error)
+
+	// Following returns edges from follower, to followees with ids above after, ascending by followee, at most
+	// limit. It returns edges that have ended too.
+	Following(ctx context.Context, follower message.UserID, after message.UserID, limit int) ([]Edge, error)
+}

@@ -1,0 +1,34 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrInvalid is what every *InvalidError unwraps to.
+	ErrInvalid = errors.New("invalid")
+	// ErrNotFound says that no such message is stored.
+	ErrNotFound = errors.New("message not found")
+	// ErrKeyReused says that an idempotency key was used before for a message with other content.
+	ErrKeyReused = errors.New("idempotency key was used for another message")
+	// ErrKeyChanged says that a key's reservation is no longer the one that was to be replaced.
+	ErrKeyChanged = errors.New("idempotency key reservation has changed")
+)
+
+// InvalidError says which field of an input is wrong, and why. It unwraps to ErrInvalid.
+type InvalidError struct {
+	// Field is the name of the field as it is spelt in JSON, such as "to[3]".
+	Field string
+	// Reason continues the sentence that Field begins, such as "is empty".
+	Reason string
+}
+
+func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
+
+// Unwrap returns ErrInvalid.
+func (e *InvalidError) Unwrap() error { return ErrInvalid }
+
+func invalid(field, format string, args ...any) error {
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}

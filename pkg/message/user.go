@@ -1,0 +1,40 @@
+package message
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxUserIDBytes is the greatest length of a UserID, in bytes of UTF-8.
+const MaxUserIDBytes = 128
+
+// UserID names a user: as the author of messages, as a recipient, or as the owner of an inbox. It is 1 to
+// MaxUserIDBytes bytes of UTF-8 without control characters, white space or '/', and neither "." nor "..",
+// so that it can stand as one segment of a URL path and be followed by a zero byte in a store's key.
+// User ids are ordered byte by byte.
+type UserID string
+
+// Validate returns nil, or an *InvalidError for the named field that says what is wrong with the id.
+func (u UserID) Validate(field string) error {
+	switch {
+	case u == "":
+		return invalid(field, "is empty: a user id has 1 to %d bytes", MaxUserIDBytes)
+	case len(u) > MaxUserIDBytes:
+		return invalid(field, "has %d bytes: a user id has at most %d", len(u), MaxUserIDBytes)
+	case u == "." || u == "..":
+		return invalid(field, "is %q, which cannot be a user id", string(u))
+	case !utf8.ValidString(string(u)):
+		return invalid(field, "is not valid UTF-8")
+	}
+	for _, r := range string(u) {
+		switch {
+		case r == '/':
+			return invalid(field, "contains '/', which a user id may not")
+		case unicode.IsControl(r):
+			return invalid(field, "contains the control character %U", r)
+		case unicode.IsSpace(r):
+			return invalid(field, "contains white space (%U)", r)
+		}
+	}
+	return nil
+}
