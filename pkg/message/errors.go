@@ -10,6 +10,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNotFound says that no such message is stored.
 	ErrNotFound = errors.New("message not found")
+	// ErrCorrupt says that a stored record, of whatever kind, cannot be read. Trying again does not help.
+	ErrCorrupt = errors.New("stored record is corrupt")
 	// ErrKeyReused says that an idempotency key was used before for a message with other content.
 	ErrKeyReused = errors.New("idempotency key was used for another message")
 	// ErrKeyChanged says that a key's reservation is no longer the one that was to be replaced.
@@ -24,6 +26,7 @@ type InvalidError struct {
 	Reason string
 }
 
+// Error returns the field and the reason as one sentence.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
 
 // Unwrap returns ErrInvalid.

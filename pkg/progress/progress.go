@@ -83,6 +83,14 @@ func (s Scan) Advance(end message.UserID, toEnd bool, delivered, skipped int64) 
 	return s
 }
 
+// Finish returns the scan after a batch that handled every recipient who was still ahead.
+func (s Scan) Finish(delivered, skipped int64) Scan {
+	s.Delivered += delivered
+	s.Skipped += skipped
+	s.Joined, s.At, s.Done = true, s.Start, true
+	return s
+}
+
 // Same tells whether two records stand at the same place, so that one may replace the other.
 func (s Scan) Same(other Scan) bool {
 	return s.Joined == other.Joined && s.Start == other.Start && s.At == other.At && s.Done == other.Done && s.Dead == other.Dead

@@ -1,0 +1,58 @@
+package fanout
+
+import (
+	"errors"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Fate is what is to become of a piece of work.
+type Fate int
+
+const (
+	// Acknowledge removes the work: it is done.
+	Acknowledge Fate = iota
+	// Retry keeps the work: whatever stood in its way may pass.
+	Retry
+	// DeadLetter puts the work among the dead letters: trying again does not help.
+	DeadLetter
+)
+
+var errAttempts = errors.New("handed out too often without coming to an end")
+
+// permanent lists the errors that trying again does not help, each with the word for it in a dead letter.
+var permanent = []struct {
+	err    error
+	reason string
+}{
+	{event.ErrMalformed, "malformed"},
+	{message.ErrNotFound, "message_not_found"},
+	{message.ErrCorrupt, "corrupt"},
+	{bucket.ErrTooLarge, "too_large"},
+	{errAttempts, "attempts"},
+}
+
+// Classify tells what is to become of work that ended in err. What it does not know is retried: an outage of the
+// store must never turn into dead letters.
+func Classify(err error) Fate {
+	switch {
+	case err == nil:
+		return Acknowledge
+	case reason(err) != "":
+		return DeadLetter
+	default:
+		return Retry
+	}
+}
+
+// reason returns the word for a permanent error, or "".
+func reason(err error) string {
+	for _, p := range permanent {
+		if errors.Is(err, p.err) {
+			return p.reason
+		}
+	}
+	return ""
+}

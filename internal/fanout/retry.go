@@ -1,0 +1,47 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// retry repeats work, with exponentially growing pauses of up to 10 seconds, as long as its errors are to be
+// retried. It returns nil, an error of another fate, or the last error when ctx ends.
+func retry(ctx context.Context, logger zerolog.Logger, what string, work func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
+	for {
+		err := work()
+		if Classify(err) != Retry || ctx.Err() != nil {
+			return err
+		}
+		next := pauses.NextBackOff()
+		if !errors.Is(err, context.Canceled) {
+			logger.Warn().Err(err).Str("work", what).Dur("again_in", next).Msg("fan-out work failed: trying again")
+		}
+		pause(ctx, next)
+	}
+}
+
+// pause waits, or returns earlier when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func deadLetter(delivery event.Delivery, err error) event.DeadLetter {
+	return event.DeadLetter{
+		Version: event.Version, Reason: reason(err), Error: err.Error(),
+		Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload,
+	}
+}

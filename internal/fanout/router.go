@@ -1,0 +1,141 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// routeConcurrency is how many events are routed at the same time: they wait for the store, mostly.
+const routeConcurrency = 16
+
+// Router turns published messages into tasks. It is safe for concurrent use.
+type Router struct {
+	stores Stores
+	bus    Bus
+	opts   Options
+	// classes remembers the lanes of authors with many followers. An author who has grown out of a lane in the
+	// meantime costs speed, nothing else.
+	classes *expirable.LRU[message.UserID, event.Lane]
+}
+
+// NewRouter returns a Router.
+func NewRouter(stores Stores, bus Bus, opts Options) *Router {
+	return &Router{
+		stores: stores, bus: bus, opts: opts,
+		classes: expirable.NewLRU[message.UserID, event.Lane](opts.ClassCache, nil, opts.ClassTTL),
+	}
+}
+
+// Run routes events as fetch returns them, until intake ends. What was fetched is finished under work. The caller
+// fetches at most Options.RouteEvents at a time.
+func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Context, limit int) ([]Received, error)) {
+	for intake.Err() == nil {
+		received, err := fetch(intake, r.opts.RouteEvents)
+		if err == nil {
+			err = retry(work, r.opts.Logger, "route", func() error { return r.Route(work, received) })
+		}
+		if err != nil && intake.Err() == nil {
+			r.opts.Logger.Error().Err(err).Msg("routing published messages failed: the bus will hand them out again")
+			pause(intake, time.Second)
+		}
+	}
+}
+
+// Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated
+// at any time: the first plan holds, and only tasks that are not done are emitted.
+func (r *Router) Route(ctx context.Context, received []Received) error {
+	routes := make([]route, len(received))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(routeConcurrency)
+	for i, item := range received {
+		group.Go(func() error {
+			var err error
+			routes[i], err = r.plan(groupCtx, item.Delivery())
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	var tasks []event.Task
+	var finished []message.Ref
+	for _, route := range routes {
+		tasks = append(tasks, route.tasks...)
+		finished = append(finished, route.finished...)
+	}
+	if len(tasks) > 0 {
+		if err := r.bus.EmitTasks(ctx, tasks); err != nil {
+			return fmt.Errorf("emit tasks: %w", err)
+		}
+	}
+	if len(finished) > 0 {
+		if err := r.stores.Messages.Finish(ctx, finished); err != nil {
+			return fmt.Errorf("finish: %w", err)
+		}
+	}
+	for _, item := range received {
+		if err := item.Ack(ctx); err != nil {
+			return fmt.Errorf("acknowledge: %w", err)
+		}
+	}
+	return nil
+}
+
+// route is what follows from a published message.
+type route struct {
+	tasks    []event.Task
+	finished []message.Ref
+}
+
+// plan returns the route of one event. Work that cannot succeed has become a dead letter when it returns.
+func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, error) {
+	planned, err := r.planMessage(ctx, delivery)
+	if Classify(err) != DeadLetter {
+		return planned, err
+	}
+	r.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
+		Str("reason", reason(err)).Msg("published event is a dead letter")
+	return route{}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
+}
+
+func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (route, error) {
+	published, err := event.DecodePublished(delivery.Payload)
+	if err != nil {
+		return route{}, err
+	}
+	stored, err := r.stores.Messages.Get(ctx, published.Ref())
+	if err != nil {
+		return route{}, fmt.Errorf("message %s: %w", published.ID, err)
+	}
+	if stored.Void(r.opts.Slack) {
+		return route{finished: []message.Ref{stored.Ref()}}, nil
+	}
+	audience, err := r.audience(ctx, stored.Message)
+	if err != nil {
+		return route{}, fmt.Errorf("audience of %s: %w", stored.ID, err)
+	}
+	fanout, err := r.stores.Progress.Plan(ctx, stored.ID, audience.partitions(), r.opts.Now())
+	if err != nil {
+		return route{}, fmt.Errorf("plan %s: %w", stored.ID, err)
+	}
+	if fanout.Done() {
+		return route{finished: []message.Ref{stored.Ref()}}, nil
+	}
+	var planned route
+	for p, scan := range fanout.Scans {
+		if !scan.Done && !scan.Dead {
+			planned.tasks = append(planned.tasks, event.Task{
+				Version: event.Version, ID: stored.ID, From: stored.From,
+				Lane: audience.lane, Partition: p, Recipients: audience.recipients[p],
+			})
+		}
+	}
+	return planned, nil
+}

@@ -1,0 +1,140 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+const (
+	// sweepPage is how many messages are looked at together.
+	sweepPage = 500
+	// sweepRemembered is of how many messages without a plan a Sweeper remembers when it last emitted them. Beyond that
+	// some are emitted more often than they need to be.
+	sweepRemembered = 100_000
+)
+
+// Sweeper finds messages whose fan-out was forgotten: their publisher went down before it emitted them, or a task was
+// lost by the bus. It emits them again; the router then emits what tasks are missing. It is not safe for concurrent use.
+type Sweeper struct {
+	stores Stores
+	bus    Bus
+	opts   Options
+	// emitted is when messages that have no plan, which could keep it, were last emitted.
+	emitted *lru.Cache[message.ID, time.Time]
+}
+
+// NewSweeper returns a Sweeper.
+func NewSweeper(stores Stores, bus Bus, opts Options) *Sweeper {
+	emitted, err := lru.New[message.ID, time.Time](sweepRemembered)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted}
+}
+
+// Run sweeps every Options.SweepEvery until intake ends.
+func (s *Sweeper) Run(intake, work context.Context) {
+	ticker := time.NewTicker(s.opts.SweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-intake.Done():
+			return
+		case <-ticker.C:
+		}
+		n, err := s.Sweep(work)
+		switch {
+		case err != nil && work.Err() == nil:
+			s.opts.Logger.Error().Err(err).Msg("sweep failed: it is tried again")
+		case n > 0:
+			s.opts.Logger.Warn().Int("messages", n).Dur("sweep_after", s.opts.SweepAfter).Msg("messages had not moved: emitted them again")
+		}
+	}
+}
+
+// Sweep looks at every unfinished message once, and returns how many it emitted again.
+func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
+	now := s.opts.Now()
+	bound := message.MinID(now.Add(-s.opts.SweepAfter))
+	emitted := 0
+	for after := (message.ID{}); ; {
+		refs, err := s.stores.Messages.Unfinished(ctx, after, sweepPage)
+		if err != nil {
+			return emitted, fmt.Errorf("unfinished messages: %w", err)
+		}
+		var events []event.Published
+		var finished []message.Ref
+		young := len(refs) < sweepPage
+		for _, ref := range refs {
+			if after = ref.ID; !ref.ID.Less(bound) {
+				young = true
+				break
+			}
+			switch stuck, done, err := s.inspect(ctx, ref, now); {
+			case err != nil:
+				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
+			case done:
+				finished = append(finished, ref)
+			case stuck:
+				events = append(events, event.NewPublished(ref))
+			}
+		}
+		if err := s.settle(ctx, events, finished); err != nil {
+			return emitted, err
+		}
+		emitted += len(events)
+		if young {
+			return emitted, nil
+		}
+	}
+}
+
+// inspect tells whether a message has not moved for too long, or is done and only nobody has taken note.
+func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time) (stuck, done bool, err error) {
+	before := now.Add(-s.opts.SweepAfter)
+	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
+	if errors.Is(err, progress.ErrNotFound) {
+		if last, ok := s.emitted.Get(ref.ID); ok && last.After(before) {
+			return false, false, nil
+		}
+		s.emitted.Add(ref.ID, now)
+		return true, false, nil
+	}
+	if err != nil || fanout.Done() || !stranded(fanout) {
+		return false, err == nil && fanout.Done(), err
+	}
+	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, before, now)
+	return stuck, false, err
+}
+
+// stranded tells whether some scan is neither done nor among the dead letters.
+func stranded(f progress.Fanout) bool {
+	for _, scan := range f.Scans {
+		if !scan.Done && !scan.Dead {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Sweeper) settle(ctx context.Context, events []event.Published, finished []message.Ref) error {
+	if len(events) > 0 {
+		if err := s.bus.EmitPublished(ctx, events, true); err != nil {
+			return fmt.Errorf("emit: %w", err)
+		}
+	}
+	if len(finished) > 0 {
+		if err := s.stores.Messages.Finish(ctx, finished); err != nil {
+			return fmt.Errorf("finish: %w", err)
+		}
+	}
+	return nil
+}

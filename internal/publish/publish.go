@@ -1,0 +1,209 @@
+// Package publish accepts messages: it validates them, stores each once, and tells the fan-out about them.
+//
+// A message counts as accepted when it is stored. Should the event that follows not reach the bus, the fan-out's
+// sweep finds the message and emits it: so a publisher is answered as soon as the store has it.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+var (
+	// ErrBusy says that nothing is accepted at the moment, since the bus took no events a moment ago. Nothing
+	// was stored; try again after RetryAfter.
+	ErrBusy = errors.New("no messages are accepted at the moment: the event bus is full or away")
+	// ErrLate says that the store took so long that the message was void when it was stored, over and over.
+	ErrLate = errors.New("the store took too long: the message was not published")
+)
+
+// RetryAfter is how long a publisher is asked to wait after ErrBusy.
+const RetryAfter = time.Second
+
+// maxTries bounds how often a message that was stored too late is published again under a new id.
+const maxTries = 3
+
+// Emitter is the part of the bus that publishing needs.
+type Emitter interface {
+	// EmitPublished emits events, and returns an error unless the bus has confirmed every one. Unless fresh is
+	// set, an event for the same message that was emitted shortly before is confirmed and not repeated.
+	EmitPublished(ctx context.Context, events []event.Published, fresh bool) error
+}
+
+// Options configures a Service.
+type Options struct {
+	Limits message.Limits
+	// Slack is how long after it was sent a message may become visible.
+	Slack time.Duration
+	// KeyTTL is how long an idempotency key is remembered.
+	KeyTTL time.Duration
+	Now    func() time.Time
+	// Random is the source of the random bits of ids.
+	Random io.Reader
+	Logger zerolog.Logger
+}
+
+// Request asks for one message to be published.
+type Request struct {
+	Draft message.Draft
+	// Key is an idempotency key, or empty: a request with the same sender and key as an earlier one returns
+	// the earlier one's message.
+	Key string
+}
+
+// Result is what became of a Request.
+type Result struct {
+	Message message.Message
+	// Err is nil, a *message.InvalidError, message.ErrKeyReused, ErrBusy, ErrLate, or an error of the store.
+	Err error
+}
+
+// Service publishes messages. It is safe for concurrent use.
+type Service struct {
+	messages message.Store
+	keys     message.KeyStore
+	bus      Emitter
+	ids      *message.Generator
+	opts     Options
+
+	// busyUntil is when the bus may be tried again, in Unix nanoseconds.
+	busyUntil atomic.Int64
+}
+
+// New returns a Service.
+func New(messages message.Store, keys message.KeyStore, bus Emitter, opts Options) *Service {
+	return &Service{messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts}
+}
+
+// attempt is a request on its way into the store.
+type attempt struct {
+	draft  message.Draft
+	result *Result
+	key    message.Key // zero without an idempotency key
+}
+
+// Publish publishes messages, each on its own, and returns the results in their order. Ids rise in that order, too,
+// but for those that an idempotency key had reserved before. A result without an error is stored for good.
+func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
+	results := make([]Result, len(requests))
+	if s.busy() {
+		for i := range results {
+			results[i].Err = ErrBusy
+		}
+		return results
+	}
+	var attempts []*attempt
+	for i, r := range requests {
+		a := &attempt{draft: r.Draft, result: &results[i]}
+		if s.prepare(ctx, a, r.Key) {
+			attempts = append(attempts, a)
+		}
+	}
+	for range maxTries {
+		if attempts = s.store(ctx, attempts); len(attempts) == 0 {
+			break
+		}
+	}
+	for _, a := range attempts {
+		a.result.Err = ErrLate
+	}
+	s.emit(ctx, results)
+	return results
+}
+
+// prepare gives a request its id and message. It tells whether the message is still to be stored.
+func (s *Service) prepare(ctx context.Context, a *attempt, key string) bool {
+	id, err := s.ids.Next()
+	if err == nil {
+		a.result.Message, err = message.New(id, a.draft, s.opts.Limits)
+	}
+	if err != nil {
+		a.result.Err = err
+		return false
+	}
+	if key == "" {
+		return true
+	}
+	stored, err := s.reserve(ctx, a, key)
+	a.result.Err = err
+	return err == nil && !stored
+}
+
+// store inserts messages, and returns the attempts to repeat: those that were stored too late and have a new id now.
+func (s *Service) store(ctx context.Context, attempts []*attempt) []*attempt {
+	if len(attempts) == 0 {
+		return nil
+	}
+	messages := make([]message.Message, 0, len(attempts))
+	place := make(map[message.ID]int, len(attempts)) // two requests with one key have one id
+	for _, a := range attempts {
+		m := a.result.Message
+		if _, ok := place[m.ID]; !ok {
+			place[m.ID] = len(messages)
+			messages = append(messages, m)
+		}
+	}
+	stamps, err := s.messages.Insert(ctx, messages)
+	if err != nil {
+		for _, a := range attempts {
+			a.result.Err = fmt.Errorf("publish: %w", err)
+		}
+		return nil
+	}
+	var late []*attempt
+	for _, a := range attempts {
+		stored := message.Stored{Message: a.result.Message, StoredAt: stamps[place[a.result.Message.ID]]}
+		if !stored.Void(s.opts.Slack) {
+			continue
+		}
+		s.opts.Logger.Warn().Stringer("message", stored.ID).Str("from", string(stored.From)).
+			Dur("after", stored.StoredAt.Sub(stored.Sent())).Msg("message was stored too late and is void: publishing it under a new id")
+		if a.result.Err = s.renew(ctx, a); a.result.Err == nil {
+			late = append(late, a)
+		}
+	}
+	return late
+}
+
+// renew gives a void message a new id.
+func (s *Service) renew(ctx context.Context, a *attempt) error {
+	id, err := s.ids.Next()
+	if err != nil {
+		return err
+	}
+	if a.key.Key != "" {
+		return s.rekey(ctx, a, id)
+	}
+	a.result.Message.ID = id
+	return nil
+}
+
+func (s *Service) emit(ctx context.Context, results []Result) {
+	var events []event.Published
+	for _, r := range results {
+		if r.Err == nil {
+			events = append(events, event.NewPublished(r.Message.Ref()))
+		}
+	}
+	if len(events) == 0 {
+		return
+	}
+	// The messages are stored: a caller who hangs up must not keep their events from being emitted.
+	ctx = context.WithoutCancel(ctx)
+	if err := s.bus.EmitPublished(ctx, events, false); err != nil {
+		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
+		s.opts.Logger.Error().Err(err).Stringer("message", events[0].ID).Int("messages", len(events)).
+			Msg("messages are stored but their events were not emitted: the sweep will emit them")
+	}
+}
+
+func (s *Service) busy() bool { return s.opts.Now().UnixNano() < s.busyUntil.Load() }

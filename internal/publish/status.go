@@ -1,0 +1,69 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+// State is how far a message is on its way.
+type State string
+
+const (
+	// StatePending is a message that the fan-out has not planned yet.
+	StatePending State = "pending"
+	// StateRunning is a message that is being fanned out.
+	StateRunning State = "running"
+	// StateDone is a message that every recipient has, but for those who are left to rehydration.
+	StateDone State = "done"
+)
+
+// Status is a message, and how far it is on its way.
+type Status struct {
+	Message message.Message
+	State   State
+	// Delivered counts recipients who have the message, Skipped those who are left to rehydration. Both are
+	// final when State is StateDone, and their sum then is the number of recipients.
+	Delivered int64
+	Skipped   int64
+}
+
+// Reporter tells how far messages are. It is safe for concurrent use.
+type Reporter struct {
+	messages message.Store
+	progress progress.Store
+	slack    time.Duration
+}
+
+// NewReporter returns a Reporter. The slack is the Options.Slack messages are published with.
+func NewReporter(messages message.Store, progress progress.Store, slack time.Duration) *Reporter {
+	return &Reporter{messages: messages, progress: progress, slack: slack}
+}
+
+// Status returns the status of a message, or message.ErrNotFound.
+func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
+	stored, err := r.messages.Get(ctx, message.Ref{ID: id})
+	if err != nil {
+		return Status{}, err
+	}
+	if stored.Void(r.slack) {
+		return Status{}, message.ErrNotFound
+	}
+	status := Status{Message: stored.Message, State: StatePending}
+	fanout, err := r.progress.Get(ctx, id)
+	switch {
+	case errors.Is(err, progress.ErrNotFound):
+		return status, nil
+	case err != nil:
+		return Status{}, err
+	case fanout.Done():
+		status.State = StateDone
+	default:
+		status.State = StateRunning
+	}
+	status.Delivered, status.Skipped = fanout.Counts()
+	return status, nil
+}
