@@ -1,0 +1,59 @@
+GO ?= go
+LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+FUZZTIME ?= 10s
+BENCH ?= .
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Print this list.
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Publish, fan out and read an inbox in a temporary folder.
+	$(GO) run ./cmd/fanmail demo
+
+.PHONY: build
+build: ## Build the commands into bin/.
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+# Without -count=1 a result could come from the cache although a binary that the test drives has changed.
+.PHONY: test
+test: ## Run every test, with the race detector.
+	@echo 'Backends under test: embedded store (Pebble), embedded NATS server (JetStream).'
+	$(GO) test -race -count=1 -timeout=20m ./...
+
+.PHONY: test-short
+test-short: ## Run the tests that give an answer in under two minutes.
+	$(GO) test -short -timeout=5m ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz test for FUZZTIME (10s).
+	@listed=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$listed"; exit 1; }; \
+	echo "$$listed" | awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## Run the benchmarks that match BENCH (all).
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: cover
+cover: ## Measure what the tests cover; coverage.out has the details.
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -func=coverage.out | tail -n 1
+
+.PHONY: lint
+lint: ## Check style and import rules.
+	$(LINT) config verify
+	$(LINT) run ./...
+
+.PHONY: fmt
+fmt: ## Format the code.
+	$(LINT) fmt ./...
+
+.PHONY: clean
+clean: ## Remove what the other targets leave behind.
+	rm -rf bin coverage.out

@@ -1,0 +1,190 @@
+// Package config holds Fanmail's configuration: its keys, their defaults, where they are read from, and what is
+// allowed.
+//
+// A key is set by, in this order: a flag, an environment variable, the configuration file, its default. The key
+// limits.body is the flag --limits-body and the variable FANMAIL_LIMITS_BODY. The file fanmail.yaml beside this
+// package holds every key with its default, its unit and the reason for it; it is the reference that Keys reads.
+//
+// Nothing that is not known is passed over: a mistyped key or variable is an error that names the nearest known one.
+package config
+
+import (
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Config is a whole configuration. The embedded fanmail.yaml says what each key means. Durations are written like
+// 90s or 720h, sizes like 64KiB.
+type Config struct {
+	// Addr is the host:port the HTTP interface listens on.
+	Addr string `key:"addr"`
+	// Data is the folder that holds everything stored.
+	Data string `key:"data"`
+	// Partitions is into how many shares users are divided. It is fixed when a store is created.
+	Partitions int `key:"partitions"`
+	// DormantAfter is how long an inbox is kept warm after its owner last looked.
+	DormantAfter time.Duration `key:"dormant_after"`
+	// ClockTolerance is twice how far two hosts' clocks may be apart.
+	ClockTolerance time.Duration `key:"clock_tolerance"`
+	// PublishSlack is how long after it was sent a message may become visible.
+	PublishSlack time.Duration `key:"publish_slack"`
+	// DrainTimeout is how long work in flight may take to finish on stopping.
+	DrainTimeout time.Duration `key:"drain_timeout"`
+
+	Limits      Limits      `key:"limits"`
+	Idempotency Idempotency `key:"idempotency"`
+	Fanout      Fanout      `key:"fanout"`
+	NATS        NATS        `key:"nats"`
+	Store       Store       `key:"store"`
+	HTTP        HTTP        `key:"http"`
+	Log         Log         `key:"log"`
+}
+
+// Limits bounds what a request may hold and ask for.
+type Limits struct {
+	// Body is the greatest size of a message's body.
+	Body Size `key:"body"`
+	// Attrs is the greatest size of a message's attributes as JSON without white space.
+	Attrs Size `key:"attrs"`
+	// Recipients is the greatest number of ids in a message's to.
+	Recipients int `key:"recipients"`
+	// Page is the greatest number of items on a page.
+	Page int `key:"page"`
+	// BatchLines is the greatest number of lines in a batch request.
+	BatchLines int `key:"batch_lines"`
+}
+
+// Idempotency configures idempotency keys.
+type Idempotency struct {
+	// TTL is how long a key is remembered.
+	TTL time.Duration `key:"ttl"`
+}
+
+// Fanout configures the fan-out workers.
+type Fanout struct {
+	// ExpressWorkers is how many partitions of the express lane are worked on at a time.
+	ExpressWorkers int `key:"express_workers"`
+	// MediumWorkers is how many partitions of the medium lane are worked on at a time.
+	MediumWorkers int `key:"medium_workers"`
+	// BulkWorkers is how many partitions of the bulk lane are worked on at a time.
+	BulkWorkers int `key:"bulk_workers"`
+	// ExpressMax is the greatest audience of the express lane.
+	ExpressMax int `key:"express_max"`
+	// MediumMax is the greatest audience of the medium lane.
+	MediumMax int `key:"medium_max"`
+	// BatchOwners is the greatest number of inboxes that one batch covers.
+	BatchOwners int `key:"batch_owners"`
+	// BatchTasks is the greatest number of tasks that one batch merges.
+	BatchTasks int `key:"batch_tasks"`
+	// BatchBytes is the greatest size of the messages that one batch holds in memory.
+	BatchBytes Size `key:"batch_bytes"`
+	// ClassCache is for how many authors the size of their audience is remembered.
+	ClassCache int `key:"class_cache"`
+	// ClassTTL is how long it is remembered.
+	ClassTTL time.Duration `key:"class_ttl"`
+	// SweepAfter is how long a fan-out makes no progress before it is taken up again.
+	SweepAfter time.Duration `key:"sweep_after"`
+	// SweepEvery is how often such fan-outs are looked for.
+	SweepEvery time.Duration `key:"sweep_every"`
+	// MaxAttempts is how often a task is handed out before it goes to the dead letters.
+	MaxAttempts int `key:"max_attempts"`
+}
+
+// NATS configures the embedded NATS server and its streams.
+type NATS struct {
+	// Listen is the loopback host:port for the nats command line, or empty for none.
+	Listen string `key:"listen"`
+	// AckWait is how long a worker may be silent before its task is handed to another one.
+	AckWait time.Duration `key:"ack_wait"`
+	// MaxPublished is the greatest size of the stream of published events.
+	MaxPublished Size `key:"max_published"`
+	// MaxFanout is the greatest size of the stream of fan-out tasks.
+	MaxFanout Size `key:"max_fanout"`
+	// MaxDLQ is the greatest size of the stream of dead letters.
+	MaxDLQ Size `key:"max_dlq"`
+	// SyncAlways makes the server sync every event to disk before it confirms it.
+	SyncAlways bool `key:"sync_always"`
+}
+
+// Store configures the embedded store.
+type Store struct {
+	// Cache is the size of the block cache.
+	Cache Size `key:"cache"`
+	// Memtable is the size of one memtable.
+	Memtable Size `key:"memtable"`
+}
+
+// HTTP configures the HTTP server.
+type HTTP struct {
+	// ReadHeaderTimeout is how long a client may take to send a request's header.
+	ReadHeaderTimeout time.Duration `key:"read_header_timeout"`
+	// ReadTimeout is how long a client may take to send a whole request.
+	ReadTimeout time.Duration `key:"read_timeout"`
+	// IdleTimeout is how long a connection without requests is kept open.
+	IdleTimeout time.Duration `key:"idle_timeout"`
+	// MaxHeader is the greatest size of a request's header.
+	MaxHeader Size `key:"max_header"`
+}
+
+// Log configures the log.
+type Log struct {
+	// Level is the least severe level that is logged.
+	Level string `key:"level"`
+	// Format is how lines are written.
+	Format string `key:"format"`
+}
+
+// Default returns the configuration that holds where nothing else is said. The embedded fanmail.yaml gives the
+// reason for each value.
+func Default() Config {
+	limits, policy := message.DefaultLimits(), userstate.DefaultPolicy()
+	return Config{
+		Addr:           "127.0.0.1:8080",
+		Data:           "./fanmail-data",
+		Partitions:     partition.DefaultCount,
+		DormantAfter:   policy.DormantAfter,
+		ClockTolerance: policy.ClockTolerance,
+		PublishSlack:   2 * time.Minute,
+		DrainTimeout:   20 * time.Second,
+		Limits: Limits{
+			Body:       Size(limits.BodyBytes),
+			Attrs:      Size(limits.AttrsBytes),
+			Recipients: limits.Recipients,
+			Page:       200,
+			BatchLines: 10_000,
+		},
+		Idempotency: Idempotency{TTL: 24 * time.Hour},
+		Fanout: Fanout{
+			ExpressWorkers: 8,
+			MediumWorkers:  2,
+			BulkWorkers:    2,
+			ExpressMax:     1000,
+			MediumMax:      100_000,
+			BatchOwners:    4000,
+			BatchTasks:     1024,
+			BatchBytes:     32 * MiB,
+			ClassCache:     10_000,
+			ClassTTL:       time.Minute,
+			SweepAfter:     5 * time.Minute,
+			SweepEvery:     30 * time.Second,
+			MaxAttempts:    20,
+		},
+		NATS: NATS{
+			AckWait:      30 * time.Second,
+			MaxPublished: GiB,
+			MaxFanout:    4 * GiB,
+			MaxDLQ:       GiB,
+		},
+		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB},
+		HTTP: HTTP{
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       time.Minute,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeader:         64 * KiB,
+		},
+		Log: Log{Level: "info", Format: "auto"},
+	}
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	_ "embed"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed fanmail.yaml
+var reference []byte
+
+// Reference returns the embedded fanmail.yaml: every key with its default, its unit and the reason for it. The
+// caller may change the slice.
+func Reference() []byte { return append([]byte(nil), reference...) }
+
+// Key is one key of the configuration.
+type Key struct {
+	// Name is the key as it is spelt in the file, such as "limits.body".
+	Name string
+	// Env is its environment variable, such as "FANMAIL_LIMITS_BODY".
+	Env string
+	// Flag is its flag without the dashes, such as "limits-body".
+	Flag string
+	// Default is its default, as it is spelt in the file.
+	Default string
+	// Doc is what the reference says of it, in one line.
+	Doc string
+
+	boolean bool
+}
+
+// Keys returns all keys in the order of the reference. The caller may change the slice.
+func Keys() []Key { return append([]Key(nil), keys()...) }
+
+var keys = sync.OnceValue(func() []Key {
+	docs, err := comments(reference)
+	if err != nil {
+		panic(fmt.Sprintf("config: the embedded fanmail.yaml: %v", err)) // a test reads it, so no build that passed gets here
+	}
+	defaults := Default()
+	var all []Key
+	for _, f := range fields(&defaults) {
+		flat := strings.ReplaceAll(f.key, ".", "_")
+		all = append(all, Key{
+			Name:    f.key,
+			Env:     envPrefix + strings.ToUpper(flat),
+			Flag:    strings.ReplaceAll(flat, "_", "-"),
+			Default: f.text(),
+			Doc:     docs[f.key],
+			boolean: f.value.Kind() == reflect.Bool,
+		})
+	}
+	return all
+})
+
+// AddFlag defines the key's flag. Load reads it, checks it, and leaves aside flags that were not given.
+func (k Key) AddFlag(flags *pflag.FlagSet) {
+	usage, _, _ := strings.Cut(k.Doc, ". ")
+	if k.boolean {
+		flags.Bool(k.Flag, k.Default == "true", usage)
+		return
+	}
+	flags.String(k.Flag, k.Default, usage)
+}
+
+// comments returns the comment above each key of a YAML document, by key.
+func comments(document []byte) (map[string]string, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(document, &root); err != nil {
+		return nil, err
+	}
+	found := make(map[string]string)
+	for _, top := range root.Content {
+		collect(found, "", top)
+	}
+	return found, nil
+}
+
+func collect(found map[string]string, prefix string, mapping *yaml.Node) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		name, value := mapping.Content[i], mapping.Content[i+1]
+		if value.Kind == yaml.MappingNode {
+			collect(found, prefix+name.Value+".", value)
+			continue
+		}
+		lines := strings.Split(name.HeadComment, "\n")
+		for j, line := range lines {
+			lines[j] = strings.TrimSpace(strings.TrimPrefix(line, "#"))
+		}
+		found[prefix+name.Value] = strings.TrimSpace(strings.Join(lines, " "))
+	}
+}

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+// maxEntry bounds body and attrs together, so that 50 entries fit into a MongoDB document of 16 MiB: an entry
+// has at most 128 KiB, of which 1 KiB is left to its ids and its content type.
+const maxEntry = 127 * KiB
+
+// maxExpress keeps a task that carries its recipients, each of up to 128 bytes that JSON may write as six, below
+// the largest event that the bus takes, which is 8 MiB.
+const maxExpress = 10_000
+
+// day is the longest that anything but dormancy and idempotency keys takes.
+const day = 24 * time.Hour
+
+// Validate returns an error that lists everything that is wrong with the configuration, a line for each, or nil.
+// Each is an *InvalidError.
+func (c Config) Validate() error { return c.validate(nil) }
+
+func (c Config) validate(sources map[string]string) error {
+	v := validator{sources: sources}
+	v.address("addr", c.Addr)
+	v.require("data", c.Data != "", "is empty: it must name a folder")
+	within(&v, "partitions", c.Partitions, 1, partition.MaxCount)
+	c.times(&v)
+	c.limits(&v)
+	c.fanout(&v)
+	c.nats(&v)
+	within(&v, "store.cache", c.Store.Cache, MiB, 1024*GiB)
+	within(&v, "store.memtable", c.Store.Memtable, MiB, 2*GiB)
+	within(&v, "http.read_header_timeout", c.HTTP.ReadHeaderTimeout, 10*time.Millisecond, day)
+	within(&v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
+	within(&v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
+	within(&v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
+	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	v.oneOf("log.format", c.Log.Format, "auto", "console", "json")
+	return errors.Join(v.errs...)
+}
+
+func (c Config) times(v *validator) {
+	within(v, "clock_tolerance", c.ClockTolerance, time.Millisecond, day)
+	v.require("dormant_after", c.DormantAfter >= 4*c.ClockTolerance,
+		"is %s: it must be at least four times clock_tolerance, which is %s", durationText(c.DormantAfter), durationText(c.ClockTolerance))
+	v.require("publish_slack", c.PublishSlack > c.ClockTolerance/2,
+		"is %s: it must be more than half of clock_tolerance, which is %s, for that is how far clocks may be apart",
+		durationText(c.PublishSlack), durationText(c.ClockTolerance))
+	within(v, "publish_slack", c.PublishSlack, time.Millisecond, day)
+	within(v, "drain_timeout", c.DrainTimeout, time.Millisecond, day)
+	v.require("idempotency.ttl", c.Idempotency.TTL >= c.PublishSlack,
+		"is %s: it must be at least publish_slack, which is %s", durationText(c.Idempotency.TTL), durationText(c.PublishSlack))
+}
+
+func (c Config) limits(v *validator) {
+	within(v, "limits.body", c.Limits.Body, 1, maxEntry)
+	within(v, "limits.attrs", c.Limits.Attrs, 2, maxEntry)
+	v.require("limits.body", c.Limits.Body <= maxEntry-min(c.Limits.Attrs, maxEntry),
+		"is %s and limits.attrs is %s: together they may have at most %s", c.Limits.Body, c.Limits.Attrs, maxEntry)
+	within(v, "limits.recipients", c.Limits.Recipients, 1, 100_000)
+	within(v, "limits.page", c.Limits.Page, 1, 1000)
+	within(v, "limits.batch_lines", c.Limits.BatchLines, 1, 1_000_000)
+}
+
+func (c Config) fanout(v *validator) {
+	within(v, "fanout.express_workers", c.Fanout.ExpressWorkers, 1, 1024)
+	within(v, "fanout.medium_workers", c.Fanout.MediumWorkers, 1, 1024)
+	within(v, "fanout.bulk_workers", c.Fanout.BulkWorkers, 1, 1024)
+	within(v, "fanout.express_max", c.Fanout.ExpressMax, 1, maxExpress)
+	v.require("fanout.medium_max", c.Fanout.MediumMax >= c.Fanout.ExpressMax,
+		"is %d: it must be at least fanout.express_max, which is %d", c.Fanout.MediumMax, c.Fanout.ExpressMax)
+	within(v, "fanout.batch_owners", c.Fanout.BatchOwners, 1, 1_000_000)
+	within(v, "fanout.batch_tasks", c.Fanout.BatchTasks, 1, 100_000)
+	within(v, "fanout.batch_bytes", c.Fanout.BatchBytes, 128*KiB, 16*GiB)
+	within(v, "fanout.class_cache", c.Fanout.ClassCache, 1, 100_000_000)
+	within(v, "fanout.class_ttl", c.Fanout.ClassTTL, time.Millisecond, day)
+	within(v, "fanout.sweep_after", c.Fanout.SweepAfter, time.Millisecond, day)
+	within(v, "fanout.sweep_every", c.Fanout.SweepEvery, time.Millisecond, day)
+	within(v, "fanout.max_attempts", c.Fanout.MaxAttempts, 1, 1_000_000)
+}
+
+func (c Config) nats(v *validator) {
+	if c.NATS.Listen != "" && v.address("nats.listen", c.NATS.Listen) {
+		host, _, _ := net.SplitHostPort(c.NATS.Listen)
+		ip := net.ParseIP(host)
+		v.require("nats.listen", host == "localhost" || ip != nil && ip.IsLoopback(),
+			"is %q: the embedded server asks nobody who they are, so it listens on a loopback address only, such as 127.0.0.1:4222", c.NATS.Listen)
+	}
+	within(v, "nats.ack_wait", c.NATS.AckWait, 100*time.Millisecond, time.Hour)
+	within(v, "nats.max_published", c.NATS.MaxPublished, MiB, 1024*GiB)
+	within(v, "nats.max_fanout", c.NATS.MaxFanout, MiB, 1024*GiB)
+	within(v, "nats.max_dlq", c.NATS.MaxDLQ, MiB, 1024*GiB)
+}
+
+// validator collects what is wrong.
+type validator struct {
+	sources map[string]string
+	errs    []error
+}
+
+func (v *validator) require(key string, holds bool, format string, args ...any) {
+	if !holds {
+		v.errs = append(v.errs, invalid(v.sources[key], key, format, args...))
+	}
+}
+
+func (v *validator) address(key, value string) bool {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	v.require(key, err == nil, "is %q: it must be host:port with a port from 0 to 65535, such as 127.0.0.1:8080", value)
+	return err == nil
+}
+
+func (v *validator) oneOf(key, value string, allowed ...string) {
+	v.require(key, slices.Contains(allowed, value), "is %q: it must be one of %s", value, strings.Join(allowed, ", "))
+}
+
+func within[T cmp.Ordered](v *validator, key string, value, least, greatest T) {
+	v.require(key, value >= least && value <= greatest, "is %s: it must be from %s to %s", valueText(value), valueText(least), valueText(greatest))
+}
+
+func valueText(value any) string {
+	if d, ok := value.(time.Duration); ok {
+		return durationText(d)
+	}
+	return fmt.Sprint(value)
+}

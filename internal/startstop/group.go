@@ -1,0 +1,64 @@
+package startstop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Group makes one Service of several.
+type Group struct {
+	mu      sync.Mutex
+	state   state
+	members []member
+}
+
+type member struct {
+	name    string
+	service Service
+}
+
+// Add adds a service behind those that were added before, under a name that errors mention. It may only be called
+// before Start.
+func (g *Group) Add(name string, service Service) {
+	g.members = append(g.members, member{name: name, service: service})
+}
+
+// Start starts the services in order. If one cannot be started, it stops those that were, cutting their work short
+// only if ctx has ended, and returns all errors.
+func (g *Group) Start(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.state.start(ctx); err != nil {
+		return err
+	}
+	g.state = running
+	for i, m := range g.members {
+		if err := m.service.Start(ctx); err != nil {
+			g.state = stopped
+			return errors.Join(fmt.Errorf("start %s: %w", m.name, err), stop(ctx, g.members[:i]))
+		}
+	}
+	return nil
+}
+
+// Stop waits for a Start that has begun, and stops the services in reverse order, each once those behind it have
+// stopped. It stops all of them, and returns all errors.
+func (g *Group) Stop(ctx context.Context) error {
+	g.mu.Lock()
+	g.state = stopped
+	g.mu.Unlock()
+	return stop(ctx, g.members)
+}
+
+func stop(ctx context.Context, members []member) error {
+	var errs []error
+	for _, m := range slices.Backward(members) {
+		if err := m.service.Stop(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", m.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

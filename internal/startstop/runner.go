@@ -1,0 +1,96 @@
+package startstop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Loop is a function that runs until intake ends, and then finishes what it has begun unless work ends before. It
+// may return earlier. The package comment tells what the two contexts mean.
+type Loop func(intake, work context.Context)
+
+// Runner runs loops, each in a goroutine of its own. It is a Service.
+type Runner struct {
+	loops []Loop
+
+	mu         sync.Mutex
+	state      state
+	stopIntake context.CancelFunc
+	stopWork   context.CancelFunc
+	// cutShort is why work was cut short, or nil.
+	cutShort error
+	// done is closed when all loops have returned.
+	done chan struct{}
+}
+
+// NewRunner returns a Runner of the loops.
+func NewRunner(loops ...Loop) *Runner { return &Runner{loops: loops, done: make(chan struct{})} }
+
+// Start starts the loops.
+func (r *Runner) Start(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.state.start(ctx); err != nil {
+		return err
+	}
+	r.state = running
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	intake, stopIntake := context.WithCancel(work)
+	r.stopIntake, r.stopWork = stopIntake, stopWork
+
+	var loops sync.WaitGroup
+	for _, loop := range r.loops {
+		loops.Go(func() { loop(intake, work) })
+	}
+	go func() {
+		defer close(r.done)
+		loops.Wait()
+		stopWork()
+	}()
+	return nil
+}
+
+// Stop ends intake, and waits for the loops. Of several calls the one whose context ends first cuts work short, and
+// all of them return ErrCutShort.
+func (r *Runner) Stop(ctx context.Context) error {
+	if !r.stopIntaking() {
+		return nil
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		r.cutWork(context.Cause(ctx))
+		<-r.done
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cutShort != nil {
+		return fmt.Errorf("%w: %w", ErrCutShort, r.cutShort)
+	}
+	return nil
+}
+
+// stopIntaking tells whether the loops were ever started.
+func (r *Runner) stopIntaking() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state = stopped
+	if r.stopIntake == nil {
+		return false
+	}
+	r.stopIntake()
+	return true
+}
+
+// cutWork ends work unless all loops have returned in the meantime.
+func (r *Runner) cutWork(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.done:
+	default:
+		r.cutShort = cause
+		r.stopWork()
+	}
+}
