@@ -8,6 +8,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -44,8 +45,8 @@ func (e Edge) Open() bool { return len(e.Spans) > 0 && e.Spans[len(e.Spans)-1].O
 
 // Holds tells whether the edge held at a time.
 func (e Edge) Holds(t time.Time) bool {
-	for i := len(e.Spans) - 1; i >= 0; i-- {
-		if e.Spans[i].Holds(t) {
+	for _, span := range slices.Backward(e.Spans) {
+		if span.Holds(t) {
 			return true
 		}
 	}

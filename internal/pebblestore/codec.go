@@ -1,0 +1,95 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+var (
+	// ErrFormat says that data was written in a format that this release does not read.
+	ErrFormat = errors.New("unknown format version")
+	// ErrCorrupt says that data is damaged.
+	ErrCorrupt = errors.New("damaged record")
+)
+
+// version is the format version that every value begins with.
+const version = 1
+
+var (
+	encoding = must(cbor.CoreDetEncOptions().EncMode())
+	// Bodies are carried byte for byte, whatever they are, so that decoding must not insist on UTF-8.
+	decoding = must(cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode())
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return v
+}
+
+// encode appends v as CBOR. The records of this package always encode: no error is possible for their types.
+func encode(b []byte, v any) []byte { return append(b, must(encoding.Marshal(v))...) }
+
+// encodeValue returns a value that is a version and CBOR.
+func encodeValue(v any) []byte { return encode([]byte{version}, v) }
+
+// decodeValue reads what encodeValue wrote.
+func decodeValue(s space, value []byte, into any) error {
+	rest, err := payload(s, value, 0)
+	if err != nil {
+		return err
+	}
+	return decode(s, rest, into)
+}
+
+func decode(s space, b []byte, into any) error {
+	if err := decoding.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("%w in %s: %w", ErrCorrupt, s.name(), err)
+	}
+	return nil
+}
+
+// payload checks the version of a value, and that at least so many bytes follow, which it returns.
+func payload(s space, value []byte, atLeast int) ([]byte, error) {
+	switch {
+	case len(value) == 0:
+		return nil, corrupt(s)
+	case value[0] != version:
+		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or a later one",
+			ErrFormat, s.name(), value[0], version)
+	case len(value) < 1+atLeast:
+		return nil, corrupt(s)
+	}
+	return value[1:], nil
+}
+
+func corrupt(s space) error { return fmt.Errorf("%w in %s", ErrCorrupt, s.name()) }
+
+// appendTime appends a time in milliseconds. The zero time comes back as the zero time.
+func appendTime(b []byte, t time.Time) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(t.UnixMilli())) //nolint:gosec // the bits are what is wanted
+}
+
+func timeOf(b []byte) time.Time {
+	return fromMillis(int64(binary.BigEndian.Uint64(b))) //nolint:gosec // the bits are what is wanted
+}
+
+func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// encodeID returns a value that is a version and a message id.
+func encodeID(id message.ID) []byte { return append([]byte{version}, id[:]...) }
+
+func parseID(s space, value []byte) (message.ID, error) {
+	b, err := payload(s, value, idLen)
+	if err != nil {
+		return message.ID{}, err
+	}
+	return message.ID(b), nil
+}

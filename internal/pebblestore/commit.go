@@ -1,0 +1,112 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// begin lets a call in, unless its context has ended or the store is closed. Every nil must be followed by end.
+func (db *DB) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	db.calls.RLock()
+	if db.closed {
+		db.calls.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (db *DB) end() { db.calls.RUnlock() }
+
+// commit applies a batch, lets go of the locks under which it was made, and waits until it is synced. Where the
+// batch is empty, since what it was to write was found in place, it waits for that to be synced.
+func (db *DB) commit(batch *pebble.Batch, unlock func()) error {
+	if batch.Empty() {
+		unlock()
+		return errors.Join(batch.Close(), db.barrier())
+	}
+	db.unsynced.Add(1)
+	defer db.unsynced.Add(-1)
+	err := db.engine.ApplyNoSyncWait(batch, pebble.Sync)
+	unlock()
+	if err == nil {
+		err = batch.SyncWait()
+	}
+	return closeBatch(batch, err)
+}
+
+// apply applies a batch without waiting for a sync.
+func (db *DB) apply(batch *pebble.Batch) error {
+	if batch.Empty() {
+		return batch.Close()
+	}
+	return closeBatch(batch, db.engine.Apply(batch, pebble.NoSync))
+}
+
+// closeBatch gives a batch back, unless it failed: Pebble may hold on to it then.
+func closeBatch(batch *pebble.Batch, err error) error {
+	if err == nil {
+		err = batch.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("write to the store: %w", err)
+	}
+	return nil
+}
+
+// sync waits until everything that has been applied so far is synced.
+func (db *DB) sync() error {
+	if err := db.engine.LogData(nil, pebble.Sync); err != nil {
+		return fmt.Errorf("sync the store: %w", err)
+	}
+	return nil
+}
+
+// barrier makes sure that what the caller has read survives a crash: if anybody waits for a sync, their write
+// may be what was read, and the caller waits as well.
+func (db *DB) barrier() error {
+	if db.unsynced.Load() == 0 {
+		return nil
+	}
+	return db.sync()
+}
+
+// get hands the value of a key to use, whose memory is valid only meanwhile, and tells whether there is one.
+func (db *DB) get(key []byte, use func(value []byte) error) (bool, error) {
+	value, closer, err := db.engine.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read from the store: %w", err)
+	}
+	return true, errors.Join(use(value), closer.Close())
+}
+
+// iterate returns an iterator over the keys with a prefix. Its creator closes it by closeIter.
+func (db *DB) iterate(prefix []byte) (*pebble.Iterator, error) {
+	it, err := db.engine.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return nil, fmt.Errorf("read from the store: %w", err)
+	}
+	return it, nil
+}
+
+// closeIter closes an iterator and makes known, unless there is an earlier error, what stopped it.
+func closeIter(it *pebble.Iterator, err *error) {
+	if closing := it.Close(); closing != nil && *err == nil {
+		*err = fmt.Errorf("read from the store: %w", closing)
+	}
+}
+
+// seekAbove puts an iterator over the keys with a prefix at the first one whose rest is above the given one.
+func seekAbove(it *pebble.Iterator, prefix, rest []byte) bool {
+	// Followed by a zero byte, it is the least key above.
+	return it.SeekGE(slices.Concat(prefix, rest, []byte{0}))
+}

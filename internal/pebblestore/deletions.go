@@ -1,0 +1,125 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+// Delete implements bucket.Store. The tombstone takes the place of the entry's record, and keeps what that told
+// of the bucket. Where it is, and how many there are, is recorded together with it.
+func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	locks := s.locks.newSet()
+	s.locks.add(locks, stripe(partition.Of(owner, s.db.partitions), owner))
+	s.locks.lock(locks)
+	batch := s.db.engine.NewBatch()
+	if err := s.bury(batch, owner, sequence, id); err != nil {
+		s.locks.unlock(locks)
+		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
+	}
+	return s.db.commit(batch, func() { s.locks.unlock(locks) })
+}
+
+// bury adds what a deletion changes to a batch: nothing if the entry is a tombstone already.
+func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32, id message.ID) (err error) {
+	prefix := s.prefix(spaceInbox, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return err
+	}
+	defer closeIter(it, &err)
+	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), sequence, 0)); found && inBucket(it.Key(), prefix, sequence); found = it.Next() {
+		r, err := entryAt(it)
+		if err != nil {
+			return err
+		}
+		if r.id != id {
+			continue
+		}
+		if r.deleted {
+			return nil
+		}
+		r.deleted, r.content = true, nil
+		if err := batch.Set(it.Key(), r.appendTo(nil), nil); err != nil {
+			return err
+		}
+		_, slot := placeOf(it.Key())
+		return s.count(batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id})
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return bucket.ErrNotFound
+}
+
+// count adds a tombstone to those of its owner.
+func (s *Inbox) count(batch *pebble.Batch, owner message.UserID, t bucket.Tombstone) error {
+	key := s.prefix(spaceDeleted, owner)
+	var total int64
+	if _, err := s.db.get(key, func(value []byte) (err error) {
+		total, err = parseTotal(value)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := batch.Set(key, encodeTotal(total+1), nil); err != nil {
+		return err
+	}
+	return batch.Set(appendPlace(key, t.Sequence, t.Slot), encodeID(t.ID), nil)
+}
+
+func encodeTotal(total int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{version}, uint64(total)) //nolint:gosec // it is not negative
+}
+
+func parseTotal(value []byte) (int64, error) {
+	b, err := payload(spaceDeleted, value, 8)
+	if err != nil {
+		return 0, err
+	}
+	return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // it was not negative
+}
+
+// Deletions implements bucket.Store. The total and the tombstones are of one moment.
+func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return bucket.Deletions{}, err
+	}
+	defer s.db.end()
+	prefix := s.prefix(spaceDeleted, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return bucket.Deletions{}, err
+	}
+	defer closeIter(it, &err)
+	if !it.First() {
+		return bucket.Deletions{}, it.Error()
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return bucket.Deletions{}, fmt.Errorf("read from the store: %w", err)
+	}
+	if d.Total, err = parseTotal(value); err != nil {
+		return bucket.Deletions{}, err
+	}
+	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), from, 0)); found; found = it.Next() {
+		t := bucket.Tombstone{}
+		t.Sequence, t.Slot = placeOf(it.Key())
+		if t.ID, err = parseIDAt(spaceDeleted, it); err != nil {
+			return bucket.Deletions{}, err
+		}
+		d.Recent = append(d.Recent, t)
+	}
+	return d, it.Error()
+}

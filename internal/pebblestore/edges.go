@@ -1,0 +1,147 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+// Edges is the store of edges. Each is in it twice, to be found from either end.
+type Edges struct {
+	db    *DB
+	locks stripes
+}
+
+var _ follow.Store = (*Edges)(nil)
+
+// spanLen is the length of a span: since and until. Fan-out reads the spans of every follower, so they are not
+// CBOR but stand side by side.
+const spanLen = 8 + 8
+
+func encodeSpans(spans []follow.Span) []byte {
+	b := append(make([]byte, 0, 1+len(spans)*spanLen), version)
+	for _, s := range spans {
+		b = appendTime(appendTime(b, s.Since), s.Until)
+	}
+	return b
+}
+
+// parseSpans appends the spans of a value to some that were read before, so that those of many edges share memory.
+func parseSpans(s space, spans []follow.Span, value []byte) ([]follow.Span, error) {
+	b, err := payload(s, value, spanLen)
+	if err != nil {
+		return nil, err
+	}
+	if len(b)%spanLen != 0 {
+		return nil, corrupt(s)
+	}
+	for ; len(b) > 0; b = b[spanLen:] {
+		spans = append(spans, follow.Span{Since: timeOf(b), Until: timeOf(b[8:])})
+	}
+	return spans, nil
+}
+
+// read returns an edge as it is stored; without spans if it is not.
+func (s *Edges) read(p follow.Pair) (follow.Edge, error) {
+	e := follow.Edge{Follower: p.Follower, Followee: p.Followee}
+	_, err := s.db.get(append(appendFollowing(nil, p.Follower), p.Followee...), func(value []byte) (err error) {
+		e.Spans, err = parseSpans(spaceFollowing, nil, value)
+		return err
+	})
+	return e, err
+}
+
+func (s *Edges) write(batch *pebble.Batch, e follow.Edge) error {
+	spans := encodeSpans(e.Spans)
+	followers := appendFollowers(nil, e.Followee, partition.Of(e.Follower, s.db.partitions))
+	return setAll(batch,
+		pair{append(followers, e.Follower...), spans},
+		pair{append(appendFollowing(nil, e.Follower), e.Followee...), spans})
+}
+
+// change replaces edges by what to makes of them, and returns them as they are then.
+func (s *Edges) change(ctx context.Context, pairs []follow.Pair, to func(follow.Edge) (follow.Edge, bool)) ([]follow.Edge, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	locks := s.locks.newSet()
+	for _, p := range pairs {
+		s.locks.add(locks, xxhash.Sum64String(string(p.Follower)+"\x00"+string(p.Followee)))
+	}
+	s.locks.lock(locks)
+	batch := s.db.engine.NewBatch()
+	edges := make([]follow.Edge, len(pairs))
+	for i, p := range pairs {
+		e, err := s.read(p)
+		if err == nil {
+			var changed bool
+			if edges[i], changed = to(e); changed {
+				err = s.write(batch, edges[i])
+			}
+		}
+		if err != nil {
+			s.locks.unlock(locks)
+			return nil, fmt.Errorf("edge from %s to %s: %w", p.Follower, p.Followee, err)
+		}
+	}
+	return edges, s.db.commit(batch, func() { s.locks.unlock(locks) })
+}
+
+// Follow implements follow.Store.
+func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
+	return s.change(ctx, pairs, func(e follow.Edge) (follow.Edge, bool) { return e.Follow(at) })
+}
+
+// Unfollow implements follow.Store.
+func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) error {
+	_, err := s.change(ctx, []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Unfollow(at) })
+	return err
+}
+
+// Followers implements follow.Store.
+func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+	return s.scan(ctx, spaceFollowers, appendFollowers(nil, followee, partition), after, limit,
+		func(follower message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
+}
+
+// Following implements follow.Store.
+func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
+	return s.scan(ctx, spaceFollowing, appendFollowing(nil, follower), after, limit,
+		func(followee message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
+}
+
+// scan returns the edges whose keys have a prefix and end in a user above after, at most limit.
+func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after message.UserID, limit int, edge func(message.UserID) follow.Edge) (edges []follow.Edge, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	var spans []follow.Span
+	for found := seekAbove(it, prefix, []byte(after)); found && len(edges) < limit; found = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, fmt.Errorf("read from the store: %w", err)
+		}
+		first := len(spans)
+		if spans, err = parseSpans(in, spans, value); err != nil {
+			return nil, err
+		}
+		e := edge(message.UserID(it.Key()[len(prefix):]))
+		e.Spans = spans[first:len(spans):len(spans)]
+		edges = append(edges, e)
+	}
+	return edges, it.Error()
+}

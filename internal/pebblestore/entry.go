@@ -1,0 +1,175 @@
+package pebblestore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// MaxEntryBytes is the greatest length of an entry as it is encoded, without what belongs to its bucket.
+const MaxEntryBytes = 128 << 10
+
+// An inbox is one record for each entry and nothing else. A record is
+//
+//	version[1] flags[1] id[16] floor[16]? last[16]? content
+//
+// The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record whose id is not the
+// last itself. So the highest record of a bucket alone tells how many slots are taken and what last is, and
+// appending an entry writes that entry and nothing else. The content of a tombstone is empty.
+const (
+	flagDeleted = 1 << iota
+	flagFloor
+	flagLast
+)
+
+const (
+	idLen           = len(message.ID{})
+	entryHeaderLen  = 2 + idLen
+	entryFlagsKnown = flagDeleted | flagFloor | flagLast
+)
+
+// entryRecord is a record of the inbox.
+type entryRecord struct {
+	deleted bool
+	id      message.ID
+	floor   message.ID
+	last    message.ID
+	content []byte
+}
+
+func (r *entryRecord) flags() (flags byte) {
+	if r.deleted {
+		flags |= flagDeleted
+	}
+	if !r.floor.IsZero() {
+		flags |= flagFloor
+	}
+	if r.last != r.id {
+		flags |= flagLast
+	}
+	return flags
+}
+
+// size returns the length of the encoded record.
+func (r *entryRecord) size() int {
+	n := entryHeaderLen + len(r.content)
+	if !r.floor.IsZero() {
+		n += idLen
+	}
+	if r.last != r.id {
+		n += idLen
+	}
+	return n
+}
+
+// appendTo appends the encoded record.
+func (r *entryRecord) appendTo(b []byte) []byte {
+	flags := r.flags()
+	b = append(b, version, flags)
+	b = append(b, r.id[:]...)
+	if flags&flagFloor != 0 {
+		b = append(b, r.floor[:]...)
+	}
+	if flags&flagLast != 0 {
+		b = append(b, r.last[:]...)
+	}
+	return append(b, r.content...)
+}
+
+// parseEntry reads what appendTo wrote. The content shares the memory of b.
+func parseEntry(b []byte) (r entryRecord, err error) {
+	rest, err := payload(spaceInbox, b, entryHeaderLen-1)
+	if err != nil {
+		return r, err
+	}
+	flags := rest[0]
+	next := func() (id message.ID) {
+		if len(rest) < idLen {
+			err = corrupt(spaceInbox)
+			return id
+		}
+		id, rest = message.ID(rest), rest[idLen:]
+		return id
+	}
+	rest = rest[1:]
+	r.deleted = flags&flagDeleted != 0
+	r.id = next()
+	r.last = r.id
+	if flags&flagFloor != 0 {
+		r.floor = next()
+	}
+	if flags&flagLast != 0 {
+		r.last = next()
+	}
+	if flags&^entryFlagsKnown != 0 {
+		err = corrupt(spaceInbox)
+	}
+	r.content = rest
+	return r, err
+}
+
+// entryContent is what an entry says.
+type entryContent struct {
+	From        message.UserID  `cbor:"1,keyasint"`
+	Body        string          `cbor:"2,keyasint,omitempty"`
+	ContentType string          `cbor:"3,keyasint,omitempty"`
+	Attrs       json.RawMessage `cbor:"4,keyasint,omitempty"`
+}
+
+func encodeContent(e *bucket.Entry) []byte {
+	return encode(nil, entryContent{From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs})
+}
+
+// entry returns the entry that a record stands for, in memory of its own.
+func (r *entryRecord) entry() (bucket.Entry, error) {
+	if r.deleted {
+		return bucket.Entry{ID: r.id, Deleted: true}, nil
+	}
+	var c entryContent
+	if err := decode(spaceInbox, r.content, &c); err != nil {
+		return bucket.Entry{}, err
+	}
+	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs}, nil
+}
+
+// contents encodes each entry once for all the owners who get it.
+type contents map[message.ID]encodedContent
+
+type encodedContent struct {
+	entry   *bucket.Entry
+	content []byte
+}
+
+// of returns the encoded content of an entry.
+func (c contents) of(e *bucket.Entry) []byte {
+	known, ok := c[e.ID]
+	if ok && sameContent(known.entry, e) {
+		return known.content
+	}
+	content := encodeContent(e)
+	if !ok {
+		c[e.ID] = encodedContent{entry: e, content: content}
+	}
+	return content
+}
+
+// sameContent compares what two entries of one id say, which is quick where they share memory, as they do when
+// one message goes to many.
+func sameContent(x, y *bucket.Entry) bool {
+	return x == y ||
+		x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType && bytes.Equal(x.Attrs, y.Attrs)
+}
+
+// entryAt returns the record at which an iterator stands. It shares the iterator's memory.
+func entryAt(it *pebble.Iterator) (entryRecord, error) {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return entryRecord{}, fmt.Errorf("read from the store: %w", err)
+	}
+	return parseEntry(value)
+}

@@ -1,0 +1,187 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+// Inbox holds the buckets. A bucket is not a record of its own: it is the records of its entries.
+type Inbox struct {
+	db    *DB
+	locks stripes
+}
+
+var _ bucket.Store = (*Inbox)(nil)
+
+func newInbox(db *DB) *Inbox {
+	return &Inbox{db: db, locks: make(stripes, db.partitions*stripesPerPartition)}
+}
+
+// prefix returns the prefix of an owner's keys.
+func (s *Inbox) prefix(space space, owner message.UserID) []byte {
+	return appendOwner(nil, space, partition.Of(owner, s.db.partitions), owner)
+}
+
+// Heads implements bucket.Store. What it returns survives a crash, and so does everything in lower buckets: an
+// appender takes what it finds there as delivered.
+func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) (_ []bucket.Outline, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	it, err := s.db.iterate([]byte{byte(spaceInbox)})
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	outlines := make([]bucket.Outline, len(refs))
+	for i, ref := range refs {
+		if outlines[i], err = head(it, s.prefix(spaceInbox, ref.Owner), ref.Sequence); err != nil {
+			return nil, fmt.Errorf("head of %s: %w", ref.Owner, err)
+		}
+	}
+	return outlines, s.db.barrier()
+}
+
+func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, error) {
+	found := it.SeekLT(after(prefix))
+	if !found || !bytes.HasPrefix(it.Key(), prefix) {
+		return bucket.Outline{}, it.Error()
+	}
+	sequence, _ := placeOf(it.Key())
+	if sequence < from {
+		return bucket.Outline{}, nil
+	}
+	o := bucket.Outline{Sequence: sequence}
+	for ; found && inBucket(it.Key(), prefix, sequence); found = it.Prev() {
+		r, err := entryAt(it)
+		if err != nil {
+			return bucket.Outline{}, err
+		}
+		_, slot := placeOf(it.Key())
+		if o.IDs == nil {
+			o.Last, o.IDs = r.last, make([]message.ID, slot+1)
+		}
+		if slot >= len(o.IDs) {
+			return bucket.Outline{}, corrupt(spaceInbox)
+		}
+		o.IDs[slot], o.Floor = r.id, r.floor
+	}
+	return o, it.Error()
+}
+
+// Range implements bucket.Store.
+func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) (_ []bucket.Bucket, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	prefix := s.prefix(spaceInbox, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	buckets, err := readDown(it, owner, appendPlace(prefix, high, pastSlots), low, limit)
+	if err != nil {
+		return nil, fmt.Errorf("buckets %d to %d of %s: %w", low, high, owner, err)
+	}
+	return buckets, nil
+}
+
+// readDown reads an owner's buckets from below a key down to low, and at most limit of them.
+func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint32, limit int) ([]bucket.Bucket, error) {
+	var buckets []bucket.Bucket
+	for found := it.SeekLT(below); found; found = it.Prev() {
+		sequence, slot := placeOf(it.Key())
+		if sequence < low {
+			break
+		}
+		r, err := entryAt(it)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(buckets); n == 0 || buckets[n-1].Sequence != sequence {
+			if n == limit {
+				break
+			}
+			buckets = append(buckets, bucket.Bucket{
+				Owner: owner, Sequence: sequence, Last: r.last, Entries: make([]bucket.Entry, slot+1),
+			})
+		}
+		b := &buckets[len(buckets)-1]
+		if slot >= len(b.Entries) {
+			return nil, corrupt(spaceInbox)
+		}
+		b.Floor = r.floor
+		if b.Entries[slot], err = r.entry(); err != nil {
+			return nil, err
+		}
+	}
+	return buckets, it.Error()
+}
+
+// Overlapping implements bucket.Store.
+func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) (_ []bucket.Bucket, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	sequences, err := s.late(owner, above, id)
+	if err != nil || len(sequences) == 0 {
+		return nil, err
+	}
+	prefix := s.prefix(spaceInbox, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	var buckets []bucket.Bucket
+	for _, sequence := range sequences {
+		found, err := readDown(it, owner, appendPlace(slices.Clip(prefix), sequence, pastSlots), sequence, 1)
+		if err != nil {
+			return nil, fmt.Errorf("bucket %d of %s: %w", sequence, owner, err)
+		}
+		buckets = append(buckets, found...)
+	}
+	return buckets, nil
+}
+
+// late returns the buckets above a sequence that hold a late id below the given one.
+func (s *Inbox) late(owner message.UserID, above uint32, id message.ID) (sequences []uint32, err error) {
+	prefix := s.prefix(spaceLate, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	for found := it.SeekGE(appendBucket(slices.Clip(prefix), above)); found; found = it.Next() {
+		sequence := bucketOf(it.Key())
+		least, err := parseIDAt(spaceLate, it)
+		if err != nil {
+			return nil, err
+		}
+		if sequence > above && least.Less(id) {
+			sequences = append(sequences, sequence)
+		}
+	}
+	return sequences, it.Error()
+}
+
+// parseIDAt reads the message id that is the value at which an iterator stands.
+func parseIDAt(space space, it *pebble.Iterator) (message.ID, error) {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return message.ID{}, fmt.Errorf("read from the store: %w", err)
+	}
+	return parseID(space, value)
+}

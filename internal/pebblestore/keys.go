@@ -1,0 +1,168 @@
+package pebblestore
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Every key begins with a byte that names its space. User ids have no control characters, so that a zero byte
+// ends them and keeps their order: what belongs to one user is one range, and ranges are in the order of users.
+// Numbers are big-endian. A partition comes before the users in it, so that fan-out, which goes through the
+// users of one partition in ascending order, finds edges, states and inboxes side by side.
+//
+//	space        key                                       value
+//	'!' format   !                                         partitions, bucket capacity
+//	'a' authors  a from 00 id[16]                          none: finds the messages of an author
+//	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
+//	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
+//	'f' follower f followee 00 partition[2] follower       spans of the edge
+//	'g' followee g follower 00 followee                    spans of the edge, the same
+//	'i' inbox    i partition[2] owner 00 seq[4] slot[1]    entry or tombstone
+//	'k' keys     k sha256(from 00 key)[32]                 idempotency key
+//	'l' late     l partition[2] owner 00 seq[4]            least id at or below the bucket's floor
+//	'm' messages m id[16]                                  message
+//	'n' pending  n id[16]                                  author of a message that is not finished
+//	'p' plans    p id[16]                                  when the fan-out moved last
+//	             p id[16] partition[2]                     scan
+//	'u' users    u partition[2] user                       state
+//	'x' expiries x expires[8] sha256(from 00 key)[32]      none: finds the keys that expire first
+type space byte
+
+const (
+	spaceFormat    space = '!'
+	spaceAuthors   space = 'a'
+	spaceDeleted   space = 'd'
+	spaceFollowers space = 'f'
+	spaceFollowing space = 'g'
+	spaceInbox     space = 'i'
+	spaceKeys      space = 'k'
+	spaceLate      space = 'l'
+	spaceMessages  space = 'm'
+	spacePending   space = 'n'
+	spacePlans     space = 'p'
+	spaceUsers     space = 'u'
+	spaceExpiries  space = 'x'
+)
+
+// name returns the name of the space, for errors.
+func (s space) name() string {
+	return map[space]string{
+		spaceFormat: "format", spaceAuthors: "authors", spaceDeleted: "deleted", spaceFollowers: "followers",
+		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
+		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceUsers: "users",
+		spaceExpiries: "expiries",
+	}[s]
+}
+
+// terminator ends a user id that is followed by something else.
+const terminator = 0x00
+
+// pastSlots is a slot above all that there can be.
+const pastSlots = 0xff
+
+// placeLen is the length of the bucket and slot that end the key of an entry.
+const placeLen = 4 + 1
+
+func appendPartition(b []byte, partition int) []byte {
+	return binary.BigEndian.AppendUint16(b, uint16(partition)) //nolint:gosec // there are at most 256
+}
+
+// appendOwner appends the prefix of all keys of an owner in the inbox, late or deleted space; in the deleted
+// space it is also the key of the owner's total.
+func appendOwner(b []byte, s space, partition int, owner message.UserID) []byte {
+	b = appendPartition(append(b, byte(s)), partition)
+	return append(append(b, owner...), terminator)
+}
+
+// appendPlace appends a bucket and slot to an owner's prefix.
+func appendPlace(b []byte, sequence uint32, slot int) []byte {
+	return append(binary.BigEndian.AppendUint32(b, sequence), byte(slot)) //nolint:gosec // slots are below 256
+}
+
+// placeOf returns the bucket and slot that end a key.
+func placeOf(key []byte) (sequence uint32, slot int) {
+	place := key[len(key)-placeLen:]
+	return binary.BigEndian.Uint32(place), int(place[4])
+}
+
+// appendBucket appends a bucket to an owner's prefix.
+func appendBucket(b []byte, sequence uint32) []byte {
+	return binary.BigEndian.AppendUint32(b, sequence)
+}
+
+// bucketOf returns the bucket that ends a key of the late space.
+func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4:]) }
+
+// appendID appends a key of the messages, pending or plans space.
+func appendID(b []byte, s space, id message.ID) []byte { return append(append(b, byte(s)), id[:]...) }
+
+// appendAuthor appends the prefix of all keys of an author in the authors space.
+func appendAuthor(b []byte, from message.UserID) []byte {
+	return append(append(append(b, byte(spaceAuthors)), from...), terminator)
+}
+
+// idOf returns the message id that ends a key.
+func idOf(key []byte) message.ID { return message.ID(key[len(key)-len(message.ID{}):]) }
+
+// appendScan appends the key of a scan.
+func appendScan(b []byte, id message.ID, partition int) []byte {
+	return appendPartition(appendID(b, spacePlans, id), partition)
+}
+
+// partitionOf returns the partition that ends the key of a scan.
+func partitionOf(key []byte) int { return int(binary.BigEndian.Uint16(key[len(key)-2:])) }
+
+// appendUser appends a key of the users space.
+func appendUser(b []byte, partition int, user message.UserID) []byte {
+	return append(appendPartition(append(b, byte(spaceUsers)), partition), user...)
+}
+
+// appendFollowers appends the prefix of the followers in one partition.
+func appendFollowers(b []byte, followee message.UserID, partition int) []byte {
+	b = append(append(append(b, byte(spaceFollowers)), followee...), terminator)
+	return appendPartition(b, partition)
+}
+
+// appendFollowing appends the prefix of those whom a user follows.
+func appendFollowing(b []byte, follower message.UserID) []byte {
+	return append(append(append(b, byte(spaceFollowing)), follower...), terminator)
+}
+
+// keyHash stands for an idempotency key of a sender.
+type keyHash [sha256.Size]byte
+
+func hashKey(from message.UserID, key string) keyHash {
+	h := sha256.New()
+	h.Write([]byte(from))
+	h.Write([]byte{terminator})
+	h.Write([]byte(key))
+	return keyHash(h.Sum(nil))
+}
+
+func appendKey(b []byte, h keyHash) []byte { return append(append(b, byte(spaceKeys)), h[:]...) }
+
+// appendExpires appends the prefix of the keys that expire at one time. Flipping the sign keeps times before
+// 1970, which only tests use, in order.
+func appendExpires(b []byte, expires time.Time) []byte {
+	flipped := uint64(expires.UnixMilli()) ^ (1 << 63) //nolint:gosec // the bits are what is wanted
+	return binary.BigEndian.AppendUint64(append(b, byte(spaceExpiries)), flipped)
+}
+
+// keyHashOf returns the hash that ends a key of the expiries space.
+func keyHashOf(key []byte) keyHash { return keyHash(key[len(key)-sha256.Size:]) }
+
+// after returns the least key above all that begin with prefix, in memory of its own.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < math.MaxUint8 {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return nil
+}

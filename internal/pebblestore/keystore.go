@@ -1,0 +1,174 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Keys is the store of idempotency keys.
+type Keys struct {
+	db    *DB
+	locks stripes
+}
+
+var _ message.KeyStore = (*Keys)(nil)
+
+// keyRecord is what is known of a key besides what is hashed into its place.
+type keyRecord struct {
+	ID      message.ID     `cbor:"1,keyasint"`
+	Digest  message.Digest `cbor:"2,keyasint"`
+	Expires int64          `cbor:"3,keyasint"`
+}
+
+func recordOf(k message.Key) keyRecord {
+	return keyRecord{ID: k.ID, Digest: k.Digest, Expires: k.Expires.UnixMilli()}
+}
+
+// key returns the key with the sender and the words of k.
+func (r keyRecord) key(k message.Key) message.Key {
+	return message.Key{From: k.From, Key: k.Key, ID: r.ID, Digest: r.Digest, Expires: fromMillis(r.Expires)}
+}
+
+func (r keyRecord) expired(now time.Time) bool { return r.Expires <= now.UnixMilli() }
+
+// expiry returns the key of the expiries space.
+func (r keyRecord) expiry(h keyHash) []byte {
+	return append(appendExpires(nil, fromMillis(r.Expires)), h[:]...)
+}
+
+func (s *Keys) read(h keyHash) (r keyRecord, known bool, err error) {
+	known, err = s.db.get(appendKey(nil, h), func(value []byte) error { return decodeValue(spaceKeys, value, &r) })
+	return r, known, err
+}
+
+func (s *Keys) write(batch *pebble.Batch, h keyHash, r keyRecord) error {
+	return setAll(batch, pair{appendKey(nil, h), encodeValue(r)}, pair{r.expiry(h), nil})
+}
+
+// change runs do under the lock of a key, and commits what it put into the batch.
+func (s *Keys) change(ctx context.Context, h keyHash, do func(*pebble.Batch) error) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	locks := s.locks.newSet()
+	s.locks.add(locks, h.stripe())
+	s.locks.lock(locks)
+	batch := s.db.engine.NewBatch()
+	if err := do(batch); err != nil {
+		s.locks.unlock(locks)
+		return err
+	}
+	return s.db.commit(batch, func() { s.locks.unlock(locks) })
+}
+
+func (h keyHash) stripe() uint64 { return binary.BigEndian.Uint64(h[:]) }
+
+// Reserve implements message.KeyStore.
+func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (message.Key, error) {
+	h := hashKey(k.From, k.Key)
+	var holds message.Key
+	err := s.change(ctx, h, func(batch *pebble.Batch) error {
+		there, known, err := s.read(h)
+		if err != nil {
+			return err
+		}
+		if known && !there.expired(now) {
+			holds = there.key(k)
+			return nil
+		}
+		if known {
+			if err := batch.Delete(there.expiry(h), nil); err != nil {
+				return err
+			}
+		}
+		r := recordOf(k)
+		holds = r.key(k)
+		return s.write(batch, h, r)
+	})
+	if err != nil {
+		return message.Key{}, fmt.Errorf("reserve an idempotency key of %s: %w", k.From, err)
+	}
+	return holds, nil
+}
+
+// Replace implements message.KeyStore.
+func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) error {
+	h := hashKey(old.From, old.Key)
+	err := s.change(ctx, h, func(batch *pebble.Batch) error {
+		there, known, err := s.read(h)
+		if err != nil {
+			return err
+		}
+		if !known || there != recordOf(old) {
+			return message.ErrKeyChanged
+		}
+		there.ID = id
+		return s.write(batch, h, there)
+	})
+	if err != nil {
+		return fmt.Errorf("replace an idempotency key of %s: %w", old.From, err)
+	}
+	return nil
+}
+
+// Forget implements message.KeyStore. It finds the keys by when they expire, and looks at each again under its
+// lock: it may have been reserved anew in between.
+func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer s.db.end()
+	hashes, err := s.expired(now, limit)
+	if err != nil {
+		return 0, fmt.Errorf("forget idempotency keys: %w", err)
+	}
+	locks := s.locks.newSet()
+	for _, h := range hashes {
+		s.locks.add(locks, h.stripe())
+	}
+	s.locks.lock(locks)
+	batch := s.db.engine.NewBatch()
+	forgotten := 0
+	for _, h := range hashes {
+		r, known, err := s.read(h)
+		if err == nil && known && r.expired(now) {
+			forgotten++
+			err = deleteAll(batch, appendKey(nil, h), r.expiry(h))
+		}
+		if err != nil {
+			s.locks.unlock(locks)
+			return 0, fmt.Errorf("forget idempotency keys: %w", err)
+		}
+	}
+	return forgotten, s.db.commit(batch, func() { s.locks.unlock(locks) })
+}
+
+// expired returns the hashes of keys that had expired by now, those that expired first, at most limit.
+func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
+	it, err := s.db.iterate([]byte{byte(spaceExpiries)})
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	end := appendExpires(nil, now.Add(time.Millisecond)) // expiring now is having expired by now
+	for found := it.First(); found && len(hashes) < limit && string(it.Key()) < string(end); found = it.Next() {
+		hashes = append(hashes, keyHashOf(it.Key()))
+	}
+	return hashes, it.Error()
+}
+
+func deleteAll(batch *pebble.Batch, keys ...[]byte) error {
+	for _, key := range keys {
+		if err := batch.Delete(key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

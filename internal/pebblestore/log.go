@@ -1,0 +1,48 @@
+package pebblestore
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/rs/zerolog"
+)
+
+// engineLogger hands what Pebble logs to zerolog.
+type engineLogger struct{ log zerolog.Logger }
+
+// Infof implements pebble.Logger. What Pebble informs of is for debugging it.
+func (l engineLogger) Infof(format string, args ...any) { l.log.Debug().Msgf(format, args...) }
+
+// Errorf implements pebble.Logger.
+func (l engineLogger) Errorf(format string, args ...any) { l.log.Error().Msgf(format, args...) }
+
+// Fatalf implements pebble.Logger. Pebble calls it when it cannot go on without risking what was acknowledged,
+// such as after a failed sync of its log, and relies on it not to return. It panics rather than exits, so that
+// the reason also stands in the trace of the goroutine that met it.
+func (l engineLogger) Fatalf(format string, args ...any) {
+	reason := fmt.Sprintf(format, args...)
+	l.log.Error().Str("reason", reason).Msg("the store cannot go on")
+	panic("pebblestore: " + reason)
+}
+
+// events are the few things an operator has to hear of.
+func events(log zerolog.Logger) *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			log.Error().Err(err).Msg("the store failed to write in the background: is the disk full?")
+		},
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			log.Error().Err(info.Details).Str("path", info.Path).Msg("a file of the store is damaged")
+		},
+		DiskSlow: func(info pebble.DiskSlowInfo) {
+			log.Warn().Str("path", info.Path).Dur("took", info.Duration).Msg("the disk is slow")
+		},
+		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
+			log.Warn().Uint64("available_bytes", info.AvailBytes).Msg("the disk is nearly full")
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			log.Info().Str("reason", info.Reason).Msg("writes wait for the store to catch up")
+		},
+		WriteStallEnd: func() { log.Info().Msg("writes go on") },
+	}
+}

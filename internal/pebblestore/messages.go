@@ -1,0 +1,254 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Messages is the canonical store of messages.
+type Messages struct {
+	db    *DB
+	locks stripes
+}
+
+var _ message.Store = (*Messages)(nil)
+
+// messageRecord is a message in CBOR. Its id is in the key; when it was stored stands before it.
+type messageRecord struct {
+	From        message.UserID   `cbor:"1,keyasint"`
+	To          []message.UserID `cbor:"2,keyasint,omitempty"`
+	Audience    message.Audience `cbor:"3,keyasint,omitempty"`
+	Body        string           `cbor:"4,keyasint,omitempty"`
+	ContentType string           `cbor:"5,keyasint,omitempty"`
+	Attrs       json.RawMessage  `cbor:"6,keyasint,omitempty"`
+}
+
+const storedAtLen = 8
+
+// encodeMessage returns the value of a message, with room for when it is stored.
+func encodeMessage(m message.Message) []byte {
+	return encode(make([]byte, 1+storedAtLen), messageRecord{
+		From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
+	})
+}
+
+// stamp fills in when a message is stored.
+func stamp(value []byte, at time.Time) {
+	value[0] = version
+	appendTime(value[1:1], at)
+}
+
+func parseMessage(id message.ID, value []byte) (message.Stored, error) {
+	b, err := payload(spaceMessages, value, storedAtLen)
+	if err != nil {
+		return message.Stored{}, err
+	}
+	var r messageRecord
+	if err := decode(spaceMessages, b[storedAtLen:], &r); err != nil {
+		return message.Stored{}, err
+	}
+	m := message.Message{
+		ID: id, From: r.From, To: r.To, Audience: r.Audience, Body: r.Body, ContentType: r.ContentType, Attrs: r.Attrs,
+	}
+	return message.Stored{Message: m, StoredAt: timeOf(b)}, nil
+}
+
+// Insert implements message.Store. A message is stamped just before it becomes visible, when all that can take
+// long is over: the stamp decides whether it came in time.
+func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	times := make([]time.Time, 0, len(messages))
+	for len(messages) > 0 {
+		values, n := encodeSome(messages)
+		stored, err := s.insert(messages[:n], values)
+		if err != nil {
+			return nil, fmt.Errorf("insert %d messages: %w", n, err)
+		}
+		times = append(times, stored...)
+		messages = messages[n:]
+	}
+	return times, nil
+}
+
+// encodeSome encodes as many messages as make a batch.
+func encodeSome(messages []message.Message) (values [][]byte, n int) {
+	for size := 0; n < len(messages) && size < batchBytes; n++ {
+		value := encodeMessage(messages[n])
+		values = append(values, value)
+		size += len(value)
+	}
+	return values, n
+}
+
+// insert stores messages, whose values are given, in one batch.
+func (s *Messages) insert(messages []message.Message, values [][]byte) ([]time.Time, error) {
+	locks := s.locks.newSet()
+	for _, m := range messages {
+		s.locks.add(locks, xxhash.Sum64(m.ID[:]))
+	}
+	s.locks.lock(locks)
+	batch := s.db.engine.NewBatch()
+	times, err := s.fill(batch, messages, values)
+	if err != nil {
+		s.locks.unlock(locks)
+		return nil, err
+	}
+	return times, s.db.commit(batch, func() { s.locks.unlock(locks) })
+}
+
+func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values [][]byte) ([]time.Time, error) {
+	times := make([]time.Time, len(messages))
+	fresh := make([]int, 0, len(messages))
+	for i, m := range messages {
+		known, err := s.db.get(appendID(nil, spaceMessages, m.ID), func(value []byte) error {
+			stored, err := parseMessage(m.ID, value)
+			times[i] = stored.StoredAt
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			fresh = append(fresh, i)
+		}
+	}
+	now := fromMillis(s.db.now().UnixMilli())
+	for _, i := range fresh {
+		m := messages[i]
+		times[i] = now
+		stamp(values[i], now)
+		if err := setAll(batch,
+			pair{appendID(nil, spaceMessages, m.ID), values[i]},
+			pair{append(appendAuthor(nil, m.From), m.ID[:]...), nil},
+			pair{appendID(nil, spacePending, m.ID), encodeValue(m.From)},
+		); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+// pair is a key and its value.
+type pair struct{ key, value []byte }
+
+func setAll(batch *pebble.Batch, pairs ...pair) error {
+	for _, p := range pairs {
+		if err := batch.Set(p.key, p.value, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get implements message.Store.
+func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return message.Stored{}, err
+	}
+	defer s.db.end()
+	stored, err := s.get(ref.ID)
+	switch {
+	case err != nil:
+		return message.Stored{}, err
+	case ref.From != "" && ref.From != stored.From:
+		return message.Stored{}, fmt.Errorf("message %s by %s: %w", ref.ID, ref.From, message.ErrNotFound)
+	}
+	return stored, nil
+}
+
+func (s *Messages) get(id message.ID) (stored message.Stored, err error) {
+	found, err := s.db.get(appendID(nil, spaceMessages, id), func(value []byte) (err error) {
+		stored, err = parseMessage(id, value)
+		return err
+	})
+	if err == nil && !found {
+		err = message.ErrNotFound
+	}
+	if err != nil {
+		return message.Stored{}, fmt.Errorf("message %s: %w", id, err)
+	}
+	return stored, nil
+}
+
+// ByAuthor implements message.Store.
+func (s *Messages) ByAuthor(ctx context.Context, from message.UserID, after message.ID, limit int) (_ []message.Stored, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	ids, err := s.idsAbove(appendAuthor(nil, from), after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("messages by %s: %w", from, err)
+	}
+	messages := make([]message.Stored, len(ids))
+	for i, id := range ids {
+		if messages[i], err = s.get(id); err != nil {
+			return nil, err
+		}
+	}
+	return messages, nil
+}
+
+// idsAbove returns the message ids above one that end keys with a prefix, at most limit.
+func (s *Messages) idsAbove(prefix []byte, above message.ID, limit int) (ids []message.ID, err error) {
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	for found := seekAbove(it, prefix, above[:]); found && len(ids) < limit; found = it.Next() {
+		ids = append(ids, idOf(it.Key()))
+	}
+	return ids, it.Error()
+}
+
+// Unfinished implements message.Store.
+func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	prefix := []byte{byte(spacePending)}
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	for found := seekAbove(it, prefix, after[:]); found && len(refs) < limit; found = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, fmt.Errorf("read from the store: %w", err)
+		}
+		ref := message.Ref{ID: idOf(it.Key())}
+		if err := decodeValue(spacePending, value, &ref.From); err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, it.Error()
+}
+
+// Finish implements message.Store.
+func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	batch := s.db.engine.NewBatch()
+	for _, ref := range refs {
+		if err := batch.Delete(appendID(nil, spacePending, ref.ID), nil); err != nil {
+			return err
+		}
+	}
+	return s.db.apply(batch)
+}

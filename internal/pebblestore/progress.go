@@ -1,0 +1,215 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+// Progress is the store of fan-outs. A fan-out is a record of when it moved last, and one for each scan.
+type Progress struct {
+	db    *DB
+	locks stripes
+}
+
+var _ progress.Store = (*Progress)(nil)
+
+// scanRecord is a scan in CBOR.
+type scanRecord struct {
+	Joined    bool           `cbor:"1,keyasint,omitempty"`
+	Start     message.UserID `cbor:"2,keyasint,omitempty"`
+	At        message.UserID `cbor:"3,keyasint,omitempty"`
+	Delivered int64          `cbor:"4,keyasint,omitempty"`
+	Skipped   int64          `cbor:"5,keyasint,omitempty"`
+	Done      bool           `cbor:"6,keyasint,omitempty"`
+	Dead      bool           `cbor:"7,keyasint,omitempty"`
+}
+
+func encodeScan(s progress.Scan) []byte { return encodeValue(scanRecord(s)) }
+
+func parseScan(value []byte) (progress.Scan, error) {
+	var r scanRecord
+	err := decodeValue(spacePlans, value, &r)
+	return progress.Scan(r), err
+}
+
+func encodeMoved(t time.Time) []byte { return appendTime([]byte{version}, t) }
+
+func parseMoved(value []byte) (time.Time, error) {
+	b, err := payload(spacePlans, value, 8)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return timeOf(b), nil
+}
+
+// read returns a fan-out, and whether there is one.
+func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err error) {
+	it, err := s.db.iterate(appendID(nil, spacePlans, id))
+	if err != nil {
+		return progress.Fanout{}, false, err
+	}
+	defer closeIter(it, &err)
+	f = progress.Fanout{ID: id, Scans: make(map[int]progress.Scan)}
+	for found := it.First(); found; found = it.Next() {
+		value, err := it.ValueAndErr()
+		switch {
+		case err != nil:
+			return progress.Fanout{}, false, fmt.Errorf("read from the store: %w", err)
+		case !planned:
+			f.Moved, err = parseMoved(value)
+			planned = true
+		default:
+			f.Scans[partitionOf(it.Key())], err = parseScan(value)
+		}
+		if err != nil {
+			return progress.Fanout{}, false, err
+		}
+	}
+	return f, planned, it.Error()
+}
+
+// lock takes the locks of fan-outs and returns what lets go of them.
+func (s *Progress) lock(n int, id func(int) message.ID) (unlock func()) {
+	locks := s.locks.newSet()
+	for i := range n {
+		id := id(i)
+		s.locks.add(locks, xxhash.Sum64(id[:]))
+	}
+	s.locks.lock(locks)
+	return func() { s.locks.unlock(locks) }
+}
+
+// Plan implements progress.Store.
+func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (progress.Fanout, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return progress.Fanout{}, err
+	}
+	defer s.db.end()
+	unlock := s.lock(1, func(int) message.ID { return id })
+	batch := s.db.engine.NewBatch()
+	f, planned, err := s.read(id)
+	if err == nil && !planned {
+		f.Moved = now.UTC().Truncate(time.Millisecond)
+		err = batch.Set(appendID(nil, spacePlans, id), encodeMoved(f.Moved), nil)
+		for _, p := range partitions {
+			if err != nil {
+				break
+			}
+			f.Scans[p] = progress.Scan{}
+			err = batch.Set(appendScan(nil, id, p), encodeScan(f.Scans[p]), nil)
+		}
+	}
+	if err != nil {
+		unlock()
+		return progress.Fanout{}, fmt.Errorf("plan the fan-out of %s: %w", id, err)
+	}
+	return f, s.db.commit(batch, unlock)
+}
+
+// Get implements progress.Store.
+func (s *Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return progress.Fanout{}, err
+	}
+	defer s.db.end()
+	f, planned, err := s.read(id)
+	if err == nil && !planned {
+		err = progress.ErrNotFound
+	}
+	if err != nil {
+		return progress.Fanout{}, fmt.Errorf("fan-out of %s: %w", id, err)
+	}
+	return f, nil
+}
+
+func (s *Progress) scan(id message.ID, partition int) (scan progress.Scan, planned bool, err error) {
+	planned, err = s.db.get(appendScan(nil, id, partition), func(value []byte) (err error) {
+		scan, err = parseScan(value)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("fan-out of %s in partition %d: %w", id, partition, err)
+	}
+	return scan, planned, err
+}
+
+// Scans implements progress.Store.
+func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (scans []progress.Scan, ok []bool, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer s.db.end()
+	scans, ok = make([]progress.Scan, len(ids)), make([]bool, len(ids))
+	for i, id := range ids {
+		if scans[i], ok[i], err = s.scan(id, partition); err != nil {
+			return nil, nil, err
+		}
+	}
+	return scans, ok, nil
+}
+
+// Step implements progress.Store.
+func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	unlock := s.lock(len(steps), func(i int) message.ID { return steps[i].ID })
+	batch := s.db.engine.NewBatch()
+	stepped := make([]progress.Stepped, len(steps))
+	for i, step := range steps {
+		var err error
+		if stepped[i], err = s.step(batch, step, now); err != nil {
+			unlock()
+			return nil, err
+		}
+	}
+	return stepped, s.db.commit(batch, unlock)
+}
+
+func (s *Progress) step(batch *pebble.Batch, step progress.Step, now time.Time) (progress.Stepped, error) {
+	stored, planned, err := s.scan(step.ID, step.Partition)
+	if err != nil || !planned || !stored.Same(step.From) {
+		return progress.Stepped{Scan: stored}, err
+	}
+	err = setAll(batch,
+		pair{appendID(nil, spacePlans, step.ID), encodeMoved(now)},
+		pair{appendScan(nil, step.ID, step.Partition), encodeScan(step.To)})
+	return progress.Stepped{Applied: true, Scan: step.To}, err
+}
+
+// Touch implements progress.Store.
+func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (bool, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.db.end()
+	unlock := s.lock(1, func(int) message.ID { return id })
+	defer unlock()
+	key := appendID(nil, spacePlans, id)
+	var moved time.Time
+	planned, err := s.db.get(key, func(value []byte) (err error) {
+		moved, err = parseMoved(value)
+		return err
+	})
+	if err == nil && !planned {
+		err = progress.ErrNotFound
+	}
+	if err != nil {
+		return false, fmt.Errorf("touch the fan-out of %s: %w", id, err)
+	}
+	if !moved.Before(before) {
+		return false, nil
+	}
+	if err := s.db.engine.Set(key, encodeMoved(now), pebble.NoSync); err != nil {
+		return false, fmt.Errorf("touch the fan-out of %s: %w", id, err)
+	}
+	return true, nil
+}

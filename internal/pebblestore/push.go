@@ -1,0 +1,281 @@
+package pebblestore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+const (
+	// ownersAtOnce bounds how long the locks of a large push are held: a push to a single owner that
+	// waits for one of them waits about a millisecond.
+	ownersAtOnce = 512
+	// batchBytes bounds the memory of a large push. It is far below the size of a memtable, of which a batch
+	// of half its size would become one of its own.
+	batchBytes = 1 << 20
+	// stripesPerPartition is so many that pushes to single owners rarely meet. Every partition has locks of its
+	// own, so that large pushes into different ones never meet.
+	stripesPerPartition = 64
+)
+
+// placed is a push with the place of its owner in the order of keys.
+type placed struct {
+	index     int
+	partition int
+	push      *bucket.Push
+}
+
+// place sorts pushes by the keys of their owners, so that reads and writes go through the database in its order.
+func (s *Inbox) place(pushes []bucket.Push) []placed {
+	work := make([]placed, len(pushes))
+	for i := range pushes {
+		work[i] = placed{index: i, partition: partition.Of(pushes[i].Owner, s.db.partitions), push: &pushes[i]}
+	}
+	byKey := func(x, y placed) int {
+		if x.partition != y.partition {
+			return cmp.Compare(x.partition, y.partition)
+		}
+		return cmp.Compare(x.push.Owner, y.push.Owner)
+	}
+	if !slices.IsSortedFunc(work, byKey) {
+		slices.SortFunc(work, byKey)
+	}
+	return work
+}
+
+// stripe returns the hash of an owner's lock.
+func stripe(partition int, owner message.UserID) uint64 {
+	// The low bits of the hash make the partition: these are others.
+	within := (xxhash.Sum64String(string(owner)) >> 32) % stripesPerPartition
+	return uint64(partition)*stripesPerPartition + within //nolint:gosec // a partition is not negative
+}
+
+// Push implements bucket.Store. A push whose least id is above its bucket's last, which is the rule, can neither
+// be a duplicate nor late, and costs the search for the bucket's highest record and one write for each entry.
+func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	outcomes := make([]bucket.Outcome, len(pushes))
+	if len(pushes) == 0 {
+		return outcomes, nil
+	}
+	s.db.unsynced.Add(1)
+	defer s.db.unsynced.Add(-1)
+	p := pusher{db: s.db, contents: make(contents)}
+	locks := s.locks.newSet()
+	for work := range slices.Chunk(s.place(pushes), ownersAtOnce) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		clear(locks)
+		for i := range work {
+			s.locks.add(locks, stripe(work[i].partition, work[i].push.Owner))
+		}
+		s.locks.lock(locks)
+		err := p.pushAll(work, outcomes)
+		s.locks.unlock(locks)
+		if err != nil {
+			return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
+		}
+	}
+	// Also where everything was refused: the appender goes on from what refused it as from what is there.
+	if err := s.db.sync(); err != nil {
+		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
+	}
+	return outcomes, nil
+}
+
+// pusher carries out pushes, one after the other, and keeps memory between them.
+type pusher struct {
+	db       *DB
+	contents contents
+	encoded  [][]byte
+	key      []byte
+	it       *pebble.Iterator
+	batch    *pebble.Batch
+}
+
+// pushAll carries out pushes whose owners' locks are held.
+func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) (err error) {
+	// A new iterator each time: it must see what others wrote before the locks were taken.
+	if p.it, err = p.db.iterate([]byte{byte(spaceInbox)}); err != nil {
+		return err
+	}
+	defer closeIter(p.it, &err)
+	p.batch = p.db.engine.NewBatch()
+	for _, w := range work {
+		if outcomes[w.index], err = p.push(w.push, w.partition); err != nil {
+			return err
+		}
+		if p.batch.Len() >= batchBytes {
+			if err := p.db.apply(p.batch); err != nil {
+				return err
+			}
+			p.batch = p.db.engine.NewBatch()
+		}
+	}
+	return p.db.apply(p.batch)
+}
+
+// state is what a push has to know of the bucket that it goes onto.
+type state struct {
+	slots int
+	last  message.ID
+	// floor is left zero for a bucket that exists if the least id to push is above last, and so above floor.
+	floor message.ID
+}
+
+func (p *pusher) push(push *bucket.Push, partition int) (bucket.Outcome, error) {
+	if len(push.Entries) == 0 || len(push.Entries) > bucket.Capacity {
+		return bucket.Outcome{}, nil
+	}
+	p.encoded = p.encoded[:0]
+	for i := range push.Entries {
+		e := &push.Entries[i]
+		content := p.contents.of(e)
+		if size := len(content) + entryHeaderLen; size > MaxEntryBytes {
+			return bucket.Outcome{Err: fmt.Errorf("%w: message %s takes %d bytes, an entry has at most %d", bucket.ErrTooLarge, e.ID, size, MaxEntryBytes)}, nil
+		}
+		p.encoded = append(p.encoded, content)
+	}
+	p.key = appendOwner(p.key[:0], spaceInbox, partition, push.Owner)
+	onto, applies, err := p.admit(push)
+	if err != nil || !applies {
+		return bucket.Outcome{}, err
+	}
+	return bucket.Outcome{Applied: true}, p.write(push, onto, partition)
+}
+
+// admit decides whether a push applies. p.key is the owner's prefix.
+func (p *pusher) admit(push *bucket.Push) (onto state, applies bool, err error) {
+	onto, exists, err := p.look(push.Sequence)
+	if err != nil {
+		return state{}, false, err
+	}
+	switch {
+	case exists:
+	case push.Create:
+		onto = state{last: push.Floor, floor: push.Floor}
+	case push.Sequence > 0:
+		return state{}, false, nil
+	}
+	least := push.Entries[0].ID
+	switch {
+	case onto.slots+len(push.Entries) > bucket.Capacity:
+		return state{}, false, nil
+	case onto.last.Less(least):
+		return onto, true, nil
+	case exists:
+		var held bool
+		if onto.floor, held, err = p.search(push); err != nil || held {
+			return state{}, false, err
+		}
+	}
+	return onto, !push.Guard || onto.floor.Less(least), nil
+}
+
+// look reads the highest record of a bucket.
+func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
+	prefix := len(p.key)
+	p.key = appendPlace(p.key, sequence, pastSlots)
+	found := p.it.SeekLT(p.key)
+	p.key = p.key[:prefix]
+	if !found {
+		return state{}, false, p.it.Error()
+	}
+	key := p.it.Key()
+	if !inBucket(key, p.key, sequence) {
+		return state{}, false, nil
+	}
+	r, err := entryAt(p.it)
+	_, slot := placeOf(key)
+	return state{slots: slot + 1, last: r.last}, true, err
+}
+
+// search reads a bucket's records, and returns its floor and whether it holds any of the ids to push.
+func (p *pusher) search(push *bucket.Push) (floor message.ID, held bool, err error) {
+	prefix := len(p.key)
+	p.key = appendPlace(p.key, push.Sequence, 0)
+	found := p.it.SeekGE(p.key)
+	p.key = p.key[:prefix]
+	for ; found && inBucket(p.it.Key(), p.key, push.Sequence); found = p.it.Next() {
+		r, err := entryAt(p.it)
+		if err != nil {
+			return message.ID{}, false, err
+		}
+		if _, slot := placeOf(p.it.Key()); slot == 0 {
+			floor = r.floor
+		}
+		_, held := slices.BinarySearchFunc(push.Entries, r.id, func(e bucket.Entry, id message.ID) int { return e.ID.Compare(id) })
+		if held {
+			return floor, true, nil
+		}
+	}
+	return floor, false, p.it.Error()
+}
+
+// write adds the records of a push that applies to the batch. p.key is the owner's prefix.
+func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
+	prefix := len(p.key)
+	last, late := onto.last, message.ID{}
+	for i := range push.Entries {
+		r := entryRecord{id: push.Entries[i].ID, content: p.encoded[i]}
+		slot := onto.slots + i
+		if slot == 0 {
+			r.floor = onto.floor
+		}
+		if late.IsZero() && !onto.floor.Less(r.id) {
+			late = r.id
+		}
+		if last.Less(r.id) {
+			last = r.id
+		}
+		r.last = last
+		p.key = appendPlace(p.key[:prefix], push.Sequence, slot)
+		op := p.batch.SetDeferred(len(p.key), r.size())
+		copy(op.Key, p.key)
+		r.appendTo(op.Value[:0])
+		if err := op.Finish(); err != nil {
+			return err
+		}
+	}
+	if late.IsZero() {
+		return nil
+	}
+	return markLate(p.db, p.batch, partition, bucket.Ref{Owner: push.Owner, Sequence: push.Sequence}, late)
+}
+
+// markLate records that a bucket holds an id at or below its floor.
+func markLate(db *DB, batch *pebble.Batch, partition int, at bucket.Ref, id message.ID) error {
+	key := appendBucket(appendOwner(nil, spaceLate, partition, at.Owner), at.Sequence)
+	lower := true
+	_, err := db.get(key, func(value []byte) error {
+		marked, err := parseID(spaceLate, value)
+		lower = id.Less(marked)
+		return err
+	})
+	if err != nil || !lower {
+		return err
+	}
+	return batch.Set(key, encodeID(id), nil)
+}
+
+// inBucket tells whether a key of the inbox belongs to a bucket of the owner with that prefix.
+func inBucket(key, prefix []byte, sequence uint32) bool {
+	if len(key) != len(prefix)+placeLen || !bytes.Equal(key[:len(prefix)], prefix) {
+		return false
+	}
+	of, _ := placeOf(key)
+	return of == sequence
+}

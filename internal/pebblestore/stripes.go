@@ -1,0 +1,37 @@
+package pebblestore
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// stripes is a table of locks that stand for more things than there are locks.
+type stripes []sync.Mutex
+
+// stripeSet is the locks of a table that a call needs, one bit each.
+type stripeSet []uint64
+
+func (s stripes) newSet() stripeSet { return make(stripeSet, (len(s)+63)/64) }
+
+// add adds the lock that stands for a hash.
+func (s stripes) add(set stripeSet, hash uint64) {
+	i := hash % uint64(len(s))
+	set[i/64] |= 1 << (i % 64)
+}
+
+// lock takes the locks of a set, in ascending order, so that two calls never wait for each other.
+func (s stripes) lock(set stripeSet) {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			s[w*64+bits.TrailingZeros64(word)].Lock()
+		}
+	}
+}
+
+func (s stripes) unlock(set stripeSet) {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			s[w*64+bits.TrailingZeros64(word)].Unlock()
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// Package buckettest holds every implementation of bucket.Store to what its comments say, alone and under the
+// Appender: with stalls, repeats, lost replies and crashes between any two operations. Model is the contract as
+// a program, and Seam the place where a test steps in.
+package buckettest
+
+import (
+	"testing"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+)
+
+// Harness is a freshly opened, empty store.
+type Harness struct {
+	Store bucket.Store
+	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
+	// old harness is used after that.
+	Reopen func(t *testing.T) Harness
+}
+
+// Run holds a store to the contract of bucket.Store, and the Appender and the reading of pages to their promises
+// on that store. Every test opens a store of its own; open registers its closing with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	s := suite{open: open}
+	t.Run("Push/applies under its conditions", s.pushConditions)
+	t.Run("Push/creates", s.pushCreates)
+	t.Run("Push/for many owners", s.pushManyOwners)
+	t.Run("Push/keeps contents", s.pushKeepsContents)
+	t.Run("Push/of what is too large", s.pushTooLarge)
+	t.Run("Push/keeps no reference", s.pushKeepsNoReference)
+	t.Run("Push/onto one bucket by many fills it exactly", s.pushConcurrently)
+	t.Run("Push/creates a bucket once", s.createConcurrently)
+	t.Run("Heads/in the order of refs", s.heads)
+	t.Run("Range/both ends included, the highest first", s.ranges)
+	t.Run("Overlapping/buckets to which a message came late", s.overlapping)
+	t.Run("Overlapping/with an entry at the floor", s.overlappingAtFloor)
+	t.Run("Delete/leaves a tombstone", s.deleteLeavesTombstone)
+	t.Run("Delete/of an unknown entry", s.deleteUnknown)
+	t.Run("Delete/while others push and read", s.deleteWhilePushing)
+	t.Run("Deletions/counts all and returns the recent", s.deletionsCounted)
+	t.Run("Reopen/keeps buckets", s.reopenKeepsBuckets)
+	t.Run("Append/by many in parallel", s.appendConcurrently)
+	t.Run("Append/avoids the trap of", s.testTraps)
+	t.Run("Append/by writers at random", s.randomWriters)
+	t.Run("Append/survives reopening", s.appendedSurvivesReopen)
+	t.Run("Pages/and counts at random", s.randomReaders)
+	t.Run("Pages/take few buckets", s.pagesCost)
+	t.Run("Pages/read buckets above only for late messages", s.pagesReadLateBuckets)
+	t.Run("Pages/of an empty inbox", s.emptyInbox)
+	t.Run("Pages/below a foreign cursor", s.foreignCursor)
+}
+
+type suite struct {
+	open func(t *testing.T) Harness
+}

@@ -1,0 +1,221 @@
+package buckettest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+// id returns the nth id of the series that the tests use.
+var id = messagetest.ID
+
+// entry returns the copy of the message with the nth id.
+func entry(n int) bucket.Entry { return bucket.EntryOf(messagetest.Message(n, "author")) }
+
+func entries(ns ...int) []bucket.Entry {
+	out := make([]bucket.Entry, len(ns))
+	for i, n := range ns {
+		out[i] = entry(n)
+	}
+	return out
+}
+
+func idsOf(entries []bucket.Entry) []message.ID {
+	out := make([]message.ID, len(entries))
+	for i, e := range entries {
+		out[i] = e.ID
+	}
+	return out
+}
+
+// numbers returns count numbers from first on, step apart.
+func numbers(first, step, count int) []int {
+	out := make([]int, count)
+	for i := range out {
+		out[i] = first + i*step
+	}
+	return out
+}
+
+// tester is a test, or one check of a property.
+type tester interface {
+	rapid.TB
+	Context() context.Context
+}
+
+// inbox is all of an owner's buckets, the lowest first, seen while nobody writes.
+type inbox []bucket.Bucket
+
+func readInbox(t tester, store bucket.Store, owner message.UserID) inbox {
+	t.Helper()
+	buckets, err := store.Range(t.Context(), owner, 0, math.MaxUint32, math.MaxInt32)
+	require.NoError(t, err)
+	slices.Reverse(buckets)
+	return buckets
+}
+
+// entries returns the entries of all buckets in the order of their slots, tombstones included.
+func (in inbox) entries() []bucket.Entry {
+	var all []bucket.Entry
+	for _, b := range in {
+		all = append(all, b.Entries...)
+	}
+	return all
+}
+
+func (in inbox) holds(id message.ID) bool {
+	for _, b := range in {
+		for i := range b.Entries {
+			if b.Entries[i].ID == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hint returns the hint that names one of the buckets; the zero hint for an empty inbox.
+func (in inbox) hint(sequence int) bucket.Hint {
+	if sequence >= len(in) {
+		return bucket.Hint{}
+	}
+	return bucket.Hint{Sequence: in[sequence].Sequence, Floor: in[sequence].Floor}
+}
+
+// check returns what is wrong with an inbox by the invariants of package bucket, or nil.
+func (in inbox) check() error {
+	var last message.ID
+	seen := map[message.ID]uint32{}
+	for i, b := range in {
+		switch {
+		case int(b.Sequence) != i:
+			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, i)
+		case b.Floor != last:
+			return fmt.Errorf("the floor of bucket %d is %s, not %s, the greatest id before it", i, b.Floor, last)
+		case b.Slots() == 0, b.Slots() > bucket.Capacity:
+			return fmt.Errorf("bucket %d has %d slots", i, b.Slots())
+		case i < len(in)-1 && b.Slots() < bucket.Capacity:
+			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots())
+		}
+		for _, e := range b.Entries {
+			if other, twice := seen[e.ID]; twice {
+				return fmt.Errorf("%s is in bucket %d and in bucket %d", e.ID, other, i)
+			}
+			seen[e.ID] = b.Sequence
+			if last.Less(e.ID) {
+				last = e.ID
+			}
+		}
+		if b.Last != last {
+			return fmt.Errorf("the last of bucket %d is %s, not %s", i, b.Last, last)
+		}
+	}
+	return nil
+}
+
+// follows returns what could not have become of an earlier inbox, or nil: buckets only grow, at their ends, and
+// entries only turn into tombstones.
+func (in inbox) follows(earlier inbox) error {
+	if len(in) < len(earlier) {
+		return fmt.Errorf("there were %d buckets, there are %d", len(earlier), len(in))
+	}
+	for i, was := range earlier {
+		b := in[i]
+		if b.Floor != was.Floor {
+			return fmt.Errorf("the floor of bucket %d was %s and is %s", i, was.Floor, b.Floor)
+		}
+		if b.Slots() < was.Slots() {
+			return fmt.Errorf("bucket %d had %d slots and has %d", i, was.Slots(), b.Slots())
+		}
+		for slot, e := range was.Entries {
+			now := b.Entries[slot]
+			if now.ID != e.ID || e.Deleted && !now.Deleted {
+				return fmt.Errorf("slot %d of bucket %d held %s and holds %s", slot, i, e.ID, now.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// prefill puts messages into an owner's inbox, in the order given, by pushes straight to the store.
+func prefill(t tester, store bucket.Store, owner message.UserID, ns []int) {
+	t.Helper()
+	var last message.ID
+	sequence := uint32(0)
+	for chunk := range slices.Chunk(ns, bucket.Capacity) {
+		push := bucket.Push{Owner: owner, Sequence: sequence, Create: sequence > 0, Floor: last}
+		for len(chunk) > 0 { // a push takes entries in the order of ids only
+			ascending := 1
+			for ascending < len(chunk) && chunk[ascending-1] < chunk[ascending] {
+				ascending++
+			}
+			push.Entries = entries(chunk[:ascending]...)
+			require.True(t, pushOne(t, store, push))
+			if newest := push.Entries[ascending-1].ID; last.Less(newest) {
+				last = newest
+			}
+			push.Create = false
+			chunk = chunk[ascending:]
+		}
+		sequence++
+	}
+}
+
+func pushOne(t tester, store bucket.Store, push bucket.Push) bool {
+	t.Helper()
+	outcomes, err := store.Push(t.Context(), []bucket.Push{push})
+	require.NoError(t, err)
+	require.Len(t, outcomes, 1)
+	require.NoError(t, outcomes[0].Err)
+	return outcomes[0].Applied
+}
+
+// hintBook keeps the hint of one owner as the record of users would.
+type hintBook struct {
+	store bucket.Store
+	hint  bucket.Hint
+	// wrong is what was wrong with the hints that were given.
+	wrong error
+}
+
+// RaiseHeads implements bucket.Hints. It takes note of a hint to a bucket that does not exist.
+func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
+	for _, head := range heads {
+		b, err := h.store.Range(ctx, head.Owner, head.Hint.Sequence, head.Hint.Sequence, 1)
+		switch {
+		case err != nil:
+			return err
+		case len(b) == 0:
+			h.wrong = fmt.Errorf("the hint was raised to bucket %d, which does not exist", head.Hint.Sequence)
+		case b[0].Floor != head.Hint.Floor:
+			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
+		}
+		if h.hint.Sequence < head.Hint.Sequence {
+			h.hint = head.Hint
+		}
+	}
+	return nil
+}
+
+// noHints forgets every hint.
+type noHints struct{}
+
+// RaiseHeads implements bucket.Hints.
+func (noHints) RaiseHeads(context.Context, []bucket.Head) error { return nil }
+
+// appendAll appends messages to one owner's inbox and returns how many were new.
+func appendAll(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, ns []int) int {
+	t.Helper()
+	results, err := bucket.NewAppender(store, noHints{}).Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: entries(ns...)}})
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	return results[0].New
+}

@@ -1,0 +1,145 @@
+package buckettest
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Model is a bucket.Store in memory that follows the contract to the letter, with nothing clever about it: the
+// executable specification. Its zero value is not ready for use; see NewModel.
+type Model struct {
+	mu      sync.Mutex
+	inboxes map[message.UserID]map[uint32]*bucket.Bucket
+}
+
+// NewModel returns an empty Model.
+func NewModel() *Model {
+	return &Model{inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}}
+}
+
+// Push implements bucket.Store.
+func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	outcomes := make([]bucket.Outcome, len(pushes))
+	for i, p := range pushes {
+		outcomes[i].Applied = m.push(p)
+	}
+	return outcomes, nil
+}
+
+func (m *Model) push(p bucket.Push) bool {
+	b, exists := m.inboxes[p.Owner][p.Sequence]
+	if !exists {
+		if p.Sequence > 0 && !p.Create {
+			return false
+		}
+		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence}
+		if p.Create {
+			b.Floor, b.Last = p.Floor, p.Floor
+		}
+	}
+	if b.Slots()+len(p.Entries) > bucket.Capacity || p.Guard && !b.Floor.Less(p.Entries[0].ID) {
+		return false
+	}
+	for _, e := range p.Entries {
+		if slices.Contains(b.Outline().IDs, e.ID) {
+			return false
+		}
+	}
+	for _, e := range p.Entries {
+		e.Attrs = slices.Clone(e.Attrs)
+		b.Entries = append(b.Entries, e)
+		if b.Last.Less(e.ID) {
+			b.Last = e.ID
+		}
+	}
+	if m.inboxes[p.Owner] == nil {
+		m.inboxes[p.Owner] = map[uint32]*bucket.Bucket{}
+	}
+	m.inboxes[p.Owner][p.Sequence] = b
+	return true
+}
+
+// between returns copies of an owner's buckets from low to high, the highest first.
+func (m *Model) between(owner message.UserID, low, high uint32) []bucket.Bucket {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var buckets []bucket.Bucket
+	for sequence, b := range m.inboxes[owner] {
+		if sequence >= low && sequence <= high {
+			clone := *b
+			clone.Entries = slices.Clone(b.Entries)
+			buckets = append(buckets, clone)
+		}
+	}
+	slices.SortFunc(buckets, func(x, y bucket.Bucket) int { return int(y.Sequence) - int(x.Sequence) })
+	return buckets
+}
+
+// Heads implements bucket.Store.
+func (m *Model) Heads(_ context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
+	heads := make([]bucket.Outline, len(refs))
+	for i, ref := range refs {
+		if buckets := m.between(ref.Owner, ref.Sequence, math.MaxUint32); len(buckets) > 0 {
+			heads[i] = buckets[0].Outline()
+		}
+	}
+	return heads, nil
+}
+
+// Range implements bucket.Store.
+func (m *Model) Range(_ context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	buckets := m.between(owner, low, high)
+	return buckets[:min(limit, len(buckets))], nil
+}
+
+// Overlapping implements bucket.Store.
+func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
+	if above == math.MaxUint32 {
+		return nil, nil
+	}
+	return slices.DeleteFunc(m.between(owner, above+1, math.MaxUint32), func(b bucket.Bucket) bool {
+		return !slices.ContainsFunc(b.Entries, func(e bucket.Entry) bool {
+			return !b.Floor.Less(e.ID) && e.ID.Less(id)
+		})
+	}), nil
+}
+
+// Delete implements bucket.Store.
+func (m *Model) Delete(_ context.Context, owner message.UserID, sequence uint32, id message.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, exists := m.inboxes[owner][sequence]
+	if !exists {
+		return bucket.ErrNotFound
+	}
+	slot := slices.Index(b.Outline().IDs, id)
+	if slot < 0 {
+		return bucket.ErrNotFound
+	}
+	b.Entries[slot] = bucket.Entry{ID: id, Deleted: true}
+	return nil
+}
+
+// Deletions implements bucket.Store.
+func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
+	var d bucket.Deletions
+	for _, b := range m.between(owner, 0, math.MaxUint32) {
+		for slot, e := range b.Entries {
+			if !e.Deleted {
+				continue
+			}
+			d.Total++
+			if b.Sequence >= from {
+				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: e.ID})
+			}
+		}
+	}
+	return d, nil
+}

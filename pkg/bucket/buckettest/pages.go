@@ -1,0 +1,243 @@
+package buckettest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// reader is an owner's inbox, and a model of it: a list of messages in the order in which they came.
+type reader struct {
+	store bucket.Store
+	owner message.UserID
+	hint  bucket.Hint
+
+	arrived []int
+	deleted map[int]bool
+	upTo    int          // -1 while no mark is set
+	seen    map[int]bool // what was in the inbox, at or below upTo, when the mark was set
+	mark    bucket.ReadMark
+}
+
+func newReader(store bucket.Store, owner message.UserID) *reader {
+	return &reader{store: store, owner: owner, deleted: map[int]bool{}, seen: map[int]bool{}, upTo: -1}
+}
+
+// deliver appends messages that are not there yet, in one batch.
+func (r *reader) deliver(t tester, ns []int) {
+	t.Helper()
+	ns = slices.DeleteFunc(ordered(ns), func(n int) bool { return slices.Contains(r.arrived, n) })
+	require.Equal(t, len(ns), appendAll(t, r.store, r.owner, r.hint, ns))
+	r.arrived = append(r.arrived, ns...)
+}
+
+// moveHint sets the hint to one that somebody may have seen.
+func (r *reader) moveHint(t *rapid.T) {
+	in := readInbox(t, r.store, r.owner)
+	r.hint = in.hint(rapid.IntRange(0, len(in)).Draw(t, "hint"))
+}
+
+// below returns the messages below a bound, the newest first, deleted ones included.
+func (r *reader) below(bound int) []int {
+	ns := slices.DeleteFunc(ordered(r.arrived), func(n int) bool { return n >= bound })
+	slices.Reverse(ns)
+	return ns
+}
+
+// requirePage reads a page below a message, and demands what the model says. It returns the next cursor, and
+// the message it names.
+func (r *reader) requirePage(t tester, before *bucket.Cursor, bound, limit int) (*bucket.Cursor, int) {
+	t.Helper()
+	page, err := bucket.ReadPage(t.Context(), r.store, r.owner, r.hint, before, limit)
+	require.NoError(t, err)
+	want := r.below(bound)
+	more := len(want) > limit
+	want = want[:min(limit, len(want))]
+	shown := slices.DeleteFunc(slices.Clone(want), func(n int) bool { return r.deleted[n] })
+	require.Equal(t, idsOf(entries(shown...)), idsOf(page.Entries), "the newest below %d, at most %d, in order", bound, limit)
+	require.Equal(t, int64(len(r.arrived)), page.Slots)
+	if !more {
+		require.Nil(t, page.Next, "nothing is left")
+		return nil, 0
+	}
+	require.NotNil(t, page.Next, "there is more")
+	last := want[len(want)-1]
+	require.Equal(t, id(last), page.Next.ID)
+	next, err := bucket.ParseCursor(r.owner, page.Next.Encode(r.owner))
+	require.NoError(t, err)
+	return &next, last
+}
+
+// requireCounts demands that the counts are exact: everything that is not deleted, and everything of that
+// which was not seen when the mark was set.
+func (r *reader) requireCounts(t tester) {
+	t.Helper()
+	deletions, err := r.store.Deletions(t.Context(), r.owner, r.mark.Sequence)
+	require.NoError(t, err)
+	total, unread := bucket.Counts(int64(len(r.arrived)), deletions, r.mark)
+	wantTotal, wantUnread := 0, 0
+	for _, n := range r.arrived {
+		if !r.deleted[n] {
+			wantTotal++
+			if !r.seen[n] {
+				wantUnread++
+			}
+		}
+	}
+	require.Equal(t, int64(wantTotal), total, "total")
+	require.Equal(t, int64(wantUnread), unread, "unread")
+}
+
+func (r *reader) setMark(t tester, upTo int) {
+	t.Helper()
+	mark, err := bucket.NewReadMark(t.Context(), r.store, r.owner, r.hint, id(upTo))
+	require.NoError(t, err)
+	require.Equal(t, id(upTo), mark.UpTo)
+	r.mark, r.upTo, r.seen = mark, upTo, map[int]bool{}
+	for _, n := range r.arrived {
+		if n <= upTo {
+			r.seen[n] = true
+		}
+	}
+}
+
+func (r *reader) delete(t tester, n int) {
+	t.Helper()
+	for range 2 { // it is idempotent
+		require.NoError(t, bucket.Delete(t.Context(), r.store, r.owner, r.hint, id(n)))
+	}
+	r.deleted[n] = true
+}
+
+// randomReaders reads pages, sets marks, counts and deletes while messages arrive, also ones that are late.
+func (s suite) randomReaders(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	owner := owners()
+	rapid.Check(t, func(t *rapid.T) {
+		r := newReader(store, owner())
+		if ns := drawPrefill(t); len(ns) > 0 {
+			prefill(t, store, r.owner, ns)
+			r.arrived = ns
+		}
+		fresh := 10_000
+		var cursor *bucket.Cursor
+		bound := 1 << 30
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) { r.requireCounts(t) },
+			"deliver new": func(t *rapid.T) {
+				ns := numbers(fresh, 2, rapid.SampledFrom([]int{1, 2, 30, 49, 50, 51, 130}).Draw(t, "count"))
+				fresh = ns[len(ns)-1] + 2
+				r.deliver(t, ns)
+			},
+			"deliver late": func(t *rapid.T) {
+				late := rapid.Custom(func(t *rapid.T) int { return rapid.IntRange(0, fresh/2).Draw(t, "half")*2 + 1 })
+				r.deliver(t, rapid.SliceOfN(late, 1, 6).Draw(t, "late"))
+			},
+			"move hint": r.moveHint,
+			"first page": func(t *rapid.T) {
+				limit := rapid.IntRange(1, 200).Draw(t, "limit")
+				cursor, bound = r.requirePage(t, nil, 1<<30, limit)
+			},
+			"next page": func(t *rapid.T) {
+				if cursor == nil {
+					t.Skip("there is no next page")
+				}
+				limit := rapid.IntRange(1, 200).Draw(t, "limit")
+				cursor, bound = r.requirePage(t, cursor, bound, limit)
+			},
+			"mark": func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, fresh+2).Draw(t, "up to")) },
+			"delete": func(t *rapid.T) {
+				if len(r.arrived) > 0 {
+					r.delete(t, rapid.SampledFrom(r.arrived).Draw(t, "victim"))
+				}
+			},
+			"delete unknown": func(t *rapid.T) {
+				n := rapid.IntRange(0, fresh).Draw(t, "unknown")
+				if !slices.Contains(r.arrived, n) {
+					require.ErrorIs(t, bucket.Delete(t.Context(), r.store, r.owner, r.hint, id(n)), bucket.ErrNotFound)
+				}
+			},
+		})
+	})
+}
+
+// pagesCost reads an inbox to which everything came in its turn, and counts the buckets that were read.
+func (s suite) pagesCost(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	owner := owners()
+	for _, slots := range []int{1, 49, 50, 51, 99, 100, 101, 420} {
+		r := newReader(store, owner())
+		r.arrived = numbers(0, 1, slots)
+		prefill(t, store, r.owner, r.arrived)
+		for _, limit := range []int{1, 49, 50, 51, 100, 200} {
+			var cursor *bucket.Cursor
+			for bound := 1 << 30; ; {
+				page, err := bucket.ReadPage(t.Context(), store, r.owner, r.hint, cursor, limit)
+				require.NoError(t, err)
+				require.LessOrEqual(t, page.Buckets, (limit+bucket.Capacity-1)/bucket.Capacity+1, "%d slots, %d a page", slots, limit)
+				if cursor, bound = r.requirePage(t, cursor, bound, limit); cursor == nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// pagesReadLateBuckets demands that a page far down reads a bucket above it only if a message came late enough.
+func (s suite) pagesReadLateBuckets(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	r := newReader(store, "ann")
+	r.arrived = append(numbers(10, 10, 300), 1005) // 1005 belongs into bucket 2 and is in bucket 6
+	r.arrived = append(r.arrived, numbers(4000, 10, 99)...)
+	prefill(t, store, r.owner, r.arrived)
+	var cursor *bucket.Cursor
+	bound, late := 1<<30, 0
+	for {
+		page, err := bucket.ReadPage(t.Context(), store, r.owner, r.hint, cursor, 20)
+		require.NoError(t, err)
+		if cursor != nil {
+			extra := 0
+			if cursor.Sequence < 6 && bound > 1005 {
+				extra = 1
+			}
+			require.LessOrEqual(t, page.Buckets, 2+extra, "below message %d", bound)
+			late += extra
+		}
+		if cursor, bound = r.requirePage(t, cursor, bound, 20); cursor == nil {
+			break
+		}
+	}
+	require.Positive(t, late)
+}
+
+// emptyInbox reads an inbox that nothing was ever delivered to.
+func (s suite) emptyInbox(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	r := newReader(store, "ann")
+	r.requirePage(t, nil, 1<<30, 50)
+	r.setMark(t, 100)
+	r.requireCounts(t)
+	require.ErrorIs(t, bucket.Delete(t.Context(), store, "ann", bucket.Hint{}, id(1)), bucket.ErrNotFound)
+	_, err := bucket.ReadPage(t.Context(), store, "ann", bucket.Hint{}, &bucket.Cursor{ID: id(1)}, 50)
+	require.ErrorIs(t, err, bucket.ErrCursor)
+	r.deliver(t, []int{7})
+	r.requireCounts(t) // older than the mark, and nobody has seen it
+}
+
+// foreignCursor reads below cursors that name buckets which the inbox does not have.
+func (s suite) foreignCursor(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	prefill(t, store, "ann", numbers(10, 10, 60))
+	_, err := bucket.ReadPage(t.Context(), store, "ann", bucket.Hint{}, &bucket.Cursor{ID: id(100), Sequence: 2}, 50)
+	require.ErrorIs(t, err, bucket.ErrCursor)
+}

@@ -1,0 +1,105 @@
+package buckettest
+
+import (
+	"context"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Op is one operation on its way through a Seam.
+type Op struct {
+	// Method is the name of the method, such as "Push".
+	Method string
+	// Pushes are what a Push was asked for.
+	Pushes []bucket.Push
+	// Outcomes are what came of a Push. The After hook may overwrite them.
+	Outcomes []bucket.Outcome
+	// Heads are what a RaiseHeads was asked for.
+	Heads []bucket.Head
+}
+
+// Seam is a store, and hints, with a hook before and after every operation. A hook that blocks stalls whoever
+// called; one that returns an error makes the operation fail: before, so that it never takes effect; after, so that it
+// has taken effect and its reply is lost.
+type Seam struct {
+	Store bucket.Store
+	Hints bucket.Hints
+	// Before is called before every operation; nil does nothing.
+	Before func(ctx context.Context, op *Op) error
+	// After is called after every operation that succeeded; nil does nothing.
+	After func(ctx context.Context, op *Op) error
+}
+
+// through carries out an operation between the hooks.
+func through[T any](ctx context.Context, s *Seam, op *Op, do func() (T, error)) (T, error) {
+	var none T
+	if s.Before != nil {
+		if err := s.Before(ctx, op); err != nil {
+			return none, err
+		}
+	}
+	result, err := do()
+	if err != nil {
+		return none, err
+	}
+	if s.After != nil {
+		if err := s.After(ctx, op); err != nil {
+			return none, err
+		}
+	}
+	return result, nil
+}
+
+// Push implements bucket.Store.
+func (s *Seam) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
+	op := &Op{Method: "Push", Pushes: pushes}
+	return through(ctx, s, op, func() (_ []bucket.Outcome, err error) {
+		op.Outcomes, err = s.Store.Push(ctx, pushes)
+		return op.Outcomes, err
+	})
+}
+
+// Heads implements bucket.Store.
+func (s *Seam) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
+	return through(ctx, s, &Op{Method: "Heads"}, func() ([]bucket.Outline, error) {
+		return s.Store.Heads(ctx, refs)
+	})
+}
+
+// Range implements bucket.Store.
+func (s *Seam) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	return through(ctx, s, &Op{Method: "Range"}, func() ([]bucket.Bucket, error) {
+		return s.Store.Range(ctx, owner, low, high, limit)
+	})
+}
+
+// Overlapping implements bucket.Store.
+func (s *Seam) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
+	return through(ctx, s, &Op{Method: "Overlapping"}, func() ([]bucket.Bucket, error) {
+		return s.Store.Overlapping(ctx, owner, above, id)
+	})
+}
+
+// Delete implements bucket.Store.
+func (s *Seam) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
+	_, err := through(ctx, s, &Op{Method: "Delete"}, func() (struct{}, error) {
+		return struct{}{}, s.Store.Delete(ctx, owner, sequence, id)
+	})
+	return err
+}
+
+// Deletions implements bucket.Store.
+func (s *Seam) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
+	return through(ctx, s, &Op{Method: "Deletions"}, func() (bucket.Deletions, error) {
+		return s.Store.Deletions(ctx, owner, from)
+	})
+}
+
+// RaiseHeads implements bucket.Hints.
+func (s *Seam) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
+	_, err := through(ctx, s, &Op{Method: "RaiseHeads", Heads: heads}, func() (struct{}, error) {
+		return struct{}{}, s.Hints.RaiseHeads(ctx, heads)
+	})
+	return err
+}

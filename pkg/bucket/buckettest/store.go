@@ -1,0 +1,313 @@
+package buckettest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+const owner message.UserID = "ann"
+
+// stored puts 130 messages into the inbox of ann: two full buckets, and 30 slots of a third. The ids are 10, 20 and so on.
+func (s suite) stored(t *testing.T) Harness {
+	t.Helper()
+	h := s.open(t)
+	prefill(t, h.Store, owner, numbers(10, 10, 130))
+	return h
+}
+
+// pushConditions tries pushes on an inbox whose bucket 0 is full up to 500, whose bucket 1 has the floor 500 and
+// the ids from 510 to 980 in 48 slots.
+func (s suite) pushConditions(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		push    bucket.Push
+		applied bool
+	}{
+		{"guarded onto the head", bucket.Push{Sequence: 1, Entries: entries(2000), Guard: true}, true},
+		{"guarded above the floor, below others", bucket.Push{Sequence: 1, Entries: entries(505), Guard: true}, true},
+		{"guarded at the floor", bucket.Push{Sequence: 1, Entries: entries(500), Guard: true}, false},
+		{"guarded below the floor", bucket.Push{Sequence: 1, Entries: entries(5), Guard: true}, false},
+		{"guarded, the least below the floor", bucket.Push{Sequence: 1, Entries: entries(5, 2000), Guard: true}, false},
+		{"unguarded below the floor", bucket.Push{Sequence: 1, Entries: entries(5)}, true},
+		{"as many as fit", bucket.Push{Sequence: 1, Entries: entries(2000, 2001), Guard: true}, true},
+		{"one too many", bucket.Push{Sequence: 1, Entries: entries(2000, 2001, 2002)}, false},
+		{"onto a full bucket", bucket.Push{Sequence: 0, Entries: entries(2000)}, false},
+		{"guarded onto a full bucket", bucket.Push{Sequence: 0, Entries: entries(2000), Guard: true}, false},
+		{"of one that is there", bucket.Push{Sequence: 1, Entries: entries(510)}, false},
+		{"of several, the last of which is there", bucket.Push{Sequence: 1, Entries: entries(505, 980), Guard: true}, false},
+		{"of several, the first of which is there", bucket.Push{Sequence: 1, Entries: entries(980, 2000), Guard: true}, false},
+		{"of one that was deleted", bucket.Push{Sequence: 1, Entries: entries(520)}, false},
+		{"onto a bucket that is there, prepared to create it", bucket.Push{Sequence: 1, Entries: entries(5), Create: true, Floor: id(500)}, true},
+		{"onto a full bucket, prepared to create it", bucket.Push{Sequence: 0, Entries: entries(5), Create: true}, false},
+		{"onto a bucket that is not there", bucket.Push{Sequence: 2, Entries: entries(2000)}, false},
+		{"guarded onto a bucket that is not there", bucket.Push{Sequence: 2, Entries: entries(2000), Guard: true}, false},
+		{"onto a bucket far beyond", bucket.Push{Sequence: math.MaxUint32, Entries: entries(2000)}, false},
+		{"of an id above one byte order but not the other", bucket.Push{Sequence: 1, Entries: entries(512), Guard: true}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			store := s.open(t).Store
+			prefill(t, store, owner, numbers(10, 10, 98))
+			require.NoError(t, store.Delete(t.Context(), owner, 1, id(520)))
+			before := readInbox(t, store, owner)
+			test.push.Owner = owner
+			require.Equal(t, test.applied, pushOne(t, store, test.push))
+			after := readInbox(t, store, owner)
+			if !test.applied {
+				require.Equal(t, before, after, "a push that is refused changes nothing")
+				return
+			}
+			require.NoError(t, after.check())
+			require.NoError(t, after.follows(before))
+			require.Equal(t, append(before.entries(), test.push.Entries...), after.entries(), "appended in their order")
+		})
+	}
+}
+
+func (s suite) pushCreates(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		in   []int
+		push bucket.Push
+		last message.ID
+	}{
+		{"bucket 0, guarded", nil, bucket.Push{Entries: entries(7), Guard: true}, id(7)},
+		{"bucket 0, not guarded", nil, bucket.Push{Entries: entries(7, 8)}, id(8)},
+		{"bucket 0 with 50 entries", nil, bucket.Push{Entries: entries(numbers(1, 1, 50)...), Guard: true}, id(50)},
+		{"bucket 1, above its floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(505), Create: true, Floor: id(500)}, id(505)},
+		{"bucket 1, below its floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(5, 6), Create: true, Floor: id(500)}, id(500)},
+		{"bucket 1, around its floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(5, 505), Create: true, Floor: id(500)}, id(505)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			store := s.open(t).Store
+			prefill(t, store, owner, test.in)
+			test.push.Owner = owner
+			require.True(t, pushOne(t, store, test.push))
+			buckets, err := store.Range(t.Context(), owner, test.push.Sequence, math.MaxUint32, 10)
+			require.NoError(t, err)
+			require.Equal(t, []bucket.Bucket{{
+				Owner: owner, Sequence: test.push.Sequence, Floor: test.push.Floor, Last: test.last, Entries: test.push.Entries,
+			}}, buckets)
+		})
+	}
+}
+
+// pushManyOwners pushes for many owners at once, some of which are refused.
+func (s suite) pushManyOwners(t *testing.T) {
+	t.Parallel()
+	const count = 300
+	store := s.open(t).Store
+	var pushes []bucket.Push
+	for i := range count {
+		user := message.UserID(fmt.Sprintf("user-%d", i))
+		if i%3 == 0 {
+			prefill(t, store, user, []int{5})
+		}
+		pushes = append(pushes, bucket.Push{Owner: user, Entries: entries(5, 6), Guard: true})
+	}
+	outcomes, err := store.Push(t.Context(), pushes)
+	require.NoError(t, err)
+	require.Len(t, outcomes, count)
+	for i, o := range outcomes {
+		require.Equal(t, bucket.Outcome{Applied: i%3 > 0}, o, "outcomes are in the order of pushes")
+		want := entries(5, 6)
+		if i%3 == 0 {
+			want = entries(5)
+		}
+		require.Equal(t, want, readInbox(t, store, pushes[i].Owner).entries())
+	}
+	outcomes, err = store.Push(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, outcomes)
+}
+
+// pushKeepsContents reads entries of every kind as they were pushed, also the largest that the default limits allow.
+func (s suite) pushKeepsContents(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	want := []bucket.Entry{
+		{ID: id(1), From: "ü😀", Body: "\x00 \" \\ \u2028 😀"},
+		{ID: id(2), From: "bob", ContentType: "text/plain; charset=utf-8", Attrs: json.RawMessage(`{"a":[1,null],"ä":1.50}`)},
+		{ID: id(3), From: "bob", Body: "both", ContentType: "text/html", Attrs: json.RawMessage(`{}`)},
+	}
+	limits := message.DefaultLimits()
+	body := strings.Repeat("b", limits.BodyBytes)
+	attrs := json.RawMessage(`{"a":"` + strings.Repeat("a", limits.AttrsBytes-8) + `"}`)
+	for n := 4; n <= bucket.Capacity; n++ {
+		want = append(want, bucket.Entry{ID: id(n), From: "bob", Body: body, ContentType: "text/plain", Attrs: attrs})
+	}
+	require.True(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Entries: want, Guard: true}))
+	require.Equal(t, want, readInbox(t, h.Store, owner).entries())
+	h = h.Reopen(t)
+	require.Equal(t, want, readInbox(t, h.Store, owner).entries())
+}
+
+// pushTooLarge pushes what may be too large for a store, next to what is not.
+func (s suite) pushTooLarge(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	huge := entry(1)
+	huge.Body = strings.Repeat("x", 17<<20)
+	outcomes, err := store.Push(t.Context(), []bucket.Push{
+		{Owner: "ann", Entries: entries(1), Guard: true},
+		{Owner: "bob", Entries: []bucket.Entry{huge}, Guard: true},
+		{Owner: "cid", Entries: entries(1), Guard: true},
+	})
+	require.NoError(t, err)
+	require.Equal(t, bucket.Outcome{Applied: true}, outcomes[0])
+	require.Equal(t, bucket.Outcome{Applied: true}, outcomes[2])
+	if outcomes[1].Applied {
+		require.NoError(t, outcomes[1].Err)
+		require.Len(t, readInbox(t, store, "bob").entries()[0].Body, len(huge.Body))
+		return
+	}
+	require.ErrorIs(t, outcomes[1].Err, bucket.ErrTooLarge)
+	require.Empty(t, readInbox(t, store, "bob"))
+}
+
+// pushKeepsNoReference overwrites the slices that were pushed, and those that were read.
+func (s suite) pushKeepsNoReference(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	pushed := entries(1, 2)
+	pushed[0].Attrs = json.RawMessage(`{"a":1}`)
+	require.True(t, pushOne(t, store, bucket.Push{Owner: owner, Entries: pushed, Guard: true}))
+	want := entries(1, 2)
+	want[0].Attrs = json.RawMessage(`{"a":1}`)
+	copy(pushed[0].Attrs, `{"b":2}`)
+	clear(pushed)
+	got := readInbox(t, store, owner)
+	require.Equal(t, want, got.entries())
+	clear(got[0].Entries)
+	require.Equal(t, want, readInbox(t, store, owner).entries(), "the caller owns the buckets that it read")
+}
+
+func (s suite) heads(t *testing.T) {
+	t.Parallel()
+	store := s.stored(t).Store
+	prefill(t, store, "anna", numbers(1, 1, 3))
+	in := readInbox(t, store, owner)
+	refs := []bucket.Ref{
+		{Owner: "anna"},
+		{Owner: owner, Sequence: 2},
+		{Owner: "an"},
+		{Owner: owner, Sequence: 3},
+		{Owner: owner},
+		{Owner: "anna", Sequence: math.MaxUint32},
+		{Owner: owner, Sequence: 1},
+	}
+	heads, err := store.Heads(t.Context(), refs)
+	require.NoError(t, err)
+	require.Len(t, heads, len(refs))
+	head := bucket.Outline{Sequence: 2, Floor: id(1000), Last: id(1300), IDs: idsOf(in[2].Entries)}
+	require.Equal(t, bucket.Outline{Last: id(3), IDs: idsOf(entries(1, 2, 3))}, heads[0])
+	require.Equal(t, head, heads[1])
+	require.Empty(t, heads[2].IDs)
+	require.Empty(t, heads[3].IDs)
+	require.Equal(t, head, heads[4])
+	require.Empty(t, heads[5].IDs)
+	require.Equal(t, head, heads[6])
+	require.NoError(t, store.Delete(t.Context(), owner, 2, id(1300)))
+	heads, err = store.Heads(t.Context(), []bucket.Ref{{Owner: owner}})
+	require.NoError(t, err)
+	require.Equal(t, []bucket.Outline{head}, heads, "an outline names tombstones too")
+}
+
+func (s suite) ranges(t *testing.T) {
+	t.Parallel()
+	store := s.stored(t).Store
+	prefill(t, store, "anna", numbers(1, 1, 3))
+	for _, test := range []struct {
+		name      string
+		low, high uint32
+		limit     int
+		want      []uint32
+	}{
+		{"everything", 0, math.MaxUint32, 100, []uint32{2, 1, 0}},
+		{"the highest", 0, math.MaxUint32, 2, []uint32{2, 1}},
+		{"low is included", 1, 2, 100, []uint32{2, 1}},
+		{"high is included", 0, 1, 100, []uint32{1, 0}},
+		{"the highest up to high", 0, 1, 1, []uint32{1}},
+		{"one", 1, 1, 1, []uint32{1}},
+		{"beyond the head", 3, math.MaxUint32, 100, nil},
+		{"nothing between", 2, 1, 100, nil},
+	} {
+		buckets, err := store.Range(t.Context(), owner, test.low, test.high, test.limit)
+		require.NoError(t, err, test.name)
+		var got []uint32
+		for _, b := range buckets {
+			require.Equal(t, owner, b.Owner, test.name)
+			first := int(b.Sequence)*500 + 10
+			require.Equal(t, entries(numbers(first, 10, b.Slots())...), b.Entries, test.name)
+			require.Equal(t, id(first+10*(b.Slots()-1)), b.Last, test.name)
+			got = append(got, b.Sequence)
+		}
+		require.Equal(t, test.want, got, test.name)
+	}
+	buckets, err := store.Range(t.Context(), "an", 0, math.MaxUint32, 100)
+	require.NoError(t, err)
+	require.Empty(t, buckets, "nobody else's buckets")
+}
+
+func (s suite) overlapping(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	in := numbers(10, 10, 220)
+	in[60] = 5    // in bucket 1, far below its floor of 500
+	in[110] = 995 // in bucket 2, just below its floor of 1000
+	in[160] = 6   // in bucket 3, and deleted there
+	prefill(t, store, owner, in)
+	require.NoError(t, store.Delete(t.Context(), owner, 3, id(6)))
+	prefill(t, store, "ann2", in)
+	for _, test := range []struct {
+		name  string
+		above uint32
+		id    message.ID
+		want  []uint32
+	}{
+		{"all that came late", 0, message.MaxID, []uint32{1, 2, 3}},
+		{"above is excluded", 1, message.MaxID, []uint32{2, 3}},
+		{"above the last", 3, message.MaxID, nil},
+		{"above everything", math.MaxUint32, message.MaxID, nil},
+		{"below an id", 0, id(995), []uint32{1, 3}},
+		{"just above an id", 0, id(996), []uint32{1, 2, 3}},
+		{"tombstones count", 2, id(7), []uint32{3}},
+		{"the id is excluded", 0, id(5), nil},
+		{"an id between", 0, id(6), []uint32{1}},
+	} {
+		buckets, err := store.Overlapping(t.Context(), owner, test.above, test.id)
+		require.NoError(t, err, test.name)
+		var got []uint32
+		for _, b := range buckets {
+			whole, err := store.Range(t.Context(), owner, b.Sequence, b.Sequence, 1)
+			require.NoError(t, err, test.name)
+			require.Equal(t, whole[0], b, test.name)
+			got = append(got, b.Sequence)
+		}
+		require.ElementsMatch(t, test.want, got, test.name)
+	}
+}
+
+// overlappingAtFloor has an entry with the id that is its bucket's floor. The Appender never puts one there: a
+// store, which looks at one bucket only, does.
+func (s suite) overlappingAtFloor(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	prefill(t, store, owner, numbers(10, 10, 50))
+	require.True(t, pushOne(t, store, bucket.Push{Owner: owner, Sequence: 1, Entries: entries(500), Create: true, Floor: id(500)}))
+	buckets, err := store.Overlapping(t.Context(), owner, 0, id(501))
+	require.NoError(t, err)
+	require.Len(t, buckets, 1)
+	buckets, err = store.Overlapping(t.Context(), owner, 0, id(500))
+	require.NoError(t, err)
+	require.Empty(t, buckets)
+}

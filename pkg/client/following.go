@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Follow makes a user follow another from now on. It is idempotent.
+func (c *Client) Follow(ctx context.Context, follower, followee message.UserID) error {
+	return c.edge(ctx, http.MethodPut, follow.Pair{Follower: follower, Followee: followee})
+}
+
+// Unfollow makes a user no longer follow another. It is idempotent.
+func (c *Client) Unfollow(ctx context.Context, follower, followee message.UserID) error {
+	return c.edge(ctx, http.MethodDelete, follow.Pair{Follower: follower, Followee: followee})
+}
+
+func (c *Client) edge(ctx context.Context, method string, pair follow.Pair) error {
+	if err := pair.Validate(); err != nil {
+		return err
+	}
+	path, err := userPath("follower", pair.Follower, "/following/"+url.PathEscape(string(pair.Followee)))
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, call{method: method, path: path, idempotent: true})
+}
+
+// Edge is a line of a batch of edges.
+type Edge struct {
+	Follower message.UserID `json:"follower"`
+	Followee message.UserID `json:"followee"`
+}
+
+// FollowBatch makes users follow others, each pair on its own. It is idempotent: after an error it is right to send the
+// batch again.
+func (c *Client) FollowBatch(ctx context.Context, pairs []follow.Pair) (BatchResult, error) {
+	edges := make([]Edge, len(pairs))
+	for i, p := range pairs {
+		edges[i] = Edge(p)
+	}
+	return sendBatch(ctx, c, "/v1/following:batch", edges)
+}
+
+func sendBatch[T any](ctx context.Context, c *Client, path string, lines []T) (BatchResult, error) {
+	body, err := encodeLines(lines)
+	if err != nil {
+		return BatchResult{}, err
+	}
+	var result BatchResult
+	err = c.do(ctx, call{
+		method: http.MethodPost, path: path, content: ContentNDJSON, body: body, idempotent: true, read: jsonInto(&result),
+	})
+	return result, err
+}
+
+// Followers returns who follows a user, at most limit of them, from after on. An empty after begins the list, and limit 0
+// leaves the length to the server. They are in an order of their own, which stays the same.
+func (c *Client) Followers(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
+	return c.userPage(ctx, user, "/followers", after, limit)
+}
+
+// Following returns whom a user follows, by id, as Followers does.
+func (c *Client) Following(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
+	return c.userPage(ctx, user, "/following", after, limit)
+}
+
+func (c *Client) userPage(ctx context.Context, user message.UserID, list string, after Cursor, limit int) (UserPage, error) {
+	path, err := userPath("user", user, list)
+	if err != nil {
+		return UserPage{}, err
+	}
+	query := url.Values{}
+	if after != "" {
+		query.Set("after", string(after))
+	}
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var page UserPage
+	err = c.do(ctx, call{method: http.MethodGet, path: path, query: query, idempotent: true, read: jsonInto(&page)})
+	return page, err
+}

@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// InboxOptions says which part of an inbox to read, and how.
+type InboxOptions struct {
+	// Limit is the greatest number of messages on a page; 0 leaves it to the server.
+	Limit int
+	// Before is where to go on: the Next of an earlier page, or empty for the newest messages.
+	Before Cursor
+	// Peek does not count as viewing the inbox.
+	Peek bool
+}
+
+// Inbox returns a page of a user's inbox. It counts as viewing unless Peek is set.
+func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptions) (InboxPage, error) {
+	path, err := userPath("user", user, "/inbox")
+	if err != nil {
+		return InboxPage{}, err
+	}
+	query := url.Values{}
+	if opts.Limit != 0 {
+		query.Set("limit", strconv.Itoa(opts.Limit))
+	}
+	if opts.Before != "" {
+		query.Set("before", string(opts.Before))
+	}
+	if opts.Peek {
+		query.Set("peek", "true")
+	}
+	var page InboxPage
+	err = c.do(ctx, call{
+		method: http.MethodGet, path: path, query: query, idempotent: true,
+		read: func(header http.Header, body io.Reader) error {
+			if err := jsonInto(&page)(header, body); err != nil {
+				return err
+			}
+			var err error
+			page.BucketsRead, err = strconv.Atoi(header.Get(BucketsReadHeader))
+			return err
+		},
+	})
+	return page, err
+}
+
+// InboxAll returns the messages of a user's inbox from Before on, newest first, page by page. An error ends them.
+func (c *Client) InboxAll(ctx context.Context, user message.UserID, opts InboxOptions) iter.Seq2[InboxMessage, error] {
+	return func(yield func(InboxMessage, error) bool) {
+		for {
+			page, err := c.Inbox(ctx, user, opts)
+			if err != nil {
+				yield(InboxMessage{}, err)
+				return
+			}
+			for _, m := range page.Messages {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			opts.Before = page.Next
+		}
+	}
+}
+
+// MarkRead marks everything in a user's inbox up to and including a message as read. It is idempotent.
+func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
+	path, err := userPath("user", user, "/inbox/read")
+	if err != nil {
+		return err
+	}
+	body, err := encode(ReadMark{UpTo: upTo})
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, call{method: http.MethodPost, path: path, content: ContentJSON, body: body, idempotent: true})
+}
+
+// Delete deletes a message from a user's inbox, for good. It is idempotent.
+func (c *Client) Delete(ctx context.Context, user message.UserID, id message.ID) error {
+	path, err := userPath("user", user, "/inbox/"+id.String())
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, call{method: http.MethodDelete, path: path, idempotent: true})
+}

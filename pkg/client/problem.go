@@ -1,0 +1,63 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// ProblemType is the stable name of a kind of problem.
+type ProblemType string
+
+const (
+	// ProblemMalformed is a request that cannot be read: 400.
+	ProblemMalformed ProblemType = "urn:fanmail:problem:malformed"
+	// ProblemNotFound is a path, message, user or entry that does not exist: 404.
+	ProblemNotFound ProblemType = "urn:fanmail:problem:not-found"
+	// ProblemMethod is a method that the path does not have: 405.
+	ProblemMethod ProblemType = "urn:fanmail:problem:method-not-allowed"
+	// ProblemBackwards is a time before the one that is recorded: 409.
+	ProblemBackwards ProblemType = "urn:fanmail:problem:backwards"
+	// ProblemDormant is something that cannot be done for a user who is dormant: 409.
+	ProblemDormant ProblemType = "urn:fanmail:problem:dormant"
+	// ProblemTooLarge is a body, a line or a batch over its limit: 413.
+	ProblemTooLarge ProblemType = "urn:fanmail:problem:too-large"
+	// ProblemMediaType is a body that is not JSON: 415.
+	ProblemMediaType ProblemType = "urn:fanmail:problem:unsupported-media-type"
+	// ProblemInvalid is a value that can be read and is not allowed: 422.
+	ProblemInvalid ProblemType = "urn:fanmail:problem:invalid"
+	// ProblemKeyReused is an idempotency key that was used for another message: 422.
+	ProblemKeyReused ProblemType = "urn:fanmail:problem:key-reused"
+	// ProblemInternal is a failure of the server: 500.
+	ProblemInternal ProblemType = "urn:fanmail:problem:internal"
+	// ProblemBusy is a server that takes no messages at the moment, and has not taken this one: 503.
+	ProblemBusy ProblemType = "urn:fanmail:problem:busy"
+	// ProblemUnavailable is a server that could not finish at the moment, and may have done part of it: 503.
+	ProblemUnavailable ProblemType = "urn:fanmail:problem:unavailable"
+)
+
+// Problem is a problem document (RFC 9457): what the server answers when it does not do what was asked.
+//
+//nolint:errname // RFC 9457 calls it a problem
+type Problem struct {
+	Type   ProblemType `json:"type"`
+	Title  string      `json:"title"`
+	Status int         `json:"status"`
+	// Detail says what is wrong with this request, and what to do about it.
+	Detail string `json:"detail,omitempty"`
+	// Field names the part of the request that is wrong, where one is.
+	Field string `json:"field,omitempty"`
+	// Line is the line of a batch that is wrong, or from which on nothing was done; 0 if that says nothing.
+	Line int `json:"line,omitempty"`
+	// RetryAfter is how long the server asks to wait before the request is repeated; 0 if repeating does not help.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// Error returns the detail, and the status.
+func (p *Problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	return fmt.Sprintf("%s (%d %s)", text, p.Status, http.StatusText(p.Status))
+}

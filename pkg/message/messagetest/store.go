@@ -1,0 +1,327 @@
+package messagetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func full(n int, from message.UserID) message.Message {
+	m := Message(n, from)
+	m.To = []message.UserID{"anna", "zoë"}
+	m.ContentType = "text/plain; charset=utf-8"
+	m.Attrs = json.RawMessage(`{"a":[1,2],"b":"ä"}`)
+	return m
+}
+
+func requireTime(t *testing.T, at time.Time) {
+	t.Helper()
+	require.False(t, at.IsZero(), "a stored message has a time")
+	require.Equal(t, time.UTC, at.Location(), "times are in UTC")
+	require.Equal(t, at.Truncate(time.Millisecond), at, "times are cut to milliseconds")
+}
+
+func (s suite) insertThenGet(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	messages := []message.Message{
+		full(1, "ann"),
+		Message(2, "ann"),
+		{ID: ID(3), From: "bob", To: []message.UserID{"ann"}, Attrs: json.RawMessage(`{}`)},
+		{ID: ID(4), From: message.UserID("ü😀"), To: []message.UserID{"ann"}, Body: "\x00 \" \\ \u2028 😀"},
+	}
+	times, err := h.Messages.Insert(t.Context(), messages)
+	require.NoError(t, err)
+	require.Len(t, times, len(messages))
+	for i, m := range messages {
+		requireTime(t, times[i])
+		got, err := h.Messages.Get(t.Context(), m.Ref())
+		require.NoError(t, err)
+		require.Equal(t, message.Stored{Message: m, StoredAt: times[i]}, got)
+	}
+}
+
+// insertUntilLater inserts messages from n on until one is stored later than at.
+func insertUntilLater(t *testing.T, store message.Store, n int, at time.Time) {
+	t.Helper()
+	for ; ; n++ {
+		times, err := store.Insert(t.Context(), []message.Message{Message(n, "clock")})
+		require.NoError(t, err)
+		if times[0].After(at) {
+			return
+		}
+	}
+}
+
+func (s suite) insertReturnsTimesInOrder(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	first, err := h.Messages.Insert(t.Context(), []message.Message{Message(5, "ann")})
+	require.NoError(t, err)
+	insertUntilLater(t, h.Messages, 1000, first[0])
+
+	times, err := h.Messages.Insert(t.Context(), []message.Message{Message(9, "ann"), Message(5, "ann"), Message(1, "bob")})
+	require.NoError(t, err)
+	require.Equal(t, first[0], times[1])
+	require.True(t, times[0].After(first[0]))
+	require.True(t, times[2].After(first[0]))
+	for i, ref := range []message.Ref{Message(9, "ann").Ref(), Message(5, "ann").Ref(), Message(1, "bob").Ref()} {
+		got, err := h.Messages.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, times[i], got.StoredAt)
+	}
+}
+
+func (s suite) insertIsIdempotent(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	m := full(1, "ann")
+	first, err := h.Messages.Insert(t.Context(), []message.Message{m})
+	require.NoError(t, err)
+	insertUntilLater(t, h.Messages, 1000, first[0])
+
+	other := m
+	other.Body = "something else"
+	again, err := h.Messages.Insert(t.Context(), []message.Message{other})
+	require.NoError(t, err)
+	require.Equal(t, first, again, "the first time counts")
+	got, err := h.Messages.Get(t.Context(), m.Ref())
+	require.NoError(t, err)
+	require.Equal(t, message.Stored{Message: m, StoredAt: first[0]}, got, "a stored message is left as it is")
+	byAuthor, err := h.Messages.ByAuthor(t.Context(), "ann", message.ID{}, 10)
+	require.NoError(t, err)
+	require.Len(t, byAuthor, 1)
+}
+
+func (s suite) insertConcurrently(t *testing.T) {
+	t.Parallel()
+	const writers = 8
+	h := s.open(t)
+	var wg sync.WaitGroup
+	times := make([][]time.Time, writers)
+	errs := make([]error, writers)
+	for w := range writers {
+		wg.Go(func() {
+			own := Message(100+w, "ann")
+			times[w], errs[w] = h.Messages.Insert(t.Context(), []message.Message{full(1, "ann"), own, full(2, "ann")})
+		})
+	}
+	wg.Wait()
+	for w := range writers {
+		require.NoError(t, errs[w])
+		require.Equal(t, times[0][0], times[w][0], "everybody is told the same first time")
+		require.Equal(t, times[0][2], times[w][2], "everybody is told the same first time")
+	}
+	stored, err := h.Messages.ByAuthor(t.Context(), "ann", message.ID{}, 100)
+	require.NoError(t, err)
+	require.Len(t, stored, writers+2)
+	require.Equal(t, message.Stored{Message: full(1, "ann"), StoredAt: times[0][0]}, stored[0])
+}
+
+func (s suite) insertKeepsNoReference(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	m := full(1, "ann")
+	_, err := h.Messages.Insert(t.Context(), []message.Message{m})
+	require.NoError(t, err)
+	got, err := h.Messages.Get(t.Context(), m.Ref())
+	require.NoError(t, err)
+	require.NotSame(t, &m.To[0], &got.To[0])
+	require.NotSame(t, &m.Attrs[0], &got.Attrs[0])
+}
+
+func (s suite) insertNothing(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	times, err := h.Messages.Insert(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, times)
+}
+
+func (s suite) getByIDAlone(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	m := full(7, "ann")
+	times, err := h.Messages.Insert(t.Context(), []message.Message{Message(6, "bob"), m, Message(8, "abe")})
+	require.NoError(t, err)
+	got, err := h.Messages.Get(t.Context(), message.Ref{ID: m.ID})
+	require.NoError(t, err)
+	require.Equal(t, message.Stored{Message: m, StoredAt: times[1]}, got)
+}
+
+func (s suite) getUnknown(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	_, err := h.Messages.Insert(t.Context(), []message.Message{Message(7, "ann")})
+	require.NoError(t, err)
+	for name, ref := range map[string]message.Ref{
+		"id":            {From: "ann", ID: ID(8)},
+		"id alone":      {ID: ID(8)},
+		"author":        {From: "bob", ID: ID(7)},
+		"author prefix": {From: "an", ID: ID(7)},
+	} {
+		_, err := h.Messages.Get(t.Context(), ref)
+		require.ErrorIs(t, err, message.ErrNotFound, name)
+	}
+}
+
+func ids(stored []message.Stored) []message.ID {
+	out := make([]message.ID, len(stored))
+	for i, m := range stored {
+		out[i] = m.ID
+	}
+	return out
+}
+
+func series(ns ...int) []message.ID {
+	out := make([]message.ID, len(ns))
+	for i, n := range ns {
+		out[i] = ID(n)
+	}
+	return out
+}
+
+// bounds are ranges over the ids 1, 3, 5, 7 and 9, and what each holds.
+var bounds = []struct {
+	name  string
+	after message.ID
+	limit int
+	want  []int
+}{
+	{"everything", message.ID{}, 100, []int{1, 3, 5, 7, 9}},
+	{"limit", message.ID{}, 2, []int{1, 3}},
+	{"exactly as many", message.ID{}, 5, []int{1, 3, 5, 7, 9}},
+	{"after is excluded", ID(3), 100, []int{5, 7, 9}},
+	{"after lies between", ID(4), 2, []int{5, 7}},
+	{"after the last", ID(9), 100, []int{}},
+	{"after a time", message.MinID(Epoch.Add(5 * time.Millisecond)), 1, []int{5}},
+	{"after the greatest", message.MaxID, 100, []int{}},
+}
+
+func (s suite) byAuthor(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	for _, n := range []int{7, 1, 9, 5, 3} {
+		_, err := h.Messages.Insert(t.Context(), []message.Message{full(n, "ann")})
+		require.NoError(t, err)
+	}
+	for _, b := range bounds {
+		got, err := h.Messages.ByAuthor(t.Context(), "ann", b.after, b.limit)
+		require.NoError(t, err, b.name)
+		require.Equal(t, series(b.want...), ids(got), b.name)
+		for _, m := range got {
+			one, err := h.Messages.Get(t.Context(), m.Ref())
+			require.NoError(t, err, b.name)
+			require.Equal(t, one, m, b.name)
+		}
+	}
+}
+
+func (s suite) byAuthorKeepsAuthorsApart(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	authors := []message.UserID{"a", "aa", "a\u00e4", "b", "aaa"}
+	for i, from := range authors {
+		_, err := h.Messages.Insert(t.Context(), []message.Message{Message(i, from), Message(i+10, from)})
+		require.NoError(t, err)
+	}
+	for i, from := range authors {
+		got, err := h.Messages.ByAuthor(t.Context(), from, message.ID{}, 100)
+		require.NoError(t, err)
+		require.Equal(t, series(i, i+10), ids(got), from)
+	}
+	got, err := h.Messages.ByAuthor(t.Context(), "nobody", message.ID{}, 100)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+func refs(froms map[int]message.UserID, ns ...int) []message.Ref {
+	out := make([]message.Ref, len(ns))
+	for i, n := range ns {
+		out[i] = message.Ref{From: froms[n], ID: ID(n)}
+	}
+	return out
+}
+
+var froms = map[int]message.UserID{1: "zoe", 3: "ann", 5: "bob", 7: "ann", 9: "abe"}
+
+func (s suite) insertSeries(t *testing.T) Harness {
+	t.Helper()
+	h := s.open(t)
+	for _, n := range []int{7, 1, 9, 5, 3} {
+		_, err := h.Messages.Insert(t.Context(), []message.Message{Message(n, froms[n])})
+		require.NoError(t, err)
+	}
+	return h
+}
+
+func (s suite) unfinished(t *testing.T) {
+	t.Parallel()
+	h := s.insertSeries(t)
+	for _, b := range bounds {
+		got, err := h.Messages.Unfinished(t.Context(), b.after, b.limit)
+		require.NoError(t, err, b.name)
+		require.Equal(t, refs(froms, b.want...), append([]message.Ref{}, got...), b.name)
+	}
+}
+
+func (s suite) finish(t *testing.T) {
+	t.Parallel()
+	h := s.insertSeries(t)
+	for range 2 {
+		unknown := message.Ref{From: "ann", ID: ID(2)}
+		require.NoError(t, h.Messages.Finish(t.Context(), append(refs(froms, 7, 1), unknown)))
+		got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+		require.NoError(t, err)
+		require.Equal(t, refs(froms, 3, 5, 9), got)
+	}
+	_, err := h.Messages.Get(t.Context(), message.Ref{ID: ID(2)})
+	require.ErrorIs(t, err, message.ErrNotFound, "finishing creates nothing")
+	stored, err := h.Messages.ByAuthor(t.Context(), "ann", message.ID{}, 100)
+	require.NoError(t, err)
+	require.Equal(t, series(3, 7), ids(stored), "a finished message is still there")
+	_, err = h.Messages.Insert(t.Context(), []message.Message{Message(2, "ann")})
+	require.NoError(t, err)
+	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	require.NoError(t, err)
+	require.Equal(t, ID(2), got[0].ID, "a message finished before it was stored is unfinished")
+	require.NoError(t, h.Messages.Finish(t.Context(), nil))
+}
+
+func (s suite) finishThenInsert(t *testing.T) {
+	t.Parallel()
+	h := s.insertSeries(t)
+	require.NoError(t, h.Messages.Finish(t.Context(), refs(froms, 7)))
+	_, err := h.Messages.Insert(t.Context(), []message.Message{Message(7, froms[7])})
+	require.NoError(t, err)
+	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	require.NoError(t, err)
+	require.Equal(t, refs(froms, 1, 3, 5, 9), got)
+}
+
+func (s suite) reopenKeepsMessages(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	var want []message.Stored
+	for n := range 20 {
+		m := full(n, message.UserID(fmt.Sprintf("author-%d", n%3)))
+		times, err := h.Messages.Insert(t.Context(), []message.Message{m})
+		require.NoError(t, err)
+		want = append(want, message.Stored{Message: m, StoredAt: times[0]})
+	}
+	h = h.Reopen(t)
+	for _, m := range want {
+		got, err := h.Messages.Get(t.Context(), m.Ref())
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+	}
+	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	require.NoError(t, err)
+	require.Len(t, unfinished, len(want))
+}

@@ -1,0 +1,413 @@
+// Package progresstest holds every implementation of progress.Store to what its comments say.
+package progresstest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+// Harness is a freshly opened, empty store.
+type Harness struct {
+	Store progress.Store
+	// Partitions is the number of partitions the store was created with, at least 4.
+	Partitions int
+	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
+	// old harness is used after that.
+	Reopen func(t *testing.T) Harness
+}
+
+// Run holds a store to the contract of progress.Store. Every test opens a store of its own; open registers its
+// closing with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	s := suite{open: open}
+	t.Run("Plan/records the partitions", s.plan)
+	t.Run("Plan/again changes nothing", s.planIsIdempotent)
+	t.Run("Plan/without partitions is done", s.planNothing)
+	t.Run("Plan/by many has one winner", s.planConcurrently)
+	t.Run("Get/of what is not planned", s.getUnknown)
+	t.Run("Scans/in the order of ids", s.scans)
+	t.Run("Step/applies to the record it was computed from", s.step)
+	t.Run("Step/of another record changes nothing", s.stepRefused)
+	t.Run("Step/ignores counts in the comparison", s.stepIgnoresCounts)
+	t.Run("Step/of what is not planned is not applied", s.stepUnplanned)
+	t.Run("Step/attempts every step on its own", s.stepsAreIndependent)
+	t.Run("Step/of one scan by many has one winner", s.stepConcurrently)
+	t.Run("Step/of many scans of one message loses none", s.stepPartitionsConcurrently)
+	t.Run("Step/chains by many count every step once", s.stepChains)
+	t.Run("Touch/only what has not moved", s.touch)
+	t.Run("Touch/by many has one winner", s.touchConcurrently)
+	t.Run("Reopen/keeps plans and steps", s.reopen)
+}
+
+type suite struct {
+	open func(t *testing.T) Harness
+}
+
+var (
+	epoch = messagetest.Epoch
+	id    = messagetest.ID
+)
+
+// later returns a time that many seconds after the epoch.
+func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+func (h Harness) plan(t *testing.T, id message.ID, at time.Time, partitions ...int) progress.Fanout {
+	t.Helper()
+	f, err := h.Store.Plan(t.Context(), id, partitions, at)
+	require.NoError(t, err)
+	return f
+}
+
+func (h Harness) get(t *testing.T, id message.ID) progress.Fanout {
+	t.Helper()
+	f, err := h.Store.Get(t.Context(), id)
+	require.NoError(t, err)
+	return f
+}
+
+func (h Harness) step(t *testing.T, at time.Time, steps ...progress.Step) []progress.Stepped {
+	t.Helper()
+	stepped, err := h.Store.Step(t.Context(), steps, at)
+	require.NoError(t, err)
+	require.Len(t, stepped, len(steps))
+	return stepped
+}
+
+func requireFanout(t *testing.T, want, got progress.Fanout) {
+	t.Helper()
+	require.Equal(t, want.ID, got.ID)
+	require.Equal(t, want.Moved, got.Moved)
+	require.Len(t, got.Scans, len(want.Scans))
+	for part, scan := range want.Scans {
+		require.Contains(t, got.Scans, part)
+		require.Equal(t, scan, got.Scans[part])
+	}
+}
+
+func (s suite) plan(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	want := progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: {}, 3: {}}, Moved: later(1)}
+	requireFanout(t, want, h.plan(t, id(1), later(1).Add(999*time.Microsecond).In(time.FixedZone("east", 3600)), 3, 0, 1))
+	requireFanout(t, want, h.get(t, id(1)))
+}
+
+func (s suite) planIsIdempotent(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0, 2)
+	to := progress.Scan{}.Join("m").Advance("p", false, 3, 1)
+	require.True(t, h.step(t, later(2), progress.Step{ID: id(1), Partition: 2, To: to})[0].Applied)
+	want := progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 2: to}, Moved: later(2)}
+	requireFanout(t, want, h.plan(t, id(1), later(3), 0, 2))
+	requireFanout(t, want, h.plan(t, id(1), later(4), 1, 2, 3))
+	requireFanout(t, want, h.plan(t, id(1), later(5)))
+	requireFanout(t, want, h.get(t, id(1)))
+	_, ok, err := h.Store.Scans(t.Context(), 1, []message.ID{id(1)})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false}, ok)
+}
+
+func (s suite) planNothing(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	require.True(t, h.plan(t, id(1), later(1)).Done())
+	require.True(t, h.get(t, id(1)).Done())
+	require.Empty(t, h.plan(t, id(1), later(2), 0, 1).Scans, "it was planned for no partition")
+}
+
+func (s suite) planConcurrently(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	got := make([]progress.Fanout, h.Partitions)
+	errs := make([]error, h.Partitions)
+	var wg sync.WaitGroup
+	for part := range h.Partitions {
+		wg.Go(func() { got[part], errs[part] = h.Store.Plan(t.Context(), id(1), []int{part}, later(part)) })
+	}
+	wg.Wait()
+	for part := range h.Partitions {
+		require.NoError(t, errs[part])
+		requireFanout(t, got[0], got[part])
+	}
+	require.Len(t, got[0].Scans, 1)
+	requireFanout(t, got[0], h.get(t, id(1)))
+}
+
+func (s suite) getUnknown(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0)
+	_, err := h.Store.Get(t.Context(), id(2))
+	require.ErrorIs(t, err, progress.ErrNotFound)
+}
+
+func (s suite) scans(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0, 1)
+	h.plan(t, id(2), later(1), 1)
+	h.plan(t, id(3), later(1), 0)
+	one, three := progress.Scan{}.Join("a"), progress.Scan{}.Join("").Advance("", true, 5, 6)
+	h.step(t, later(2), progress.Step{ID: id(1), Partition: 0, To: one}, progress.Step{ID: id(3), Partition: 0, To: three})
+	scans, ok, err := h.Store.Scans(t.Context(), 0, []message.ID{id(3), id(9), id(1), id(2)})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false, true, false}, ok)
+	require.Len(t, scans, 4)
+	require.Equal(t, three, scans[0])
+	require.Equal(t, one, scans[2])
+	scans, ok, err = h.Store.Scans(t.Context(), 1, []message.ID{id(1), id(2)})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true}, ok)
+	require.Equal(t, []progress.Scan{{}, {}}, scans, "planned and not joined")
+}
+
+func (s suite) step(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0, 3)
+	joined := progress.Scan{}.Join("m")
+	dead := joined.Advance("x", false, 10, 1)
+	dead.Dead = true
+	revived := dead
+	revived.Dead = false
+	wrapped := revived.Advance("", true, 1, 2)
+	done := wrapped.Advance("zz", false, 1<<40, 0)
+	require.True(t, done.Done)
+	from := progress.Scan{}
+	for i, to := range []progress.Scan{joined, dead, revived, wrapped, done} {
+		got := h.step(t, later(2+i), progress.Step{ID: id(1), Partition: 3, From: from, To: to})
+		require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, got)
+		requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 3: to}, Moved: later(2 + i)}, h.get(t, id(1)))
+		from = to
+	}
+}
+
+func (s suite) stepRefused(t *testing.T) {
+	t.Parallel()
+	stored := progress.Scan{Joined: true, Start: "c", At: "m", Delivered: 2, Skipped: 1}
+	for name, change := range map[string]func(*progress.Scan){
+		"not joined":    func(s *progress.Scan) { *s = progress.Scan{} },
+		"another start": func(s *progress.Scan) { s.Start = "b" },
+		"further":       func(s *progress.Scan) { s.At = "n" },
+		"done":          func(s *progress.Scan) { s.Done = true },
+		"dead":          func(s *progress.Scan) { s.Dead = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := s.open(t)
+			h.plan(t, id(1), later(1), 0)
+			h.step(t, later(2), progress.Step{ID: id(1), To: stored})
+			from := stored
+			change(&from)
+			to := stored
+			to.At, to.Delivered = "x", 99
+			require.Equal(t, []progress.Stepped{{Scan: stored}}, h.step(t, later(3), progress.Step{ID: id(1), From: from, To: to}))
+			requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: stored}, Moved: later(2)}, h.get(t, id(1)))
+		})
+	}
+}
+
+func (s suite) stepIgnoresCounts(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0)
+	stored := progress.Scan{Joined: true, Start: "c", At: "m", Delivered: 2, Skipped: 1}
+	h.step(t, later(2), progress.Step{ID: id(1), To: stored})
+	from := stored
+	from.Delivered, from.Skipped = 0, 0
+	to := stored.Advance("q", false, 1, 1)
+	require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, h.step(t, later(3), progress.Step{ID: id(1), From: from, To: to}))
+}
+
+func (s suite) stepUnplanned(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0)
+	to := progress.Scan{}.Join("m")
+	got := h.step(t, later(2), progress.Step{ID: id(1), Partition: 1, To: to}, progress.Step{ID: id(2), To: to})
+	require.False(t, got[0].Applied)
+	require.False(t, got[1].Applied)
+	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}}, Moved: later(1)}, h.get(t, id(1)))
+	_, err := h.Store.Get(t.Context(), id(2))
+	require.ErrorIs(t, err, progress.ErrNotFound)
+}
+
+func (s suite) stepsAreIndependent(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0, 1, 2)
+	h.plan(t, id(2), later(1), 0)
+	to := progress.Scan{}.Join("m")
+	got := h.step(t, later(2),
+		progress.Step{ID: id(2), Partition: 0, To: to},
+		progress.Step{ID: id(1), Partition: 1, From: to, To: to.Advance("x", false, 1, 0)},
+		progress.Step{ID: id(1), Partition: 2, To: to},
+		progress.Step{ID: id(1), Partition: 0, To: to},
+	)
+	require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}, {}, {Applied: true, Scan: to}, {Applied: true, Scan: to}}, got)
+	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: to, 1: {}, 2: to}, Moved: later(2)}, h.get(t, id(1)))
+	requireFanout(t, progress.Fanout{ID: id(2), Scans: map[int]progress.Scan{0: to}, Moved: later(2)}, h.get(t, id(2)))
+	require.Empty(t, h.step(t, later(3)))
+}
+
+func (s suite) stepConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers = 8
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0)
+	got := make([][]progress.Stepped, callers)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			to := progress.Scan{}.Join(message.UserID(fmt.Sprint("user-", i)))
+			got[i], errs[i] = h.Store.Step(t.Context(), []progress.Step{{ID: id(1), To: to}}, later(2))
+		})
+	}
+	wg.Wait()
+	stored := h.get(t, id(1)).Scans[0]
+	applied := 0
+	for i := range callers {
+		require.NoError(t, errs[i])
+		require.Equal(t, stored, got[i][0].Scan, "the loser is told what the winner recorded")
+		if got[i][0].Applied {
+			applied++
+			require.Equal(t, message.UserID(fmt.Sprint("user-", i)), stored.Start)
+		}
+	}
+	require.Equal(t, 1, applied)
+}
+
+func (s suite) stepPartitionsConcurrently(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	var all []int
+	for part := range h.Partitions {
+		all = append(all, part)
+	}
+	h.plan(t, id(1), later(1), all...)
+	errs := make([]error, h.Partitions)
+	var wg sync.WaitGroup
+	for part := range h.Partitions {
+		wg.Go(func() {
+			to := progress.Scan{}.Join("").Advance("", true, int64(part), 1)
+			_, errs[part] = h.Store.Step(t.Context(), []progress.Step{{ID: id(1), Partition: part, To: to}}, later(2))
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	f := h.get(t, id(1))
+	require.True(t, f.Done())
+	delivered, skipped := f.Counts()
+	require.Equal(t, int64(h.Partitions*(h.Partitions-1)/2), delivered)
+	require.Equal(t, int64(h.Partitions), skipped)
+}
+
+func (s suite) stepChains(t *testing.T) {
+	t.Parallel()
+	const callers, rounds = 4, 25
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0)
+	applied := make([]int64, callers)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			var from progress.Scan
+			for round := range rounds {
+				to := from.Join("")
+				to.At = message.UserID(fmt.Sprintf("user-%d-%d", i, round))
+				to.Delivered++
+				got, err := h.Store.Step(t.Context(), []progress.Step{{ID: id(1), From: from, To: to}}, later(2))
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				if got[0].Applied {
+					applied[i]++
+				}
+				from = got[0].Scan
+			}
+		})
+	}
+	wg.Wait()
+	var sum int64
+	for i := range callers {
+		require.NoError(t, errs[i])
+		sum += applied[i]
+	}
+	require.Positive(t, sum)
+	require.Equal(t, sum, h.get(t, id(1)).Scans[0].Delivered)
+}
+
+func (s suite) touch(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	touch := func(before, now time.Time) bool {
+		touched, err := h.Store.Touch(t.Context(), id(1), before, now)
+		require.NoError(t, err)
+		return touched
+	}
+	h.plan(t, id(1), later(10), 0)
+	require.False(t, touch(later(9), later(20)))
+	require.False(t, touch(later(10), later(20)), "it did not move before that very moment")
+	require.Equal(t, later(10), h.get(t, id(1)).Moved)
+	require.True(t, touch(later(10).Add(time.Millisecond), later(20)))
+	require.Equal(t, later(20), h.get(t, id(1)).Moved)
+	require.False(t, touch(later(20), later(30)))
+	h.step(t, later(30), progress.Step{ID: id(1), To: progress.Scan{}.Join("a")})
+	require.False(t, touch(later(25), later(40)), "a step has moved it")
+	require.True(t, touch(later(35), later(40)))
+	f := h.get(t, id(1))
+	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: progress.Scan{}.Join("a")}, Moved: later(40)}, f)
+}
+
+func (s suite) touchConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers = 8
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0)
+	touched := make([]bool, callers)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() { touched[i], errs[i] = h.Store.Touch(t.Context(), id(1), later(5), later(10)) })
+	}
+	wg.Wait()
+	winners := 0
+	for i := range callers {
+		require.NoError(t, errs[i])
+		if touched[i] {
+			winners++
+		}
+	}
+	require.Equal(t, 1, winners)
+}
+
+func (s suite) reopen(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0, 1)
+	h.plan(t, id(2), later(1))
+	to := progress.Scan{}.Join("m").Advance("x", false, 7, 8)
+	h.step(t, later(2), progress.Step{ID: id(1), Partition: 1, To: to})
+	h = h.Reopen(t)
+	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: to}, Moved: later(2)}, h.get(t, id(1)))
+	requireFanout(t, progress.Fanout{ID: id(2), Moved: later(1)}, h.get(t, id(2)))
+	next := to.Advance("", true, 1, 0)
+	require.True(t, h.step(t, later(3), progress.Step{ID: id(1), Partition: 1, From: to, To: next})[0].Applied)
+	h = h.Reopen(t)
+	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: next}, Moved: later(3)}, h.get(t, id(1)))
+}

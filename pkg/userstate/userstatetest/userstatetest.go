@@ -1,0 +1,432 @@
+// Package userstatetest holds every implementation of userstate.Store to what its comments say.
+package userstatetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Harness is a freshly opened, empty store.
+type Harness struct {
+	Store userstate.Store
+	// Partitions is the number of partitions the store was created with.
+	Partitions int
+	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
+	// old harness is used after that.
+	Reopen func(t *testing.T) Harness
+}
+
+// Run holds a store to the contract of userstate.Store. Every test opens a store of its own; open registers its
+// closing with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	s := suite{open: open}
+	t.Run("Lookup/of users never seen", s.lookupUnknown)
+	t.Run("Lookup/in the order of users", s.lookupInOrder)
+	t.Run("View/creates a user only if it may", s.viewCreates)
+	t.Run("View/applies only if last viewed is after the condition", s.viewCondition)
+	t.Run("View/never goes backwards", s.viewNeverBackwards)
+	t.Run("View/cuts times to milliseconds in UTC", s.viewCutsTimes)
+	t.Run("View/carries out each view on its own", s.viewsAreIndependent)
+	t.Run("View/leaves head and read mark", s.viewLeavesTheRest)
+	t.Run("View/by many keeps the latest", s.viewConcurrently)
+	t.Run("RaiseHeads/raises and never lowers", s.raiseHeads)
+	t.Run("RaiseHeads/passes over unknown users", s.raiseHeadsUnknown)
+	t.Run("RaiseHeads/by many keeps the highest", s.raiseHeadsConcurrently)
+	t.Run("SetReadMark/unless there is a further one", s.setReadMark)
+	t.Run("SetReadMark/of an unknown user", s.setReadMarkUnknown)
+	t.Run("SetReadMark/by many keeps the furthest", s.setReadMarkConcurrently)
+	t.Run("Writes/of one user by many lose nothing", s.mixedConcurrently)
+	t.Run("Users/with similar ids are kept apart", s.similarIDs)
+	t.Run("Reopen/keeps views and read marks", s.reopen)
+}
+
+type suite struct {
+	open func(t *testing.T) Harness
+}
+
+var (
+	epoch = messagetest.Epoch
+	id    = messagetest.ID
+)
+
+// later returns a time that many seconds after the epoch.
+func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+func (h Harness) lookup(t *testing.T, user message.UserID) userstate.State {
+	t.Helper()
+	states, err := h.Store.Lookup(t.Context(), partition.Of(user, h.Partitions), []message.UserID{user})
+	require.NoError(t, err)
+	require.Len(t, states, 1)
+	return states[0]
+}
+
+func (h Harness) view(t *testing.T, views ...userstate.View) []userstate.Viewed {
+	t.Helper()
+	viewed, err := h.Store.View(t.Context(), views)
+	require.NoError(t, err)
+	require.Len(t, viewed, len(views))
+	return viewed
+}
+
+func (h Harness) create(t *testing.T, user message.UserID, at time.Time) {
+	t.Helper()
+	require.True(t, h.view(t, userstate.View{User: user, At: at, Create: true})[0].Applied)
+}
+
+func (s suite) lookupUnknown(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	require.Equal(t, userstate.State{User: "bob"}, h.lookup(t, "bob"))
+	require.False(t, h.lookup(t, "an").Known())
+	require.False(t, h.lookup(t, "anna").Known())
+	states, err := h.Store.Lookup(t.Context(), 0, nil)
+	require.NoError(t, err)
+	require.Empty(t, states)
+}
+
+func (s suite) lookupInOrder(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	byPartition := make([][]message.UserID, h.Partitions)
+	for i := range 200 {
+		user := message.UserID(fmt.Sprintf("user-%03d", i))
+		part := partition.Of(user, h.Partitions)
+		byPartition[part] = append(byPartition[part], user)
+		if i%3 > 0 {
+			h.create(t, user, later(i))
+		}
+	}
+	for part, users := range byPartition {
+		states, err := h.Store.Lookup(t.Context(), part, users)
+		require.NoError(t, err)
+		require.Len(t, states, len(users))
+		for n, user := range users {
+			var i int
+			_, err := fmt.Sscanf(string(user), "user-%d", &i)
+			require.NoError(t, err)
+			want := userstate.State{User: user}
+			if i%3 > 0 {
+				want.LastViewed = later(i)
+			}
+			require.Equal(t, want, states[n])
+		}
+	}
+}
+
+func (s suite) viewCreates(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann"}}, h.view(t, userstate.View{User: "ann", At: epoch})[0])
+	require.False(t, h.lookup(t, "ann").Known(), "a view that is not applied creates nothing")
+	create := userstate.View{User: "ann", At: epoch, After: later(5), Create: true}
+	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann"}, Applied: true}, h.view(t, create)[0])
+	require.Equal(t, userstate.State{User: "ann", LastViewed: epoch}, h.lookup(t, "ann"))
+	create.At = later(9)
+	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann", LastViewed: epoch}}, h.view(t, create)[0],
+		"whom there is a record of is subject to the condition")
+	require.Equal(t, epoch, h.lookup(t, "ann").LastViewed)
+}
+
+func (s suite) viewCondition(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		after   time.Time
+		applied bool
+	}{
+		{"none", time.Time{}, true},
+		{"a millisecond before", later(10).Add(-time.Millisecond), true},
+		{"the same", later(10), false},
+		{"a millisecond after", later(10).Add(time.Millisecond), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := s.open(t)
+			h.create(t, "ann", later(10))
+			previous := userstate.State{User: "ann", LastViewed: later(10)}
+			viewed := h.view(t, userstate.View{User: "ann", At: later(20), After: test.after})
+			require.Equal(t, []userstate.Viewed{{Previous: previous, Applied: test.applied}}, viewed)
+			if test.applied {
+				previous.LastViewed = later(20)
+			}
+			require.Equal(t, previous, h.lookup(t, "ann"))
+		})
+	}
+}
+
+func (s suite) viewNeverBackwards(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", later(10))
+	state := userstate.State{User: "ann", LastViewed: later(10)}
+	require.Equal(t, userstate.Viewed{Previous: state, Applied: true}, h.view(t, userstate.View{User: "ann", At: later(5)})[0])
+	require.Equal(t, state, h.lookup(t, "ann"))
+}
+
+func (s suite) viewCutsTimes(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", epoch.Add(1999*time.Microsecond).In(time.FixedZone("east", 3600)))
+	require.Equal(t, epoch.Add(time.Millisecond), h.lookup(t, "ann").LastViewed)
+}
+
+func (s suite) viewsAreIndependent(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "zoe", later(1))
+	h.create(t, "mia", later(2))
+	got := h.view(t,
+		userstate.View{User: "zoe", At: later(10)},
+		userstate.View{User: "new", At: later(11)},
+		userstate.View{User: "mia", At: later(12), After: later(2)},
+		userstate.View{User: "ann", At: later(13), Create: true},
+	)
+	require.Equal(t, []userstate.Viewed{
+		{Previous: userstate.State{User: "zoe", LastViewed: later(1)}, Applied: true},
+		{Previous: userstate.State{User: "new"}},
+		{Previous: userstate.State{User: "mia", LastViewed: later(2)}},
+		{Previous: userstate.State{User: "ann"}, Applied: true},
+	}, got)
+	for user, want := range map[message.UserID]time.Time{"zoe": later(10), "new": {}, "mia": later(2), "ann": later(13)} {
+		require.Equal(t, want, h.lookup(t, user).LastViewed, user)
+	}
+	require.Empty(t, h.view(t))
+}
+
+func (s suite) viewLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", later(1))
+	want := userstate.State{
+		User: "ann", LastViewed: later(1),
+		Head:     bucket.Hint{Sequence: 3, Floor: id(150)},
+		ReadMark: bucket.ReadMark{UpTo: id(120), Sequence: 2, Slots: 170, Read: 121},
+	}
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: want.Head}}))
+	mark, err := h.Store.SetReadMark(t.Context(), "ann", want.ReadMark)
+	require.NoError(t, err)
+	require.Equal(t, want.ReadMark, mark)
+	require.Equal(t, want, h.lookup(t, "ann"))
+	require.Equal(t, want, h.view(t, userstate.View{User: "ann", At: later(2)})[0].Previous)
+	want.LastViewed = later(2)
+	require.Equal(t, want, h.lookup(t, "ann"))
+}
+
+func (s suite) viewConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers = 16
+	h := s.open(t)
+	viewed := make([][]userstate.Viewed, callers)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			view := userstate.View{User: "ann", At: later((i * 7) % callers), Create: true}
+			viewed[i], errs[i] = h.Store.View(t.Context(), []userstate.View{view})
+		})
+	}
+	wg.Wait()
+	created := 0
+	for i := range callers {
+		require.NoError(t, errs[i])
+		require.True(t, viewed[i][0].Applied)
+		if !viewed[i][0].Previous.Known() {
+			created++
+		}
+	}
+	require.Equal(t, 1, created, "one view finds no record, all others the one it made")
+	require.Equal(t, later(callers-1), h.lookup(t, "ann").LastViewed)
+}
+
+func (s suite) raiseHeads(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	for _, user := range []message.UserID{"ann", "bob"} {
+		h.create(t, user, epoch)
+	}
+	raise := func(ann, bob uint32) {
+		require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{
+			{Owner: "bob", Hint: bucket.Hint{Sequence: bob, Floor: id(int(bob) * 50)}},
+			{Owner: "ann", Hint: bucket.Hint{Sequence: ann, Floor: id(int(ann) * 50)}},
+		}))
+	}
+	raise(4, 1)
+	raise(2, 7)
+	raise(3, 7)
+	require.Equal(t, bucket.Hint{Sequence: 4, Floor: id(200)}, h.lookup(t, "ann").Head)
+	require.Equal(t, bucket.Hint{Sequence: 7, Floor: id(350)}, h.lookup(t, "bob").Head)
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), nil))
+}
+
+func (s suite) raiseHeadsUnknown(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	hint := bucket.Hint{Sequence: 1, Floor: id(50)}
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "bob", Hint: hint}, {Owner: "ann", Hint: hint}}))
+	require.Equal(t, userstate.State{User: "bob"}, h.lookup(t, "bob"))
+	require.Equal(t, hint, h.lookup(t, "ann").Head)
+	require.False(t, h.view(t, userstate.View{User: "bob", At: epoch})[0].Applied, "there is no record of an unknown user")
+}
+
+func (s suite) raiseHeadsConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers = 16
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			sequence := (i * 7) % callers
+			hint := bucket.Hint{Sequence: uint32(sequence), Floor: id(sequence * 50)} //nolint:gosec // less than callers
+			errs[i] = h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}})
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.Equal(t, bucket.Hint{Sequence: callers - 1, Floor: id((callers - 1) * 50)}, h.lookup(t, "ann").Head)
+}
+
+func mark(upTo, slots int) bucket.ReadMark {
+	return bucket.ReadMark{UpTo: id(upTo), Sequence: uint32(slots / bucket.Capacity), Slots: int64(slots), Read: int64(slots - 1)} //nolint:gosec // a test counts from 0
+}
+
+func (s suite) setReadMark(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	for _, step := range []struct {
+		name      string
+		set, want bucket.ReadMark
+	}{
+		{"the first", mark(50, 60), mark(50, 60)},
+		{"a further one", mark(70, 80), mark(70, 80)},
+		{"one behind, set later", mark(60, 90), mark(70, 80)},
+		{"the same place again, when more had come", mark(70, 95), mark(70, 95)},
+	} {
+		got, err := h.Store.SetReadMark(t.Context(), "ann", step.set)
+		require.NoError(t, err, step.name)
+		require.Equal(t, step.want, got, step.name)
+		require.Equal(t, userstate.State{User: "ann", LastViewed: epoch, ReadMark: step.want}, h.lookup(t, "ann"), step.name)
+	}
+}
+
+func (s suite) setReadMarkUnknown(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
+	require.ErrorIs(t, err, userstate.ErrNotFound)
+	require.Equal(t, userstate.State{User: "ann"}, h.lookup(t, "ann"))
+}
+
+func (s suite) setReadMarkConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers = 16
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	got := make([]bucket.ReadMark, callers)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() { got[i], errs[i] = h.Store.SetReadMark(t.Context(), "ann", mark((i*7)%callers, 100)) })
+	}
+	wg.Wait()
+	for i := range callers {
+		require.NoError(t, errs[i])
+		require.False(t, got[i].UpTo.Less(id((i*7)%callers)), "what holds is at least what was set")
+	}
+	require.Equal(t, mark(callers-1, 100), h.lookup(t, "ann").ReadMark)
+}
+
+func (s suite) mixedConcurrently(t *testing.T) {
+	t.Parallel()
+	const rounds = 20
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	var wg sync.WaitGroup
+	errs := make([]error, 3)
+	run := func(i int, write func(n int) error) {
+		wg.Go(func() {
+			for n := 1; n <= rounds && errs[i] == nil; n++ {
+				errs[i] = write(n)
+			}
+		})
+	}
+	ctx := t.Context()
+	run(0, func(n int) error {
+		_, err := h.Store.View(ctx, []userstate.View{{User: "ann", At: later(n)}})
+		return err
+	})
+	run(1, func(n int) error {
+		hint := bucket.Hint{Sequence: uint32(n), Floor: id(n)} //nolint:gosec // at most rounds
+		return h.Store.RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: hint}})
+	})
+	run(2, func(n int) error {
+		_, err := h.Store.SetReadMark(ctx, "ann", mark(n, 100))
+		return err
+	})
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.Equal(t, userstate.State{
+		User: "ann", LastViewed: later(rounds),
+		Head:     bucket.Hint{Sequence: rounds, Floor: id(rounds)},
+		ReadMark: mark(rounds, 100),
+	}, h.lookup(t, "ann"))
+}
+
+func (s suite) similarIDs(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	users := []message.UserID{"a", "aa", "a~", "a\u00ff", "A", message.UserID(fmt.Sprintf("%0128d", 0)), message.UserID(fmt.Sprintf("%0127d", 0))}
+	for i, user := range users {
+		h.create(t, user, later(i))
+	}
+	for i, user := range users {
+		require.Equal(t, userstate.State{User: user, LastViewed: later(i)}, h.lookup(t, user))
+	}
+	slices.Sort(users)
+	for part := range h.Partitions {
+		ours := slices.DeleteFunc(slices.Clone(users), func(u message.UserID) bool { return partition.Of(u, h.Partitions) != part })
+		states, err := h.Store.Lookup(t.Context(), part, ours)
+		require.NoError(t, err)
+		require.Len(t, states, len(ours))
+		for i, state := range states {
+			require.Equal(t, ours[i], state.User)
+			require.True(t, state.Known())
+		}
+	}
+}
+
+func (s suite) reopen(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	h.view(t, userstate.View{User: "ann", At: later(9)})
+	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
+	require.NoError(t, err)
+	hint := bucket.Hint{Sequence: 2, Floor: id(100)}
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
+	h = h.Reopen(t)
+	got := h.lookup(t, "ann")
+	require.Contains(t, []bucket.Hint{{}, hint}, got.Head, "a hint need not survive, and never changes into another")
+	got.Head = bucket.Hint{}
+	require.Equal(t, userstate.State{User: "ann", LastViewed: later(9), ReadMark: mark(50, 60)}, got)
+}
