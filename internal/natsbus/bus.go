@@ -1,0 +1,230 @@
+package natsbus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+// Defaults of Options.
+const (
+	// DefaultLease is long enough for a batch to stall on a slow store without losing its partition, and short
+	// enough for a crashed worker's partitions to go on within the minute.
+	DefaultLease = 30 * time.Second
+	// DefaultPublishedBytes holds more than a million events of some 200 bytes: an hour at 300 messages a
+	// second without any router.
+	DefaultPublishedBytes = 256 << 20
+	// DefaultFanoutBytes holds millions of tasks that are positions only, or some ten thousand messages in the
+	// express lane with a thousand recipients each and long user ids.
+	DefaultFanoutBytes = 1 << 30
+	// DefaultDeadLetterBytes is for failures, which are few or all alike.
+	DefaultDeadLetterBytes = 256 << 20
+)
+
+const (
+	// answerWait bounds how long a single request waits for its answer.
+	answerWait = 5 * time.Second
+	// reconnectWait is the pause between two attempts to reach the server again.
+	reconnectWait = 250 * time.Millisecond
+	// flushWait bounds how long Close waits for what was sent without an answer to leave.
+	flushWait = 2 * time.Second
+	// complaintPeriod bounds how often trouble that every consumer runs into at once is logged.
+	complaintPeriod = 10 * time.Second
+)
+
+// Options configures a Bus. Give either Server or URL.
+type Options struct {
+	// Server is the embedded server to use, without a network between.
+	Server *Server
+	// URL is where the NATS servers are, several separated by commas.
+	URL string
+	// Name is how this connection shows in the server's own reports. Empty means "fanmail".
+	Name string
+	// Partitions is the number of partitions, 1 to partition.MaxCount. 0 means partition.DefaultCount.
+	Partitions int
+	// Lease is for how long a task or published event stays with who took it without being extended.
+	// 0 means DefaultLease.
+	Lease time.Duration
+	// Replicas is how many servers keep a copy of each stream, 1 to 5. 0 means 1.
+	Replicas int
+	// PublishedBytes, FanoutBytes and DeadLetterBytes are the sizes of the streams, in bytes. A stream that is
+	// there and larger stays so. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultDeadLetterBytes.
+	PublishedBytes, FanoutBytes, DeadLetterBytes int64
+	// Logger gets what happens to the connection. The zero Logger writes nothing.
+	Logger zerolog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.Name = cmp.Or(o.Name, "fanmail")
+	o.Partitions = cmp.Or(o.Partitions, partition.DefaultCount)
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.Replicas = cmp.Or(o.Replicas, 1)
+	o.PublishedBytes = cmp.Or(o.PublishedBytes, DefaultPublishedBytes)
+	o.FanoutBytes = cmp.Or(o.FanoutBytes, DefaultFanoutBytes)
+	o.DeadLetterBytes = cmp.Or(o.DeadLetterBytes, DefaultDeadLetterBytes)
+	return o
+}
+
+// Bus is a connection to the bus. All methods are safe for concurrent use.
+type Bus struct {
+	opts Options
+	nc   *nats.Conn
+	js   jetstream.JetStream
+
+	unacknowledged *semaphore.Weighted
+	complaints     zerolog.Logger
+	reconnected    broadcast
+	closed         chan struct{}
+	closeOnce      sync.Once
+}
+
+// Connect connects to the bus and declares its streams and consumers. From then on the connection is
+// restored whenever it is lost, for ever. Close it when nothing uses it any more.
+func Connect(ctx context.Context, opts Options) (*Bus, error) {
+	if (opts.Server == nil) == (opts.URL == "") {
+		return nil, errors.New("natsbus: connect: give either a server or a URL")
+	}
+	opts = opts.withDefaults()
+	if err := partition.ValidateCount(opts.Partitions); err != nil {
+		return nil, fmt.Errorf("natsbus: connect: %w", err)
+	}
+	b := &Bus{
+		opts:           opts,
+		unacknowledged: semaphore.NewWeighted(maxUnacknowledged),
+		complaints:     opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: complaintPeriod}),
+		reconnected:    broadcast{ch: make(chan struct{})},
+		closed:         make(chan struct{}),
+	}
+	if err := b.open(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Bus) open(ctx context.Context) (err error) {
+	logger := b.opts.Logger
+	natsOpts := []nats.Option{
+		nats.Name(b.opts.Name),
+		nats.Timeout(answerWait),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.IgnoreAuthErrorAbort(), // credentials may be on their way to the server
+		// What is sent while there is no connection fails at once, rather than to wait in a buffer that
+		// hides it from everybody.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				logger.Warn().Err(err).Msg("lost the connection to the bus")
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			logger.Info().Msg("the connection to the bus is restored")
+			b.reconnected.send()
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			b.complaints.Warn().Err(err).Msg("trouble on the connection to the bus")
+		}),
+	}
+	if b.opts.Server != nil {
+		natsOpts = append(natsOpts, nats.InProcessServer(b.opts.Server.ns))
+	}
+	if b.nc, err = nats.Connect(b.opts.URL, natsOpts...); err != nil {
+		return fmt.Errorf("natsbus: connect: %w: %w", ErrUnavailable, err)
+	}
+	if err := checkVersion(b.nc.ConnectedServerVersion()); err != nil {
+		return err
+	}
+	b.js, err = jetstream.New(b.nc,
+		jetstream.WithDefaultTimeout(answerWait),
+		jetstream.WithPublishAsyncTimeout(answerWait),
+		jetstream.WithPublishAsyncMaxPending(2*maxUnacknowledged)) // never reached: it would stall and fail
+	if err != nil {
+		return fmt.Errorf("natsbus: connect: %w", err)
+	}
+	return b.declare(ctx)
+}
+
+// checkVersion refuses servers that ignore the batch in a direct get, as those before 2.11 do.
+func checkVersion(version string) error {
+	var major, minor int
+	if _, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("natsbus: connect: %w: the server's version is %q", ErrIncompatible, version)
+	}
+	if major < 2 || major == 2 && minor < 11 {
+		return fmt.Errorf("natsbus: connect: %w: the server is version %s, and has to be 2.11 or later", ErrIncompatible, version)
+	}
+	return nil
+}
+
+// Healthy returns nil if the bus can be reached and answers.
+func (b *Bus) Healthy(ctx context.Context) error {
+	_, err := b.js.Stream(ctx, FanoutStream)
+	return classify(ctx, "check health", err)
+}
+
+// Close sends what is still to be sent and closes the connection. Calls that are waiting return
+// ErrUnavailable. What is held by then, and neither done nor released, is handed out again when its lease
+// has run out. Close may be called more than once.
+func (b *Bus) Close() {
+	b.closeOnce.Do(func() {
+		close(b.closed)
+		if b.nc == nil {
+			return
+		}
+		if b.nc.IsConnected() {
+			if err := b.nc.FlushTimeout(flushWait); err != nil {
+				b.opts.Logger.Warn().Err(err).Msg("closing the bus before everything was sent")
+			}
+		}
+		b.nc.Close()
+	})
+}
+
+// request sends a request and waits for its answer, not for longer than answerWait.
+func (b *Bus) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	bounded, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	return b.nc.RequestWithContext(bounded, subject, data)
+}
+
+func (b *Bus) checkPlace(lane event.Lane, number int) error {
+	for _, known := range event.Lanes() {
+		if lane == known && number >= 0 && number < b.opts.Partitions {
+			return nil
+		}
+	}
+	return fmt.Errorf("natsbus: there is no partition %d in lane %q", number, string(lane))
+}
+
+// broadcast wakes everybody who waits for the next of recurring events.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next returns a channel that is closed when the event happens next.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ch
+}
+
+func (b *broadcast) send() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.ch)
+	b.ch = make(chan struct{})
+}

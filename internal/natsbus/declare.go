@@ -1,0 +1,168 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+const (
+	// duplicateWindow is for how long a message id suppresses repeats. It has to outlast a publisher's own
+	// retries and nothing else; every id in it costs the server memory.
+	duplicateWindow = 2 * time.Minute
+	// routerAckPending bounds the published events that all routers together are at work on, and thereby what
+	// is repeated when one of them dies.
+	routerAckPending = 512
+	// declareConcurrency bounds the requests under way while 3 × 256 consumers are declared.
+	declareConcurrency = 16
+)
+
+// source is a consumer, and the stream that it takes from.
+type source struct {
+	stream   string
+	consumer jetstream.ConsumerConfig
+}
+
+func (b *Bus) publishedSource() source {
+	return source{PublishedStream, jetstream.ConsumerConfig{
+		Durable:       routerConsumer,
+		Description:   "Routers: each published event goes to one of them.",
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       b.opts.Lease,
+		MaxDeliver:    -1, // a work queue keeps what was delivered too often for ever, and shows it to nobody
+		MaxAckPending: routerAckPending,
+	}}
+}
+
+func (b *Bus) taskSource(lane event.Lane, partition int) source {
+	return source{FanoutStream, jetstream.ConsumerConfig{
+		Durable:       taskConsumer(lane, partition),
+		Description:   "Deliverers: who holds its task holds the partition in this lane.",
+		FilterSubject: taskSubject(lane, partition),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       b.opts.Lease,
+		MaxDeliver:    -1, // as above
+		MaxAckPending: 1,  // the exclusion: more would be a sliding window, dealt round robin
+	}}
+}
+
+func (b *Bus) streams() []jetstream.StreamConfig {
+	common := jetstream.StreamConfig{
+		Storage:    jetstream.FileStorage,
+		Discard:    jetstream.DiscardNew,
+		Replicas:   b.opts.Replicas,
+		Duplicates: duplicateWindow,
+	}
+	published := common
+	published.Name = PublishedStream
+	published.Description = "Messages that are stored and not yet routed."
+	published.Subjects = []string{publishedSubject}
+	published.Retention = jetstream.WorkQueuePolicy
+	published.MaxBytes = b.opts.PublishedBytes
+
+	fanout := common
+	fanout.Name = FanoutStream
+	fanout.Description = "Fan-out tasks that are not done."
+	fanout.Subjects = []string{fanoutPrefix + "*.*"}
+	fanout.Retention = jetstream.WorkQueuePolicy
+	fanout.MaxBytes = b.opts.FanoutBytes
+	fanout.AllowDirect = true // Held.Waiting reads with direct gets
+
+	dead := common
+	dead.Name = DeadLetterStream
+	dead.Description = "Work that cannot succeed."
+	dead.Subjects = []string{deadLetterPrefix + ">"}
+	dead.Retention = jetstream.LimitsPolicy
+	dead.MaxBytes = b.opts.DeadLetterBytes
+	dead.AllowDirect = true
+
+	return []jetstream.StreamConfig{published, fanout, dead}
+}
+
+// declare creates what is missing on the server. Any number of processes may do so at the same time.
+func (b *Bus) declare(ctx context.Context) error {
+	if err := b.declareStreams(ctx); err != nil {
+		return err
+	}
+	sources := []source{b.publishedSource()}
+	for _, lane := range event.Lanes() {
+		for partition := range b.opts.Partitions {
+			sources = append(sources, b.taskSource(lane, partition))
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(declareConcurrency)
+	for _, src := range sources {
+		g.Go(func() error { return b.declareConsumer(gctx, src) })
+	}
+	return g.Wait()
+}
+
+func (b *Bus) declareStreams(ctx context.Context) error {
+	for _, cfg := range b.streams() {
+		if err := b.declareStream(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) error {
+	doing := "declare stream " + want.Name
+	stream, err := b.js.CreateStream(ctx, want)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		stream, err = b.js.Stream(ctx, want.Name)
+	}
+	if err != nil {
+		return classify(ctx, doing, err)
+	}
+	have := stream.CachedInfo().Config
+	if err := compatible(have, want); err != nil {
+		return err
+	}
+	unlimited := have.MaxBytes <= 0
+	if (unlimited || have.MaxBytes >= want.MaxBytes) && have.Replicas >= want.Replicas {
+		return nil
+	}
+	// Whoever made a stream larger than this process is configured for knows why: limits are only raised.
+	if !unlimited {
+		have.MaxBytes = max(have.MaxBytes, want.MaxBytes)
+	}
+	have.Replicas = max(have.Replicas, want.Replicas)
+	_, err = b.js.UpdateStream(ctx, have)
+	return classify(ctx, doing, err)
+}
+
+// compatible returns an error if the stream that is there does not behave as the one that is wanted.
+func compatible(have, want jetstream.StreamConfig) error {
+	switch {
+	case !slices.Equal(have.Subjects, want.Subjects):
+		return incompatible(want.Name, "subjects", have.Subjects, want.Subjects)
+	case have.Retention != want.Retention:
+		return incompatible(want.Name, "retention", have.Retention, want.Retention)
+	case have.Discard != want.Discard:
+		return incompatible(want.Name, "discard", have.Discard, want.Discard)
+	case have.Storage != want.Storage:
+		return incompatible(want.Name, "storage", have.Storage, want.Storage)
+	case have.AllowDirect != want.AllowDirect:
+		return incompatible(want.Name, "allow_direct", have.AllowDirect, want.AllowDirect)
+	}
+	return nil
+}
+
+func incompatible(stream, setting string, have, want any) error {
+	return fmt.Errorf("natsbus: stream %s: %w: its %s is %v and has to be %v: correct or remove the stream",
+		stream, ErrIncompatible, setting, have, want)
+}
+
+func (b *Bus) declareConsumer(ctx context.Context, src source) error {
+	_, err := b.js.CreateOrUpdateConsumer(ctx, src.stream, src.consumer)
+	return classify(ctx, "declare consumer "+src.stream+" "+src.consumer.Durable, err)
+}

@@ -1,0 +1,193 @@
+package natsbus_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/natsbus"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// admin returns JetStream as an operator sees it.
+func admin(t *testing.T, server *natsbus.Server) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	return js
+}
+
+// declared returns the configuration of every stream and consumer there is, as the server has it.
+func declared(t *testing.T, js jetstream.JetStream) string {
+	t.Helper()
+	type stream struct {
+		Stream    jetstream.StreamConfig     `json:"stream"`
+		Consumers []jetstream.ConsumerConfig `json:"consumers"`
+	}
+	var all []stream
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.DeadLetterStream} {
+		s, err := js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		one := stream{Stream: s.CachedInfo().Config, Consumers: []jetstream.ConsumerConfig{}}
+		one.Stream.Metadata = nil // the server's version
+		byName := map[string]jetstream.ConsumerConfig{}
+		consumers := s.ListConsumers(t.Context())
+		for info := range consumers.Info() {
+			info.Config.Metadata = nil
+			byName[info.Name] = info.Config
+		}
+		require.NoError(t, consumers.Err())
+		for _, name := range []string{
+			"router", "express-0", "express-1", "medium-0", "medium-1", "bulk-0", "bulk-1",
+		} {
+			if config, ok := byName[name]; ok {
+				one.Consumers = append(one.Consumers, config)
+				delete(byName, name)
+			}
+		}
+		require.Empty(t, byName, "unexpected consumers")
+		all = append(all, one)
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	require.NoError(t, err)
+	return string(text) + "\n"
+}
+
+func TestDeclaresGolden(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	connect(t, natsbus.Options{Server: server, Partitions: 2})
+	got := declared(t, admin(t, server))
+	golden := filepath.Join("testdata", "declared.golden.json")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	var g errgroup.Group
+	for range 4 {
+		g.Go(func() error {
+			bus, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: 2})
+			if err != nil {
+				return err
+			}
+			bus.Close()
+			return nil
+		})
+	}
+	require.NoError(t, g.Wait())
+	want, err := os.ReadFile(filepath.Join("testdata", "declared.golden.json"))
+	require.NoError(t, err)
+	require.Equal(t, string(want), declared(t, admin(t, server)))
+}
+
+func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for name, test := range map[string]struct{ have, configured, want int64 }{
+		"smaller":   {2 * mib, 4 * mib, 4 * mib},
+		"larger":    {8 * mib, 4 * mib, 8 * mib},
+		"the same":  {4 * mib, 4 * mib, 4 * mib},
+		"unlimited": {-1, 4 * mib, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			js := admin(t, server)
+			opts := natsbus.Options{Server: server, FanoutBytes: test.configured}
+			connect(t, opts).Close()
+			stream, err := js.Stream(t.Context(), natsbus.FanoutStream)
+			require.NoError(t, err)
+			config := stream.CachedInfo().Config
+			config.MaxBytes = test.have
+			_, err = js.UpdateStream(t.Context(), config)
+			require.NoError(t, err)
+
+			connect(t, opts)
+			stream, err = js.Stream(t.Context(), natsbus.FanoutStream)
+			require.NoError(t, err)
+			require.Equal(t, test.want, stream.CachedInfo().Config.MaxBytes)
+		})
+	}
+}
+
+func TestDeclareRefusesStreamsThatBehaveOtherwise(t *testing.T) {
+	t.Parallel()
+	right := jetstream.StreamConfig{
+		Name: natsbus.FanoutStream, Subjects: []string{"fanmail.v1.fanout.*.*"}, Retention: jetstream.WorkQueuePolicy,
+		Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, AllowDirect: true,
+	}
+	for name, test := range map[string]struct {
+		change func(*jetstream.StreamConfig)
+		want   string
+	}{
+		"keeps what is acknowledged": {func(c *jetstream.StreamConfig) { c.Retention = jetstream.LimitsPolicy }, "retention"},
+		"drops the oldest":           {func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "discard"},
+		"is in memory":               {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "storage"},
+		"misses a lane":              {func(c *jetstream.StreamConfig) { c.Subjects = []string{"fanmail.v1.fanout.bulk.*"} }, "subjects"},
+		"cannot be read":             {func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			config := right
+			test.change(&config)
+			_, err := admin(t, server).CreateStream(t.Context(), config)
+			require.NoError(t, err)
+			_, err = natsbus.Connect(t.Context(), natsbus.Options{Server: server})
+			require.ErrorIs(t, err, natsbus.ErrIncompatible)
+			require.ErrorContains(t, err, natsbus.FanoutStream)
+			require.ErrorContains(t, err, "its "+test.want)
+		})
+	}
+}
+
+func TestConnectRefuses(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{})
+	for name, test := range map[string]struct {
+		opts natsbus.Options
+		want string
+	}{
+		"neither server nor URL": {natsbus.Options{}, "either a server or a URL"},
+		"both":                   {natsbus.Options{Server: server, URL: "nats://127.0.0.1"}, "either a server or a URL"},
+		"too many partitions":    {natsbus.Options{Server: server, Partitions: 257}, "out of range"},
+		"larger than the store":  {natsbus.Options{Server: server, FanoutBytes: 1 << 40}, "insufficient storage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := natsbus.Connect(t.Context(), test.opts)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		t.Parallel()
+		_, err := natsbus.Connect(t.Context(), natsbus.Options{URL: "nats://127.0.0.1:1"})
+		require.ErrorIs(t, err, natsbus.ErrUnavailable)
+	})
+	t.Run("ended context", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := natsbus.Connect(ctx, natsbus.Options{Server: server})
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}

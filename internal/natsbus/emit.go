@@ -1,0 +1,102 @@
+package natsbus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+const (
+	// maxUnacknowledged bounds the events of all callers together that are sent and not yet acknowledged.
+	maxUnacknowledged = 2048
+	// emitChunk is how many events one call sends before it waits for their acknowledgements: enough for the
+	// waiting not to count, and so few that many callers get their turn.
+	emitChunk = 256
+)
+
+// EmitPublished tells the routers of stored messages. It returns nil when every event is in the stream;
+// after an error any of them may be. Unless fresh is set, an event that was emitted within the last two
+// minutes is not emitted again; set it where the first may have been lost on its way.
+func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
+	msgs := make([]*nats.Msg, len(events))
+	for i, e := range events {
+		data, err := e.Encode()
+		if err != nil {
+			return fmt.Errorf("natsbus: encode event of message %s: %w", e.ID, err)
+		}
+		msgs[i] = &nats.Msg{Subject: publishedSubject, Data: data}
+		if !fresh {
+			msgs[i].Header = nats.Header{jetstream.MsgIDHeader: {e.ID.String()}}
+		}
+	}
+	return classify(ctx, "emit published messages", b.emit(ctx, msgs))
+}
+
+// EmitTasks puts tasks behind those that wait in their lanes and partitions. It returns nil when
+// every task is in the stream; after an error any of them may be.
+func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
+	msgs := make([]*nats.Msg, len(tasks))
+	for i, t := range tasks {
+		// Nobody would ever take it.
+		if err := b.checkPlace(t.Lane, t.Partition); err != nil {
+			return err
+		}
+		data, err := t.Encode()
+		if err != nil {
+			return fmt.Errorf("natsbus: encode task of message %s: %w", t.ID, err)
+		}
+		msgs[i] = &nats.Msg{Subject: taskSubject(t.Lane, t.Partition), Data: data}
+	}
+	return classify(ctx, "emit tasks", b.emit(ctx, msgs))
+}
+
+// DeadLetter files a piece of work that cannot succeed, by the lane it came in. Acknowledge the work
+// only when DeadLetter has returned nil.
+func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
+	data, err := d.Encode()
+	if err != nil {
+		return fmt.Errorf("natsbus: encode dead letter: %w", err)
+	}
+	msg := &nats.Msg{Subject: deadLetterSubject(d.Subject), Data: data}
+	return classify(ctx, "emit dead letter", b.emit(ctx, []*nats.Msg{msg}))
+}
+
+func (b *Bus) emit(ctx context.Context, msgs []*nats.Msg) error {
+	for chunk := range slices.Chunk(msgs, emitChunk) {
+		if err := b.emitOnce(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bus) emitOnce(ctx context.Context, msgs []*nats.Msg) error {
+	if err := b.unacknowledged.Acquire(ctx, int64(len(msgs))); err != nil {
+		return err
+	}
+	defer b.unacknowledged.Release(int64(len(msgs)))
+	sent := make([]jetstream.PubAckFuture, len(msgs))
+	for i, msg := range msgs {
+		var err error
+		if sent[i], err = b.js.PublishMsgAsync(msg); err != nil {
+			return err
+		}
+	}
+	for _, future := range sent {
+		select {
+		case <-future.Ok():
+		case err := <-future.Err():
+			return err
+		case <-b.closed:
+			return nats.ErrConnectionClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

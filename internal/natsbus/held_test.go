@@ -1,0 +1,256 @@
+package natsbus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+func TestOneHolderPerLaneAndPartition(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{})
+	one := connect(t, natsbus.Options{Server: server})
+	two := connect(t, natsbus.Options{Server: server})
+	for _, lane := range []event.Lane{event.Medium, event.Bulk} {
+		for partition := range 2 {
+			require.NoError(t, one.EmitTasks(patient(t), tasks(lane, partition, 0, 2)))
+		}
+	}
+
+	held := take(t, one, event.Bulk, 0)
+	behind := takeBehind(patient(t), two, event.Bulk, 0)
+	for _, other := range []*natsbus.Held{
+		take(t, two, event.Bulk, 1), take(t, two, event.Medium, 0), take(t, two, event.Medium, 1),
+	} {
+		require.Equal(t, 1, other.First().Attempts)
+	}
+	require.Empty(t, behind, "two hold the same lane and partition")
+
+	require.NoError(t, held.Done(patient(t)))
+	next := receive(t, behind)
+	require.NoError(t, next.err)
+	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{next.held.First()}))
+	require.Equal(t, 1, next.held.First().Attempts)
+}
+
+func TestLeaseThatRunsOutHandsOver(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{Lease: 200 * time.Millisecond})
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	slow := take(t, bus, event.Bulk, 0)
+	next := take(t, bus, event.Bulk, 0)
+	require.Equal(t, slow.First().Sequence, next.First().Sequence)
+	require.Equal(t, 1, slow.First().Attempts)
+	require.Equal(t, 2, next.First().Attempts)
+	// The slow one has finished the work after all: nobody needs to do it again.
+	require.NoError(t, slow.Done(patient(t)))
+	require.NoError(t, next.Done(patient(t)))
+	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{take(t, bus, event.Bulk, 0).First()}))
+}
+
+func TestExtendKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	bus := newBus(t, natsbus.Options{Lease: lease})
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	held := take(t, bus, event.Bulk, 0)
+	behind := takeBehind(patient(t), bus, event.Bulk, 0)
+	heartbeat := time.NewTicker(lease / 20)
+	defer heartbeat.Stop()
+	for range 50 { // two and a half leases
+		<-heartbeat.C
+		require.NoError(t, held.Extend())
+	}
+	require.NoError(t, held.Done(patient(t)))
+	next := receive(t, behind)
+	require.NoError(t, next.err)
+	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{next.held.First()}), "the lease was lost")
+}
+
+func TestReleaseHandsOverAtOnce(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{Lease: time.Hour})
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	held := take(t, bus, event.Bulk, 0)
+	require.NoError(t, held.Release(patient(t)))
+	next := take(t, bus, event.Bulk, 0)
+	require.Equal(t, held.First().Sequence, next.First().Sequence)
+	require.Equal(t, 2, next.First().Attempts)
+}
+
+func TestBatchOfWaitingTasks(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{})
+	// Tasks of other lanes and partitions lie between.
+	for n := range 10 {
+		require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)))
+		require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 1, n, n+1)))
+		require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Express, 0, n, n+1)))
+	}
+	held := take(t, bus, event.Bulk, 0)
+	require.Equal(t, messages(0, 1), ids(t, []event.Delivery{held.First()}))
+	some, err := held.Waiting(patient(t), 4)
+	require.NoError(t, err)
+	require.Equal(t, messages(1, 5), ids(t, some))
+	for _, task := range some {
+		require.Greater(t, task.Sequence, held.First().Sequence)
+		require.Zero(t, task.Attempts)
+	}
+	all, err := held.Waiting(patient(t), 100)
+	require.NoError(t, err)
+	require.Equal(t, messages(1, 10), ids(t, all))
+
+	require.NoError(t, held.Remove(patient(t), some))
+	require.NoError(t, held.Remove(patient(t), some), "removing what is gone")
+	rest, err := held.Waiting(patient(t), 100)
+	require.NoError(t, err)
+	require.Equal(t, messages(5, 10), ids(t, rest))
+
+	require.NoError(t, held.Done(patient(t)))
+	held = take(t, bus, event.Bulk, 0)
+	require.Equal(t, messages(5, 6), ids(t, []event.Delivery{held.First()}))
+	require.Equal(t, 1, held.First().Attempts)
+	for _, other := range []*natsbus.Held{take(t, bus, event.Bulk, 1), take(t, bus, event.Express, 0)} {
+		untouched, err := other.Waiting(patient(t), 100)
+		require.NoError(t, err)
+		require.Equal(t, messages(1, 10), ids(t, untouched))
+	}
+}
+
+func TestRemoveOfWhatWasNeverThere(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{})
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	held := take(t, bus, event.Bulk, 0)
+	require.NoError(t, held.Remove(patient(t), []event.Delivery{{Sequence: 4711}}))
+}
+
+func TestWaitingWithNobodyBehind(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{})
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	held := take(t, bus, event.Bulk, 0)
+	waiting, err := held.Waiting(patient(t), 10)
+	require.NoError(t, err)
+	require.NoError(t, held.Remove(patient(t), waiting))
+	// It was told that some are waiting, and they are gone.
+	waiting, err = held.Waiting(patient(t), 10)
+	require.NoError(t, err)
+	require.Empty(t, waiting)
+	require.NoError(t, held.Done(patient(t)))
+
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 2, 3)))
+	waiting, err = take(t, bus, event.Bulk, 0).Waiting(patient(t), 10)
+	require.NoError(t, err)
+	require.Empty(t, waiting)
+}
+
+func TestUnfinishedBatchStaysWhole(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{})
+	crashed := connect(t, natsbus.Options{Server: server, Lease: 200 * time.Millisecond})
+	require.NoError(t, crashed.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 5)))
+	_, err := take(t, crashed, event.Bulk, 0).Waiting(patient(t), 10)
+	require.NoError(t, err)
+	crashed.Close()
+
+	other := connect(t, natsbus.Options{Server: server, Lease: 200 * time.Millisecond})
+	held := take(t, other, event.Bulk, 0)
+	waiting, err := held.Waiting(patient(t), 10)
+	require.NoError(t, err)
+	require.Equal(t, messages(0, 5), ids(t, append([]event.Delivery{held.First()}, waiting...)))
+	require.Equal(t, 2, held.First().Attempts)
+}
+
+func TestTakeRefusesUnknownPlaces(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{Partitions: 2})
+	_, err := bus.Take(patient(t), event.Bulk, 2)
+	require.ErrorContains(t, err, "there is no partition 2 in lane \"bulk\"")
+	_, err = bus.Take(patient(t), "slow", 0)
+	require.ErrorContains(t, err, "there is no partition 0 in lane \"slow\"")
+}
+
+func TestCancelledTakeLeavesNothingHeld(t *testing.T) {
+	t.Parallel()
+	// With a lease of an hour, whatever is handed out and dropped is missing.
+	bus := newBus(t, natsbus.Options{Lease: time.Hour})
+	for n := range 200 {
+		ctx, cancel := context.WithCancel(patient(t))
+		behind := takeBehind(ctx, bus, event.Bulk, 0)
+		emitted := make(chan error, 1)
+		go func() { emitted <- bus.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)) }()
+		if n%2 == 0 {
+			require.NoError(t, receive(t, emitted))
+		}
+		cancel()
+		if n%2 == 1 {
+			require.NoError(t, receive(t, emitted))
+		}
+		got := receive(t, behind)
+		if got.err != nil {
+			require.Equal(t, context.Canceled, got.err)
+			got.held = take(t, bus, event.Bulk, 0)
+		}
+		require.Equal(t, messages(n, n+1), ids(t, []event.Delivery{got.held.First()}))
+		require.NoError(t, got.held.Done(patient(t)))
+	}
+}
+
+func TestCloseEndsTake(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{})
+	behind := takeBehind(patient(t), bus, event.Bulk, 0)
+	bus.Close()
+	bus.Close()
+	require.ErrorIs(t, receive(t, behind).err, natsbus.ErrUnavailable)
+}
+
+func TestTakeOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	opts := natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0"}
+	server := start(t, opts)
+	opts.Addr = server.ClientURL()[len("nats://"):]
+	bus := connect(t, natsbus.Options{URL: server.ClientURL()})
+	behind := takeBehind(patient(t), bus, event.Bulk, 0)
+	server.Stop()
+	other := connect(t, natsbus.Options{Server: start(t, opts)})
+	require.NoError(t, other.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	got := receive(t, behind)
+	require.NoError(t, got.err)
+	require.NoError(t, got.held.Done(patient(t)))
+}
+
+func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(context.Context, jetstream.JetStream) error{
+		"consumer": func(ctx context.Context, js jetstream.JetStream) error {
+			return js.DeleteConsumer(ctx, natsbus.FanoutStream, "bulk-0")
+		},
+		"stream": func(ctx context.Context, js jetstream.JetStream) error {
+			return js.DeleteStream(ctx, natsbus.FanoutStream)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			bus, js := connect(t, natsbus.Options{Server: server}), admin(t, server)
+			behind := takeBehind(patient(t), bus, event.Bulk, 0)
+			require.NoError(t, remove(patient(t), js))
+			require.Eventually(t, func() bool {
+				_, err := js.Consumer(patient(t), natsbus.FanoutStream, "bulk-0")
+				return err == nil
+			}, patience, 10*time.Millisecond)
+			require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+			got := receive(t, behind)
+			require.NoError(t, got.err)
+			require.NoError(t, got.held.Done(patient(t)))
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package natsbus
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Codes in the header of messages from the server that carry no event.
+const (
+	statusNone         = ""    // it is an event
+	statusHeartbeat    = "100" // the request is still there
+	statusEndOfBatch   = "204"
+	statusNotFound     = "404"
+	statusExpired      = "408"
+	statusNoResponders = "503" // nobody listens where the request went
+)
+
+func status(msg *nats.Msg) string { return msg.Header.Get("Status") }
+
+// statusError is an answer that ends a request before its time.
+type statusError struct{ code, description string }
+
+func newStatusError(msg *nats.Msg) *statusError {
+	return &statusError{code: status(msg), description: msg.Header.Get("Description")}
+}
+
+func (e *statusError) Error() string { return "status " + e.code + " " + e.description }
+
+// Is tells that nobody listening is what the NATS client calls no responders.
+func (e *statusError) Is(target error) bool {
+	return target == nats.ErrNoResponders && e.code == statusNoResponders
+}
+
+const (
+	// drainWait bounds how long abandon waits for what is on its way.
+	drainWait = time.Second
+	// statusRoom is room in an inbox for messages that carry no event.
+	statusRoom = 8
+)
+
+// inbox receives the answers to one request.
+type inbox struct {
+	nc   *nats.Conn
+	sub  *nats.Subscription
+	msgs chan *nats.Msg
+}
+
+// openInbox returns an inbox with room for so many events. It must be closed or abandoned.
+func (b *Bus) openInbox(events int) (*inbox, error) {
+	msgs := make(chan *nats.Msg, events+statusRoom)
+	sub, err := b.nc.ChanSubscribe(b.nc.NewInbox(), msgs)
+	if err != nil {
+		return nil, err
+	}
+	return &inbox{nc: b.nc, sub: sub, msgs: msgs}, nil
+}
+
+// next waits for the next answer.
+func (in *inbox) next(ctx context.Context, closed <-chan struct{}) (*nats.Msg, error) {
+	select {
+	case msg := <-in.msgs:
+		return msg, nil
+	case <-closed:
+		return nil, nats.ErrConnectionClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// close ends an inbox whose request has been answered, or whose answers nobody needs.
+func (in *inbox) close() {
+	_ = in.sub.Unsubscribe() // it fails only if there is nothing to unsubscribe
+}
+
+// abandon ends an inbox whose request may still be answered, and returns the events that have come. One
+// that was handed out and dropped here would block its partition until its lease has run out. The server
+// takes back what it cannot send any more.
+func (in *inbox) abandon() []*nats.Msg {
+	ended := in.sub.StatusChanged(nats.SubscriptionClosed)
+	if in.nc.IsConnected() && in.sub.Drain() == nil {
+		timer := time.NewTimer(drainWait)
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-timer.C:
+		}
+	}
+	in.close()
+	var events []*nats.Msg
+	for {
+		select {
+		case msg := <-in.msgs:
+			if status(msg) == statusNone {
+				events = append(events, msg)
+			}
+		default:
+			return events
+		}
+	}
+}

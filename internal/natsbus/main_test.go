@@ -1,0 +1,137 @@
+package natsbus_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what a test waits for; it is only used up when something is broken.
+const patience = 20 * time.Second
+
+func patient(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func logger(tb testing.TB) zerolog.Logger {
+	tb.Helper()
+	return zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.InfoLevel)
+}
+
+func start(tb testing.TB, opts natsbus.EmbeddedOptions) *natsbus.Server {
+	tb.Helper()
+	if opts.Dir == "" {
+		opts.Dir = tb.TempDir()
+	}
+	server, err := natsbus.StartEmbedded(tb.Context(), opts)
+	require.NoError(tb, err)
+	tb.Cleanup(server.Stop)
+	return server
+}
+
+func connect(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
+	tb.Helper()
+	if opts.Partitions == 0 {
+		opts.Partitions = 2
+	}
+	opts.Logger = logger(tb)
+	bus, err := natsbus.Connect(patient(tb), opts)
+	require.NoError(tb, err)
+	tb.Cleanup(bus.Close)
+	return bus
+}
+
+// newBus returns a bus on a server of its own.
+func newBus(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
+	tb.Helper()
+	opts.Server = start(tb, natsbus.EmbeddedOptions{})
+	return connect(tb, opts)
+}
+
+func id(n int) message.ID {
+	id := message.MinID(time.UnixMilli(1_700_000_000_000 + int64(n)))
+	id[6], id[8] = 0x70, 0x80
+	return id
+}
+
+func published(n int) event.Published {
+	return event.NewPublished(message.Ref{From: "author", ID: id(n)})
+}
+
+// tasks returns tasks of the messages from to to-1.
+func tasks(lane event.Lane, partition, from, to int) []event.Task {
+	var all []event.Task
+	for n := from; n < to; n++ {
+		all = append(all, event.Task{Version: event.Version, ID: id(n), From: "author", Lane: lane, Partition: partition})
+	}
+	return all
+}
+
+// messages returns the ids of the messages from to to-1.
+func messages(from, to int) []message.ID {
+	var all []message.ID
+	for n := from; n < to; n++ {
+		all = append(all, id(n))
+	}
+	return all
+}
+
+// ids returns the messages that deliveries are about.
+func ids(tb testing.TB, deliveries []event.Delivery) []message.ID {
+	tb.Helper()
+	var all []message.ID
+	for _, d := range deliveries {
+		task, err := event.DecodeTask(d.Payload)
+		require.NoError(tb, err)
+		require.Equal(tb, "fanmail.v1.fanout."+string(task.Lane)+"."+strconv.Itoa(task.Partition), d.Subject)
+		all = append(all, task.ID)
+	}
+	return all
+}
+
+func take(tb testing.TB, bus *natsbus.Bus, lane event.Lane, partition int) *natsbus.Held {
+	tb.Helper()
+	held, err := bus.Take(patient(tb), lane, partition)
+	require.NoError(tb, err)
+	return held
+}
+
+type taken struct {
+	held *natsbus.Held
+	err  error
+}
+
+// takeBehind takes in the background.
+func takeBehind(ctx context.Context, bus *natsbus.Bus, lane event.Lane, partition int) <-chan taken {
+	got := make(chan taken, 1)
+	go func() {
+		held, err := bus.Take(ctx, lane, partition)
+		got <- taken{held, err}
+	}()
+	return got
+}
+
+func receive[T any](tb testing.TB, from <-chan T) T {
+	tb.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-patient(tb).Done():
+		require.FailNow(tb, "nothing came")
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,73 @@
+package natsbus
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// Received is a published event that was handed to this process alone, for as long as its lease lasts.
+type Received struct {
+	bus      *Bus
+	msg      *nats.Msg
+	delivery event.Delivery
+}
+
+// FetchPublished waits until there are published events, and returns those that are there, in order, at
+// most limit; one that was emitted just now may be left for the next call. It returns an error only when ctx has ended or the bus is closed; it sits out every trouble of
+// the server. All routers share the events: each goes to one of them, and to another one when its lease has
+// run out.
+func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]*Received, error) {
+	src := b.publishedSource()
+	msg, err := b.pull(ctx, src)
+	if err != nil {
+		return nil, classify(ctx, "fetch published messages", err)
+	}
+	received, waiting, err := b.received(msg)
+	if err != nil {
+		return nil, err
+	}
+	all := []*Received{received}
+	if waiting == 0 || limit < 2 {
+		return all, nil
+	}
+	for _, msg := range b.pullMore(ctx, src, min(limit, routerAckPending)-1) {
+		received, _, err := b.received(msg)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, received)
+	}
+	return all, nil
+}
+
+func (b *Bus) received(msg *nats.Msg) (_ *Received, waiting uint64, _ error) {
+	delivery, waiting, err := handedOut(msg)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &Received{bus: b, msg: msg, delivery: delivery}, waiting, nil
+}
+
+// Delivery returns the event.
+func (r *Received) Delivery() event.Delivery { return r.delivery }
+
+// Extend starts the lease anew.
+func (r *Received) Extend() error { return r.acknowledge(ackExtend) }
+
+// Ack tells that the event has been handled. It does not wait for the server: should it be lost, the event
+// comes again.
+func (r *Received) Ack() error { return r.acknowledge(ackDone) }
+
+// Release hands the event back, for any router to take at once.
+func (r *Received) Release() error { return r.acknowledge(ackRelease) }
+
+func (r *Received) acknowledge(how []byte) error {
+	if err := r.bus.nc.Publish(r.msg.Reply, how); err != nil {
+		return fmt.Errorf("natsbus: acknowledge published message: %w: %w", ErrUnavailable, err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// pullExpires is how long the server keeps a request for one message.
+	pullExpires = 30 * time.Second
+	// pullHeartbeat is how often the server tells that it still has the request. Two missed ones are taken
+	// for a request that was lost.
+	pullHeartbeat = 5 * time.Second
+	// moreWait bounds how long the messages that follow the first are waited for. It is hardly ever needed:
+	// the server says when there are no more.
+	moreWait = time.Second
+
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// pullRequest is the request of the JetStream API for the next messages of a consumer.
+type pullRequest struct {
+	Batch     int           `json:"batch"`
+	Expires   time.Duration `json:"expires,omitempty"`
+	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
+	NoWait    bool          `json:"no_wait,omitempty"`
+}
+
+// errSilent says that the heartbeats of a request have stopped.
+var errSilent = errors.New("the server went silent")
+
+// pull waits for the next message of a consumer, however long it takes and whatever happens to the server
+// meanwhile. It returns an error only when ctx has ended or the bus is closed.
+func (b *Bus) pull(ctx context.Context, src source) (*nats.Msg, error) {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = minBackoff, maxBackoff
+	for {
+		reconnected := b.reconnected.next()
+		msg, err := b.pullOnce(ctx, src, reconnected)
+		switch {
+		case msg != nil:
+			return msg, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, nats.ErrConnectionClosed):
+			return nil, err
+		case err == nil:
+			pause.Reset()
+			continue
+		}
+		// That the connection is lost has been logged for all consumers at once.
+		if b.nc.IsConnected() {
+			b.complaints.Warn().Err(err).Str("consumer", src.consumer.Durable).Msg("cannot take from the bus, trying again")
+		}
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-reconnected:
+		case <-b.closed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if isMissing(err) {
+			b.restore(ctx, src)
+		}
+	}
+}
+
+// pullOnce asks once. It returns nil and no error when the request has ended without a message.
+func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struct{}) (*nats.Msg, error) {
+	in, err := b.openInbox(1)
+	if err != nil {
+		return nil, err
+	}
+	request := pullRequest{Batch: 1, Expires: pullExpires, Heartbeat: pullHeartbeat}
+	if err := in.request(src, request); err != nil {
+		in.close()
+		return nil, err
+	}
+	silence := time.NewTimer(2 * pullHeartbeat)
+	defer silence.Stop()
+	for {
+		select {
+		case msg := <-in.msgs:
+			switch status(msg) {
+			case statusNone:
+				in.close()
+				return msg, nil
+			case statusHeartbeat:
+				silence.Reset(2 * pullHeartbeat)
+			case statusExpired:
+				in.close()
+				return nil, nil
+			default:
+				in.close()
+				return nil, newStatusError(msg)
+			}
+		case <-silence.C:
+			return first(in.abandon()), errSilent
+		case <-reconnected: // the server may have forgotten the request
+			return first(in.abandon()), nil
+		case <-b.closed:
+			in.close()
+			return nil, nats.ErrConnectionClosed
+		case <-ctx.Done():
+			for _, msg := range in.abandon() {
+				b.release(msg)
+			}
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// pullMore returns what is there at once for a consumer, at most limit. Whatever goes wrong shows again
+// at the next pull, so that what has come by then is returned.
+func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
+	in, err := b.openInbox(limit)
+	if err != nil {
+		return nil
+	}
+	if err := in.request(src, pullRequest{Batch: limit, NoWait: true}); err != nil {
+		in.close()
+		return nil
+	}
+	timer := time.NewTimer(moreWait)
+	defer timer.Stop()
+	var got []*nats.Msg
+	for len(got) < limit {
+		select {
+		case msg := <-in.msgs:
+			if status(msg) != statusNone {
+				in.close()
+				return got
+			}
+			got = append(got, msg)
+		case <-timer.C:
+			return append(got, in.abandon()...)
+		case <-ctx.Done():
+			return append(got, in.abandon()...)
+		}
+	}
+	in.close()
+	return got
+}
+
+// restore declares a consumer again that somebody deleted, or whose server has lost its streams.
+func (b *Bus) restore(ctx context.Context, src source) {
+	err := b.declareConsumer(ctx, src)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err = b.declareStreams(ctx); err == nil {
+			err = b.declareConsumer(ctx, src)
+		}
+	}
+	switch {
+	case err == nil:
+		b.complaints.Info().Str("consumer", src.consumer.Durable).Msg("declared the consumer again")
+	case ctx.Err() == nil:
+		b.complaints.Warn().Err(err).Msg("cannot declare the consumer again")
+	}
+}
+
+// release hands a message back, for whoever asks next.
+func (b *Bus) release(msg *nats.Msg) {
+	// A failure costs the wait for the lease to run out, nothing else.
+	if err := b.nc.Publish(msg.Reply, ackRelease); err != nil {
+		b.complaints.Warn().Err(err).Msg("cannot hand back to the bus")
+	}
+}
+
+// request sends a request whose answers go to the inbox.
+func (in *inbox) request(src source, request pullRequest) error {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	return in.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+src.stream+"."+src.consumer.Durable, in.sub.Subject, data)
+}
+
+func first(msgs []*nats.Msg) *nats.Msg {
+	if len(msgs) == 0 {
+		return nil
+	}
+	return msgs[0]
+}
+
+// isMissing tells whether a request failed because there is no such consumer.
+func isMissing(err error) bool {
+	status, ok := errors.AsType[*statusError](err)
+	return ok && (status.code == statusNoResponders || status.description == "Consumer Deleted")
+}

@@ -1,0 +1,47 @@
+package natsbus
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// serverLog writes what the embedded server logs, and keeps why it could not start: the server tells that
+// to its log only, and would end the process there.
+type serverLog struct {
+	logger zerolog.Logger
+
+	mu    sync.Mutex
+	fatal error
+}
+
+func (l *serverLog) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fatal
+}
+
+// Fatalf implements the server's Logger.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal == nil {
+		l.fatal = fmt.Errorf(format, v...)
+	}
+}
+
+// Errorf implements the server's Logger.
+func (l *serverLog) Errorf(format string, v ...any) { l.logger.Error().Msgf(format, v...) }
+
+// Warnf implements the server's Logger.
+func (l *serverLog) Warnf(format string, v ...any) { l.logger.Warn().Msgf(format, v...) }
+
+// Noticef implements the server's Logger. Notices are about every start and every stream that is recovered.
+func (l *serverLog) Noticef(format string, v ...any) { l.logger.Debug().Msgf(format, v...) }
+
+// Debugf implements the server's Logger.
+func (l *serverLog) Debugf(format string, v ...any) { l.logger.Debug().Msgf(format, v...) }
+
+// Tracef implements the server's Logger.
+func (l *serverLog) Tracef(format string, v ...any) { l.logger.Trace().Msgf(format, v...) }

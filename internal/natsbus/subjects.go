@@ -1,0 +1,51 @@
+package natsbus
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// Names of the streams.
+const (
+	// PublishedStream holds events of messages that no router has handled yet.
+	PublishedStream = "FANMAIL_PUBLISHED"
+	// FanoutStream holds tasks that are not done.
+	FanoutStream = "FANMAIL_FANOUT"
+	// DeadLetterStream holds what cannot succeed, until somebody decides about it.
+	DeadLetterStream = "FANMAIL_DLQ"
+)
+
+const (
+	publishedSubject  = "fanmail.v1.published"
+	fanoutPrefix      = "fanmail.v1.fanout."
+	deadLetterPrefix  = "fanmail.v1.dlq."
+	deadLetterUnknown = deadLetterPrefix + "unknown"
+
+	routerConsumer = "router"
+)
+
+// taskSubject returns the subject of the tasks of a lane and partition.
+func taskSubject(lane event.Lane, partition int) string {
+	return fanoutPrefix + string(lane) + "." + strconv.Itoa(partition)
+}
+
+// taskConsumer returns the name of the consumer of a lane and partition.
+func taskConsumer(lane event.Lane, partition int) string {
+	return string(lane) + "-" + strconv.Itoa(partition)
+}
+
+// deadLetterSubject returns where work that came on the given subject goes when it is given up.
+func deadLetterSubject(subject string) string {
+	if subject == publishedSubject {
+		return deadLetterPrefix + "published"
+	}
+	rest, isTask := strings.CutPrefix(subject, fanoutPrefix)
+	lane, _, _ := strings.Cut(rest, ".")
+	if isTask && slices.Contains(event.Lanes(), event.Lane(lane)) {
+		return deadLetterPrefix + lane
+	}
+	return deadLetterUnknown
+}
