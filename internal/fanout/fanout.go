@@ -37,7 +37,7 @@ type Bus interface {
 // Received is an event that the bus hands out again unless it is acknowledged in time.
 type Received interface {
 	Delivery() event.Delivery
-	Ack(ctx context.Context) error
+	Ack() error
 }
 
 // Held is a task that is held, and with it the lane's partition: nobody else is given a task of that lane and

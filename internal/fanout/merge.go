@@ -64,7 +64,7 @@ func (m *merger) next(ctx context.Context, limit int, bound message.UserID, pick
 		s.end = m.streams.head()
 		before := len(s.jobs)
 		for len(m.streams) > 0 && m.streams.head() == s.end {
-			stream := heap.Pop(&m.streams).(*stream) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+			stream := heap.Pop(&m.streams).(*stream)
 			for _, j := range stream.jobs {
 				if pick(j, stream.buffer[0]) && !slices.Contains(s.jobs[before:], j) {
 					s.jobs = append(s.jobs, j)
@@ -98,19 +98,19 @@ func (m *merger) add(ctx context.Context, s *stream) error {
 // streamHeap orders streams by the next user in each.
 type streamHeap []*stream
 
-func (h streamHeap) head() message.UserID { return h[0].buffer[0].user }
+func (h *streamHeap) head() message.UserID { return (*h)[0].buffer[0].user }
 
 // Len implements heap.Interface.
-func (h streamHeap) Len() int { return len(h) }
+func (h *streamHeap) Len() int { return len(*h) }
 
 // Less implements heap.Interface.
-func (h streamHeap) Less(i, j int) bool { return h[i].buffer[0].user < h[j].buffer[0].user }
+func (h *streamHeap) Less(i, j int) bool { return (*h)[i].buffer[0].user < (*h)[j].buffer[0].user }
 
 // Swap implements heap.Interface.
-func (h streamHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *streamHeap) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
 
 // Push implements heap.Interface.
-func (h *streamHeap) Push(x any) { *h = append(*h, x.(*stream)) } //nolint:errcheck,forcetypeassert // add pushes nothing else
+func (h *streamHeap) Push(x any) { *h = append(*h, x.(*stream)) }
 
 // Pop implements heap.Interface.
 func (h *streamHeap) Pop() any {

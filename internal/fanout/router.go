@@ -81,7 +81,7 @@ func (r *Router) Route(ctx context.Context, received []Received) error {
 		}
 	}
 	for _, item := range received {
-		if err := item.Ack(ctx); err != nil {
+		if err := item.Ack(); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
 		}
 	}

@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Bus is what the roles need of a bus.
+type Bus interface {
+	publish.Emitter
+	fanout.Bus
+}
+
+// Parts is what the roles are built on.
+type Parts struct {
+	Messages message.Store
+	Keys     message.KeyStore
+	Inbox    bucket.Store
+	Users    userstate.Store
+	Edges    follow.Store
+	Progress progress.Store
+
+	Bus Bus
+	// Fetch returns published events, at least one and at most limit, or the error of a ctx that has ended.
+	Fetch func(ctx context.Context, limit int) ([]fanout.Received, error)
+	// Take returns a task of a lane and partition as soon as there is one that nobody holds.
+	Take func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error)
+}
+
+// world is what an App opens, and closes when nobody uses it any more.
+type world struct {
+	store  *pebblestore.DB
+	server *natsbus.Server
+	bus    *natsbus.Bus
+}
+
+// open opens the data folder and connects to the bus in it. After an error nothing is left open.
+func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Parts, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	w.store, err = pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
+		Partitions: cfg.Partitions, Now: opts.Now, Logger: opts.Logger,
+		CacheBytes: int64(cfg.Store.Cache), MemTableBytes: int64(cfg.Store.Memtable),
+	})
+	if err != nil {
+		return Parts{}, err
+	}
+	w.server, err = natsbus.StartEmbedded(ctx, natsbus.EmbeddedOptions{
+		Dir: filepath.Join(cfg.Data, "nats"), Addr: cfg.NATS.Listen, SyncAlways: cfg.NATS.SyncAlways, Logger: opts.Logger,
+	})
+	if err != nil {
+		return Parts{}, err
+	}
+	w.bus, err = natsbus.Connect(ctx, natsbus.Options{
+		Server: w.server, Partitions: cfg.Partitions, Lease: cfg.NATS.AckWait, Logger: opts.Logger,
+		PublishedBytes: int64(cfg.NATS.MaxPublished), FanoutBytes: int64(cfg.NATS.MaxFanout), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
+	})
+	if err != nil {
+		return Parts{}, err
+	}
+	return Parts{
+		Messages: w.store.Messages(), Keys: w.store.Keys(), Inbox: w.store.Inbox(),
+		Users: w.store.Users(), Edges: w.store.Edges(), Progress: w.store.Progress(),
+		Bus: w.bus, Fetch: w.fetch, Take: w.take,
+	}, nil
+}
+
+// fetch is natsbus.Bus.FetchPublished, in the words of package fanout.
+func (w *world) fetch(ctx context.Context, limit int) ([]fanout.Received, error) {
+	events, err := w.bus.FetchPublished(ctx, limit)
+	received := make([]fanout.Received, len(events))
+	for i, e := range events {
+		received[i] = e
+	}
+	return received, err
+}
+
+// take is natsbus.Bus.Take, in the words of package fanout.
+func (w *world) take(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error) {
+	held, err := w.bus.Take(ctx, lane, partition)
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// readyTimeout is how long the bus may take to answer before this process counts as not ready.
+const readyTimeout = 2 * time.Second
+
+// ready returns why requests cannot be served now, or nil.
+func (w *world) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := w.bus.Healthy(ctx); err != nil {
+		return fmt.Errorf("bus: %w", err)
+	}
+	return nil
+}
+
+// close closes what is open. It may be called more than once.
+func (w *world) close() error {
+	var err error
+	if w.bus != nil {
+		w.bus.Close()
+	}
+	if w.server != nil {
+		w.server.Stop()
+	}
+	if w.store != nil {
+		err = w.store.Close()
+	}
+	w.bus, w.server, w.store = nil, nil, nil
+	return err
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Exit codes.
+const (
+	// ExitDone says that the command did what it was asked for.
+	ExitDone = 0
+	// ExitFailed says that it did not, or not all of it.
+	ExitFailed = 1
+	// ExitUsage says that it was asked for something that does not exist or makes no sense.
+	ExitUsage = 2
+)
+
+// serverEnv names the server where --server does not.
+const serverEnv = "FANMAIL_SERVER"
+
+// Process is what a command has from the process it runs in.
+type Process struct {
+	// Args are the arguments without the name of the program.
+	Args []string
+	// Env holds NAME=value pairs (os.Environ()).
+	Env    []string
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Now    func() time.Time
+	// Width returns how many columns the terminal behind a writer has, or 0 if there is none. It is
+	// TerminalWidth but in tests.
+	Width func(io.Writer) int
+}
+
+// TerminalWidth returns how many columns the terminal behind w has, or 0 if w is not a terminal.
+func TerminalWidth(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd())) //nolint:gosec // a file descriptor is a small number
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// getenv returns the value of an environment variable, or nothing.
+func (p Process) getenv(name string) string {
+	for _, pair := range p.Env {
+		if value, found := strings.CutPrefix(pair, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// usageError is an error that lies in the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// Main runs a command line and returns its exit code. When ctx ends, the command ends cleanly.
+func Main(ctx context.Context, p Process) int {
+	root := newRoot(p)
+	root.SetArgs(p.Args)
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	message, code := err.Error(), ExitFailed
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		message, code = fmt.Sprintf("%s (see '%s --help')", message, command.CommandPath()), ExitUsage
+	case ctx.Err() != nil:
+		message = "interrupted: " + message
+	}
+	printError(p.Stderr, message)
+	return code
+}
+
+// printError writes one line. An error of several lines has one problem on each.
+func printError(w io.Writer, message string) {
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	fmt.Fprintln(w, "fanmail: "+printable(strings.Join(lines, "; "))) //nolint:errcheck // nobody is left to tell
+}

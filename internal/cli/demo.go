@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+func newDemo(p Process) *cobra.Command {
+	out := output{w: p.Stdout}
+	verbose := false
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show what Fanmail does, in a temporary folder",
+		Long: "Show what Fanmail does: start a server in a temporary folder, let two celebrities talk to each other in front of\n" +
+			"two thousand followers, some of whom have been away for long, send a direct message meanwhile, and check that\n" +
+			"every message arrived where it should. Takes some seconds, and leaves nothing behind.",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			level := "warn"
+			if verbose {
+				level = "debug"
+			}
+			return runDemo(cmd.Context(), p, out, level)
+		},
+	}
+	out.addJSON(cmd, "print what happened as JSON")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "show the server's log")
+	return cmd
+}
+
+func runDemo(ctx context.Context, p Process, out output, level string) (err error) {
+	dir, err := os.MkdirTemp("", "fanmail-demo-")
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	cfg := config.Default()
+	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
+	// The server reserves what its streams may hold: a temporary folder may have little room.
+	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxDLQ = 32*config.MiB, 64*config.MiB, 16*config.MiB
+	logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: level, Format: telemetry.FormatAuto, Writer: p.Stderr, Now: p.Now})
+	if err != nil {
+		return err
+	}
+	server := app.New(cfg, app.Options{Logger: logger, Now: p.Now})
+	if err := server.Start(ctx); err != nil {
+		return fmt.Errorf("demo: start the server: %w", err)
+	}
+	defer func() { err = errors.Join(err, stopDemo(ctx, server, cfg.DrainTimeout)) }()
+	c, err := client.New(server.URL(), client.Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+
+	d := demo{process: p, client: c}
+	report, err := d.play(ctx)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := out.print(report, report.tell); err != nil {
+		return err
+	}
+	if len(report.Failures) > 0 {
+		return fmt.Errorf("demo: not everything arrived as it should: %s", report.Failures[0])
+	}
+	return nil
+}
+
+func stopDemo(ctx context.Context, server *app.App, timeout time.Duration) error {
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	if err := server.Stop(drain); err != nil {
+		return fmt.Errorf("demo: stop the server: %w", err)
+	}
+	return nil
+}

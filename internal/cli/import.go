@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+// importChunk is how many lines are sent in one request.
+const importChunk = 2000
+
+// maxShownProblems bounds how many lines that were not taken are shown one by one.
+const maxShownProblems = 20
+
+func newImport(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Import edges or users from a file",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("say what to import: follows or users")
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(newImportFollows(p), newImportUsers(p))
+	return cmd
+}
+
+// importer imports a file of records that are all of one kind.
+type importer[T any] struct {
+	process Process
+	server  server
+	output  output
+	skipBad bool
+
+	// one and many name a record and several.
+	one, many string
+	parse     parser[T]
+	send      func(context.Context, *client.Client, []T) (client.BatchResult, error)
+	// requests is how many requests are under way at a time. It is 1 where the order of records matters.
+	requests int
+}
+
+// imported is the result of an import.
+type imported struct {
+	Imported int       `json:"imported"`
+	Bad      int       `json:"bad"`
+	Rejected int       `json:"rejected"`
+	Problems []problem `json:"problems"`
+	Seconds  float64   `json:"seconds"`
+}
+
+func (i *importer[T]) addFlags(cmd *cobra.Command) {
+	i.output.w = i.process.Stdout
+	i.server.addServer(cmd)
+	i.output.addJSON(cmd, "print the result as JSON, with every line that was not taken")
+	cmd.Flags().BoolVar(&i.skipBad, "skip-bad", false, "go on without lines that are bad or that the server rejects, and count them")
+}
+
+func (i *importer[T]) run(ctx context.Context, path string) (err error) {
+	c, err := i.server.dial(i.process)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	file, err := openSource(ctx, i.process, path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := file.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	begun := i.process.Now()
+	found, err := examine(ctx, file, i.parse, i.skipBad)
+	if err != nil {
+		return err
+	}
+	result, err := i.sendAll(ctx, c, file, found.good)
+	if err != nil {
+		return fmt.Errorf("%w; %s of %s were imported: repeat the command, which does no harm to those",
+			err, count(result.Imported), plural(found.good, i.one, i.many))
+	}
+	result.Bad = len(found.bad)
+	result.Problems = append(result.Problems, found.bad...)
+	slices.SortFunc(result.Problems, func(a, b problem) int { return a.Line - b.Line })
+	took := i.process.Now().Sub(begun)
+	result.Seconds = took.Seconds()
+	return i.report(file, result, took)
+}
+
+// sendAll sends the good lines of a file. With an error it returns what had been imported by then.
+func (i *importer[T]) sendAll(ctx context.Context, c *client.Client, file *source, total int) (imported, error) {
+	bar := newProgress(i.process, "importing "+i.many, int64(total))
+	defer bar.close()
+	var mu sync.Mutex
+	result := imported{Problems: []problem{}}
+	requests, sending := errgroup.WithContext(ctx)
+	requests.SetLimit(i.requests)
+	err := eachChunk(sending, file, i.parse, importChunk, func(next chunk[T]) error {
+		requests.Go(func() error {
+			answer, err := i.send(sending, c, next.values)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			result.Imported += answer.Accepted
+			result.Rejected += len(answer.Rejected)
+			for _, r := range answer.Rejected {
+				if r.Line < 1 || r.Line > len(next.lines) {
+					return fmt.Errorf("the server rejected line %d of %d: it does not speak this version", r.Line, len(next.lines))
+				}
+				result.Problems = append(result.Problems, problem{Line: next.lines[r.Line-1], Error: r.Error})
+			}
+			bar.add(len(next.values))
+			return nil
+		})
+		return nil
+	})
+	// What a request failed of is why reading was given up, and says more.
+	if sendErr := requests.Wait(); sendErr != nil {
+		err = sendErr
+	}
+	return result, err
+}
+
+func (i *importer[T]) report(file *source, result imported, took time.Duration) error {
+	err := i.output.print(result, func(w io.Writer) error {
+		if err := showProblems(i.process.Stderr, file, result.Problems); err != nil {
+			return err
+		}
+		missing := ""
+		if n := result.Bad + result.Rejected; n > 0 {
+			missing = fmt.Sprintf(", left out %s", plural(n, "line", "lines"))
+		}
+		return printf(w, "imported %s in %s%s\n", plural(result.Imported, i.one, i.many), seconds(took), missing)
+	})
+	if err == nil && result.Rejected > 0 && !i.skipBad {
+		err = fmt.Errorf("the server rejected %s of %s", plural(result.Rejected, "line", "lines"), file.name)
+	}
+	return err
+}
+
+// showProblems tells of lines that were not taken, of the first ones each by itself.
+func showProblems(w io.Writer, file *source, problems []problem) error {
+	for i, b := range problems {
+		if i == maxShownProblems {
+			return printf(w, "and %s more (--json lists all)\n", count(len(problems)-i))
+		}
+		if err := printf(w, "%s\n", printable(b.in(file.name).Error())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// maxFromColumns bounds the column that shows authors.
+const maxFromColumns = 24
+
+// inboxCommand prints an inbox.
+type inboxCommand struct {
+	process Process
+	server  server
+	output  output
+	options client.InboxOptions
+	all     bool
+}
+
+func newInbox(p Process) *cobra.Command {
+	i := inboxCommand{process: p, output: output{w: p.Stdout}}
+	cmd := &cobra.Command{
+		Use:   "inbox USER",
+		Short: "Print somebody's inbox, newest first",
+		Long: "Print somebody's inbox, newest first: when each message was sent (UTC), by whom, and the first line of its body.\n\n" +
+			"Reading an inbox counts as looking at it, which keeps it warm; with --peek it does not.",
+		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id",
+		Args:    exactly("USER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			user := message.UserID(args[0])
+			if err := user.Validate("user"); err != nil {
+				return &usageError{err}
+			}
+			if i.all && (cmd.Flags().Changed("limit") || cmd.Flags().Changed("before")) {
+				return usagef("--all prints everything: give it without --limit and --before")
+			}
+			if i.options.Limit < 1 {
+				return usagef("--limit is %d: give 1 or more", i.options.Limit)
+			}
+			c, err := i.server.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if i.all {
+				return i.printAll(cmd.Context(), c, user)
+			}
+			return i.printPage(cmd.Context(), c, user)
+		},
+	}
+	i.server.addServer(cmd)
+	i.output.addJSON(cmd, "print the page as JSON; with --all, each message as one line of JSON")
+	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "the greatest number of messages to print")
+	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, as the page before it gave it")
+	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as looking at the inbox")
+	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
+	return cmd
+}
+
+func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user message.UserID) error {
+	page, err := c.Inbox(ctx, user, i.options)
+	if err != nil {
+		return err
+	}
+	return i.output.print(page, func(w io.Writer) error {
+		if err := printTotals(w, user, page); err != nil {
+			return err
+		}
+		if err := printRows(w, i.process.Width(w), page.Messages); err != nil || page.Next == "" {
+			return err
+		}
+		return printf(w, "older: fanmail inbox %s --before %s\n", printable(string(user)), page.Next)
+	})
+}
+
+func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user message.UserID) error {
+	opts := client.InboxOptions{Peek: i.options.Peek} // how long a page is, is left to the server
+	for first := true; ; first = false {
+		page, err := c.Inbox(ctx, user, opts)
+		if err != nil {
+			return err
+		}
+		if first && !i.output.json {
+			if err := printTotals(i.output.w, user, page); err != nil {
+				return err
+			}
+		}
+		if err := i.printMessages(page.Messages); err != nil || page.Next == "" {
+			return err
+		}
+		opts.Before = page.Next
+	}
+}
+
+func printTotals(w io.Writer, user message.UserID, page client.InboxPage) error {
+	note := ""
+	if !page.Complete {
+		note = "; " + printable(string(user)) + " is dormant, so what was sent since is not in it"
+	}
+	return printf(w, "%s: %s, %s unread%s\n", printable(string(user)), plural(page.Total, "message", "messages"), count(page.Unread), note)
+}
+
+func (i *inboxCommand) printMessages(messages []client.InboxMessage) error {
+	if !i.output.json {
+		return printRows(i.output.w, i.process.Width(i.output.w), messages)
+	}
+	for _, m := range messages {
+		if err := i.output.line(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printRows prints a line for each message, no longer than a terminal of that width; 0 means as long as it takes.
+func printRows(w io.Writer, width int, messages []client.InboxMessage) error {
+	from := 0
+	for _, m := range messages {
+		from = max(from, min(maxFromColumns, uniseg.StringWidth(printable(string(m.From)))))
+	}
+	for _, m := range messages {
+		row := showTime(m.Sent.Time) + "  " + pad(fit(printable(string(m.From)), from), from) + "  " + printable(firstLine(m.Body))
+		if err := printf(w, "%s\n", fit(row, width)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

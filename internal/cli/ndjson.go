@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// parseSeen reads when a user was last seen.
+func parseSeen(text []byte) (client.Seen, error) {
+	var record struct {
+		User       message.UserID `json:"user"`
+		LastViewed string         `json:"last_viewed"`
+	}
+	if err := decode(text, &record); err != nil {
+		return client.Seen{}, err
+	}
+	if err := record.User.Validate("user"); err != nil {
+		return client.Seen{}, err
+	}
+	at, err := time.Parse(time.RFC3339, record.LastViewed)
+	if err != nil {
+		return client.Seen{}, fmt.Errorf("last_viewed is %q: expected a time such as 2026-01-02T15:04:05Z", record.LastViewed)
+	}
+	return client.Seen{User: record.User, LastViewed: at}, nil
+}
+
+// parseDraft returns a parser of messages that are to be published. They must keep to the limits.
+func parseDraft(limits message.Limits) parser[message.Draft] {
+	return func(text []byte) (message.Draft, error) {
+		var draft message.Draft
+		if err := decode(text, &draft); err != nil {
+			return draft, err
+		}
+		_, err := message.New(message.ID{}, draft, limits)
+		return draft, err
+	}
+}
+
+// decode reads one JSON object with no other fields than value has.
+func decode(text []byte, value any) error {
+	if !utf8.Valid(text) {
+		return errors.New("is not valid UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(value); err != nil {
+		return explain(err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("has more than one JSON object: expected one a line")
+	}
+	return nil
+}
+
+// explain says what is wrong with JSON in terms of JSON, where the decoder speaks of Go.
+func explain(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		expected := expectedJSON(wrongType.Type)
+		if wrongType.Field == "" {
+			return fmt.Errorf("is not %s but a JSON %s", expected, wrongType.Value)
+		}
+		return fmt.Errorf("%s: expected %s, got %s", wrongType.Field, expected, wrongType.Value)
+	}
+	if field, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
+		return fmt.Errorf("has the unknown field %s", field)
+	}
+	return fmt.Errorf("is not JSON: %w", err)
+}
+
+func expectedJSON(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "an array"
+	default:
+		return "an object"
+	}
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
+)
+
+// output is where a command prints its result.
+type output struct {
+	w    io.Writer
+	json bool
+}
+
+// addJSON defines --json.
+func (o *output) addJSON(cmd *cobra.Command, usage string) {
+	cmd.Flags().BoolVar(&o.json, "json", false, usage)
+}
+
+// print writes a result: as one line of JSON, or as text.
+func (o *output) print(result any, text func(w io.Writer) error) error {
+	if o.json {
+		return o.line(result)
+	}
+	return text(o.w)
+}
+
+// line writes a value as one line of JSON.
+func (o *output) line(value any) error {
+	encoder := json.NewEncoder(o.w)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+// printf writes text and names what failed if it cannot.
+func printf(w io.Writer, format string, args ...any) error {
+	if _, err := fmt.Fprintf(w, format, args...); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+// zeroWidthJoiner joins emoji. It is the one format character that cannot mislead.
+const zeroWidthJoiner = '\u200d'
+
+// printable returns s with everything escaped that a terminal would act upon: control characters, format
+// characters such as those that turn the direction of writing, and what is not UTF-8.
+func printable(s string) string {
+	clean := func(r rune) bool { return r == zeroWidthJoiner || r != utf8.RuneError && unicode.IsGraphic(r) }
+	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == '\t':
+			b.WriteByte(' ')
+		case clean(r), r == utf8.RuneError:
+			b.WriteString(s[:size])
+		default:
+			quoted := strconv.QuoteRuneToGraphic(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// firstLine returns the first line of a body that has any text in it.
+func firstLine(body string) string {
+	line, _, _ := strings.Cut(strings.TrimLeft(body, " \t\r\n"), "\n")
+	return strings.TrimRight(line, " \t\r")
+}
+
+// fit cuts s so that it takes at most so many columns of a terminal. A width of 0 or less means no limit.
+func fit(s string, width int) string {
+	if width <= 0 || uniseg.StringWidth(s) <= width {
+		return s
+	}
+	const ellipsis = "…"
+	end, columns := 0, 0
+	for graphemes := uniseg.NewGraphemes(s); graphemes.Next(); {
+		if columns += graphemes.Width(); columns > width-1 {
+			break
+		}
+		_, end = graphemes.Positions()
+	}
+	return s[:end] + ellipsis
+}
+
+// pad appends spaces to s until it takes so many columns.
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-uniseg.StringWidth(s)))
+}
+
+// count writes a number with its thousands apart.
+func count[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// plural writes a number and the noun that goes with it.
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(n) + " " + many
+}
+
+// seconds writes a duration to a tenth of a second, or shorter ones in milliseconds.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+}

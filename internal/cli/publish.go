@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// publisher publishes one message, or a file of them.
+type publisher struct {
+	process Process
+	server  server
+	output  output
+
+	from, contentType, attrs string
+	to                       []string
+	followers                bool
+	body, bodyFile           string
+	key                      string
+	wait                     bool
+
+	file    string
+	skipBad bool
+}
+
+// messageFlags make up a single message, so that they cannot go with a file of messages.
+var messageFlags = []string{"from", "to", "followers", "body", "body-file", "content-type", "attrs"}
+
+func newPublish(p Process) *cobra.Command {
+	b := publisher{process: p, output: output{w: p.Stdout}}
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "Publish a message, or a file of messages",
+		Long: "Publish a message to users named by --to, to the --followers of its author, or to both, and print its id; or\n" +
+			"publish the messages of a file, one JSON object a line with the fields from, to, audience, body, content_type\n" +
+			"and attrs, in their order, and print an id for each. Blank lines and lines that begin with # are passed over. The\n" +
+			"file may be compressed with gzip. It is read to its end before anything is sent: with a bad line, nothing is.\n\n" +
+			"With the same --key a command that is repeated publishes nothing twice: a message that was accepted before is\n" +
+			"answered with its id. With --file --json, the last line is a summary; as text, it goes to standard error.",
+		Example: "  fanmail publish --from ann --followers --body 'Good morning' --wait\n" +
+			"  fanmail publish --from ann --to ben,cleo --body-file letter.txt\n" +
+			"  fanmail publish --file messages.ndjson.gz --key monday --wait",
+		Args: exactly(),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&b.from, "from", "", "author of the message")
+	flags.StringSliceVar(&b.to, "to", nil, "recipients, separated by commas; may be given several times")
+	flags.BoolVar(&b.followers, "followers", false, "publish to everybody who follows the author")
+	flags.StringVar(&b.body, "body", "", "text of the message")
+	flags.StringVar(&b.bodyFile, "body-file", "", "file that holds the text; - for standard input")
+	flags.StringVar(&b.contentType, "content-type", "", "media type of the text, such as text/markdown")
+	flags.StringVar(&b.attrs, "attrs", "", "JSON object that goes with the message")
+	flags.StringVar(&b.key, "key", "", "idempotency key (with --file: each message gets one that is made of it)")
+	flags.BoolVar(&b.wait, "wait", false, "wait until every recipient has been handled, and print how many there were")
+	flags.StringVar(&b.file, "file", "", "publish the messages of an NDJSON file; - for standard input")
+	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: go on without lines that are bad or that the server rejects, and count them")
+	b.server.addServer(cmd)
+	b.output.addJSON(cmd, "print the answer as JSON; with --file, an answer a line")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return b.run(cmd) }
+	return cmd
+}
+
+func (b *publisher) run(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("file") {
+		for _, name := range messageFlags {
+			if cmd.Flags().Changed(name) {
+				return usagef("--file brings whole messages: give it without --%s", name)
+			}
+		}
+		return b.publishFile(cmd.Context())
+	}
+	if b.skipBad {
+		return usagef("--skip-bad needs --file")
+	}
+	c, err := b.server.dial(b.process)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	draft, err := b.draft(cmd)
+	if err != nil {
+		return err
+	}
+	return b.publishOne(cmd.Context(), c, draft)
+}
+
+// draft returns the message that the flags describe. How large it may be is the server's to say.
+func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
+	draft := message.Draft{From: message.UserID(b.from), Body: b.body, ContentType: b.contentType, Attrs: json.RawMessage(b.attrs)}
+	for _, user := range b.to {
+		draft.To = append(draft.To, message.UserID(user))
+	}
+	if b.followers {
+		draft.Audience = message.AudienceFollowers
+	}
+	switch {
+	case b.from == "":
+		return draft, usagef("say who publishes: give --from")
+	case len(b.to) == 0 && !b.followers:
+		return draft, usagef("say who it is for: give --to, --followers or both")
+	case cmd.Flags().Changed("body-file") && cmd.Flags().Changed("body"):
+		return draft, usagef("give either --body or --body-file")
+	case cmd.Flags().Changed("body-file"):
+		body, err := readAll(cmd.Context(), b.process, b.bodyFile)
+		if err != nil {
+			return draft, err
+		}
+		draft.Body = body
+	}
+	if !utf8.ValidString(draft.Body) {
+		return draft, usagef("the body is not valid UTF-8")
+	}
+	unlimited := message.Limits{BodyBytes: math.MaxInt, AttrsBytes: math.MaxInt, Recipients: math.MaxInt}
+	if _, err := message.New(message.ID{}, draft, unlimited); err != nil {
+		return draft, &usageError{err}
+	}
+	return draft, nil
+}
+
+func readAll(ctx context.Context, p Process, path string) (string, error) {
+	file, err := openSource(ctx, p, path)
+	if err != nil {
+		return "", err
+	}
+	_, err = file.file.Seek(0, io.SeekStart)
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(file.file)
+	}
+	if err := errors.Join(err, file.close()); err != nil {
+		return "", fmt.Errorf("read %s: %w", file.name, err)
+	}
+	return string(text), nil
+}
+
+// receipt is what is printed of a message that was published.
+type receipt struct {
+	client.Receipt
+	Fanout *client.Fanout `json:"fanout,omitempty"`
+}
+
+func (b *publisher) publishOne(ctx context.Context, c *client.Client, draft message.Draft) error {
+	answer, err := c.Publish(ctx, draft, b.key)
+	if err != nil {
+		return err
+	}
+	printed := receipt{Receipt: answer}
+	if b.wait {
+		status, err := waitShowing(ctx, b.process, c, answer.ID)
+		if err != nil {
+			return fmt.Errorf("%s was published, but waiting for it failed: %w", answer.ID, err)
+		}
+		printed.Fanout = &status.Fanout
+	}
+	return b.output.print(printed, func(w io.Writer) error {
+		if err := printf(w, "%s\n", answer.ID); err != nil || printed.Fanout == nil {
+			return err
+		}
+		var all totals
+		all.add(*printed.Fanout)
+		return printf(w, "%s\n", &all)
+	})
+}

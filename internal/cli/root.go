@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newRoot(p Process) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fanmail",
+		Short: "Deliver one message into millions of inboxes",
+		Long: "Fanmail stores each published message once and copies it into the inbox of every recipient, exactly once.\n\n" +
+			"See what it does with 'fanmail demo', or start a server with 'fanmail serve'.",
+		Version:           version(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetHelpCommand(newHelp())
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(
+		newServe(p), newDemo(p), newConfig(p),
+		newImport(p), newPublish(p), newInbox(p), newStatus(p),
+	)
+	return root
+}
+
+// newHelp replaces cobra's help command, which takes an unknown command for no error.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := cmd.Root().Find(args)
+			switch {
+			case err != nil:
+				return &usageError{err}
+			case len(rest) > 0:
+				return unknownCommand(target, rest[0])
+			}
+			return target.Help()
+		},
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	hint := ""
+	if nearest := cmd.SuggestionsFor(name); len(nearest) > 0 {
+		hint = "; did you mean " + strings.Join(nearest, " or ") + "?"
+	}
+	return usagef("there is no command %q%s", cmd.CommandPath()+" "+name, hint)
+}
+
+// exactly refuses other arguments than the named ones.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return usagef("unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// version returns the version of the module that the binary was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

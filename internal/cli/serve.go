@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/telemetry"
+)
+
+func newServe(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server: all roles in one process, with an embedded store",
+		Long: "Run a server: all roles in one process, on an embedded store and an embedded NATS server, both in the data\n" +
+			"folder. It logs one line with its URL when it is ready, and ends when it is interrupted or told to terminate,\n" +
+			"after what is in flight has finished or the drain timeout has passed.\n\n" +
+			"Every key that 'fanmail config' prints is a flag, too: limits.body is --limits-body, and the environment variable\n" +
+			"FANMAIL_LIMITS_BODY. Flags win over the environment, the environment over the configuration file.",
+		Example: "  fanmail serve\n  fanmail serve --addr 127.0.0.1:9000 --data /var/lib/fanmail",
+		Args:    exactly(),
+	}
+	s := newSettings(p, cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), p, s) }
+	return cmd
+}
+
+func serve(ctx context.Context, p Process, s *settings) error {
+	cfg, err := s.load()
+	if err != nil {
+		return err
+	}
+	if err := requireLoopback(cfg.Addr); err != nil {
+		return err
+	}
+	logger, err := telemetry.NewLogger(telemetry.LogOptions{
+		Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now,
+	})
+	if err != nil {
+		return err
+	}
+	if err := app.New(cfg, app.Options{Logger: logger, Now: p.Now}).Run(ctx); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// requireLoopback refuses an address that others can reach, since whoever reaches the server may read every inbox.
+func requireLoopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usagef("addr %q: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return usagef("addr is %q, which others can reach, and there is no authentication: "+
+		"listen on a loopback address such as %s", addr, config.Default().Addr)
+}

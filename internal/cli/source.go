@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// stdinPath is the path that stands for standard input.
+const stdinPath = "-"
+
+// maxLineBytes bounds a line of an input file. A message with the most recipients and the largest body that are
+// allowed by default, every byte of them escaped, stays below it.
+const maxLineBytes = 16 << 20
+
+// source is an input file that can be read more than once, so that it can be checked as a whole before anything of
+// it is sent.
+type source struct {
+	// name is what errors call the file.
+	name string
+	file *os.File
+	// spool is the path of the temporary copy to remove, or empty.
+	spool string
+}
+
+// openSource opens a file. What can be read only once, such as standard input or a pipe, is copied to a temporary
+// file first.
+func openSource(ctx context.Context, p Process, path string) (*source, error) {
+	if path == stdinPath {
+		return spool(ctx, "standard input", p.Stdin)
+	}
+	file, err := os.Open(path) //nolint:gosec // whoever runs the command names the file
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, errors.Join(err, file.Close())
+	case info.IsDir():
+		return nil, errors.Join(fmt.Errorf("%s is a directory: name a file, or - for standard input", path), file.Close())
+	case info.Mode().IsRegular():
+		return &source{name: path, file: file}, nil
+	}
+	s, err := spool(ctx, path, file)
+	_ = file.Close() // it was only read
+	return s, err
+}
+
+func spool(ctx context.Context, name string, r io.Reader) (*source, error) {
+	file, err := os.CreateTemp("", "fanmail-")
+	if err != nil {
+		return nil, fmt.Errorf("copy %s: %w", name, err)
+	}
+	s := &source{name: name, file: file, spool: file.Name()}
+	// No read of a terminal or pipe can be interrupted. Where the command is, the copying is left to the end of the
+	// process, which follows.
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(file, r)
+		copied <- err
+	}()
+	select {
+	case err = <-copied:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("copy %s: %w", name, err), s.close())
+	}
+	return s, nil
+}
+
+// close closes the file, and removes it if it is a temporary copy.
+func (s *source) close() error {
+	err := s.file.Close()
+	if s.spool != "" {
+		err = errors.Join(err, os.Remove(s.spool))
+	}
+	return err
+}
+
+// line is a line of an input file.
+type line struct {
+	// number counts from 1.
+	number int
+	// text is the line without its end. It is valid until the next line is read.
+	text []byte
+	// long tells that the line is longer than maxLineBytes; text holds its beginning.
+	long bool
+}
+
+// each reads the file from its beginning and calls do with every line that is neither blank nor a comment, which
+// begins with '#'. A file that is compressed with gzip, whatever its name, is read as what it holds.
+func (s *source) each(ctx context.Context, do func(line) error) error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	r, err := uncompressed(s.file)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	var buffer []byte
+	for number := 1; ; number++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		text, long, err := readLine(r, buffer[:0])
+		buffer = text
+		if number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with a byte order mark
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read %s: line %d: %w", s.name, number, err)
+		}
+		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '#' {
+			if err := do(line{number: number, text: text, long: long}); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+func uncompressed(file io.Reader) (*bufio.Reader, error) {
+	r := bufio.NewReaderSize(file, 1<<16)
+	magic, err := r.Peek(2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return r, nil
+	}
+	unzipped, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReaderSize(unzipped, 1<<16), nil
+}
+
+// readLine appends a line to text, without its end, LF or CR LF. It reads a line that is too long to its end, but
+// keeps only the beginning. At the end of the file it returns what is left, and io.EOF.
+func readLine(r *bufio.Reader, text []byte) (_ []byte, long bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if room := maxLineBytes - len(text); len(part) > room {
+			part, long = part[:room], true
+		}
+		text = append(text, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return text, long, err
+		}
+		return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r")), long, nil
+	}
+}

@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// parsePair reads an edge: a follower, a tab, a followee.
+func parsePair(text []byte) (follow.Pair, error) {
+	columns := strings.Split(string(text), "\t")
+	if len(columns) != 2 {
+		return follow.Pair{}, fmt.Errorf("has %s: expected follower, tab, followee", plural(len(columns), "column", "columns"))
+	}
+	pair := follow.Pair{Follower: message.UserID(columns[0]), Followee: message.UserID(columns[1])}
+	return pair, pair.Validate()
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// A message to few is done within milliseconds, one to millions takes minutes: asking begins often and gets rarer.
+const (
+	firstPoll = 5 * time.Millisecond
+	lastPoll  = time.Second
+)
+
+// waitDone waits until a message has been fanned out, and returns its status then. It calls seen with every status it
+// gets.
+func waitDone(ctx context.Context, c *client.Client, id message.ID, seen func(client.Status)) (client.Status, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
+		select {
+		case <-ctx.Done():
+			return client.Status{}, ctx.Err()
+		case <-timer.C:
+		}
+		status, err := c.Status(ctx, id)
+		if err != nil {
+			return client.Status{}, err
+		}
+		seen(status)
+		if status.Fanout.State == client.StateDone {
+			return status, nil
+		}
+		timer.Reset(poll)
+	}
+}
+
+// waitShowing is waitDone with a progress bar.
+func waitShowing(ctx context.Context, p Process, c *client.Client, id message.ID) (client.Status, error) {
+	bar := newProgress(p, "handled recipients", 0)
+	defer bar.close()
+	return waitDone(ctx, c, id, func(s client.Status) { bar.set(s.Fanout.Delivered + s.Fanout.Skipped) })
+}

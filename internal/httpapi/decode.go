@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+// jsonTypes are the media types that bodies may be declared to have: JSON, and the names that NDJSON goes by.
+var jsonTypes = map[string]bool{
+	client.ContentJSON: true, client.ContentNDJSON: true, "application/ndjson": true, "application/jsonl": true, "text/json": true,
+}
+
+// checkContent refuses a body that is declared to be something other than JSON. One that is not declared is taken.
+func checkContent(h http.Header) error {
+	if coding := h.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return refuse(client.ProblemMediaType, "Content-Encoding", "the content coding %q is not understood: send the body as it is", shorten(coding))
+	}
+	content := h.Get("Content-Type")
+	if content == "" || content == client.ContentJSON {
+		return nil
+	}
+	media, parameters, err := mime.ParseMediaType(content)
+	charset := parameters["charset"]
+	if err != nil || !jsonTypes[media] || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return refuse(client.ProblemMediaType, "Content-Type", "the body is declared to be %q: send JSON in UTF-8 as %s, or a batch as %s",
+			shorten(content), client.ContentJSON, client.ContentNDJSON)
+	}
+	return nil
+}
+
+// readObject reads a request body of at most limit bytes, which is one JSON object with no other fields than v has.
+func readObject(w *response, r *http.Request, limit int, v any) error {
+	b := takeBuffer()
+	defer returnBuffer(b)
+	// The writer below is handed on, since only with it can the server close a connection that sends too much.
+	if _, err := b.ReadFrom(http.MaxBytesReader(w.ResponseWriter, r.Body, int64(limit))); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return refuse(client.ProblemTooLarge, "", "the request body has more than %d bytes: send less", limit)
+		}
+		return refuse(client.ProblemMalformed, "", "the request body broke off: send it again")
+	}
+	return decodeObject(b.Bytes(), v, "the request body")
+}
+
+// decodeObject decodes one JSON object, which errors call what, and which has no other fields than v has.
+func decodeObject(data []byte, v any, what string) error {
+	start := bytes.TrimLeft(data, " \t\r\n")
+	switch {
+	case !utf8.Valid(data):
+		return refuse(client.ProblemMalformed, "", "%s is not valid UTF-8: encode it in UTF-8", what)
+	case len(start) == 0:
+		return refuse(client.ProblemMalformed, "", "%s is empty: send a JSON object", what)
+	case start[0] != '{':
+		return refuse(client.ProblemMalformed, "", "%s is not a JSON object: begin it with '{'", what)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return explain(err, v, what)
+	}
+	end := int(decoder.InputOffset())
+	if rest := bytes.TrimLeft(data[end:], " \t\r\n"); len(rest) > 0 {
+		return refuse(client.ProblemMalformed, "", "%s goes on after the JSON object, at byte %d: send one object", what, len(data)-len(rest)+1)
+	}
+	if halfSurrogate(data) {
+		return refuse(client.ProblemMalformed, "", "%s has an escape such as \\ud800 that is half a character: "+
+			"write characters beyond U+FFFF as two such escapes, or as they are", what)
+	}
+	return nil
+}
+
+// explain returns an error of the JSON decoder in terms of JSON, where it speaks of Go.
+func explain(err error, v any, what string) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return refuse(client.ProblemMalformed, wrong.Field, "%s has %s where %s is expected",
+			wrong.Field, valueName(wrong.Value), typeName(wrong.Type))
+	}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return refuse(client.ProblemMalformed, "", "%s is not JSON: %v, at byte %d", what, syntax, syntax.Offset)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return refuse(client.ProblemMalformed, "", "%s is not JSON: it ends before the object does", what)
+	}
+	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if field, err := strconv.Unquote(quoted); err == nil {
+			return refuse(client.ProblemMalformed, shorten(field), "the field %q is unknown: the fields are %s",
+				shorten(field), strings.Join(fieldNames(v), ", "))
+		}
+	}
+	return err
+}
+
+// fieldNames returns the names in JSON of the fields of the struct that v points to.
+func fieldNames(v any) []string {
+	t := reflect.TypeOf(v).Elem()
+	names := make([]string, 0, t.NumField())
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// valueName returns the name of a JSON value that json.UnmarshalTypeError describes, such as "number 1.5".
+func valueName(value string) string {
+	switch kind, _, _ := strings.Cut(value, " "); kind {
+	case "array", "object":
+		return "an " + kind
+	case "bool":
+		return "a boolean"
+	default:
+		return "a " + kind
+	}
+}
+
+// typeName returns the name of the JSON value that a Go type is decoded from.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "an array"
+	default:
+		return "another value"
+	}
+}
+
+// halfSurrogate tells whether valid JSON has an escape for one half of a surrogate pair without the other. The decoder
+// would replace it, which would make different user ids the same.
+func halfSurrogate(data []byte) bool {
+	for {
+		at := bytes.IndexByte(data, '\\')
+		if at < 0 {
+			return false
+		}
+		data = data[at+1:]
+		if data[0] != 'u' {
+			data = data[1:]
+			continue
+		}
+		unit := codeUnit(data[1:])
+		data = data[5:]
+		switch {
+		case unit < 0xd800 || unit > 0xdfff:
+		case unit >= 0xdc00 || len(data) < 6 || data[0] != '\\' || data[1] != 'u':
+			return true
+		default:
+			if low := codeUnit(data[2:]); low < 0xdc00 || low > 0xdfff {
+				return true
+			}
+			data = data[6:]
+		}
+	}
+}
+
+// codeUnit returns the value of four hexadecimal digits.
+func codeUnit(digits []byte) uint64 {
+	unit, _ := strconv.ParseUint(string(digits[:4]), 16, 32) // the decoder has accepted them
+	return unit
+}

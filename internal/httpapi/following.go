@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// smallBytes is the greatest length of an object that holds one or two user ids, or a time.
+const smallBytes = 4 << 10
+
+func pathPair(r *http.Request) follow.Pair {
+	return follow.Pair{Follower: message.UserID(r.PathValue("user")), Followee: message.UserID(r.PathValue("followee"))}
+}
+
+func (s *server) follow(w *response, r *http.Request) error {
+	if err := s.Following.Follow(r.Context(), []follow.Pair{pathPair(r)}); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+func (s *server) unfollow(w *response, r *http.Request) error {
+	if err := s.Following.Unfollow(r.Context(), pathPair(r)); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+func (s *server) followBatch(w *response, r *http.Request) error {
+	decode := func(text []byte) (follow.Pair, error) {
+		var edge client.Edge
+		if err := decodeObject(text, &edge, "the line"); err != nil {
+			return follow.Pair{}, err
+		}
+		return follow.Pair(edge), follow.Pair(edge).Validate()
+	}
+	return handleBatch(s, w, r, decode, func(pairs []follow.Pair) ([]error, error) {
+		return make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)
+	})
+}
+
+// handleBatch answers a batch of lines that are accepted or rejected. What do returns stands for the values in their order.
+func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]byte) (T, error), do func([]T) ([]error, error)) error {
+	b := s.newBatch(w, r, smallBytes)
+	defer b.close()
+	result := client.BatchResult{Rejected: []client.Rejection{}}
+	err := eachChunk(b, false, decode, func(items []item[T]) error {
+		values := make([]T, 0, len(items))
+		for _, i := range items {
+			if i.err == nil {
+				values = append(values, i.value)
+			}
+		}
+		errs, err := do(values)
+		if err != nil {
+			p := *s.problem(w, err)
+			p.Line = items[0].line
+			p.Detail += "; the lines before this one were handled, and the batch can be sent again"
+			return &p
+		}
+		for _, i := range items {
+			if i.err == nil {
+				i.err, errs = errs[0], errs[1:]
+			}
+			if i.err == nil {
+				result.Accepted++
+				continue
+			}
+			result.Rejected = append(result.Rejected, client.Rejection{Line: i.line, Error: problemOf(i.err).Detail})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, result)
+}
+
+func (s *server) followers(w *response, r *http.Request) error {
+	return s.listUsers(w, r, s.Following.Followers)
+}
+
+func (s *server) following(w *response, r *http.Request) error {
+	return s.listUsers(w, r, s.Following.Following)
+}
+
+func (s *server) listUsers(
+	w *response, r *http.Request,
+	list func(ctx context.Context, user, after message.UserID, limit int) ([]message.UserID, message.UserID, error),
+) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	limit, err := s.pageSize(query)
+	if err != nil {
+		return err
+	}
+	after := message.UserID(query.Get("after"))
+	if query.Has("after") {
+		if err := after.Validate("after"); err != nil {
+			return err
+		}
+	}
+	users, next, err := list(r.Context(), user, after, limit)
+	if err != nil {
+		return err
+	}
+	if users == nil {
+		users = []message.UserID{}
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.UserPage{Users: users, Next: client.Cursor(next)})
+}

@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func (s *server) inbox(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	limit, err := s.pageSize(query)
+	if err != nil {
+		return err
+	}
+	before, peek := query.Get("before"), query.Get("peek")
+	switch {
+	case query.Has("before") && before == "":
+		return &message.InvalidError{Field: "before", Reason: "is empty: leave it out for the newest messages"}
+	case query.Has("peek") && peek != "true" && peek != "false":
+		return &message.InvalidError{Field: "peek", Reason: "is neither true nor false"}
+	}
+	page, err := s.Inbox.Read(r.Context(), user, before, limit, peek == "true")
+	if err != nil {
+		return err
+	}
+	messages := make([]client.InboxMessage, len(page.Entries))
+	for i, e := range page.Entries {
+		messages[i] = client.InboxMessage{
+			ID: e.ID, From: e.From, Sent: client.Time{Time: e.Sent()}, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
+		}
+	}
+	w.Header().Set(client.BucketsReadHeader, strconv.Itoa(page.Buckets))
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.InboxPage{
+		Messages: messages, Next: client.Cursor(page.Next), Total: page.Total, Unread: page.Unread, Complete: page.Complete,
+	})
+}
+
+func (s *server) markRead(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		UpTo string `json:"up_to"`
+	}
+	if err := readObject(w, r, smallBytes, &body); err != nil {
+		return err
+	}
+	upTo, err := message.ParseID(body.UpTo)
+	if err != nil {
+		return &message.InvalidError{Field: "up_to", Reason: "is not the id of a message: give one from a page of the inbox"}
+	}
+	if err := s.Inbox.MarkRead(r.Context(), user, upTo); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+func (s *server) deleteEntry(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	id, err := message.ParseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := s.Inbox.Delete(r.Context(), user, id); err != nil {
+		return err
+	}
+	return noContent(w)
+}

@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// draftBytes returns the greatest length of a draft as JSON within the limits. An escape takes six bytes for one at
+// worst, in a body of control characters, and three for one in a user id. Attributes may come with white space.
+func draftBytes(l message.Limits) int {
+	const rest = 8 << 10
+	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*(3*message.MaxUserIDBytes+4) + rest
+}
+
+func (s *server) publish(w *response, r *http.Request) error {
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return err
+	}
+	var draft message.Draft
+	if err := readObject(w, r, draftBytes(s.opts.Limits), &draft); err != nil {
+		return err
+	}
+	result := s.Publish.Publish(r.Context(), []publish.Request{{Draft: draft, Key: key}})[0]
+	if result.Err != nil {
+		return result.Err
+	}
+	w.message = result.Message.ID
+	return writeJSON(w, http.StatusAccepted, client.ContentJSON, receipt(result.Message))
+}
+
+func receipt(m message.Message) *client.Receipt {
+	return &client.Receipt{ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}}
+}
+
+// idempotencyKey returns the request's idempotency key, or "" if it has none.
+func idempotencyKey(h http.Header) (string, error) {
+	keys := h.Values(client.IdempotencyKeyHeader)
+	switch {
+	case len(keys) == 0:
+		return "", nil
+	case len(keys) > 1 || keys[0] == "":
+		return "", &message.InvalidError{
+			Field: client.IdempotencyKeyHeader, Reason: "is empty or there more than once: give one key, or leave the header out",
+		}
+	}
+	return keys[0], nil
+}
+
+func (s *server) publishBatch(w *response, r *http.Request) error {
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return err
+	}
+	b := s.newBatch(w, r, draftBytes(s.opts.Limits))
+	defer b.close()
+	w.Header().Set("Content-Type", client.ContentNDJSON)
+	err = eachChunk(b, true, decodeDraft, func(items []item[message.Draft]) error {
+		requests := make([]publish.Request, 0, len(items))
+		for _, i := range items {
+			if i.err == nil {
+				request := publish.Request{Draft: i.value}
+				if key != "" {
+					request.Key = key + "#" + strconv.Itoa(i.line)
+				}
+				requests = append(requests, request)
+			}
+		}
+		results := s.Publish.Publish(r.Context(), requests)
+		if w.status == 0 && len(results) > 0 && !slices.ContainsFunc(results, taken) {
+			return publish.ErrBusy // nothing of the batch was taken: that is best said of the whole
+		}
+		return s.answer(w, b.stream, items, results)
+	})
+	switch p, refused := errors.AsType[*client.Problem](err); {
+	case w.status == 0 && err != nil:
+		return err
+	case w.status == 0:
+		w.WriteHeader(http.StatusOK) // there was no message in it
+	case refused:
+		// The answer has begun: what ended the batch is told on its last line.
+		line := item[message.Draft]{line: p.Line, err: p}
+		_ = s.answer(w, b.stream, []item[message.Draft]{line}, nil) // nothing more could be done about a client that is gone
+	}
+	return nil
+}
+
+func decodeDraft(text []byte) (draft message.Draft, err error) {
+	err = decodeObject(text, &draft, "the line")
+	return draft, err
+}
+
+func taken(r publish.Result) bool { return !errors.Is(r.Err, publish.ErrBusy) }
+
+// answer writes one line for each item. The results are those of the items that were not refused, in their order.
+func (s *server) answer(w *response, to *stream, items []item[message.Draft], results []publish.Result) error {
+	var lines bytes.Buffer
+	encoder := newEncoder(&lines)
+	for _, i := range items {
+		err := i.err
+		var answer client.AnswerLine
+		if err == nil {
+			result := results[0]
+			results = results[1:]
+			err, answer.Receipt = result.Err, receipt(result.Message)
+		}
+		if err != nil {
+			p := *s.problem(w, err)
+			p.Line = 0 // it stands beside the problem
+			answer = client.AnswerLine{Line: i.line, Error: &p}
+		}
+		if err := encoder.Encode(answer); err != nil {
+			return err
+		}
+	}
+	if _, err := to.Write(lines.Bytes()); err != nil {
+		return fmt.Errorf("the client takes no answers: %w", err)
+	}
+	return nil
+}
+
+func (s *server) status(w *response, r *http.Request) error {
+	id, err := message.ParseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	status, err := s.Reporter.Status(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	m := status.Message
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Status{
+		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience,
+		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
+		Fanout: client.Fanout{
+			State: client.State(status.State), Recipients: status.Delivered + status.Skipped,
+			Delivered: status.Delivered, Skipped: status.Skipped,
+		},
+	})
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"syscall"
+
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// kind is what all problems of one type have in common.
+type kind struct {
+	status int
+	title  string
+}
+
+var kinds = map[client.ProblemType]kind{
+	client.ProblemMalformed:   {http.StatusBadRequest, "The request cannot be read"},
+	client.ProblemNotFound:    {http.StatusNotFound, "There is no such thing"},
+	client.ProblemMethod:      {http.StatusMethodNotAllowed, "The path does not have this method"},
+	client.ProblemBackwards:   {http.StatusConflict, "Time does not go backwards"},
+	client.ProblemDormant:     {http.StatusConflict, "The user is dormant"},
+	client.ProblemTooLarge:    {http.StatusRequestEntityTooLarge, "The request is too large"},
+	client.ProblemMediaType:   {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
+	client.ProblemInvalid:     {http.StatusUnprocessableEntity, "A value is not allowed"},
+	client.ProblemKeyReused:   {http.StatusUnprocessableEntity, "The idempotency key was used for another message"},
+	client.ProblemInternal:    {http.StatusInternalServerError, "The server failed"},
+	client.ProblemBusy:        {http.StatusServiceUnavailable, "The server is busy"},
+	client.ProblemUnavailable: {http.StatusServiceUnavailable, "The server cannot do this at the moment"},
+}
+
+const internalDetail = "the server failed and has logged why: try again later, and report the X-Request-Id of this answer if it goes on"
+
+func newProblem(t client.ProblemType, field, detail string) *client.Problem {
+	k := kinds[t]
+	p := &client.Problem{Type: t, Title: k.title, Status: k.status, Detail: detail, Field: field}
+	if k.status == http.StatusServiceUnavailable {
+		p.RetryAfter = publish.RetryAfter
+	}
+	return p
+}
+
+// refuse returns a problem as an error.
+func refuse(t client.ProblemType, field, format string, args ...any) error {
+	return newProblem(t, field, fmt.Sprintf(format, args...))
+}
+
+// problemOf returns the problem document for an error. It decides, for all errors, what a client gets to know.
+func problemOf(err error) *client.Problem {
+	if p, ok := errors.AsType[*client.Problem](err); ok {
+		return p
+	}
+	if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
+		return newProblem(client.ProblemInvalid, invalid.Field, invalid.Error())
+	}
+	switch {
+	case errors.Is(err, message.ErrKeyReused):
+		return newProblem(client.ProblemKeyReused, client.IdempotencyKeyHeader,
+			"this sender has used the idempotency key for another message: give each message a key of its own")
+	case errors.Is(err, follow.ErrSelf):
+		return newProblem(client.ProblemInvalid, "followee", "a user cannot follow themselves: name another followee")
+	case errors.Is(err, bucket.ErrCursor):
+		return newProblem(client.ProblemInvalid, "before",
+			"before is not a cursor of this inbox: take the next of a page of the same inbox, as it is")
+	case errors.Is(err, message.ErrNotFound):
+		return newProblem(client.ProblemNotFound, "id", "there is no message with this id: check the id")
+	case errors.Is(err, bucket.ErrNotFound):
+		return newProblem(client.ProblemNotFound, "id", "there is no message with this id in this inbox: check the id and the user")
+	case errors.Is(err, userstate.ErrNotFound):
+		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
+	case errors.Is(err, userstate.ErrDormant):
+		return newProblem(client.ProblemDormant, "user",
+			"the user is dormant: their inbox lacks what was sent meanwhile, so that they cannot simply be made active again")
+	case errors.Is(err, userstate.ErrBackwards):
+		return newProblem(client.ProblemBackwards, "last_viewed", err.Error()+": give that time or a later one")
+	case errors.Is(err, publish.ErrBusy), errors.Is(err, publish.ErrLate):
+		return newProblem(client.ProblemBusy, "", "no messages are taken at the moment, and this one was not published: try again after Retry-After")
+	case temporary(err):
+		return newProblem(client.ProblemUnavailable, "", "this could not be finished at the moment: try again after Retry-After")
+	default:
+		return newProblem(client.ProblemInternal, "", internalDetail)
+	}
+}
+
+// temporary tells whether what failed may succeed if it is tried again.
+func temporary(err error) bool {
+	for _, cause := range []error{
+		bucket.ErrContended, message.ErrKeyChanged, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// problem returns the problem document for an error, and logs the error if the document does not tell of it.
+func (s *server) problem(w *response, err error) *client.Problem {
+	p := problemOf(err)
+	switch {
+	case p.Type == client.ProblemInternal:
+		s.opts.Logger.Error().Err(err).Str("request", w.request).Msg("a request failed")
+	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled):
+		s.opts.Logger.Warn().Err(err).Str("request", w.request).Msg("a request could not be finished")
+	}
+	return p
+}
+
+// fail answers with the problem document for an error.
+func (s *server) fail(w *response, err error) { writeProblem(w, s.problem(w, err)) }
+
+func writeProblem(w *response, p *client.Problem) {
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
+	}
+	_ = writeJSON(w, p.Status, client.ContentProblem, p) // strings and numbers can always be written
+}

@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// response is an http.ResponseWriter that knows what has been answered.
+type response struct {
+	http.ResponseWriter
+	// request is the id of the request.
+	request string
+	// status is what was answered, or 0 while nothing has been.
+	status int
+	// message is the one that was published, if one was.
+	message message.ID
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *response) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ServeHTTP answers one request, whatever happens.
+func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
+	w.Header().Set(client.RequestIDHeader, w.request)
+	started := s.opts.Now()
+	defer func() {
+		s.recovered(w, r, recover())
+		s.logRequest(w, r, started)
+	}()
+	if !clean(r.URL.EscapedPath()) {
+		s.fail(w, errNoPath)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// recovered answers a request whose handler panicked, if it did.
+func (s *server) recovered(w *response, r *http.Request, cause any) {
+	if cause == nil {
+		return
+	}
+	if err, ok := cause.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		s.opts.Logger.Error().Str("request", w.request).Str("method", r.Method).Str("pattern", r.Pattern).
+			Interface("panic", fmt.Sprint(cause)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+	}
+	if w.status != 0 {
+		panic(http.ErrAbortHandler) // cuts the connection: half an answer must not look whole
+	}
+	writeProblem(w, newProblem(client.ProblemInternal, "", internalDetail))
+}
+
+func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
+	e := s.opts.Logger.Debug()
+	if !e.Enabled() {
+		return
+	}
+	e.Str("request", w.request).Str("method", r.Method).Str("pattern", r.Pattern).
+		Int("status", w.status).Dur("took", s.opts.Now().Sub(started))
+	for _, name := range []string{"user", "followee", "id"} {
+		if value := r.PathValue(name); value != "" {
+			e.Str(name, value)
+		}
+	}
+	if !w.message.IsZero() {
+		e.Stringer("message", w.message)
+	}
+	e.Msg("request")
+}
+
+// maxPooled bounds the buffers that are kept: a rare large request must not hold its memory for good.
+const maxPooled = 256 << 10
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func takeBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func returnBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxPooled {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// newEncoder returns an encoder that leaves characters alone which matter to HTML only.
+func newEncoder(b *bytes.Buffer) *json.Encoder {
+	encoder := json.NewEncoder(b)
+	encoder.SetEscapeHTML(false)
+	return encoder
+}
+
+// writeJSON answers with a JSON document. An error means that v cannot be written as JSON, and that nothing was answered;
+// one of the connection would have nobody to tell.
+func writeJSON(w *response, status int, content string, v any) error {
+	b := takeBuffer()
+	defer returnBuffer(b)
+	if err := newEncoder(b).Encode(v); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", content)
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+	return nil
+}
+
+// noContent answers that something is done.
+func noContent(w *response) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// endpoint is what one method of one path does.
+type endpoint struct {
+	// handle answers the request, or returns why it cannot, having written nothing.
+	handle func(*response, *http.Request) error
+	// query lists the query parameters it takes, each at most once.
+	query []string
+	// body tells that it takes a body.
+	body bool
+}
+
+// methods are the endpoints of one path. The methods are not left to the patterns of http.ServeMux, which would answer
+// one that is missing in plain text, and sees a conflict between /inbox/read and /inbox/{id} where each has methods
+// that the other has not.
+type methods map[string]endpoint
+
+func (s *server) route(pattern string, m methods) { s.mux.Handle(pattern, s.serve(m)) }
+
+// serve returns the handler of a path with these methods. A path without any does not exist.
+func (s *server) serve(m methods) http.Handler {
+	allowed := slices.Sorted(maps.Keys(m))
+	if _, ok := m[http.MethodGet]; ok {
+		allowed = append(allowed, http.MethodHead)
+	}
+	allow := strings.Join(allowed, ", ")
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := rw.(*response) // ServeHTTP hands nothing else to the mux
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		e, ok := m[method]
+		switch {
+		case ok:
+			if err := e.run(w, r); err != nil {
+				s.fail(w, err)
+			}
+		case m == nil:
+			s.fail(w, errNoPath)
+		default:
+			w.Header().Set("Allow", allow)
+			s.fail(w, refuse(client.ProblemMethod, "", "%s is not among the methods of this path: use %s", shorten(r.Method), allow))
+		}
+	})
+}
+
+var errNoPath = refuse(client.ProblemNotFound, "", "there is nothing at this path: check its spelling, "+
+	"and write a user id as one percent-encoded segment")
+
+// clean tells whether a path is one that http.ServeMux takes as it is. Any other it would redirect to the path that is
+// left when empty and dot segments are resolved, which may be that of another user.
+func clean(escaped string) bool {
+	cleaned := path.Clean(escaped)
+	return strings.HasPrefix(escaped, "/") && (cleaned == escaped || cleaned+"/" == escaped)
+}
+
+func (e endpoint) run(w *response, r *http.Request) error {
+	if r.URL.RawQuery != "" {
+		if err := checkQuery(r.URL.RawQuery, e.query); err != nil {
+			return err
+		}
+	}
+	if e.body {
+		if err := checkContent(r.Header); err != nil {
+			return err
+		}
+	}
+	return e.handle(w, r)
+}
+
+func checkQuery(raw string, known []string) error {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return refuse(client.ProblemMalformed, "", "the query cannot be read: separate parameters by & and percent-encode their values")
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case len(known) == 0:
+			return refuse(client.ProblemInvalid, shorten(name), "the query parameter %q is unknown: this path takes none", shorten(name))
+		case !slices.Contains(known, name):
+			return refuse(client.ProblemInvalid, shorten(name), "the query parameter %q is unknown: this path takes %s",
+				shorten(name), strings.Join(known, ", "))
+		case len(query[name]) > 1:
+			return refuse(client.ProblemInvalid, name, "the query parameter %q is there %d times: give it once", name, len(query[name]))
+		}
+	}
+	return nil
+}
+
+// shorten cuts what a client sent to a length that is fit to be quoted.
+func shorten(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// pathUser returns the user that the path names.
+func pathUser(r *http.Request) (message.UserID, error) {
+	user := message.UserID(r.PathValue("user"))
+	return user, user.Validate("user")
+}
+
+// pageSize returns the number of items that a request for a page asks for.
+func (s *server) pageSize(query url.Values) (int, error) {
+	const usual = 50
+	if !query.Has("limit") {
+		return min(usual, s.opts.PageMax), nil
+	}
+	text := query.Get("limit")
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > s.opts.PageMax {
+		return 0, &message.InvalidError{
+			Field:  "limit",
+			Reason: fmt.Sprintf("is %q: give a whole number from 1 to %d", shorten(text), s.opts.PageMax),
+		}
+	}
+	return limit, nil
+}

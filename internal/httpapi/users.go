@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func (s *server) user(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	got, err := s.Inbox.User(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	state := client.Dormant
+	if got.Active {
+		state = client.Active
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.User{
+		User: user, State: state, LastViewed: client.Time{Time: got.State.LastViewed}, Total: got.Total,
+	})
+}
+
+func (s *server) setSeen(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		LastViewed string `json:"last_viewed"`
+	}
+	if err := readObject(w, r, smallBytes, &body); err != nil {
+		return err
+	}
+	at, err := parseTime("last_viewed", body.LastViewed)
+	if err != nil {
+		return err
+	}
+	errs, err := s.Inbox.SetSeen(r.Context(), []inbox.Seen{{User: user, At: at}})
+	if err != nil {
+		return err
+	}
+	if errs[0] != nil {
+		return errs[0]
+	}
+	return noContent(w)
+}
+
+func (s *server) setSeenBatch(w *response, r *http.Request) error {
+	decode := func(text []byte) (inbox.Seen, error) {
+		var line struct {
+			User       message.UserID `json:"user"`
+			LastViewed string         `json:"last_viewed"`
+		}
+		if err := decodeObject(text, &line, "the line"); err != nil {
+			return inbox.Seen{}, err
+		}
+		if err := line.User.Validate("user"); err != nil {
+			return inbox.Seen{}, err
+		}
+		at, err := parseTime("last_viewed", line.LastViewed)
+		return inbox.Seen{User: line.User, At: at}, err
+	}
+	return handleBatch(s, w, r, decode, func(seen []inbox.Seen) ([]error, error) {
+		return s.Inbox.SetSeen(r.Context(), seen)
+	})
+}
+
+// parseTime reads a time as RFC 3339 has it.
+func parseTime(field, text string) (time.Time, error) {
+	var t time.Time
+	if text == "" {
+		return t, &message.InvalidError{Field: field, Reason: "is missing: give a time such as 2026-01-02T15:04:05.000Z"}
+	}
+	if err := t.UnmarshalText([]byte(text)); err != nil { // stricter than time.Parse
+		return t, &message.InvalidError{Field: field, Reason: "is not a time such as 2026-01-02T15:04:05.000Z (RFC 3339)"}
+	}
+	return t, nil
+}
