@@ -42,6 +42,10 @@ type Parts struct {
 	Take func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error)
 }
 
+// maxStreamBytes bounds the sizes of all streams together. Each has a limit of its own in the configuration, so this one
+// only has to be out of their way, also where a stream was declared larger than it is configured now.
+const maxStreamBytes = 4 << 40
+
 // world is what an App opens, and closes when nobody uses it any more.
 type world struct {
 	store  *pebblestore.DB
@@ -64,7 +68,8 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 		return Parts{}, err
 	}
 	w.server, err = natsbus.StartEmbedded(ctx, natsbus.EmbeddedOptions{
-		Dir: filepath.Join(cfg.Data, "nats"), Addr: cfg.NATS.Listen, SyncAlways: cfg.NATS.SyncAlways, Logger: opts.Logger,
+		Dir: filepath.Join(cfg.Data, "nats"), Addr: cfg.NATS.Listen, SyncAlways: cfg.NATS.SyncAlways,
+		MaxStoreBytes: maxStreamBytes, Logger: opts.Logger,
 	})
 	if err != nil {
 		return Parts{}, err

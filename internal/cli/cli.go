@@ -46,7 +46,7 @@ func TerminalWidth(w io.Writer) int {
 	if !ok {
 		return 0
 	}
-	width, _, err := term.GetSize(int(file.Fd())) //nolint:gosec // a file descriptor is a small number
+	width, _, err := term.GetSize(int(file.Fd()))
 	if err != nil {
 		return 0
 	}
@@ -73,7 +73,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 
 // Main runs a command line and returns its exit code. When ctx ends, the command ends cleanly.
 func Main(ctx context.Context, p Process) int {
-	root := newRoot(p)
+	root := newRoot(p) //nolint:contextcheck // ExecuteContextC hands ctx to the command
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)

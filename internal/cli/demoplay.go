@@ -79,8 +79,10 @@ func (d *demo) play(ctx context.Context) (*demoReport, error) {
 func (d *demo) populate(ctx context.Context) error {
 	now := d.process.Now()
 	seen := []client.Seen{
-		{User: "nova", LastViewed: now}, {User: "atlas", LastViewed: now},
-		{User: demoAnn, LastViewed: now}, {User: demoBen, LastViewed: now},
+		{User: "nova", LastViewed: now},
+		{User: "atlas", LastViewed: now},
+		{User: demoAnn, LastViewed: now},
+		{User: demoBen, LastViewed: now},
 	}
 	var edges []follow.Pair
 	for i := range demoFollowers {

@@ -143,7 +143,7 @@ func (i *importer[T]) report(file *source, result imported, took time.Duration) 
 		}
 		missing := ""
 		if n := result.Bad + result.Rejected; n > 0 {
-			missing = fmt.Sprintf(", left out %s", plural(n, "line", "lines"))
+			missing = ", left out " + plural(n, "line", "lines")
 		}
 		return printf(w, "imported %s in %s%s\n", plural(result.Imported, i.one, i.many), seconds(took), missing)
 	})

@@ -64,8 +64,7 @@ func decode(text []byte, value any) error {
 
 // explain says what is wrong with JSON in terms of JSON, where the decoder speaks of Go.
 func explain(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) {
+	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		expected := expectedJSON(wrongType.Type)
 		if wrongType.Field == "" {
 			return fmt.Errorf("is not %s but a JSON %s", expected, wrongType.Value)

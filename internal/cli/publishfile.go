@@ -141,7 +141,9 @@ func (r *fileRun) sendAll(ctx context.Context, total int) error {
 				return err
 			}
 		}
-		bar.add(len(answers))
+		if err == nil {
+			bar.add(len(answers))
+		}
 		return err
 	})
 }
@@ -238,7 +240,7 @@ func (r *fileRun) summarize(problems []problem, result publishSummary, took time
 	}
 	text := fmt.Sprintf("published %s in %s", plural(result.Published, "message", "messages"), seconds(took))
 	if n := result.Bad + result.Rejected; n > 0 {
-		text += fmt.Sprintf(", left out %s", plural(n, "line", "lines"))
+		text += ", left out " + plural(n, "line", "lines")
 	}
 	if result.Fanout != nil {
 		text += "; " + result.Fanout.String()

@@ -50,6 +50,8 @@ func newHelp() *cobra.Command {
 			case len(rest) > 0:
 				return unknownCommand(target, rest[0])
 			}
+			target.InitDefaultHelpFlag()
+			target.InitDefaultVersionFlag()
 			return target.Help()
 		},
 	}

@@ -25,15 +25,17 @@ func newServe(p Process) *cobra.Command {
 		Args:    exactly(),
 	}
 	s := newSettings(p, cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), p, s) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := s.load()
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), p, cfg)
+	}
 	return cmd
 }
 
-func serve(ctx context.Context, p Process, s *settings) error {
-	cfg, err := s.load()
-	if err != nil {
-		return err
-	}
+func serve(ctx context.Context, p Process, cfg config.Config) error {
 	if err := requireLoopback(cfg.Addr); err != nil {
 		return err
 	}

@@ -111,19 +111,20 @@ func (s *source) each(ctx context.Context, do func(line) error) error {
 			return err
 		}
 		text, long, err := readLine(r, buffer[:0])
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return fmt.Errorf("read %s: line %d: %w", s.name, number, err)
+		}
 		buffer = text
 		if number == 1 {
 			text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with a byte order mark
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read %s: line %d: %w", s.name, number, err)
 		}
 		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '#' {
 			if err := do(line{number: number, text: text, long: long}); err != nil {
 				return err
 			}
 		}
-		if err != nil {
+		if end {
 			return nil
 		}
 	}

@@ -193,13 +193,6 @@ func (b *Bus) Close() {
 	})
 }
 
-// request sends a request and waits for its answer, not for longer than answerWait.
-func (b *Bus) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	bounded, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	return b.nc.RequestWithContext(bounded, subject, data)
-}
-
 func (b *Bus) checkPlace(lane event.Lane, number int) error {
 	for _, known := range event.Lanes() {
 		if lane == known && number >= 0 && number < b.opts.Partitions {

@@ -68,12 +68,17 @@ func (h *Held) Remove(ctx context.Context, tasks []event.Delivery) error {
 // Done removes the held task and frees its partition for the next one. It returns nil when the server
 // has confirmed that.
 func (h *Held) Done(ctx context.Context) error {
-	_, err := h.bus.request(ctx, h.reply, ackDone)
-	return classify(ctx, "acknowledge task", err)
+	return classify(ctx, "acknowledge task", h.confirm(ctx, ackDone))
 }
 
 // Release hands the task back, for anybody to take at once. It returns nil when the server has confirmed that.
 func (h *Held) Release(ctx context.Context) error {
-	_, err := h.bus.request(ctx, h.reply, ackRelease)
-	return classify(ctx, "release task", err)
+	return classify(ctx, "release task", h.confirm(ctx, ackRelease))
+}
+
+func (h *Held) confirm(ctx context.Context, how []byte) error {
+	bounded, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	_, err := h.bus.nc.RequestWithContext(bounded, h.reply, how)
+	return err
 }

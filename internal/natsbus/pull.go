@@ -153,6 +153,9 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 
 // restore declares a consumer again that somebody deleted, or whose server has lost its streams.
 func (b *Bus) restore(ctx context.Context, src source) {
+	// A request that is lost with the connection never ends by itself.
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
 	err := b.declareConsumer(ctx, src)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err = b.declareStreams(ctx); err == nil {

@@ -3,6 +3,9 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -10,17 +13,34 @@ import (
 // maxKeyBytes bounds an idempotency key. UUIDs and hashes fit; it need not hold more.
 const maxKeyBytes = 255
 
+// reserveConcurrency is how many keys of a call are reserved at the same time, so that they share the store's commits.
+const reserveConcurrency = 64
+
+// reserveAll reserves the idempotency keys of attempts, and returns those whose messages are still to be stored.
+func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attempt {
+	var group errgroup.Group
+	group.SetLimit(reserveConcurrency)
+	for _, a := range attempts {
+		if a.requested != "" {
+			group.Go(func() error {
+				a.stored, a.result.Err = s.reserve(ctx, a)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // each result has its own error
+	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.stored || a.result.Err != nil })
+}
+
 // reserve finds out under which id a request with an idempotency key is, or is going to be, stored. It tells whether
 // it is stored already.
-func (s *Service) reserve(ctx context.Context, a *attempt, key string) (stored bool, err error) {
-	if len(key) > maxKeyBytes {
+func (s *Service) reserve(ctx context.Context, a *attempt) (stored bool, err error) {
+	if len(a.requested) > maxKeyBytes {
 		return false, &message.InvalidError{Field: "Idempotency-Key", Reason: "is longer than 255 bytes"}
 	}
 	now := s.opts.Now()
-	wanted := message.Key{
-		From: a.draft.From, Key: key, ID: a.result.Message.ID,
-		Digest: a.result.Message.Digest(), Expires: now.Add(s.opts.KeyTTL),
-	}
+	m := a.result.Message
+	wanted := message.Key{From: m.From, Key: a.requested, ID: m.ID, Digest: m.Digest(), Expires: now.Add(s.opts.KeyTTL)}
 	a.key, err = s.keys.Reserve(ctx, wanted, now)
 	if err != nil {
 		return false, err

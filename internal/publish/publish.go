@@ -86,9 +86,10 @@ func New(messages message.Store, keys message.KeyStore, bus Emitter, opts Option
 
 // attempt is a request on its way into the store.
 type attempt struct {
-	draft  message.Draft
-	result *Result
-	key    message.Key // zero without an idempotency key
+	requested string // the idempotency key, or empty
+	result    *Result
+	key       message.Key // as it is reserved; zero without an idempotency key
+	stored    bool        // by an earlier request with the same key
 }
 
 // Publish publishes messages, each on its own, and returns the results in their order. Ids rise in that order, too,
@@ -101,13 +102,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 		return results
 	}
-	var attempts []*attempt
-	for i, r := range requests {
-		a := &attempt{draft: r.Draft, result: &results[i]}
-		if s.prepare(ctx, a, r.Key) {
-			attempts = append(attempts, a)
-		}
-	}
+	attempts := s.reserveAll(ctx, s.prepare(requests, results))
 	for range maxTries {
 		if attempts = s.store(ctx, attempts); len(attempts) == 0 {
 			break
@@ -120,22 +115,20 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	return results
 }
 
-// prepare gives a request its id and message. It tells whether the message is still to be stored.
-func (s *Service) prepare(ctx context.Context, a *attempt, key string) bool {
-	id, err := s.ids.Next()
-	if err == nil {
-		a.result.Message, err = message.New(id, a.draft, s.opts.Limits)
+// prepare gives requests their ids and messages, and returns an attempt for each that is valid.
+func (s *Service) prepare(requests []Request, results []Result) []*attempt {
+	attempts := make([]*attempt, 0, len(requests))
+	for i, r := range requests {
+		result := &results[i]
+		id, err := s.ids.Next()
+		if err == nil {
+			result.Message, err = message.New(id, r.Draft, s.opts.Limits)
+		}
+		if result.Err = err; err == nil {
+			attempts = append(attempts, &attempt{requested: r.Key, result: result})
+		}
 	}
-	if err != nil {
-		a.result.Err = err
-		return false
-	}
-	if key == "" {
-		return true
-	}
-	stored, err := s.reserve(ctx, a, key)
-	a.result.Err = err
-	return err == nil && !stored
+	return attempts
 }
 
 // store inserts messages, and returns the attempts to repeat: those that were stored too late and have a new id now.

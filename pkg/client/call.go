@@ -115,9 +115,11 @@ func (c *Client) once(ctx context.Context, k call) error {
 	if k.read == nil {
 		return nil
 	}
-	switch err := k.read(response.Header, response.Body); {
-	case err == nil:
-		return nil
+	err = k.read(response.Header, response.Body)
+	_, told := errors.AsType[*Problem](err) // at the end of an answer that had begun as a success
+	switch {
+	case err == nil, told:
+		return err
 	case ctx.Err() != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
 		return c.failed(ctx, err)
 	default:

@@ -1,0 +1,169 @@
+package cli_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/cli"
+)
+
+// commands are those that read a file, with a line that is good for each.
+var commands = map[string]struct {
+	args []string
+	good string
+}{
+	"follows": {args: []string{"import", "follows"}, good: "ben\tann"},
+	"users":   {args: []string{"import", "users"}, good: `{"user":"ben","last_viewed":"2026-01-02T03:04:05Z"}`},
+	"publish": {args: []string{"publish", "--file"}, good: `{"from":"ann","to":["ben"],"body":"x"}`},
+}
+
+func TestBadLines(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ command, line, want string }{
+		"one column":             {"follows", "ben", "has 1 column: expected follower, tab, followee"},
+		"three columns":          {"follows", "ben\tann\tx", "has 3 columns"},
+		"spaces for tabs":        {"follows", "ben ann", "has 1 column"},
+		"following oneself":      {"follows", "ben\tben", "a user cannot follow themselves"},
+		"empty follower":         {"follows", "\tann", "follower is empty"},
+		"empty followee":         {"follows", "ben\t", "followee is empty"},
+		"slash":                  {"follows", "ben\ta/b", "followee contains '/'"},
+		"white space":            {"follows", "ben\tann ", "followee contains white space"},
+		"control character":      {"follows", "ben\ta\x00b", "followee contains the control character U+0000"},
+		"dots":                   {"follows", "ben\t..", `followee is "..", which cannot be a user id`},
+		"too long a name":        {"follows", "ben\t" + strings.Repeat("a", 129), "followee has 129 bytes"},
+		"edge not UTF-8":         {"follows", "ben\t\xff", "followee is not valid UTF-8"},
+		"not JSON":               {"users", "ben", "is not JSON: invalid character 'b'"},
+		"cut off":                {"users", `{"user":"ben"`, "is not JSON: unexpected EOF"},
+		"not an object":          {"users", `["ben"]`, "is not an object but a JSON array"},
+		"two objects":            {"users", `{"user":"ben","last_viewed":"2026-01-02T03:04:05Z"} {}`, "has more than one JSON object"},
+		"wrong type":             {"users", `{"user":1}`, "user: expected a string, got number"},
+		"unknown user field":     {"users", `{"usr":"ben"}`, `has the unknown field "usr"`},
+		"no user":                {"users", `{"last_viewed":"2026-01-02T03:04:05Z"}`, "user is empty"},
+		"no time":                {"users", `{"user":"ben"}`, `last_viewed is ""`},
+		"time without a zone":    {"users", `{"user":"ben","last_viewed":"2026-01-02T03:04:05"}`, "expected a time such as 2026-01-02T15:04:05Z"},
+		"JSON not UTF-8":         {"users", "{\"user\":\"\xff\"}", "is not valid UTF-8"},
+		"no author":              {"publish", `{"to":["ben"],"body":"x"}`, "from is empty"},
+		"no recipients":          {"publish", `{"from":"ann","body":"x"}`, "to is empty"},
+		"recipients no array":    {"publish", `{"from":"ann","to":"ben","body":"x"}`, "to: expected an array, got string"},
+		"bad recipient":          {"publish", `{"from":"ann","to":["ben",""],"body":"x"}`, "to[1] is empty"},
+		"unknown audience":       {"publish", `{"from":"ann","audience":"all","body":"x"}`, `audience is "all"`},
+		"too long a body":        {"publish", `{"from":"ann","to":["ben"],"body":"` + strings.Repeat("x", 65<<10) + `"}`, "body has 66560 bytes"},
+		"attrs of another kind":  {"publish", `{"from":"ann","to":["ben"],"body":"x","attrs":[]}`, "attrs is not a JSON object"},
+		"unknown message field":  {"publish", `{"from":"ann","to":["ben"],"body":"x","id":"1"}`, `has the unknown field "id"`},
+		"longer than any may be": {"publish", `{"from":"ann","body":"` + strings.Repeat("x", 16<<20) + `"}`, "is longer than 16,777,216 bytes"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := commands[test.command]
+			path := file(t, "in", "# a comment\n\n"+command.good+"\r\n"+test.line+"\n"+command.good)
+			// The server is not there: a command that sent anything would fail of that.
+			got := run{args: append(command.args, path, "--server", nowhere)}.do(t.Context(), t)
+			require.Equal(t, cli.ExitFailed, got.code)
+			require.Empty(t, got.stdout)
+			require.Contains(t, got.stderr, "fanmail: "+path+":4: ")
+			require.Contains(t, got.stderr, test.want)
+			requireOneLine(t, got.stderr)
+		})
+	}
+}
+
+func TestLimitsOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	path := file(t, "in", `{"from":"ann","to":["ben"],"body":"abc"}`)
+	args := []string{"publish", "--file", path, "--server", nowhere}
+	got := run{args: args, env: []string{"FANMAIL_LIMITS_BODY=2B"}}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, got.code)
+	require.Contains(t, got.stderr, "body has 3 bytes: at most 2 are allowed")
+}
+
+// importResult is what an import prints with --json.
+type importResult struct {
+	Imported int           `json:"imported"`
+	Bad      int           `json:"bad"`
+	Rejected int           `json:"rejected"`
+	Problems []problemLine `json:"problems"`
+	Seconds  float64       `json:"seconds"`
+}
+
+type problemLine struct {
+	Line  int    `json:"line"`
+	Error string `json:"error"`
+}
+
+func TestImportFollowsFromEverywhere(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	plain := "\ufeffben\tann\n\n# comment\ncleo\tann\r\nben\tann"
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err := w.Write([]byte(plain))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	tests := map[string]struct{ path, stdin string }{
+		"a file":                    {path: file(t, "plain", plain)},
+		"a compressed file":         {path: file(t, "zipped", zipped.String())},
+		"standard input":            {path: "-", stdin: plain},
+		"compressed standard input": {path: "-", stdin: zipped.String()},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run{args: []string{"import", "follows", test.path, "--server", url, "--json"}, stdin: test.stdin}.do(t.Context(), t)
+			require.Equal(t, cli.ExitDone, got.code, got.stderr)
+			require.Empty(t, got.stderr)
+			result := fromJSON[importResult](t, got.stdout)
+			result.Seconds = 0
+			require.Equal(t, importResult{Imported: 3, Problems: []problemLine{}}, result)
+		})
+	}
+}
+
+func TestImportSkipsBadLines(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	in := "ben\tann\nben\nben\tben\ncleo\tann\n"
+	args := []string{"import", "follows", "-", "--server", url, "--skip-bad"}
+	got := run{args: args, stdin: in}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Regexp(t, `^imported 2 edges in .*, left out 2 lines\n$`, got.stdout)
+	require.Equal(t, "standard input:2: has 1 column: expected follower, tab, followee\n"+
+		"standard input:3: a user cannot follow themselves\n", got.stderr)
+
+	got = run{args: append(args, "--json"), stdin: in}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	result := fromJSON[importResult](t, got.stdout)
+	require.Equal(t, 2, result.Bad)
+	require.Len(t, result.Problems, 2)
+	require.Equal(t, 3, result.Problems[1].Line)
+}
+
+func TestImportUsersRejected(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	in := `{"user":"ben","last_viewed":"2020-01-02T03:04:05Z"}
+
+{"user":"ben","last_viewed":"2020-01-02T03:04:06Z"}
+{"user":"cleo","last_viewed":"2999-01-02T03:04:05Z"}
+{"user":"dan","last_viewed":"2020-01-02T03:04:05+02:00"}
+`
+	args := []string{"import", "users", "-", "--server", url}
+	got := run{args: args, stdin: in}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, got.code)
+	require.Contains(t, got.stdout, "imported 2 users")
+	lines := strings.Split(got.stderr, "\n")
+	require.Len(t, lines, 4, got.stderr)
+	require.Contains(t, lines[0], "standard input:3: ")
+	require.Contains(t, lines[0], "dormant")
+	require.Contains(t, lines[1], "standard input:4: ")
+	require.Contains(t, lines[1], "is in the future")
+	require.Equal(t, "fanmail: the server rejected 2 lines of standard input", lines[2])
+
+	got = run{args: append(args, "--skip-bad", "--json"), stdin: in}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, 4, fromJSON[importResult](t, got.stdout).Rejected, "ben and dan are dormant now")
+}

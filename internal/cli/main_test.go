@@ -1,0 +1,94 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run is a command line that is run in this process.
+type run struct {
+	args  []string
+	env   []string
+	stdin string
+	// now is the clock; nil means the system's.
+	now func() time.Time
+	// width is that of the terminal that standard output and error are; 0 if they are none.
+	width int
+}
+
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func (r run) do(ctx context.Context, t *testing.T) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if r.now == nil {
+		r.now = time.Now
+	}
+	code := cli.Main(ctx, cli.Process{
+		Args: r.args, Env: r.env, Stdin: strings.NewReader(r.stdin), Stdout: &stdout, Stderr: &stderr,
+		Now: r.now, Width: func(io.Writer) int { return r.width },
+	})
+	return result{code: code, stdout: stdout.String(), stderr: stderr.String()}
+}
+
+// fanmail runs a command line that is to succeed, and returns what it printed.
+func fanmail(t *testing.T, args ...string) string {
+	t.Helper()
+	got := run{args: args}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	return got.stdout
+}
+
+// serve starts an app and returns its URL.
+func serve(t *testing.T) string {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
+	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB, 16*config.MiB
+	cfg.Store.Cache, cfg.Store.Memtable = 8*config.MiB, 4*config.MiB
+	server := app.New(cfg, app.Options{Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
+	require.NoError(t, server.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+	return server.URL()
+}
+
+// file writes a file and returns its path.
+func file(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// fromJSON reads one JSON document with no other fields than T has.
+func fromJSON[T any](t *testing.T, text string) T {
+	t.Helper()
+	var value T
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(&value), text)
+	return value
+}

@@ -1,0 +1,46 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/cli"
+)
+
+func TestProgressBar(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	path := file(t, "edges", "ben\tann\n")
+	got := run{args: []string{"import", "follows", path, "--server", url}, width: 80}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Contains(t, got.stderr, "\rimporting edges")
+	require.Contains(t, got.stdout, "imported 1 edge in ")
+}
+
+func TestProgressWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	var edges strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&edges, "fan-%d\tann\n", i)
+	}
+	args := []string{"import", "follows", file(t, "edges", edges.String()), "--server", url}
+	// Every look at the clock finds it later than progress is told.
+	var looks atomic.Int64
+	begun := time.Now()
+	now := func() time.Time { return begun.Add(time.Duration(looks.Add(1)) * time.Minute) }
+	got := run{args: args, now: now}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
+	require.Len(t, lines, 3, "one for each request")
+	for _, line := range lines {
+		require.Regexp(t, `^importing edges: [0-9],000 of 5,000 \([0-9]+%\)$`, line)
+	}
+	require.Equal(t, "importing edges: 5,000 of 5,000 (100%)", lines[2])
+	require.Regexp(t, `^imported 5,000 edges in `, got.stdout)
+}

@@ -1,0 +1,92 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, interrupt := context.WithCancel(t.Context())
+	logs, stderr := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(ctx, cli.Process{
+			Args: []string{
+				"serve", "--addr", "127.0.0.1:0", "--data", dir, "--log-format", "json",
+				"--nats-max-published", "16MiB", "--nats-max-fanout", "16MiB", "--nats-max-dlq", "16MiB",
+			},
+			Stdin: &bytes.Buffer{}, Stdout: io.Discard, Stderr: stderr,
+			Now: time.Now, Width: func(io.Writer) int { return 0 },
+		})
+		_ = stderr.Close()
+	}()
+	t.Cleanup(interrupt)
+
+	var ready struct{ URL, Data string }
+	log := json.NewDecoder(logs)
+	for ready.URL == "" {
+		require.NoError(t, log.Decode(&ready))
+	}
+	require.Equal(t, dir, ready.Data)
+	drained := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, logs)
+		drained <- err
+	}()
+	c, err := client.New(ready.URL, client.Options{})
+	require.NoError(t, err)
+	_, err = c.Inbox(t.Context(), "ben", client.InboxOptions{})
+	require.NoError(t, err)
+	c.Close()
+
+	second := run{args: []string{"serve", "--addr", "127.0.0.1:0", "--data", dir}}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, second.code, "a folder belongs to one process")
+	require.Contains(t, second.stderr, dir)
+	requireOneLine(t, second.stderr)
+
+	interrupt()
+	require.Equal(t, cli.ExitDone, <-code)
+	require.NoError(t, <-drained)
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it fans out some thousand copies")
+	}
+	t.Run("text", func(t *testing.T) {
+		t.Parallel()
+		got := run{args: []string{"demo"}}.do(t.Context(), t)
+		require.Equal(t, cli.ExitDone, got.code, got.stderr)
+		for _, want := range []string{"published   11 messages", "delivered   17,511 copies", "skipped     2,500", "The inbox of fan-0001", "Checked: ", "Next: fanmail serve"} {
+			require.Contains(t, got.stdout, want)
+		}
+	})
+	t.Run("JSON", func(t *testing.T) {
+		t.Parallel()
+		report := fromJSON[struct {
+			Followers, Dormant, Messages   int
+			Recipients, Delivered, Skipped int64
+			Seconds                        float64
+			DirectSeconds                  float64 `json:"direct_seconds"`
+			Inbox                          string
+			Page                           client.InboxPage
+			Failures                       []string
+		}](t, fanmail(t, "demo", "--json"))
+		require.EqualValues(t, 20_011, report.Recipients)
+		require.Equal(t, report.Recipients, report.Delivered+report.Skipped)
+		require.Len(t, report.Page.Messages, 10)
+		require.Empty(t, report.Failures)
+	})
+}

@@ -1,0 +1,152 @@
+package cli_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/cli"
+)
+
+// nowhere is the URL of a server that is not there. What is refused before anything is sent never asks it.
+const nowhere = "http://127.0.0.1:1"
+
+func TestWrongUsage(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args string
+		env  []string
+		want string
+	}{
+		"unknown command":           {args: "serv", want: `there is no command "fanmail serv"; did you mean serve? (see 'fanmail --help')`},
+		"nothing like it":           {args: "frobnicate", want: `there is no command "fanmail frobnicate" (see 'fanmail --help')`},
+		"unknown command below":     {args: "import edges", want: `there is no command "fanmail import edges" (see 'fanmail import --help')`},
+		"help of an unknown one":    {args: "help serv", want: `there is no command "fanmail serv"; did you mean serve?`},
+		"nothing to import":         {args: "import", want: `say what to import: follows or users`},
+		"unknown flag":              {args: "inbox ben --pek", want: `unknown flag: --pek (see 'fanmail inbox --help')`},
+		"flag without a value":      {args: "inbox ben --limit", want: `flag needs an argument: --limit`},
+		"flag of another type":      {args: "inbox ben --limit many", want: `invalid argument "many" for "--limit" flag`},
+		"missing argument":          {args: "inbox", want: `USER is missing`},
+		"unexpected argument":       {args: "status a b", want: `unexpected argument "b"`},
+		"argument to serve":         {args: "serve now", want: `unexpected argument "now"`},
+		"bad user":                  {args: "inbox a/b", want: `user contains '/', which a user id may not`},
+		"bad id":                    {args: "status 1", want: `id is not a UUID of the form`},
+		"bad limit":                 {args: "inbox ben --limit 0", want: `--limit is 0: give 1 or more`},
+		"all and a limit":           {args: "inbox ben --all --limit 5", want: `--all prints everything`},
+		"bad server":                {args: "inbox ben --server localhost", want: `server "localhost" is not a URL such as http://127.0.0.1:8080`},
+		"bad server by environment": {args: "inbox ben", env: []string{"FANMAIL_SERVER=ftp://x"}, want: `server "ftp://x" is not a URL`},
+		"published by nobody":       {args: "publish --to ben --body x", want: `say who publishes: give --from`},
+		"published to nobody":       {args: "publish --from ann --body x", want: `say who it is for: give --to, --followers or both`},
+		"no body":                   {args: "publish --from ann --followers", want: `body is empty: give a body, or attrs`},
+		"two bodies":                {args: "publish --from ann --followers --body x --body-file y", want: `give either --body or --body-file`},
+		"body that is no text":      {args: "publish --from ann --followers --body \xff", want: `the body is not valid UTF-8`},
+		"bad author":                {args: "publish --from .. --followers --body x", want: `from is "..", which cannot be a user id`},
+		"bad recipient":             {args: "publish --from ann --to ben,a/b --body x", want: `to[1] contains '/'`},
+		"bad attrs":                 {args: "publish --from ann --to ben --attrs [1]", want: `attrs is not a JSON object`},
+		"file and flags":            {args: "publish --file f --from ann", want: `--file brings whole messages: give it without --from`},
+		"skip without a file":       {args: "publish --from ann --followers --body x --skip-bad", want: `--skip-bad needs --file`},
+		"open to others":            {args: "serve --addr 0.0.0.0:8080", want: `addr is "0.0.0.0:8080", which others can reach, and there is no authentication: listen on a loopback address such as 127.0.0.1:8080`},
+		"open to others by default": {args: "serve --addr :8080", want: `addr is ":8080", which others can reach`},
+		"bad configuration":         {args: "config --partitions 0", want: `--partitions: partitions is 0: it must be from 1 to 256`},
+		"several faults":            {args: "config --partitions 0 --log-level loud", want: `it must be from 1 to 256; --log-level: log.level is "loud"`},
+		"unknown variable":          {args: "config", env: []string{"FANMAIL_ADR=x"}, want: `FANMAIL_ADR is unknown; the nearest known variable is FANMAIL_ADDR`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run{args: strings.Fields(test.args), env: test.env}.do(t.Context(), t)
+			require.Equal(t, cli.ExitUsage, got.code, got.stderr)
+			require.Empty(t, got.stdout)
+			require.Contains(t, got.stderr, test.want)
+			requireOneLine(t, got.stderr)
+		})
+	}
+}
+
+func requireOneLine(t *testing.T, stderr string) {
+	t.Helper()
+	require.True(t, strings.HasPrefix(stderr, "fanmail: "), stderr)
+	require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	got := run{args: []string{"publish", "--from", "ann", "--to", "ben", "--body", "x", "--server", nowhere}}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, got.code)
+	require.Contains(t, got.stderr, "no answer from "+nowhere)
+	require.Contains(t, got.stderr, "fanmail serve")
+	requireOneLine(t, got.stderr)
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tests := map[string]struct{ path, want string }{
+		"absent":         {path: dir + "/absent", want: "no such file or directory"},
+		"folder":         {path: dir, want: dir + " is a directory"},
+		"truncated gzip": {path: file(t, "f.gz", "\x1f\x8b\x08"), want: "unexpected EOF"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run{args: []string{"import", "follows", test.path, "--server", nowhere}}.do(t.Context(), t)
+			require.Equal(t, cli.ExitFailed, got.code)
+			require.Contains(t, got.stderr, test.path)
+			require.Contains(t, got.stderr, test.want)
+			requireOneLine(t, got.stderr)
+		})
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := run{args: []string{"inbox", "ben", "--server", nowhere}}.do(ctx, t)
+	require.Equal(t, cli.ExitFailed, got.code)
+	require.True(t, strings.HasPrefix(got.stderr, "fanmail: interrupted: "), got.stderr)
+	requireOneLine(t, got.stderr)
+}
+
+func TestInterruptedWhileStandardInputIsSilent(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	silent, typist := io.Pipe()
+	reading := make(chan struct{})
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(ctx, cli.Process{
+			Args: []string{"import", "follows", "-", "--server", nowhere}, Stdin: silent,
+			Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Width: cli.TerminalWidth,
+		})
+	}()
+	go func() {
+		_, _ = typist.Write([]byte("ben\t")) // returns when it has been read
+		close(reading)
+	}()
+	<-reading
+	cancel()
+	require.Equal(t, cli.ExitFailed, <-code)
+	require.NoError(t, typist.Close())
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	path := file(t, "fanmail.yaml", "partitions: 8\nlimits:\n  body: 1KiB\n")
+	env := []string{"FANMAIL_LIMITS_BODY=2KiB", "FANMAIL_SERVER=" + nowhere, "FANMAIL_CONFIG=" + path}
+	got := run{args: []string{"config", "--data", "/d"}, env: env}.do(t.Context(), t)
+	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Contains(t, got.stdout, "# file: "+path+"\n# data: set by --data\n# limits.body: set by FANMAIL_LIMITS_BODY\n")
+	require.Contains(t, got.stdout, "\npartitions: 8\n")
+	require.Contains(t, got.stdout, "\n  body: 2KiB\n")
+
+	again := fanmail(t, "config", "--config", file(t, "again.yaml", got.stdout), "--json")
+	read := fromJSON[map[string]any](t, again)
+	require.Equal(t, "/d", read["data"])
+	require.InDelta(t, 8, read["partitions"], 0)
+	require.Equal(t, "2KiB", read["limits"].(map[string]any)["body"])
+}
