@@ -40,17 +40,23 @@ type Process struct {
 	Width func(io.Writer) int
 }
 
+// unknownWidth is taken for the width of a terminal that does not tell it.
+const unknownWidth = 80
+
 // TerminalWidth returns how many columns the terminal behind w has, or 0 if w is not a terminal.
 func TerminalWidth(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok {
 		return 0
 	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
+	fd := int(file.Fd())
+	if !term.IsTerminal(fd) {
 		return 0
 	}
-	return width
+	if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+		return width
+	}
+	return unknownWidth
 }
 
 // getenv returns the value of an environment variable, or nothing.

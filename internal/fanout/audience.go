@@ -36,8 +36,8 @@ func (r *Router) audience(ctx context.Context, m message.Message) (audience, err
 	if !m.ToFollowers() {
 		return r.listed(m), nil
 	}
-	if lane, ok := r.classes.Get(m.From); ok {
-		return audience{lane: lane, scanned: r.all()}, nil
+	if known, ok := r.classes.Get(m.From); ok && r.opts.Now().Sub(known.at) < r.opts.ClassTTL {
+		return audience{lane: known.lane, scanned: r.all()}, nil
 	}
 	edges, small, err := r.few(ctx, m)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Router) audience(ctx context.Context, m message.Message) (audience, err
 	if err != nil {
 		return audience{}, err
 	}
-	r.classes.Add(m.From, lane)
+	r.classes.Add(m.From, class{lane: lane, at: r.opts.Now()})
 	return audience{lane: lane, scanned: r.all()}, nil
 }
 

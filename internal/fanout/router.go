@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/pkg/event"
@@ -22,15 +22,22 @@ type Router struct {
 	opts   Options
 	// classes remembers the lanes of authors with many followers. An author who has grown out of a lane in the
 	// meantime costs speed, nothing else.
-	classes *expirable.LRU[message.UserID, event.Lane]
+	classes *lru.Cache[message.UserID, class]
+}
+
+// class is the lane of an author, and when it was measured.
+type class struct {
+	lane event.Lane
+	at   time.Time
 }
 
 // NewRouter returns a Router.
 func NewRouter(stores Stores, bus Bus, opts Options) *Router {
-	return &Router{
-		stores: stores, bus: bus, opts: opts,
-		classes: expirable.NewLRU[message.UserID, event.Lane](opts.ClassCache, nil, opts.ClassTTL),
+	classes, err := lru.New[message.UserID, class](opts.ClassCache)
+	if err != nil {
+		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
+	return &Router{stores: stores, bus: bus, opts: opts, classes: classes}
 }
 
 // Run routes events as fetch returns them, until intake ends. What was fetched is finished under work. The caller

@@ -45,9 +45,10 @@ type Seen struct {
 }
 
 // SetSeen records when users were last seen, each on its own, and returns an error or nil for each in their order. It
-// creates the record of a user never seen and extends that of one who is active. It refuses a user who is dormant by now
-// with userstate.ErrDormant, since their inbox lacks what was sent since and would look complete; a time before
-// the recorded one with userstate.ErrBackwards; and a time in the future as a *message.InvalidError.
+// creates the record of a user never seen and extends that of one who is active; the time that is recorded already
+// changes nothing. It refuses a user who is dormant by now with userstate.ErrDormant, since their inbox lacks what was
+// sent since and would look complete; a time before the recorded one with userstate.ErrBackwards; and a time in the
+// future as a *message.InvalidError.
 func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 	now := s.opts.Now()
 	errs := make([]error, len(seen))
@@ -96,10 +97,12 @@ func (s *Service) valid(seen []Seen, errs []error, now time.Time) []int {
 }
 
 func verdict(view userstate.View, viewed userstate.Viewed) error {
-	previous := viewed.Previous
+	previous, at := viewed.Previous, view.At.Truncate(time.Millisecond)
 	switch {
-	case previous.Known() && view.At.Truncate(time.Millisecond).Before(previous.LastViewed):
+	case previous.Known() && at.Before(previous.LastViewed):
 		return fmt.Errorf("%s: %w (%s)", view.User, userstate.ErrBackwards, previous.LastViewed.Format(time.RFC3339Nano))
+	case previous.Known() && at.Equal(previous.LastViewed): // said again: nothing changes
+		return nil
 	case !viewed.Applied:
 		return fmt.Errorf("%s: %w", view.User, userstate.ErrDormant)
 	default:
