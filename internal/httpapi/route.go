@@ -66,7 +66,7 @@ var errNoPath = refuse(client.ProblemNotFound, "", "there is nothing at this pat
 // left when empty and dot segments are resolved, which may be that of another user.
 func clean(escaped string) bool {
 	cleaned := path.Clean(escaped)
-	return strings.HasPrefix(escaped, "/") && (cleaned == escaped || cleaned+"/" == escaped)
+	return strings.HasPrefix(escaped, "/") && (cleaned == escaped || cleaned+"/" == escaped && cleaned != "/")
 }
 
 func (e endpoint) run(w *response, r *http.Request) error {

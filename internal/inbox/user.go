@@ -86,9 +86,9 @@ func (s *Service) valid(seen []Seen, errs []error, now time.Time) []int {
 		switch errs[i] = v.User.Validate("user"); {
 		case errs[i] != nil:
 		case v.At.UnixMilli() <= 0:
-			errs[i] = &message.InvalidError{Field: "last_viewed", Reason: "is not after 1970"}
+			errs[i] = &message.InvalidError{Field: "last_viewed", Reason: "is not after 1970: give the time at which the user looked"}
 		case v.At.After(now.Add(s.opts.Policy.ClockTolerance)):
-			errs[i] = &message.InvalidError{Field: "last_viewed", Reason: "is in the future"}
+			errs[i] = &message.InvalidError{Field: "last_viewed", Reason: "is in the future: give the time at which the user looked"}
 		default:
 			valid = append(valid, i)
 		}

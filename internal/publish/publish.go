@@ -89,20 +89,20 @@ type attempt struct {
 	requested string // the idempotency key, or empty
 	result    *Result
 	key       message.Key // as it is reserved; zero without an idempotency key
-	stored    bool        // by an earlier request with the same key
 }
 
 // Publish publishes messages, each on its own, and returns the results in their order. Ids rise in that order, too,
 // but for those that an idempotency key had reserved before. A result without an error is stored for good.
 func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	results := make([]Result, len(requests))
+	attempts := s.prepare(requests, results)
 	if s.busy() {
-		for i := range results {
-			results[i].Err = ErrBusy
+		for _, a := range attempts {
+			a.result.Err = ErrBusy
 		}
 		return results
 	}
-	attempts := s.reserveAll(ctx, s.prepare(requests, results))
+	attempts = s.reserveAll(ctx, attempts)
 	for range maxTries {
 		if attempts = s.store(ctx, attempts); len(attempts) == 0 {
 			break

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -110,7 +111,8 @@ func New(id ID, d Draft, l Limits) (Message, error) {
 		return Message{}, invalid("content_type", "has %d bytes: at most %d are allowed", len(d.ContentType), maxContentTypeBytes)
 	}
 	if d.ContentType != "" {
-		if _, _, err := mime.ParseMediaType(d.ContentType); err != nil {
+		// A type without a subtype is let through by the parser, for the headers where it stands alone.
+		if media, _, err := mime.ParseMediaType(d.ContentType); err != nil || !strings.Contains(media, "/") {
 			return Message{}, invalid("content_type", "is not a media type such as text/plain")
 		}
 	}

@@ -1,0 +1,4 @@
+package httpapi
+
+// ProblemOf is what decides over every error's problem document.
+var ProblemOf = problemOf

@@ -1,0 +1,88 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+// TestWire writes down what goes over the wire, byte by byte.
+func TestWire(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.see(t, "bob", "cy")
+	w.deliver(t, "bob", 1, 3)
+	published := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages",
+		`{"from":"ann","to":["bob"],"audience":"followers","body":"<b>","content_type":"text/html","attrs":{ "n": 1 }}`)
+	id := strings.Split(published, `"`)[3]
+	var wire strings.Builder
+	wire.WriteString(published)
+	for _, target := range []string{
+		"/v1/messages/" + id, "/v1/users/bob", "/v1/users/bob/inbox?limit=2", "/v1/users/cy/inbox", "/v1/users/bob/followers",
+	} {
+		answer := w.ask(t, http.MethodGet, target, "")
+		require.Equal(t, http.StatusOK, answer.Code)
+		require.Equal(t, client.ContentJSON, answer.Header().Get("Content-Type"))
+		wire.WriteString(answer.Body.String())
+	}
+	requireGolden(t, "wire.golden", wire.String())
+}
+
+func TestInboxReportsTheBucketsItRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.see(t, "bob")
+	w.deliver(t, "bob", 1, 130)
+	for target, buckets := range map[string]string{"?limit=50": "2", "?limit=100": "3", "": "2"} {
+		answer := w.ask(t, http.MethodGet, "/v1/users/bob/inbox"+target, "")
+		require.Equal(t, http.StatusOK, answer.Code)
+		require.Equal(t, buckets, answer.Header().Get(client.BucketsReadHeader), target)
+	}
+}
+
+func TestPeekDoesNotCountAsViewing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.see(t, "bob")
+	seen := w.contents(t, "bob").States["bob"].LastViewed
+	w.pass(1000e9)
+	w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox?peek=true", "")
+	require.Equal(t, seen, w.contents(t, "bob").States["bob"].LastViewed)
+	w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox?peek=false", "")
+	require.Equal(t, w.clock(), w.contents(t, "bob").States["bob"].LastViewed)
+}
+
+func TestHeadIsGetWithoutBody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.see(t, "bob")
+	w.deliver(t, "bob", 1, 1)
+	url := w.serve(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, url+"/v1/users/bob/inbox", nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Equal(t, "1", answer.Header.Get(client.BucketsReadHeader))
+}
+
+func TestReadAndDelete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.see(t, "bob")
+	w.deliver(t, "bob", 1, 3)
+	id := messagetest.ID(2).String()
+	for range 2 { // each is idempotent
+		w.must(t, http.StatusNoContent, http.MethodPost, "/v1/users/bob/inbox/read", `{"up_to":"`+id+`"}`)
+		w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/inbox/"+id, "")
+	}
+	page := w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox", "")
+	require.NotContains(t, page, id)
+	require.Contains(t, page, `"next":null,"total":2,"unread":1,"complete":true`)
+}

@@ -1,0 +1,203 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+func TestProblemOf(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		err    error
+		status int
+		kind   client.ProblemType
+		field  string
+	}{
+		{"invalid value", &message.InvalidError{Field: "to[3]", Reason: "is empty"}, 422, client.ProblemInvalid, "to[3]"},
+		{"message not found", message.ErrNotFound, 404, client.ProblemNotFound, "id"},
+		{"corrupt record", message.ErrCorrupt, 500, client.ProblemInternal, ""},
+		{"key reused", message.ErrKeyReused, 422, client.ProblemKeyReused, "Idempotency-Key"},
+		{"key changed", message.ErrKeyChanged, 503, client.ProblemUnavailable, ""},
+		{"entry not found", bucket.ErrNotFound, 404, client.ProblemNotFound, "id"},
+		{"contended", bucket.ErrContended, 503, client.ProblemUnavailable, ""},
+		{"entry too large", bucket.ErrTooLarge, 500, client.ProblemInternal, ""},
+		{"cursor", bucket.ErrCursor, 422, client.ProblemInvalid, "before"},
+		{"user not found", userstate.ErrNotFound, 404, client.ProblemNotFound, "user"},
+		{"dormant", userstate.ErrDormant, 409, client.ProblemDormant, "user"},
+		{"backwards", userstate.ErrBackwards, 409, client.ProblemBackwards, "last_viewed"},
+		{"following oneself", follow.ErrSelf, 422, client.ProblemInvalid, "followee"},
+		{"fan-out not planned", progress.ErrNotFound, 500, client.ProblemInternal, ""},
+		{"malformed event", event.ErrMalformed, 500, client.ProblemInternal, ""},
+		{"busy", publish.ErrBusy, 503, client.ProblemBusy, ""},
+		{"late", publish.ErrLate, 503, client.ProblemBusy, ""},
+		{"disk full", syscall.ENOSPC, 503, client.ProblemUnavailable, ""},
+		{"client gone", context.Canceled, 503, client.ProblemUnavailable, ""},
+		{"out of time", context.DeadlineExceeded, 503, client.ProblemUnavailable, ""},
+		{"anything else", errors.New("password is hunter2"), 500, client.ProblemInternal, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := httpapi.ProblemOf(fmt.Errorf("store: %w", tc.err))
+			require.Equal(t, tc.status, p.Status)
+			require.Equal(t, tc.kind, p.Type)
+			require.Equal(t, tc.field, p.Field)
+			require.NotEmpty(t, p.Title)
+			require.NotEmpty(t, p.Detail)
+			require.Equal(t, tc.status == http.StatusServiceUnavailable, p.RetryAfter > 0)
+			if tc.status == http.StatusInternalServerError {
+				require.NotContains(t, p.Detail, tc.err.Error())
+			}
+		})
+	}
+}
+
+func TestProblemDocuments(t *testing.T) {
+	t.Parallel()
+	w := badWorld(t)
+	var documents strings.Builder
+	for _, bad := range []struct{ method, target, body string }{
+		{http.MethodPost, "/v1/messages", `{"from":"ann","to":["bob"],"body":"<&>","x":1}`},
+		{http.MethodPost, "/v1/messages", `{"from":"ann","to":["bob",""],"body":"x"}`},
+		{http.MethodGet, "/v1/nothing", ``},
+		{http.MethodPatch, "/v1/users/bob", ``},
+	} {
+		answer := w.ask(t, bad.method, bad.target, bad.body)
+		documents.Write(answer.Body.Bytes())
+	}
+	requireGolden(t, "problems.golden", documents.String())
+}
+
+// brokenStore is a message store whose Insert fails in a way of the test's.
+type brokenStore struct {
+	message.Store
+	insert func() error
+}
+
+func (s brokenStore) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+	if err := s.insert(); err != nil {
+		return nil, err
+	}
+	return s.Store.Insert(ctx, messages)
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("block 17 of secret.sst is gone")
+	for _, tc := range []struct {
+		name   string
+		insert func() error
+		status int
+		logged string
+	}{
+		{"a store that fails", func() error { return secret }, 500, secret.Error()},
+		{"a store that panics", func() error { panic(secret) }, 500, "a handler panicked"},
+		{"a full disk", func() error { return fmt.Errorf("append to the log: %w", syscall.ENOSPC) }, 503, "no space left"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, settings{messages: func(s message.Store) message.Store { return brokenStore{s, tc.insert} }})
+			answer := w.ask(t, http.MethodPost, "/v1/messages", draft(`"body":"x"`))
+			require.Equal(t, tc.status, answer.Code)
+			require.Equal(t, tc.status == 503, answer.Header().Get("Retry-After") == "1")
+			p := problem(t, answer)
+			require.NotContains(t, p.Detail, "secret")
+			require.Contains(t, w.log.String(), tc.logged)
+			require.Contains(t, w.log.String(), answer.Header().Get(client.RequestIDHeader))
+		})
+	}
+}
+
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.bus.fail(errors.New("stream is full"))
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"stored, not emitted"`))
+	for _, target := range []string{"/v1/messages", "/v1/messages:batch"} {
+		answer := w.ask(t, http.MethodPost, target, draft(`"body":"x"`))
+		require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+		require.Equal(t, "1", answer.Header().Get("Retry-After"))
+		require.Equal(t, client.ProblemBusy, problem(t, answer).Type)
+	}
+	require.Len(t, w.contents(t).Unfinished, 1, "nothing was taken")
+	w.bus.fail(nil)
+	w.pass(publish.RetryAfter)
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"x"`))
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	require.JSONEq(t, `{"status":"ok"}`, w.must(t, http.StatusOK, http.MethodGet, "/healthz", ""))
+	require.JSONEq(t, `{"status":"ready"}`, w.must(t, http.StatusOK, http.MethodGet, "/readyz", ""))
+
+	w = newWorld(t, settings{ready: errors.New("the event bus is away")})
+	require.JSONEq(t, `{"status":"ok"}`, w.must(t, http.StatusOK, http.MethodGet, "/healthz", ""))
+	answer := w.ask(t, http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+	require.Contains(t, problem(t, answer).Detail, "the event bus is away")
+}
+
+func TestLogHasIDsAndNoBodies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"a secret"`))
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/ann/following/bob", "")
+	log := w.log.String()
+	require.NotContains(t, log, "secret")
+	stored := w.contents(t).Unfinished[0].ID.String()
+	for _, part := range []string{
+		`"pattern":"/v1/messages"`, `"status":202`, `"message":"` + stored + `"`,
+		`"pattern":"/v1/users/{user}/following/{followee}"`, `"user":"ann"`, `"followee":"bob"`, `"method":"PUT"`, `"took":`,
+	} {
+		require.Contains(t, log, part)
+	}
+}
+
+// forgetfulStore is a message store whose ByAuthor, which following needs, works once.
+type forgetfulStore struct {
+	message.Store
+	calls atomic.Int64
+}
+
+func (s *forgetfulStore) ByAuthor(ctx context.Context, from message.UserID, after message.ID, limit int) ([]message.Stored, error) {
+	if s.calls.Add(1) > 1 {
+		return nil, errors.New("block 17 is gone")
+	}
+	return s.Store.ByAuthor(ctx, from, after, limit)
+}
+
+func TestFailureInTheMiddleOfABatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{messages: func(s message.Store) message.Store { return &forgetfulStore{Store: s} }})
+	var edges strings.Builder
+	for n := range 1500 {
+		fmt.Fprintf(&edges, `{"follower":"fan-%04d","followee":"star"}`+"\n", n)
+	}
+	answer := w.ask(t, http.MethodPost, "/v1/following:batch", edges.String())
+	require.Equal(t, http.StatusInternalServerError, answer.Code)
+	p := problem(t, answer)
+	require.Equal(t, 1001, p.Line)
+	require.Contains(t, p.Detail, "the lines before this one were handled")
+	require.Equal(t, 1, w.contents(t, "fan-0999").Following["fan-0999"])
+	require.Contains(t, w.log.String(), "block 17 is gone")
+}

@@ -1,0 +1,247 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/following"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const partitions = 4
+
+// world is a handler on real services and a real store. There is no fan-out: tests append to inboxes themselves.
+type world struct {
+	handler  http.Handler
+	db       *pebblestore.DB
+	appender *bucket.Appender
+	bus      *bus
+	log      *lockedBuffer
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+// settings are what a test changes of the usual.
+type settings struct {
+	random   io.Reader
+	messages func(message.Store) message.Store
+	options  func(*httpapi.Options)
+	ready    error
+}
+
+func newWorld(tb testing.TB, change settings) *world {
+	tb.Helper()
+	w := &world{bus: &bus{}, log: &lockedBuffer{}, now: messagetest.Epoch}
+	db, err := pebblestore.Open(tb.Context(), "store", pebblestore.Options{
+		Partitions: partitions, FS: vfs.NewMem(), Now: w.clock, Logger: zerolog.Nop(),
+	})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
+	w.db, w.appender = db, bucket.NewAppender(db.Inbox(), db.Users())
+	var messages message.Store = db.Messages()
+	if change.messages != nil {
+		messages = change.messages(messages)
+	}
+	if change.random == nil {
+		change.random = zeros{}
+	}
+	policy, slack := userstate.DefaultPolicy(), 2*time.Minute
+	options := httpapi.Options{Limits: message.DefaultLimits(), Logger: zerolog.New(w.log).Level(zerolog.DebugLevel), Now: w.clock}
+	if change.options != nil {
+		change.options(&options)
+	}
+	w.handler = httpapi.New(httpapi.Services{
+		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
+			Limits: options.Limits, Slack: slack, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
+		}),
+		Reporter: publish.NewReporter(messages, db.Progress(), slack),
+		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
+			Partitions: partitions, Policy: policy, Slack: slack, Now: w.clock,
+		}),
+		Inbox: inbox.New(db.Inbox(), db.Users(), inbox.Options{Partitions: partitions, Policy: policy, Now: w.clock}),
+		Ready: func(context.Context) error { return change.ready },
+	}, options)
+	return w
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// ask sends a request to the handler and returns the answer. Headers are given as name, value.
+func (w *world) ask(tb testing.TB, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, target, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	answer := httptest.NewRecorder()
+	w.handler.ServeHTTP(answer, r)
+	return answer
+}
+
+// must sends a request that is answered with the given status, and returns the body.
+func (w *world) must(tb testing.TB, status int, method, target, body string, headers ...string) string {
+	tb.Helper()
+	answer := w.ask(tb, method, target, body, headers...)
+	require.Equal(tb, status, answer.Code, answer.Body.String())
+	return answer.Body.String()
+}
+
+// see makes users active.
+func (w *world) see(tb testing.TB, users ...string) {
+	tb.Helper()
+	for _, user := range users {
+		w.must(tb, http.StatusNoContent, http.MethodPut, "/v1/users/"+user, `{"last_viewed":"`+w.clock().Format(client.TimeLayout)+`"}`)
+	}
+}
+
+// deliver appends messages from ann with the ids from first to last of the series to an inbox.
+func (w *world) deliver(tb testing.TB, owner message.UserID, first, last int) {
+	tb.Helper()
+	a := bucket.Append{Owner: owner}
+	for n := first; n <= last; n++ {
+		a.Entries = append(a.Entries, bucket.EntryOf(messagetest.Message(n, "ann")))
+	}
+	results, err := w.appender.Append(tb.Context(), []bucket.Append{a})
+	require.NoError(tb, err)
+	require.NoError(tb, results[0].Err)
+}
+
+// contents is everything that requests can have changed of some users.
+type contents struct {
+	Unfinished []message.Ref
+	Events     int
+	States     map[message.UserID]userstate.State
+	Following  map[message.UserID]int
+	Entries    map[message.UserID]int
+}
+
+func (w *world) contents(tb testing.TB, users ...message.UserID) contents {
+	tb.Helper()
+	c := contents{
+		Events: w.bus.count(), States: map[message.UserID]userstate.State{},
+		Following: map[message.UserID]int{}, Entries: map[message.UserID]int{},
+	}
+	var err error
+	c.Unfinished, err = w.db.Messages().Unfinished(tb.Context(), message.ID{}, 1000)
+	require.NoError(tb, err)
+	for _, user := range users {
+		states, err := w.db.Users().Lookup(tb.Context(), partition.Of(user, partitions), []message.UserID{user})
+		require.NoError(tb, err)
+		c.States[user] = states[0]
+		edges, err := w.db.Edges().Following(tb.Context(), user, "", 1000)
+		require.NoError(tb, err)
+		c.Following[user] = len(edges)
+		buckets, err := w.db.Inbox().Range(tb.Context(), user, 0, 1000, 1000)
+		require.NoError(tb, err)
+		for _, b := range buckets {
+			for _, e := range b.Entries {
+				if !e.Deleted {
+					c.Entries[user]++
+				}
+			}
+		}
+	}
+	return c
+}
+
+// problem reads a problem document and holds it to what all of them have in common.
+func problem(tb testing.TB, answer *httptest.ResponseRecorder) client.Problem {
+	tb.Helper()
+	require.Equal(tb, client.ContentProblem, answer.Header().Get("Content-Type"), answer.Body.String())
+	require.NotEmpty(tb, answer.Header().Get(client.RequestIDHeader))
+	var p client.Problem
+	decoder := json.NewDecoder(answer.Body)
+	decoder.DisallowUnknownFields()
+	require.NoError(tb, decoder.Decode(&p))
+	require.Equal(tb, answer.Code, p.Status)
+	require.NotEmpty(tb, p.Type)
+	require.NotEmpty(tb, p.Title)
+	require.NotEmpty(tb, p.Detail)
+	return p
+}
+
+// bus takes events, unless it is told to fail.
+type bus struct {
+	mu     sync.Mutex
+	events []event.Published
+	err    error
+}
+
+func (b *bus) EmitPublished(_ context.Context, events []event.Published, _ bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.events = append(b.events, events...)
+	}
+	return b.err
+}
+
+func (b *bus) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.events)
+}
+
+func (b *bus) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+// zeros is a source of random bytes that makes ids the same in every run.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// lockedBuffer collects what is logged.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -1,0 +1,100 @@
+package publish_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// late is a message.Store that is as slow as it is told to be.
+type late struct {
+	message.Store
+	clock *rig.Clock
+	// delays are how long the next inserts take, one after the other.
+	delays []time.Duration
+}
+
+// Insert implements message.Store.
+func (s *late) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+	if len(s.delays) > 0 {
+		s.clock.Advance(s.delays[0])
+		s.delays = s.delays[1:]
+	}
+	return s.Store.Insert(ctx, messages)
+}
+
+// emitter is a bus that takes note of events, or fails.
+type emitter struct {
+	err     error
+	emitted []event.Published
+}
+
+// EmitPublished implements publish.Emitter.
+func (e *emitter) EmitPublished(_ context.Context, events []event.Published, _ bool) error {
+	if e.err == nil {
+		e.emitted = append(e.emitted, events...)
+	}
+	return e.err
+}
+
+// desk is a publisher on a real store.
+type desk struct {
+	*rig.Rig
+	*publish.Service
+	store   *late
+	emitter *emitter
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), nil, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	d := &desk{Rig: r, store: &late{Store: r.Messages, clock: r.Clock}, emitter: &emitter{}}
+	d.Service = d.colleague(0)
+	return d
+}
+
+// colleague returns another publisher on the same store, whose clock is ahead by skew.
+func (d *desk) colleague(skew time.Duration) *publish.Service {
+	return publish.New(d.store, d.Keys, d.emitter, publish.Options{
+		Limits: message.DefaultLimits(), Slack: rig.Slack, KeyTTL: rig.KeyTTL,
+		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: zerolog.Nop(),
+	})
+}
+
+func request(key, body string) publish.Request {
+	return publish.Request{Key: key, Draft: message.Draft{From: "author", Audience: message.AudienceFollowers, Body: body}}
+}
+
+func one(t *testing.T, results []publish.Result) message.Message {
+	t.Helper()
+	require.Len(t, results, 1)
+	require.NoError(t, results[0].Err)
+	return results[0].Message
+}
+
+// valid returns the author's messages that are not void.
+func (d *desk) valid(t *testing.T) []message.ID {
+	t.Helper()
+	stored, err := d.Messages.ByAuthor(t.Context(), "author", message.ID{}, 1000)
+	require.NoError(t, err)
+	var ids []message.ID
+	for _, s := range stored {
+		if !s.Void(rig.Slack) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,226 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestIDsAscendInABatch(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var requests []publish.Request
+	for n := range 5000 { // more than there are ids in a millisecond
+		requests = append(requests, request("", fmt.Sprint(n)))
+	}
+	results := d.Publish(t.Context(), requests)
+	for i := 1; i < len(results); i++ {
+		require.NoError(t, results[i].Err)
+		require.True(t, results[i-1].Message.ID.Less(results[i].Message.ID))
+	}
+	require.Len(t, d.emitter.emitted, len(requests))
+}
+
+func TestEachRequestStandsAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	results := d.Publish(t.Context(), []publish.Request{
+		request("", "good"), request("", ""), request(strings.Repeat("k", 256), "body"), request("", "good too"),
+	})
+	require.NoError(t, results[0].Err)
+	require.ErrorIs(t, results[1].Err, message.ErrInvalid)
+	require.ErrorIs(t, results[2].Err, message.ErrInvalid)
+	require.NoError(t, results[3].Err)
+	require.Equal(t, []message.ID{results[0].Message.ID, results[3].Message.ID}, d.valid(t))
+	require.Len(t, d.emitter.emitted, 2)
+}
+
+func TestKeyReturnsTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := one(t, d.Publish(t.Context(), []publish.Request{request("key", "body")}))
+	d.Clock.Advance(rig.KeyTTL - time.Second)
+	require.Equal(t, first, one(t, d.colleague(0).Publish(t.Context(), []publish.Request{request("key", "body")})))
+	results := d.Publish(t.Context(), []publish.Request{request("key", "another body")})
+	require.ErrorIs(t, results[0].Err, message.ErrKeyReused)
+	require.Equal(t, []message.ID{first.ID}, d.valid(t))
+
+	d.Clock.Advance(2 * time.Second)
+	require.NotEqual(t, first.ID, one(t, d.Publish(t.Context(), []publish.Request{request("key", "body")})).ID)
+}
+
+func TestOneKeyTwiceInABatch(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	results := d.Publish(t.Context(), []publish.Request{request("key", "body"), request("key", "body"), request("key", "other")})
+	ids := make(map[message.ID]bool)
+	reused := 0
+	for _, r := range results {
+		switch {
+		case r.Err == nil:
+			ids[r.Message.ID] = true
+		default:
+			require.ErrorIs(t, r.Err, message.ErrKeyReused)
+			reused++
+		}
+	}
+	require.Len(t, ids, 1)
+	require.Positive(t, reused)
+	require.Len(t, d.valid(t), 1)
+}
+
+// A publisher is cut off at any operation, and its client tries again, at once or when the id that was reserved is no
+// longer good: there is one message.
+func TestRetryAfterADeath(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []time.Duration{0, rig.Slack - time.Millisecond, rig.Slack, rig.Slack + time.Millisecond, rig.KeyTTL / 2} {
+		for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter} {
+			for after := range 3 {
+				t.Run(fmt.Sprintf("fault %d after %d operations, again after %v", fault, after, wait), func(t *testing.T) {
+					t.Parallel()
+					d := newDesk(t)
+					rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+						d.Publish(ctx, []publish.Request{request("key", "body")})
+						return nil
+					})
+					d.Clock.Advance(wait)
+					again := one(t, d.colleague(0).Publish(t.Context(), []publish.Request{request("key", "body")}))
+					require.Equal(t, []message.ID{again.ID}, d.valid(t))
+				})
+			}
+		}
+	}
+}
+
+// Two publishers are at the same key, the first stalls at any operation, and both clocks may be wrong: there is one
+// message, and both know it.
+func TestTwoPublishersWithOneKey(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []rig.Fault{rig.StallBefore, rig.StallAfter} {
+		for after := range 3 {
+			for _, wait := range []time.Duration{0, rig.Slack - time.Second, rig.Slack, rig.Slack + time.Millisecond, 2 * rig.Slack} {
+				for _, skew := range []time.Duration{-time.Second, 0, time.Second} {
+					t.Run(fmt.Sprintf("fault %d after %d operations, %v later by a clock ahead by %v", fault, after, wait, skew), func(t *testing.T) {
+						t.Parallel()
+						d := newDesk(t)
+						var slow []publish.Result
+						actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+							slow = d.Publish(ctx, []publish.Request{request("key", "body")})
+							return nil
+						})
+						d.Clock.Advance(wait)
+						quick := one(t, d.colleague(skew).Publish(t.Context(), []publish.Request{request("key", "body")}))
+						actor.Resume(rig.None, 0)
+						require.Equal(t, quick.ID, one(t, slow).ID)
+						require.Equal(t, []message.ID{quick.ID}, d.valid(t))
+					})
+				}
+			}
+		}
+	}
+}
+
+// A message that was stored too late is void, and is published again under a new id.
+func TestVoidIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "key"} {
+		t.Run("key "+key, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.store.delays = []time.Duration{rig.Slack + time.Millisecond}
+			published := one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")}))
+			require.Equal(t, []message.ID{published.ID}, d.valid(t))
+			require.Len(t, d.emitter.emitted, 1)
+			require.Equal(t, published.ID, d.emitter.emitted[0].ID)
+			if key != "" {
+				require.Equal(t, published.ID, one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")})).ID)
+			}
+		})
+	}
+}
+
+func TestStoredJustInTime(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.store.delays = []time.Duration{rig.Slack}
+	one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
+	require.Len(t, d.valid(t), 1)
+}
+
+// A store that is always too slow takes nothing.
+func TestAlwaysTooLate(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for range 10 {
+		d.store.delays = append(d.store.delays, 2*rig.Slack)
+	}
+	results := d.Publish(t.Context(), []publish.Request{request("", "body"), request("key", "body")})
+	require.ErrorIs(t, results[0].Err, publish.ErrLate)
+	require.ErrorIs(t, results[1].Err, publish.ErrLate)
+	require.Empty(t, d.valid(t))
+	require.Empty(t, d.emitter.emitted)
+}
+
+// When the bus takes no events, what was stored is accepted, and nothing more for a while.
+func TestBusyGate(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.emitter.err = errors.New("full")
+	first := one(t, d.Publish(t.Context(), []publish.Request{request("", "stored")}))
+	results := d.Publish(t.Context(), []publish.Request{request("", "refused"), request("key", "refused")})
+	require.ErrorIs(t, results[0].Err, publish.ErrBusy)
+	require.ErrorIs(t, results[1].Err, publish.ErrBusy)
+	require.Equal(t, []message.ID{first.ID}, d.valid(t))
+
+	d.emitter.err = nil
+	d.Clock.Advance(publish.RetryAfter)
+	second := one(t, d.Publish(t.Context(), []publish.Request{request("", "accepted")}))
+	require.Equal(t, []message.ID{first.ID, second.ID}, d.valid(t))
+	require.Len(t, d.emitter.emitted, 1)
+}
+
+// A client who hangs up when the message is stored does not keep its event from being emitted.
+func TestHangingUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	actor := rig.Start(ctx, rig.StallAfter, 0, func(ctx context.Context) error {
+		d.Publish(ctx, []publish.Request{request("", "body")})
+		return nil
+	})
+	hangUp()
+	actor.Resume(rig.None, 0)
+	require.Len(t, d.emitter.emitted, 1)
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	reporter := publish.NewReporter(d.Messages, d.Progress, rig.Slack)
+	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
+	status, err := reporter.Status(t.Context(), m.ID)
+	require.NoError(t, err)
+	require.Equal(t, publish.Status{Message: m, State: publish.StatePending}, status)
+	_, err = d.Progress.Plan(t.Context(), m.ID, []int{0, 1}, d.Clock.Now())
+	require.NoError(t, err)
+	status, err = reporter.Status(t.Context(), m.ID)
+	require.NoError(t, err)
+	require.Equal(t, publish.StateRunning, status.State)
+
+	void := message.Message{ID: message.MinID(d.Clock.Now().Add(-2 * rig.Slack)), From: "author", Audience: message.AudienceFollowers, Body: "x"}
+	_, err = d.Messages.Insert(t.Context(), []message.Message{void})
+	require.NoError(t, err)
+	for _, id := range []message.ID{void.ID, message.MinID(d.Clock.Now())} {
+		_, err = reporter.Status(t.Context(), id)
+		require.ErrorIs(t, err, message.ErrNotFound)
+	}
+}

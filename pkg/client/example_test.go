@@ -1,0 +1,70 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func Example() {
+	ctx := context.Background()
+	server, stop, err := startServer(ctx) // elsewhere: the URL of "fanmail serve"
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = stop() }()
+
+	c, err := client.New(server, client.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	draft := message.Draft{From: "ann", To: []message.UserID{"bob"}, Body: "Hello, Bob."}
+	receipt, err := c.Publish(ctx, draft, "greeting-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	status, err := c.WaitDone(ctx, receipt.ID, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(status.Fanout.State, status.Fanout.Delivered)
+	for m, err := range c.InboxAll(ctx, "bob", client.InboxOptions{Peek: true}) {
+		fmt.Println(m.From, m.Body, err)
+	}
+	// Output:
+	// done 1
+	// ann Hello, Bob. <nil>
+}
+
+func ExampleProblem() {
+	ctx := context.Background()
+	server, stop, err := startServer(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = stop() }()
+
+	c, err := client.New(server, client.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	_, err = c.Publish(ctx, message.Draft{From: "ann", Body: "Is anybody there?"}, "")
+	if problem, ok := errors.AsType[*client.Problem](err); ok {
+		fmt.Println(problem.Type, problem.Field)
+		fmt.Println(problem)
+	}
+	// Output:
+	// urn:fanmail:problem:invalid to
+	// to is empty: name recipients, or set audience to "followers" (422 Unprocessable Entity)
+}

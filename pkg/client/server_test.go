@@ -1,0 +1,123 @@
+package client_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/following"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// epoch is when the tests take place.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// startServer runs the real handler on a store in memory. In place of the fan-out there is a bus that delivers every
+// message on the spot to the users it names.
+func startServer(ctx context.Context) (url string, stop func() error, err error) {
+	now := func() time.Time { return epoch }
+	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{FS: vfs.NewMem(), Now: now, Logger: zerolog.Nop()})
+	if err != nil {
+		return "", nil, err
+	}
+	appender := bucket.NewAppender(db.Inbox(), db.Users())
+	policy, slack, limits := userstate.DefaultPolicy(), 2*time.Minute, message.DefaultLimits()
+	server := httptest.NewServer(httpapi.New(httpapi.Services{
+		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender}, publish.Options{
+			Limits: limits, Slack: slack, KeyTTL: time.Hour, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
+		}),
+		Reporter: publish.NewReporter(db.Messages(), db.Progress(), slack),
+		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{
+			Partitions: partition.DefaultCount, Policy: policy, Slack: slack, Now: now,
+		}),
+		Inbox: inbox.New(db.Inbox(), db.Users(), inbox.Options{Partitions: partition.DefaultCount, Policy: policy, Now: now}),
+		Ready: func(context.Context) error { return nil },
+	}, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
+	return server.URL, func() error { server.Close(); return db.Close() }, nil
+}
+
+// postman is a bus that delivers.
+type postman struct {
+	db       *pebblestore.DB
+	appender *bucket.Appender
+}
+
+func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ bool) error {
+	for _, e := range events {
+		m, err := p.db.Messages().Get(ctx, e.Ref())
+		if err != nil {
+			return err
+		}
+		var appends []bucket.Append
+		for _, user := range m.To {
+			appends = append(appends, bucket.Append{Owner: user, Entries: []bucket.Entry{bucket.EntryOf(m.Message)}})
+		}
+		if _, err := p.appender.Append(ctx, appends); err != nil {
+			return err
+		}
+		if err := p.record(ctx, e.ID, int64(len(m.To))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p postman) record(ctx context.Context, id message.ID, delivered int64) error {
+	plan, err := p.db.Progress().Plan(ctx, id, []int{0}, epoch)
+	if err != nil {
+		return err
+	}
+	scan := plan.Scans[0]
+	if scan.Done {
+		return nil // a repeated event
+	}
+	stepped, err := p.db.Progress().Step(ctx, []progress.Step{{ID: id, From: scan, To: scan.Finish(delivered, 0)}}, epoch)
+	if err == nil && !stepped[0].Applied {
+		err = fmt.Errorf("progress of %s was not recorded", id)
+	}
+	return err
+}
+
+// newClient returns a client of the real handler.
+func newClient(t *testing.T) *client.Client {
+	t.Helper()
+	url, stop, err := startServer(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stop()) })
+	return connect(t, url)
+}
+
+// connect returns a client of a server, which does not pause for long.
+func connect(t *testing.T, url string) *client.Client {
+	t.Helper()
+	c, err := client.New(url, client.Options{Pause: time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// pretend runs a server that answers as it is told, and returns a client of it.
+func pretend(t *testing.T, answer http.HandlerFunc) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return connect(t, server.URL)
+}
