@@ -267,7 +267,7 @@ func (b *batch) finish(ctx context.Context) error {
 		case fanout.Done():
 			done = append(done, ref)
 			delivered, skipped := fanout.Counts()
-			b.deliverer.opts.Logger.Debug().Stringer("message", ref.ID).Str("from", string(ref.From)).
+			b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
 				Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")
 		}
 	}

@@ -89,7 +89,7 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 		}
 	}
 	if !w.message.IsZero() {
-		e.Stringer("message", w.message)
+		e.Stringer("message_id", w.message)
 	}
 	e.Msg("request")
 }

@@ -17,7 +17,8 @@ type Received struct {
 }
 
 // FetchPublished waits until there are published events, and returns those that are there, in order, at
-// most limit; one that was emitted just now may be left for the next call. It returns an error only when ctx has ended or the bus is closed; it sits out every trouble of
+// most limit; one that was emitted just now may be left for the next call. It returns an error only when ctx has ended
+// or the bus is closed; it sits out every trouble of
 // the server. All routers share the events: each goes to one of them, and to another one when its lease has
 // run out.
 func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]*Received, error) {

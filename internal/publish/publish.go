@@ -158,7 +158,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt) []*attempt {
 		if !stored.Void(s.opts.Slack) {
 			continue
 		}
-		s.opts.Logger.Warn().Stringer("message", stored.ID).Str("from", string(stored.From)).
+		s.opts.Logger.Warn().Stringer("message_id", stored.ID).Str("from", string(stored.From)).
 			Dur("after", stored.StoredAt.Sub(stored.Sent())).Msg("message was stored too late and is void: publishing it under a new id")
 		if a.result.Err = s.renew(ctx, a); a.result.Err == nil {
 			late = append(late, a)
@@ -194,7 +194,7 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.bus.EmitPublished(ctx, events, false); err != nil {
 		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
-		s.opts.Logger.Error().Err(err).Stringer("message", events[0].ID).Int("messages", len(events)).
+		s.opts.Logger.Error().Err(err).Stringer("message_id", events[0].ID).Int("messages", len(events)).
 			Msg("messages are stored but their events were not emitted: the sweep will emit them")
 	}
 }

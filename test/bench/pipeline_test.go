@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const slack = 2 * time.Minute
+
+// pipeline is everything from publishing to the inbox, on disk, without HTTP.
+type pipeline struct {
+	store     *pebblestore.DB
+	publisher *publish.Service
+	reporter  *publish.Reporter
+}
+
+func newPipeline(b *testing.B) *pipeline {
+	b.Helper()
+	dir := b.TempDir()
+	store, err := pebblestore.Open(b.Context(), dir+"/store", pebblestore.Options{
+		Partitions: partition.DefaultCount, Now: time.Now, Logger: zerolog.Nop(),
+	})
+	require.NoError(b, err)
+	server, err := natsbus.StartEmbedded(b.Context(), natsbus.EmbeddedOptions{Dir: dir + "/nats", Logger: zerolog.Nop()})
+	require.NoError(b, err)
+	bus, err := natsbus.Connect(b.Context(), natsbus.Options{Server: server, Logger: zerolog.Nop()})
+	require.NoError(b, err)
+
+	stores := fanout.Stores{
+		Messages: store.Messages(), Progress: store.Progress(), Users: store.Users(), Edges: store.Edges(),
+		Appender: bucket.NewAppender(store.Inbox(), store.Users()),
+	}
+	opts := fanout.Options{
+		Partitions: partition.DefaultCount, Policy: userstate.DefaultPolicy(), Slack: slack,
+		ExpressMax: 1000, MediumMax: 100_000, ClassCache: 1000, ClassTTL: time.Minute,
+		Workers:     map[event.Lane]int{event.Express: 8, event.Medium: 2, event.Bulk: 2},
+		BatchOwners: 4000, BatchTasks: 1024, BatchBytes: 32 << 20, RouteEvents: 128,
+		ExtendEvery: 10 * time.Second, MaxAttempts: 20, SweepAfter: time.Hour, SweepEvery: time.Hour,
+		Now: time.Now, Logger: zerolog.Nop(),
+	}
+	router := fanout.NewRouter(stores, bus, opts)
+	deliverer := fanout.NewDeliverer(stores, bus, opts)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		router.Run(ctx, ctx, func(ctx context.Context, limit int) ([]fanout.Received, error) {
+			events, err := bus.FetchPublished(ctx, limit)
+			received := make([]fanout.Received, len(events))
+			for i, e := range events {
+				received[i] = e
+			}
+			return received, err
+		})
+		done <- struct{}{}
+	}()
+	go func() {
+		deliverer.Run(ctx, ctx, func(ctx context.Context, lane event.Lane, p int) (fanout.Held, error) {
+			held, err := bus.Take(ctx, lane, p)
+			if err != nil {
+				return nil, err
+			}
+			return held, nil
+		})
+		done <- struct{}{}
+	}()
+	b.Cleanup(func() {
+		stop()
+		<-done
+		<-done
+		bus.Close()
+		server.Stop()
+		require.NoError(b, store.Close())
+	})
+	return &pipeline{
+		store: store,
+		publisher: publish.New(store.Messages(), store.Keys(), bus, publish.Options{
+			Limits: message.DefaultLimits(), Slack: slack, KeyTTL: time.Hour, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
+		}),
+		reporter: publish.NewReporter(store.Messages(), store.Progress(), slack),
+	}
+}
+
+// populate makes n users follow all authors, and be active.
+func (p *pipeline) populate(b *testing.B, n int, authors ...message.UserID) {
+	b.Helper()
+	const chunk = 5000
+	for first := 0; first < n; first += chunk {
+		var views []userstate.View
+		var pairs []follow.Pair
+		for i := first; i < min(n, first+chunk); i++ {
+			user := message.UserID(fmt.Sprintf("user-%07d", i))
+			views = append(views, userstate.View{User: user, At: time.Now(), Create: true})
+			for _, author := range authors {
+				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+			}
+		}
+		_, err := p.store.Users().View(b.Context(), views)
+		require.NoError(b, err)
+		_, err = p.store.Edges().Follow(b.Context(), pairs, time.Now().Add(-time.Hour))
+		require.NoError(b, err)
+	}
+}
+
+// publish publishes messages of 200 bytes to the authors' followers, in turn, and returns their ids.
+func (p *pipeline) publish(b *testing.B, n int, authors ...message.UserID) []message.ID {
+	b.Helper()
+	requests := make([]publish.Request, n)
+	for i := range requests {
+		requests[i].Draft = message.Draft{
+			From: authors[i%len(authors)], Audience: message.AudienceFollowers, Body: strings.Repeat("x", 200),
+		}
+	}
+	ids := make([]message.ID, n)
+	for i, r := range p.publisher.Publish(b.Context(), requests) {
+		require.NoError(b, r.Err)
+		ids[i] = r.Message.ID
+	}
+	return ids
+}
+
+// await waits until messages are done, and returns how many deliveries they took.
+func (p *pipeline) await(b *testing.B, ids []message.ID) (delivered int64) {
+	b.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for _, id := range ids {
+		for {
+			status, err := p.reporter.Status(b.Context(), id)
+			require.NoError(b, err)
+			if status.State == publish.StateDone {
+				delivered += status.Delivered
+				break
+			}
+			<-ticker.C
+		}
+	}
+	return delivered
+}
