@@ -15,7 +15,7 @@ var (
 	// ErrFormat says that data was written in a format that this release does not read.
 	ErrFormat = errors.New("unknown format version")
 	// ErrCorrupt says that data is damaged.
-	ErrCorrupt = errors.New("damaged record")
+	ErrCorrupt = fmt.Errorf("damaged record: %w", message.ErrCorrupt)
 )
 
 // version is the format version that every value begins with.
@@ -74,7 +74,7 @@ func corrupt(s space) error { return fmt.Errorf("%w in %s", ErrCorrupt, s.name()
 
 // appendTime appends a time in milliseconds. The zero time comes back as the zero time.
 func appendTime(b []byte, t time.Time) []byte {
-	return binary.BigEndian.AppendUint64(b, uint64(t.UnixMilli())) //nolint:gosec // the bits are what is wanted
+	return binary.BigEndian.AppendUint64(b, uint64(t.UnixMilli()))
 }
 
 func timeOf(b []byte) time.Time {

@@ -5,59 +5,67 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
 	"github.com/fanmail/fanmail/pkg/follow/followtest"
 	"github.com/fanmail/fanmail/pkg/message/messagetest"
 	"github.com/fanmail/fanmail/pkg/progress/progresstest"
 	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 )
 
-// The conformance suites reopen what a crash leaves behind: only what was synced.
+// backend returns what opens an empty store for a conformance suite. Its harness reopens what a crash leaves
+// behind: only what was synced.
+func backend[H any](harness func(db *pebblestore.DB, reopen func(*testing.T) H) H) func(*testing.T) H {
+	var on func(t *testing.T, files *vfs.MemFS) H
+	on = func(t *testing.T, files *vfs.MemFS) H {
+		t.Helper()
+		return harness(open(t, files), func(t *testing.T) H {
+			t.Helper()
+			return on(t, crash(files))
+		})
+	}
+	return func(t *testing.T) H {
+		t.Helper()
+		return on(t, vfs.NewCrashableMem())
+	}
+}
 
 func TestMessageConformance(t *testing.T) {
 	t.Parallel()
-	messagetest.Run(t, func(t *testing.T) messagetest.Harness { return messageHarness(t, vfs.NewCrashableMem()) })
-}
-
-func messageHarness(t *testing.T, files *vfs.MemFS) messagetest.Harness {
-	db := open(t, files)
-	return messagetest.Harness{
-		Messages: db.Messages(), Keys: db.Keys(),
-		Reopen: func(t *testing.T) messagetest.Harness { return messageHarness(t, crash(files)) },
-	}
+	type harness = messagetest.Harness
+	messagetest.Run(t, backend(func(db *pebblestore.DB, reopen func(*testing.T) harness) harness {
+		return harness{Messages: db.Messages(), Keys: db.Keys(), Reopen: reopen}
+	}))
 }
 
 func TestUserStateConformance(t *testing.T) {
 	t.Parallel()
-	userstatetest.Run(t, func(t *testing.T) userstatetest.Harness { return userHarness(t, vfs.NewCrashableMem()) })
-}
-
-func userHarness(t *testing.T, files *vfs.MemFS) userstatetest.Harness {
-	return userstatetest.Harness{
-		Store: open(t, files).Users(), Partitions: partitions,
-		Reopen: func(t *testing.T) userstatetest.Harness { return userHarness(t, crash(files)) },
-	}
+	type harness = userstatetest.Harness
+	userstatetest.Run(t, backend(func(db *pebblestore.DB, reopen func(*testing.T) harness) harness {
+		return harness{Store: db.Users(), Partitions: partitions, Reopen: reopen}
+	}))
 }
 
 func TestFollowConformance(t *testing.T) {
 	t.Parallel()
-	followtest.Run(t, func(t *testing.T) followtest.Harness { return followHarness(t, vfs.NewCrashableMem()) })
-}
-
-func followHarness(t *testing.T, files *vfs.MemFS) followtest.Harness {
-	return followtest.Harness{
-		Store: open(t, files).Edges(), Partitions: partitions,
-		Reopen: func(t *testing.T) followtest.Harness { return followHarness(t, crash(files)) },
-	}
+	type harness = followtest.Harness
+	followtest.Run(t, backend(func(db *pebblestore.DB, reopen func(*testing.T) harness) harness {
+		return harness{Store: db.Edges(), Partitions: partitions, Reopen: reopen}
+	}))
 }
 
 func TestProgressConformance(t *testing.T) {
 	t.Parallel()
-	progresstest.Run(t, func(t *testing.T) progresstest.Harness { return progressHarness(t, vfs.NewCrashableMem()) })
+	type harness = progresstest.Harness
+	progresstest.Run(t, backend(func(db *pebblestore.DB, reopen func(*testing.T) harness) harness {
+		return harness{Store: db.Progress(), Partitions: partitions, Reopen: reopen}
+	}))
 }
 
-func progressHarness(t *testing.T, files *vfs.MemFS) progresstest.Harness {
-	return progresstest.Harness{
-		Store: open(t, files).Progress(), Partitions: partitions,
-		Reopen: func(t *testing.T) progresstest.Harness { return progressHarness(t, crash(files)) },
-	}
+func TestBucketConformance(t *testing.T) {
+	t.Parallel()
+	type harness = buckettest.Harness
+	buckettest.Run(t, backend(func(db *pebblestore.DB, reopen func(*testing.T) harness) harness {
+		return harness{Store: db.Inbox(), Reopen: reopen}
+	}))
 }

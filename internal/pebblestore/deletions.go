@@ -21,7 +21,7 @@ func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 	}
 	defer s.db.end()
 	locks := s.locks.newSet()
-	s.locks.add(locks, stripe(partition.Of(owner, s.db.partitions), owner))
+	s.locks.add(locks, lockOf(partition.Of(owner, s.db.partitions), owner))
 	s.locks.lock(locks)
 	batch := s.db.engine.NewBatch()
 	if err := s.bury(batch, owner, sequence, id); err != nil {

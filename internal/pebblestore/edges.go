@@ -51,7 +51,7 @@ func parseSpans(s space, spans []follow.Span, value []byte) ([]follow.Span, erro
 // read returns an edge as it is stored; without spans if it is not.
 func (s *Edges) read(p follow.Pair) (follow.Edge, error) {
 	e := follow.Edge{Follower: p.Follower, Followee: p.Followee}
-	_, err := s.db.get(append(appendFollowing(nil, p.Follower), p.Followee...), func(value []byte) (err error) {
+	_, err := s.db.get(append(followingPrefix(p.Follower), p.Followee...), func(value []byte) (err error) {
 		e.Spans, err = parseSpans(spaceFollowing, nil, value)
 		return err
 	})
@@ -60,10 +60,10 @@ func (s *Edges) read(p follow.Pair) (follow.Edge, error) {
 
 func (s *Edges) write(batch *pebble.Batch, e follow.Edge) error {
 	spans := encodeSpans(e.Spans)
-	followers := appendFollowers(nil, e.Followee, partition.Of(e.Follower, s.db.partitions))
+	followers := followersPrefix(e.Followee, partition.Of(e.Follower, s.db.partitions))
 	return setAll(batch,
 		pair{append(followers, e.Follower...), spans},
-		pair{append(appendFollowing(nil, e.Follower), e.Followee...), spans})
+		pair{append(followingPrefix(e.Follower), e.Followee...), spans})
 }
 
 // change replaces edges by what to makes of them, and returns them as they are then.
@@ -108,13 +108,13 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 
 // Followers implements follow.Store.
 func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
-	return s.scan(ctx, spaceFollowers, appendFollowers(nil, followee, partition), after, limit,
+	return s.scan(ctx, spaceFollowers, followersPrefix(followee, partition), after, limit,
 		func(follower message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
 }
 
 // Following implements follow.Store.
 func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
-	return s.scan(ctx, spaceFollowing, appendFollowing(nil, follower), after, limit,
+	return s.scan(ctx, spaceFollowing, followingPrefix(follower), after, limit,
 		func(followee message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
 }
 

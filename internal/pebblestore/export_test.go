@@ -1,10 +1,15 @@
 package pebblestore
 
 import (
+	"time"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // EngineOptions returns the options with which Pebble is opened, of their defaults where none are given.
@@ -26,3 +31,93 @@ func EntryKey(partition int, owner message.UserID, sequence uint32, slot int) []
 func EncodeEntry(e bucket.Entry) []byte {
 	return (&entryRecord{id: e.ID, last: e.ID, content: encodeContent(&e)}).appendTo(nil)
 }
+
+// EntryRecord is a record of the inbox.
+type EntryRecord struct {
+	Deleted         bool
+	ID, Floor, Last message.ID
+	Content         string
+}
+
+// Encode returns the encoded record, and the length that was foretold.
+func (r EntryRecord) Encode() ([]byte, int) {
+	e := entryRecord{deleted: r.Deleted, id: r.ID, floor: r.Floor, last: r.Last, content: []byte(r.Content)}
+	return e.appendTo(nil), e.size()
+}
+
+// ParseEntry reads an encoded record.
+func ParseEntry(b []byte) (EntryRecord, error) {
+	r, err := parseEntry(b)
+	return EntryRecord{Deleted: r.deleted, ID: r.id, Floor: r.floor, Last: r.last, Content: string(r.content)}, err
+}
+
+// PlaceOf returns the bucket and slot of an entry's key.
+func PlaceOf(key []byte) (uint32, int) { return placeOf(key) }
+
+// FollowerKey returns the key of an edge among its followee's.
+func FollowerKey(followee message.UserID, partition int, follower message.UserID) []byte {
+	return append(followersPrefix(followee, partition), follower...)
+}
+
+// AuthorKey returns the key of a message among its author's, and the id that is read from it.
+func AuthorKey(from message.UserID, id message.ID) ([]byte, message.ID) {
+	key := append(authorPrefix(from), id[:]...)
+	return key, idOf(key)
+}
+
+// ExpiryKey returns the key of an expiry.
+func ExpiryKey(expires time.Time, from message.UserID, key string) []byte {
+	h := hashKey(from, key)
+	return append(expiresPrefix(expires), h[:]...)
+}
+
+// ScanKey returns the key of a scan, and the partition that is read from it.
+func ScanKey(id message.ID, partition int) ([]byte, int) {
+	key := scanKey(id, partition)
+	return key, partitionOf(key)
+}
+
+// After returns the least key above all with a prefix.
+func After(prefix []byte) []byte { return after(prefix) }
+
+// Record is a key and a value as they are stored.
+type Record struct {
+	Name       string
+	Key, Value []byte
+}
+
+// Records returns one record of each kind.
+func Records(m message.Message, st userstate.State, e follow.Edge, scan progress.Scan, k message.Key, at time.Time) []Record {
+	const p = 7
+	h := hashKey(k.From, k.Key)
+	stored := encodeMessage(m)
+	stamp(stored, at)
+	entry := bucket.EntryOf(m)
+	late := entryRecord{id: m.ID, last: k.ID, content: encodeContent(&entry)}
+	first := entryRecord{id: m.ID, last: m.ID, floor: k.ID, content: encodeContent(&entry)}
+	tombstone := entryRecord{id: m.ID, last: m.ID, deleted: true}
+	owner := st.User
+	return []Record{
+		{"format", []byte{byte(spaceFormat)}, encodeValue(formatRecord{Partitions: 16, Capacity: bucket.Capacity})},
+		{"message", idKey(spaceMessages, m.ID), stored},
+		{"author", append(authorPrefix(m.From), m.ID[:]...), nil},
+		{"pending", idKey(spacePending, m.ID), encodeValue(m.From)},
+		{"idempotency key", h.key(), encodeValue(recordOf(k))},
+		{"expiry", recordOf(k).expiry(h), nil},
+		{"entry", EntryKey(p, owner, 258, 3), EncodeEntry(entry)},
+		{"late entry", EntryKey(p, owner, 258, 4), late.appendTo(nil)},
+		{"first entry", EntryKey(p, owner, 259, 0), first.appendTo(nil)},
+		{"tombstone", EntryKey(p, owner, 258, 5), tombstone.appendTo(nil)},
+		{"late mark", appendBucket(appendOwner(nil, spaceLate, p, owner), 258), encodeID(m.ID)},
+		{"deletions", appendOwner(nil, spaceDeleted, p, owner), encodeTotal(3)},
+		{"deletion", appendPlace(appendOwner(nil, spaceDeleted, p, owner), 258, 5), encodeID(m.ID)},
+		{"user", appendUser(nil, p, owner), encodeState(st)},
+		{"follower", FollowerKey(e.Followee, p, e.Follower), encodeSpans(e.Spans)},
+		{"following", append(followingPrefix(e.Follower), e.Followee...), encodeSpans(e.Spans)},
+		{"plan", idKey(spacePlans, m.ID), encodeMoved(at)},
+		{"scan", scanKey(m.ID, p), encodeScan(scan)},
+	}
+}
+
+// Engine returns the database below.
+func (db *DB) Engine() *pebble.DB { return db.engine }

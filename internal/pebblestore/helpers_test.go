@@ -1,6 +1,7 @@
 package pebblestore_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,23 +18,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const partitions = 16
 
-// clock is when the tests store messages.
-func clock() time.Time { return messagetest.Epoch.Add(time.Hour) }
+// newClock returns a clock that is a millisecond further each time it is read.
+func newClock() func() time.Time {
+	var millis atomic.Int64
+	return func() time.Time { return messagetest.Epoch.Add(time.Duration(millis.Add(1)) * time.Millisecond) }
+}
 
-func options(t testing.TB, files vfs.FS) pebblestore.Options {
-	t.Helper()
+func options(tb testing.TB, files vfs.FS) pebblestore.Options {
+	tb.Helper()
 	return pebblestore.Options{
-		Partitions: partitions, FS: files, Now: clock, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
-		Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		Partitions: partitions, FS: files, Now: newClock(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+		Logger: zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.WarnLevel),
 	}
 }
 
 // open opens the store on a file system, and closes it when the test is over.
-func open(t testing.TB, files vfs.FS) *pebblestore.DB {
-	t.Helper()
-	db, err := pebblestore.Open(t.Context(), "store", options(t, files))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
+func open(tb testing.TB, files vfs.FS) *pebblestore.DB {
+	tb.Helper()
+	db, err := pebblestore.Open(tb.Context(), "store", options(tb, files))
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
 	return db
 }
 

@@ -17,12 +17,14 @@ import (
 type Inbox struct {
 	db    *DB
 	locks stripes
+	tails *tails
 }
 
 var _ bucket.Store = (*Inbox)(nil)
 
-func newInbox(db *DB) *Inbox {
-	return &Inbox{db: db, locks: make(stripes, db.partitions*stripesPerPartition)}
+func newInbox(db *DB, rememberedOwners int) *Inbox {
+	locks := db.partitions * stripesPerPartition
+	return &Inbox{db: db, locks: make(stripes, locks), tails: newTails(locks, rememberedOwners)}
 }
 
 // prefix returns the prefix of an owner's keys.

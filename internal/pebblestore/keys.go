@@ -97,20 +97,20 @@ func appendBucket(b []byte, sequence uint32) []byte {
 // bucketOf returns the bucket that ends a key of the late space.
 func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4:]) }
 
-// appendID appends a key of the messages, pending or plans space.
-func appendID(b []byte, s space, id message.ID) []byte { return append(append(b, byte(s)), id[:]...) }
+// idKey returns a key of the messages, pending or plans space.
+func idKey(s space, id message.ID) []byte { return append([]byte{byte(s)}, id[:]...) }
 
-// appendAuthor appends the prefix of all keys of an author in the authors space.
-func appendAuthor(b []byte, from message.UserID) []byte {
-	return append(append(append(b, byte(spaceAuthors)), from...), terminator)
+// authorPrefix returns the prefix of all keys of an author in the authors space.
+func authorPrefix(from message.UserID) []byte {
+	return append(append([]byte{byte(spaceAuthors)}, from...), terminator)
 }
 
 // idOf returns the message id that ends a key.
 func idOf(key []byte) message.ID { return message.ID(key[len(key)-len(message.ID{}):]) }
 
-// appendScan appends the key of a scan.
-func appendScan(b []byte, id message.ID, partition int) []byte {
-	return appendPartition(appendID(b, spacePlans, id), partition)
+// scanKey returns the key of a scan.
+func scanKey(id message.ID, partition int) []byte {
+	return appendPartition(idKey(spacePlans, id), partition)
 }
 
 // partitionOf returns the partition that ends the key of a scan.
@@ -121,15 +121,15 @@ func appendUser(b []byte, partition int, user message.UserID) []byte {
 	return append(appendPartition(append(b, byte(spaceUsers)), partition), user...)
 }
 
-// appendFollowers appends the prefix of the followers in one partition.
-func appendFollowers(b []byte, followee message.UserID, partition int) []byte {
-	b = append(append(append(b, byte(spaceFollowers)), followee...), terminator)
+// followersPrefix returns the prefix of a user's followers in one partition.
+func followersPrefix(followee message.UserID, partition int) []byte {
+	b := append(append([]byte{byte(spaceFollowers)}, followee...), terminator)
 	return appendPartition(b, partition)
 }
 
-// appendFollowing appends the prefix of those whom a user follows.
-func appendFollowing(b []byte, follower message.UserID) []byte {
-	return append(append(append(b, byte(spaceFollowing)), follower...), terminator)
+// followingPrefix returns the prefix of those whom a user follows.
+func followingPrefix(follower message.UserID) []byte {
+	return append(append([]byte{byte(spaceFollowing)}, follower...), terminator)
 }
 
 // keyHash stands for an idempotency key of a sender.
@@ -143,13 +143,14 @@ func hashKey(from message.UserID, key string) keyHash {
 	return keyHash(h.Sum(nil))
 }
 
-func appendKey(b []byte, h keyHash) []byte { return append(append(b, byte(spaceKeys)), h[:]...) }
+// key returns the key in the keys space.
+func (h keyHash) key() []byte { return append([]byte{byte(spaceKeys)}, h[:]...) }
 
-// appendExpires appends the prefix of the keys that expire at one time. Flipping the sign keeps times before
+// expiresPrefix returns the prefix of the keys that expire at one time. Flipping the sign keeps times before
 // 1970, which only tests use, in order.
-func appendExpires(b []byte, expires time.Time) []byte {
-	flipped := uint64(expires.UnixMilli()) ^ (1 << 63) //nolint:gosec // the bits are what is wanted
-	return binary.BigEndian.AppendUint64(append(b, byte(spaceExpiries)), flipped)
+func expiresPrefix(expires time.Time) []byte {
+	flipped := uint64(expires.UnixMilli()) ^ (1 << 63)
+	return binary.BigEndian.AppendUint64([]byte{byte(spaceExpiries)}, flipped)
 }
 
 // keyHashOf returns the hash that ends a key of the expiries space.

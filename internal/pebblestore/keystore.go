@@ -39,16 +39,16 @@ func (r keyRecord) expired(now time.Time) bool { return r.Expires <= now.UnixMil
 
 // expiry returns the key of the expiries space.
 func (r keyRecord) expiry(h keyHash) []byte {
-	return append(appendExpires(nil, fromMillis(r.Expires)), h[:]...)
+	return append(expiresPrefix(fromMillis(r.Expires)), h[:]...)
 }
 
 func (s *Keys) read(h keyHash) (r keyRecord, known bool, err error) {
-	known, err = s.db.get(appendKey(nil, h), func(value []byte) error { return decodeValue(spaceKeys, value, &r) })
+	known, err = s.db.get(h.key(), func(value []byte) error { return decodeValue(spaceKeys, value, &r) })
 	return r, known, err
 }
 
 func (s *Keys) write(batch *pebble.Batch, h keyHash, r keyRecord) error {
-	return setAll(batch, pair{appendKey(nil, h), encodeValue(r)}, pair{r.expiry(h), nil})
+	return setAll(batch, pair{h.key(), encodeValue(r)}, pair{r.expiry(h), nil})
 }
 
 // change runs do under the lock of a key, and commits what it put into the batch.
@@ -140,7 +140,7 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error
 		r, known, err := s.read(h)
 		if err == nil && known && r.expired(now) {
 			forgotten++
-			err = deleteAll(batch, appendKey(nil, h), r.expiry(h))
+			err = deleteAll(batch, h.key(), r.expiry(h))
 		}
 		if err != nil {
 			s.locks.unlock(locks)
@@ -157,7 +157,7 @@ func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	end := appendExpires(nil, now.Add(time.Millisecond)) // expiring now is having expired by now
+	end := expiresPrefix(now.Add(time.Millisecond)) // expiring now is having expired by now
 	for found := it.First(); found && len(hashes) < limit && string(it.Key()) < string(end); found = it.Next() {
 		hashes = append(hashes, keyHashOf(it.Key()))
 	}

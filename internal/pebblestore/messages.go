@@ -110,7 +110,7 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 	times := make([]time.Time, len(messages))
 	fresh := make([]int, 0, len(messages))
 	for i, m := range messages {
-		known, err := s.db.get(appendID(nil, spaceMessages, m.ID), func(value []byte) error {
+		known, err := s.db.get(idKey(spaceMessages, m.ID), func(value []byte) error {
 			stored, err := parseMessage(m.ID, value)
 			times[i] = stored.StoredAt
 			return err
@@ -128,9 +128,9 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 		times[i] = now
 		stamp(values[i], now)
 		if err := setAll(batch,
-			pair{appendID(nil, spaceMessages, m.ID), values[i]},
-			pair{append(appendAuthor(nil, m.From), m.ID[:]...), nil},
-			pair{appendID(nil, spacePending, m.ID), encodeValue(m.From)},
+			pair{idKey(spaceMessages, m.ID), values[i]},
+			pair{append(authorPrefix(m.From), m.ID[:]...), nil},
+			pair{idKey(spacePending, m.ID), encodeValue(m.From)},
 		); err != nil {
 			return nil, err
 		}
@@ -167,7 +167,7 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, er
 }
 
 func (s *Messages) get(id message.ID) (stored message.Stored, err error) {
-	found, err := s.db.get(appendID(nil, spaceMessages, id), func(value []byte) (err error) {
+	found, err := s.db.get(idKey(spaceMessages, id), func(value []byte) (err error) {
 		stored, err = parseMessage(id, value)
 		return err
 	})
@@ -186,7 +186,7 @@ func (s *Messages) ByAuthor(ctx context.Context, from message.UserID, after mess
 		return nil, err
 	}
 	defer s.db.end()
-	ids, err := s.idsAbove(appendAuthor(nil, from), after, limit)
+	ids, err := s.idsAbove(authorPrefix(from), after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("messages by %s: %w", from, err)
 	}
@@ -246,7 +246,7 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	defer s.db.end()
 	batch := s.db.engine.NewBatch()
 	for _, ref := range refs {
-		if err := batch.Delete(appendID(nil, spacePending, ref.ID), nil); err != nil {
+		if err := batch.Delete(idKey(spacePending, ref.ID), nil); err != nil {
 			return err
 		}
 	}

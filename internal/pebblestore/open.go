@@ -34,8 +34,14 @@ const (
 	// DefaultMemTableBytes lets a fan-out write some hundred thousand entries before they are sorted into a
 	// file. Up to memTables of them exist at a time.
 	DefaultMemTableBytes = 32 << 20
+	// DefaultRememberedOwners takes about 50 MiB when it is used up.
+	DefaultRememberedOwners = 500_000
 	// memTables bounds memory while files are being written; writes wait beyond.
 	memTables = 4
+	// baseLevelBytes and fileBytes are many times Pebble's defaults, so that entries are rewritten less often on
+	// their way down: that saves a third of the processor time of a fan-out.
+	baseLevelBytes = 512 << 20
+	fileBytes      = 16 << 20
 	// engineFormat is pinned, so that an upgrade of Pebble does not by itself make data unreadable for the
 	// release before.
 	engineFormat = pebble.FormatTableFormatV6
@@ -59,6 +65,9 @@ type Options struct {
 	// MemTableBytes is how much is collected in memory before it is written to a file; 0 is
 	// DefaultMemTableBytes.
 	MemTableBytes int64
+	// RememberedOwners is for how many owners the end of their inbox is kept in memory, at about 100 bytes each,
+	// which makes appending to them several times as fast; 0 is DefaultRememberedOwners.
+	RememberedOwners int
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -77,8 +86,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = DefaultMemTableBytes
 	}
-	if o.CacheBytes < 0 || o.MemTableBytes < 0 {
-		return o, errors.New("options: CacheBytes and MemTableBytes must not be negative")
+	if o.RememberedOwners == 0 {
+		o.RememberedOwners = DefaultRememberedOwners
+	}
+	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 {
+		return o, errors.New("options: CacheBytes, MemTableBytes and RememberedOwners must not be negative")
 	}
 	return o, partition.ValidateCount(o.Partitions)
 }
@@ -142,7 +154,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now}
 	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable)}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
-	db.inbox = newInbox(db)
+	db.inbox = newInbox(db, opts.RememberedOwners)
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
@@ -186,6 +198,8 @@ func engineOptions(opts Options, lock *pebble.Lock) *pebble.Options {
 		Logger:                      engineLogger{log: opts.Logger},
 		EventListener:               events(opts.Logger),
 	}
+	o.LBaseMaxBytes = baseLevelBytes
+	o.TargetFileSizes[0] = fileBytes
 	return o
 }
 

@@ -51,7 +51,7 @@ func parseMoved(value []byte) (time.Time, error) {
 
 // read returns a fan-out, and whether there is one.
 func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err error) {
-	it, err := s.db.iterate(appendID(nil, spacePlans, id))
+	it, err := s.db.iterate(idKey(spacePlans, id))
 	if err != nil {
 		return progress.Fanout{}, false, err
 	}
@@ -97,13 +97,13 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, no
 	f, planned, err := s.read(id)
 	if err == nil && !planned {
 		f.Moved = now.UTC().Truncate(time.Millisecond)
-		err = batch.Set(appendID(nil, spacePlans, id), encodeMoved(f.Moved), nil)
+		err = batch.Set(idKey(spacePlans, id), encodeMoved(f.Moved), nil)
 		for _, p := range partitions {
 			if err != nil {
 				break
 			}
 			f.Scans[p] = progress.Scan{}
-			err = batch.Set(appendScan(nil, id, p), encodeScan(f.Scans[p]), nil)
+			err = batch.Set(scanKey(id, p), encodeScan(f.Scans[p]), nil)
 		}
 	}
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, err
 }
 
 func (s *Progress) scan(id message.ID, partition int) (scan progress.Scan, planned bool, err error) {
-	planned, err = s.db.get(appendScan(nil, id, partition), func(value []byte) (err error) {
+	planned, err = s.db.get(scanKey(id, partition), func(value []byte) (err error) {
 		scan, err = parseScan(value)
 		return err
 	})
@@ -180,8 +180,8 @@ func (s *Progress) step(batch *pebble.Batch, step progress.Step, now time.Time) 
 		return progress.Stepped{Scan: stored}, err
 	}
 	err = setAll(batch,
-		pair{appendID(nil, spacePlans, step.ID), encodeMoved(now)},
-		pair{appendScan(nil, step.ID, step.Partition), encodeScan(step.To)})
+		pair{idKey(spacePlans, step.ID), encodeMoved(now)},
+		pair{scanKey(step.ID, step.Partition), encodeScan(step.To)})
 	return progress.Stepped{Applied: true, Scan: step.To}, err
 }
 
@@ -193,7 +193,7 @@ func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Ti
 	defer s.db.end()
 	unlock := s.lock(1, func(int) message.ID { return id })
 	defer unlock()
-	key := appendID(nil, spacePlans, id)
+	key := idKey(spacePlans, id)
 	var moved time.Time
 	planned, err := s.db.get(key, func(value []byte) (err error) {
 		moved, err = parseMoved(value)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -31,6 +32,7 @@ const (
 type placed struct {
 	index     int
 	partition int
+	lock      uint64
 	push      *bucket.Push
 }
 
@@ -38,7 +40,9 @@ type placed struct {
 func (s *Inbox) place(pushes []bucket.Push) []placed {
 	work := make([]placed, len(pushes))
 	for i := range pushes {
-		work[i] = placed{index: i, partition: partition.Of(pushes[i].Owner, s.db.partitions), push: &pushes[i]}
+		owner := pushes[i].Owner
+		p := partition.Of(owner, s.db.partitions)
+		work[i] = placed{index: i, partition: p, lock: lockOf(p, owner), push: &pushes[i]}
 	}
 	byKey := func(x, y placed) int {
 		if x.partition != y.partition {
@@ -52,8 +56,8 @@ func (s *Inbox) place(pushes []bucket.Push) []placed {
 	return work
 }
 
-// stripe returns the hash of an owner's lock.
-func stripe(partition int, owner message.UserID) uint64 {
+// lockOf returns which of the inbox's locks stands for an owner.
+func lockOf(partition int, owner message.UserID) uint64 {
 	// The low bits of the hash make the partition: these are others.
 	within := (xxhash.Sum64String(string(owner)) >> 32) % stripesPerPartition
 	return uint64(partition)*stripesPerPartition + within //nolint:gosec // a partition is not negative
@@ -72,33 +76,44 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	}
 	s.db.unsynced.Add(1)
 	defer s.db.unsynced.Add(-1)
-	p := pusher{db: s.db, contents: make(contents)}
-	locks := s.locks.newSet()
-	for work := range slices.Chunk(s.place(pushes), ownersAtOnce) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		clear(locks)
-		for i := range work {
-			s.locks.add(locks, stripe(work[i].partition, work[i].push.Owner))
-		}
-		s.locks.lock(locks)
-		err := p.pushAll(work, outcomes)
-		s.locks.unlock(locks)
-		if err != nil {
-			return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
-		}
-	}
-	// Also where everything was refused: the appender goes on from what refused it as from what is there.
-	if err := s.db.sync(); err != nil {
+	err := s.pushChunks(ctx, s.place(pushes), outcomes)
+	// Also where everything was refused: the appender goes on from what refused it as from what is there. And
+	// also after an error, for what was applied before it can be seen by others.
+	if err = errors.Join(err, s.db.sync()); err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
 	return outcomes, nil
 }
 
+// pushChunks carries out pushes, so many at a time that locks are not held for long.
+func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket.Outcome) error {
+	p := pusher{db: s.db, tails: s.tails, contents: make(contents)}
+	locks := s.locks.newSet()
+	for chunk := range slices.Chunk(work, ownersAtOnce) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		clear(locks)
+		for i := range chunk {
+			s.locks.add(locks, chunk[i].lock)
+		}
+		s.locks.lock(locks)
+		err := p.pushAll(chunk, outcomes)
+		if err != nil {
+			s.tails.forget(chunk)
+		}
+		s.locks.unlock(locks)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pusher carries out pushes, one after the other, and keeps memory between them.
 type pusher struct {
 	db       *DB
+	tails    *tails
 	contents contents
 	encoded  [][]byte
 	key      []byte
@@ -114,8 +129,8 @@ func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) (err error) {
 	}
 	defer closeIter(p.it, &err)
 	p.batch = p.db.engine.NewBatch()
-	for _, w := range work {
-		if outcomes[w.index], err = p.push(w.push, w.partition); err != nil {
+	for i := range work {
+		if outcomes[work[i].index], err = p.push(&work[i]); err != nil {
 			return err
 		}
 		if p.batch.Len() >= batchBytes {
@@ -136,7 +151,8 @@ type state struct {
 	floor message.ID
 }
 
-func (p *pusher) push(push *bucket.Push, partition int) (bucket.Outcome, error) {
+func (p *pusher) push(w *placed) (bucket.Outcome, error) {
+	push := w.push
 	if len(push.Entries) == 0 || len(push.Entries) > bucket.Capacity {
 		return bucket.Outcome{}, nil
 	}
@@ -149,19 +165,23 @@ func (p *pusher) push(push *bucket.Push, partition int) (bucket.Outcome, error) 
 		}
 		p.encoded = append(p.encoded, content)
 	}
-	p.key = appendOwner(p.key[:0], spaceInbox, partition, push.Owner)
-	onto, applies, err := p.admit(push)
+	p.key = appendOwner(p.key[:0], spaceInbox, w.partition, push.Owner)
+	onto, applies, err := p.admit(w)
 	if err != nil || !applies {
 		return bucket.Outcome{}, err
 	}
-	return bucket.Outcome{Applied: true}, p.write(push, onto, partition)
+	p.tails.pushed(w, onto)
+	return bucket.Outcome{Applied: true}, p.write(push, onto, w.partition)
 }
 
 // admit decides whether a push applies. p.key is the owner's prefix.
-func (p *pusher) admit(push *bucket.Push) (onto state, applies bool, err error) {
-	onto, exists, err := p.look(push.Sequence)
-	if err != nil {
-		return state{}, false, err
+func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
+	push := w.push
+	onto, exists := p.tails.of(w)
+	if !exists {
+		if onto, exists, err = p.look(push.Sequence); err != nil {
+			return state{}, false, err
+		}
 	}
 	switch {
 	case exists:

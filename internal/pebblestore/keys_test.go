@@ -1,0 +1,149 @@
+package pebblestore_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+var update = flag.Bool("update", false, "write the golden file of a new format version")
+
+// TestRecordsAreGolden holds keys and values to the bytes that stores out there consist of. A change here needs a
+// new format version.
+func TestRecordsAreGolden(t *testing.T) {
+	t.Parallel()
+	at := messagetest.Epoch
+	m := message.Message{
+		ID: messagetest.ID(1), From: "ada", To: []message.UserID{"bob", "eve"}, Audience: message.AudienceFollowers,
+		Body: "Hello", ContentType: "text/plain", Attrs: json.RawMessage(`{"a":1}`),
+	}
+	state := userstate.State{
+		User: "bob", LastViewed: at, Head: bucket.Hint{Sequence: 2, Floor: messagetest.ID(2)},
+		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(3), Sequence: 1, Slots: 70, Read: 60},
+	}
+	edge := follow.Edge{Follower: "bob", Followee: "ada", Spans: []follow.Span{{Since: at, Until: at.Add(time.Hour)}, {Since: at.Add(2 * time.Hour)}}}
+	scan := progress.Scan{Joined: true, Start: "bob", At: "eve", Delivered: 5, Skipped: 6}
+	key := message.Key{From: "ada", Key: "once", ID: messagetest.ID(9), Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}
+
+	var got strings.Builder
+	for _, r := range pebblestore.Records(m, state, edge, scan, key, at) {
+		fmt.Fprintf(&got, "%s\n  key   %x\n  value %x\n", r.Name, r.Key, r.Value)
+	}
+	const golden = "testdata/keys.golden"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String())
+}
+
+// userID returns s as far as it can be a user id: without the zero bytes that end one in a key.
+func userID(s string) message.UserID {
+	s = strings.ReplaceAll(s, "\x00", "")
+	return message.UserID(s[:min(len(s), message.MaxUserIDBytes)])
+}
+
+func FuzzEntryKeys(f *testing.F) {
+	f.Add(1, "a", uint32(0), byte(3), 1, "ab", uint32(1), byte(0))
+	f.Add(255, "é", uint32(1<<31), byte(49), 1, "z", uint32(255), byte(7))
+	f.Fuzz(func(t *testing.T, p1 int, o1 string, q1 uint32, s1 byte, p2 int, o2 string, q2 uint32, s2 byte) {
+		p1, p2 = p1&0xff, p2&0xff
+		x := pebblestore.EntryKey(p1, userID(o1), q1, int(s1))
+		y := pebblestore.EntryKey(p2, userID(o2), q2, int(s2))
+		want := cmp.Or(cmp.Compare(p1, p2), cmp.Compare(userID(o1), userID(o2)), cmp.Compare(q1, q2), cmp.Compare(s1, s2))
+		require.Equal(t, want, bytes.Compare(x, y), "keys sort as what they stand for")
+		sequence, slot := pebblestore.PlaceOf(x)
+		require.Equal(t, q1, sequence)
+		require.Equal(t, int(s1), slot)
+	})
+}
+
+func FuzzFollowerKeys(f *testing.F) {
+	f.Add("ada", 1, "bob", "ad", 2, "abob")
+	f.Fuzz(func(t *testing.T, e1 string, p1 int, r1, e2 string, p2 int, r2 string) {
+		p1, p2 = p1&0xff, p2&0xff
+		x := pebblestore.FollowerKey(userID(e1), p1, userID(r1))
+		y := pebblestore.FollowerKey(userID(e2), p2, userID(r2))
+		want := cmp.Or(cmp.Compare(userID(e1), userID(e2)), cmp.Compare(p1, p2), cmp.Compare(userID(r1), userID(r2)))
+		require.Equal(t, want, bytes.Compare(x, y), "keys sort as what they stand for")
+	})
+}
+
+func FuzzMessageKeys(f *testing.F) {
+	f.Add("ada", []byte("0123456789abcdef"), 3, int64(0), "once", int64(-5))
+	f.Fuzz(func(t *testing.T, from string, b []byte, p int, expires int64, key string, other int64) {
+		var id message.ID
+		copy(id[:], b)
+		_, read := pebblestore.AuthorKey(userID(from), id)
+		require.Equal(t, id, read)
+		_, partition := pebblestore.ScanKey(id, p&0xff)
+		require.Equal(t, p&0xff, partition)
+		x := pebblestore.ExpiryKey(time.UnixMilli(expires), userID(from), key)
+		y := pebblestore.ExpiryKey(time.UnixMilli(other), userID(from), key)
+		require.Equal(t, cmp.Compare(expires, other), bytes.Compare(x, y), "keys sort as what they stand for")
+	})
+}
+
+func FuzzAfter(f *testing.F) {
+	f.Add([]byte("a"), []byte("b"))
+	f.Add([]byte{'a', 0xff, 0xff}, []byte{0xff})
+	f.Fuzz(func(t *testing.T, prefix, key []byte) {
+		end := pebblestore.After(prefix)
+		if end == nil {
+			require.Empty(t, bytes.Trim(prefix, "\xff"), "only above what is all ones, there is nothing")
+			return
+		}
+		inside := bytes.Compare(prefix, key) <= 0 && bytes.Compare(key, end) < 0
+		require.Equal(t, bytes.HasPrefix(key, prefix), inside)
+	})
+}
+
+func FuzzEntryRecords(f *testing.F) {
+	f.Add(false, []byte("0123456789abcdef"), []byte("0"), []byte("1"), "content")
+	f.Add(true, []byte("1"), []byte{}, []byte("1"), "")
+	f.Fuzz(func(t *testing.T, deleted bool, id, floor, last []byte, content string) {
+		r := pebblestore.EntryRecord{Deleted: deleted, Content: content}
+		copy(r.ID[:], id)
+		copy(r.Floor[:], floor)
+		copy(r.Last[:], last)
+		b, size := r.Encode()
+		require.Len(t, b, size)
+		got, err := pebblestore.ParseEntry(b)
+		require.NoError(t, err)
+		require.Equal(t, r, got)
+	})
+}
+
+// FuzzParseEntry makes sure that no bytes make reading panic, and that what is read is what was written.
+func FuzzParseEntry(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1, 7, 0})
+	f.Add(append([]byte{1, 6}, make([]byte, 48)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := pebblestore.ParseEntry(b)
+		if err != nil {
+			return
+		}
+		again, _ := r.Encode()
+		got, err := pebblestore.ParseEntry(again)
+		require.NoError(t, err)
+		require.Equal(t, r, got)
+	})
+}

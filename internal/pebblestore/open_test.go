@@ -1,0 +1,227 @@
+package pebblestore_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		before func(t *testing.T, dir string)
+		change func(*pebblestore.Options)
+		want   error
+		says   string
+	}{
+		"a folder that is open": {
+			before: func(t *testing.T, dir string) {
+				t.Helper()
+				db, err := pebblestore.Open(t.Context(), dir, options(t, nil))
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, db.Close()) })
+			},
+			want: pebblestore.ErrLocked, says: "is in use by another process",
+		},
+		"another number of partitions": {
+			before: create, change: func(o *pebblestore.Options) { o.Partitions = 8 },
+			want: pebblestore.ErrPartitions, says: "created with 16, 8 are configured: configure 16",
+		},
+		"a later format": {
+			before: format(2),
+			want:   pebblestore.ErrFormat, says: "version 2, this release reads version 1",
+		},
+		"buckets of another size": {
+			before: format(1, 0xa2, 1, 16, 2, 10),
+			want:   pebblestore.ErrCapacity, says: "created with 10 slots, this release has 50",
+		},
+		"a damaged format": {
+			before: format(1, 0xa2),
+			want:   pebblestore.ErrCorrupt, says: "format",
+		},
+		"a folder with other files": {
+			before: func(t *testing.T, dir string) {
+				t.Helper()
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600))
+			},
+			want: pebblestore.ErrForeign, says: "thesis.tex",
+		},
+		"a database of somebody else": {
+			before: func(t *testing.T, dir string) {
+				t.Helper()
+				db, err := pebble.Open(dir, &pebble.Options{})
+				require.NoError(t, err)
+				require.NoError(t, db.Set([]byte("key"), nil, pebble.Sync))
+				require.NoError(t, db.Close())
+			},
+			want: pebblestore.ErrForeign, says: "did not create",
+		},
+		"no clock": {
+			change: func(o *pebblestore.Options) { o.Now = nil }, says: "Now is required",
+		},
+		"too many partitions": {
+			change: func(o *pebblestore.Options) { o.Partitions = 257 }, says: "257 is out of range",
+		},
+		"a negative size": {
+			change: func(o *pebblestore.Options) { o.CacheBytes = -1 }, says: "must not be negative",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if test.before != nil {
+				test.before(t, dir)
+			}
+			opts := options(t, nil)
+			if test.change != nil {
+				test.change(&opts)
+			}
+			_, err := pebblestore.Open(t.Context(), dir, opts)
+			require.ErrorContains(t, err, test.says)
+			if test.want != nil {
+				require.ErrorIs(t, err, test.want)
+			}
+		})
+	}
+}
+
+func create(t *testing.T, dir string) {
+	t.Helper()
+	db, err := pebblestore.Open(t.Context(), dir, options(t, nil))
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+}
+
+// format returns what creates a store with that format record.
+func format(record ...byte) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		db, err := pebblestore.Open(t.Context(), dir, options(t, nil))
+		require.NoError(t, err)
+		require.NoError(t, db.Engine().Set([]byte("!"), record, pebble.Sync))
+		require.NoError(t, db.Close())
+	}
+}
+
+func TestOpenAfterRefusal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	create(t, dir)
+	opts := options(t, nil)
+	opts.Partitions = 8
+	_, err := pebblestore.Open(t.Context(), dir, opts)
+	require.ErrorIs(t, err, pebblestore.ErrPartitions)
+	create(t, dir) // a refusal leaves nothing locked
+}
+
+func TestOpenWhereNoFolderCanBe(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := pebblestore.Open(t.Context(), file, options(t, nil))
+	require.ErrorContains(t, err, "folder of the store")
+	require.NotErrorIs(t, err, pebblestore.ErrLocked)
+}
+
+func TestUseAfterClose(t *testing.T) {
+	t.Parallel()
+	db := open(t, vfs.NewMem())
+	require.NoError(t, db.Close())
+	require.NoError(t, db.Close(), "closing again does nothing")
+	ctx, now := t.Context(), time.Time{}
+	calls := map[string]func() error{
+		"Insert":     func() error { _, err := db.Messages().Insert(ctx, nil); return err },
+		"Get":        func() error { _, err := db.Messages().Get(ctx, message.Ref{}); return err },
+		"ByAuthor":   func() error { _, err := db.Messages().ByAuthor(ctx, "ada", message.ID{}, 1); return err },
+		"Unfinished": func() error { _, err := db.Messages().Unfinished(ctx, message.ID{}, 1); return err },
+		"Finish":     func() error { return db.Messages().Finish(ctx, nil) },
+		"Reserve":    func() error { _, err := db.Keys().Reserve(ctx, message.Key{}, now); return err },
+		"Replace":    func() error { return db.Keys().Replace(ctx, message.Key{}, message.ID{}) },
+		"Forget":     func() error { _, err := db.Keys().Forget(ctx, now, 1); return err },
+		"Push":       func() error { _, err := db.Inbox().Push(ctx, nil); return err },
+		"Heads":      func() error { _, err := db.Inbox().Heads(ctx, nil); return err },
+		"Range":      func() error { _, err := db.Inbox().Range(ctx, "bob", 0, 0, 1); return err },
+		"Overlapping": func() error {
+			_, err := db.Inbox().Overlapping(ctx, "bob", 0, message.ID{})
+			return err
+		},
+		"Delete":      func() error { return db.Inbox().Delete(ctx, "bob", 0, message.ID{}) },
+		"Deletions":   func() error { _, err := db.Inbox().Deletions(ctx, "bob", 0); return err },
+		"Lookup":      func() error { _, err := db.Users().Lookup(ctx, 0, nil); return err },
+		"View":        func() error { _, err := db.Users().View(ctx, nil); return err },
+		"SetReadMark": func() error { _, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{}); return err },
+		"RaiseHeads":  func() error { return db.Users().RaiseHeads(ctx, nil) },
+		"Follow":      func() error { _, err := db.Edges().Follow(ctx, nil, now); return err },
+		"Unfollow":    func() error { return db.Edges().Unfollow(ctx, follow.Pair{}, now) },
+		"Followers":   func() error { _, err := db.Edges().Followers(ctx, "ada", 0, "", 1); return err },
+		"Following":   func() error { _, err := db.Edges().Following(ctx, "bob", "", 1); return err },
+		"Plan":        func() error { _, err := db.Progress().Plan(ctx, message.ID{}, nil, now); return err },
+		"Fanout":      func() error { _, err := db.Progress().Get(ctx, message.ID{}); return err },
+		"Scans":       func() error { _, _, err := db.Progress().Scans(ctx, 0, nil); return err },
+		"Step":        func() error { _, err := db.Progress().Step(ctx, nil, now); return err },
+		"Touch":       func() error { _, err := db.Progress().Touch(ctx, message.ID{}, now, now); return err },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.ErrorIs(t, call(), pebblestore.ErrClosed)
+		})
+	}
+}
+
+// TestUnknownVersions makes sure that a record of a later release is refused by name rather than misread.
+func TestUnknownVersions(t *testing.T) {
+	t.Parallel()
+	db := open(t, vfs.NewMem())
+	ctx := t.Context()
+	_, err := db.Messages().Insert(ctx, []message.Message{messagetest.Message(1, "ada")})
+	require.NoError(t, err)
+	_, err = db.Users().View(ctx, []userstate.View{{User: "bob", At: messagetest.Epoch, Create: true}})
+	require.NoError(t, err)
+	_, err = db.Edges().Follow(ctx, []follow.Pair{{Follower: "bob", Followee: "ada"}}, messagetest.Epoch)
+	require.NoError(t, err)
+	_, err = db.Inbox().Push(ctx, []bucket.Push{{Owner: "bob", Entries: []bucket.Entry{bucket.EntryOf(messagetest.Message(1, "ada"))}}})
+	require.NoError(t, err)
+	raiseVersions(t, db)
+
+	_, err = db.Messages().Get(ctx, message.Ref{ID: messagetest.ID(1)})
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "in messages")
+	_, err = db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "in users")
+	_, err = db.Edges().Following(ctx, "bob", "", 1)
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "in following")
+	_, err = db.Inbox().Range(ctx, "bob", 0, 0, 1)
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "in inbox")
+}
+
+// raiseVersions gives every value that there is a version that is not known.
+func raiseVersions(t *testing.T, db *pebblestore.DB) {
+	t.Helper()
+	it, err := db.Engine().NewIter(nil)
+	require.NoError(t, err)
+	for found := it.First(); found; found = it.Next() {
+		value, err := it.ValueAndErr()
+		require.NoError(t, err)
+		if len(value) > 0 {
+			require.NoError(t, db.Engine().Set(it.Key(), append([]byte{9}, value[1:]...), pebble.NoSync))
+		}
+	}
+	require.NoError(t, it.Close())
+}

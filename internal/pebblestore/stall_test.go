@@ -1,0 +1,185 @@
+package pebblestore_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// slowDisk is a file system on which syncs of the log wait while the gate is locked.
+type slowDisk struct {
+	*vfs.MemFS
+	gate chan struct{} // holds one token while syncs may go on
+}
+
+func newSlowDisk() *slowDisk {
+	d := &slowDisk{MemFS: vfs.NewCrashableMem(), gate: make(chan struct{}, 1)}
+	d.release()
+	return d
+}
+
+func (d *slowDisk) stall()   { <-d.gate }
+func (d *slowDisk) release() { d.gate <- struct{}{} }
+
+func (d *slowDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.MemFS.Create(name, category)
+	return d.slow(name, f), err
+}
+
+func (d *slowDisk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.MemFS.ReuseForWrite(oldname, newname, category)
+	return d.slow(newname, f), err
+}
+
+func (d *slowDisk) slow(name string, f vfs.File) vfs.File {
+	if f == nil || !strings.HasSuffix(name, ".log") {
+		return f
+	}
+	return slowFile{File: f, disk: d}
+}
+
+type slowFile struct {
+	vfs.File
+	disk *slowDisk
+}
+
+func (f slowFile) Sync() error {
+	f.disk.stall()
+	defer f.disk.release()
+	return f.File.Sync()
+}
+
+func (f slowFile) SyncData() error { return f.Sync() }
+
+// TestFoundInPlaceIsSynced lets a write wait for the disk, and makes a call that finds what that has written. Once
+// such a call has returned, what it found must survive a crash: its caller goes on from there.
+func TestFoundInPlaceIsSynced(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	m := messagetest.Message(1, "ada")
+	push := func(ctx context.Context, db *pebblestore.DB) error {
+		_, err := db.Inbox().Push(ctx, []bucket.Push{{Owner: "bob", Entries: []bucket.Entry{bucket.EntryOf(m)}}})
+		return err
+	}
+	pushed := func(db *pebblestore.DB) bool {
+		buckets, err := db.Inbox().Range(ctx, "bob", 0, 0, 1)
+		return err == nil && len(buckets) == 1
+	}
+	tests := map[string]struct {
+		write func(ctx context.Context, db *pebblestore.DB) error
+		find  func(ctx context.Context, db *pebblestore.DB) error // nil is write once more
+		there func(db *pebblestore.DB) bool
+	}{
+		"a push is refused": {write: push, there: pushed},
+		"a head is read": {
+			write: push, there: pushed,
+			find: func(ctx context.Context, db *pebblestore.DB) error {
+				_, err := db.Inbox().Heads(ctx, []bucket.Ref{{Owner: "bob"}})
+				return err
+			},
+		},
+		"a message is inserted again": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				_, err := db.Messages().Insert(ctx, []message.Message{m})
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				_, err := db.Messages().Get(ctx, m.Ref())
+				return err == nil
+			},
+		},
+		"a key is reserved": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				k := message.Key{From: "ada", Key: "once", ID: m.ID, Expires: messagetest.Epoch.AddDate(1, 0, 0)}
+				_, err := db.Keys().Reserve(ctx, k, messagetest.Epoch)
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				n, err := db.Keys().Forget(ctx, messagetest.Epoch.AddDate(2, 0, 0), 1)
+				return err == nil && n == 1
+			},
+		},
+		"an edge is open": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				_, err := db.Edges().Follow(ctx, []follow.Pair{{Follower: "bob", Followee: "ada"}}, messagetest.Epoch)
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				edges, err := db.Edges().Following(ctx, "bob", "", 1)
+				return err == nil && len(edges) == 1
+			},
+		},
+		"a user was seen": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				_, err := db.Users().View(ctx, []userstate.View{{User: "bob", At: messagetest.Epoch, Create: true}})
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				_, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
+				return err == nil
+			},
+		},
+		"a fan-out is planned": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				_, err := db.Progress().Plan(ctx, m.ID, []int{1}, messagetest.Epoch)
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				_, err := db.Progress().Get(ctx, m.ID)
+				return err == nil
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := newSlowDisk()
+			db := open(t, disk)
+			find := test.find
+			if find == nil {
+				find = test.write
+			}
+			disk.stall()
+			release := sync.OnceFunc(disk.release)
+			defer release() // closing the store needs it too
+			written, found := make(chan error, 1), make(chan error, 1)
+			logged := logBytes(db)
+			go func() { written <- test.write(t.Context(), db) }()
+			waitUntil(func() bool { return logBytes(db) > logged })
+			if test.find != nil { // a read takes no locks: it must not come before the write is visible
+				waitUntil(func() bool { return test.there(db) })
+			}
+			logged = logBytes(db)
+			go func() { found <- find(t.Context(), db) }()
+			waitUntil(func() bool { return len(found) > 0 || logBytes(db) > logged })
+			if len(found) == 0 { // it waits for the disk, as it should
+				release()
+			}
+			require.NoError(t, <-found)
+			require.True(t, test.there(open(t, crash(disk.MemFS))), "what was found did not survive")
+			release()
+			require.NoError(t, <-written)
+		})
+	}
+}
+
+// logBytes returns how much has been handed to the log.
+func logBytes(db *pebblestore.DB) uint64 { return db.Engine().Metrics().WAL.BytesIn }
+
+func waitUntil(is func() bool) {
+	for !is() {
+		runtime.Gosched()
+	}
+}
