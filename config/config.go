@@ -115,6 +115,8 @@ type Store struct {
 	Cache Size `key:"cache"`
 	// Memtable is the size of one memtable.
 	Memtable Size `key:"memtable"`
+	// RememberedOwners is for how many owners the end of their inbox is kept in memory.
+	RememberedOwners int `key:"remembered_owners"`
 }
 
 // HTTP configures the HTTP server.
@@ -178,7 +180,7 @@ func Default() Config {
 			MaxFanout:    4 * GiB,
 			MaxDLQ:       GiB,
 		},
-		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB},
+		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000},
 		HTTP: HTTP{
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       time.Minute,
