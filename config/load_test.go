@@ -67,7 +67,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"fanout.medium_max": "11", "fanout.batch_owners": "12", "fanout.batch_tasks": "13", "fanout.batch_bytes": "1GiB", "fanout.class_cache": "14",
 		"fanout.class_ttl": "1.5s", "fanout.sweep_after": "2m", "fanout.sweep_every": "3m", "fanout.max_attempts": "15", "nats.listen": "localhost:0",
 		"nats.ack_wait": "4s", "nats.max_published": "1MiB", "nats.max_fanout": "2MiB", "nats.max_dlq": "3MiB", "nats.sync_always": "true",
-		"store.cache": "4MiB", "store.memtable": "5MiB", "http.read_header_timeout": "6s", "http.read_timeout": "7s", "http.idle_timeout": "8s",
+		"store.cache": "4MiB", "store.memtable": "5MiB", "store.remembered_owners": "7", "http.read_header_timeout": "6s", "http.read_timeout": "7s", "http.idle_timeout": "8s",
 		"http.max_header": "9KiB", "log.level": "debug", "log.format": "console",
 	}
 	for _, key := range config.Keys() {

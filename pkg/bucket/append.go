@@ -8,9 +8,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// maxRounds bounds how often one call of Append looks and pushes again. Every round that is refused means that
-// another writer has added something to that inbox, or that the store did not answer clearly.
-const maxRounds = 64
+// maxRefused bounds how many pushes of one Append may be refused. Each that is means that another writer has added
+// something to that inbox, or that the store did not answer clearly.
+const maxRefused = 64
 
 // Append is what is to be in one owner's inbox.
 type Append struct {
@@ -53,13 +53,7 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 		}
 	}
 	var raised []Head
-	for round := 0; len(work) > 0; round++ {
-		if round == maxRounds {
-			for _, p := range work {
-				p.result.Err = fmt.Errorf("append to %s: %w after %d rounds", p.owner, ErrContended, round)
-			}
-			break
-		}
+	for len(work) > 0 {
 		if err := a.look(ctx, work); err != nil {
 			return nil, err
 		}
@@ -166,7 +160,7 @@ func (a *Appender) push(ctx context.Context, work []*pending) error {
 		case outcomes[i].Applied:
 			p.pushed()
 		default:
-			p.next = nil
+			p.refused()
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -20,6 +21,8 @@ type pending struct {
 	// onto is the bucket that next pushes onto, as it was seen, if next fills that bucket exactly: then its
 	// contents are known once the push is applied, since it applies only if nobody else took a slot.
 	onto *Outline
+	// refusals counts the pushes that were not known to be applied.
+	refusals int
 }
 
 func newPending(a *Append, result *Appended) *pending {
@@ -84,6 +87,15 @@ func (p *pending) plan(onto Outline, push Push) {
 	p.next, p.onto = &push, nil
 	if len(push.Entries) == room {
 		p.onto = &onto
+	}
+}
+
+// refused takes note that next was refused, or may have been: the inbox has to be looked at again.
+func (p *pending) refused() {
+	p.next = nil
+	p.refusals++
+	if p.refusals == maxRefused {
+		p.result.Err = fmt.Errorf("append to %s: %w: %d pushes were refused", p.owner, ErrContended, p.refusals)
 	}
 }
 

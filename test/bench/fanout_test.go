@@ -1,4 +1,4 @@
-package bench
+package bench_test
 
 import (
 	"testing"
@@ -15,6 +15,7 @@ func BenchmarkFanoutOne(b *testing.B) { benchmarkFanout(b, 1, "celebrity") }
 func BenchmarkFanoutBurst(b *testing.B) { benchmarkFanout(b, 20, "celebrity-1", "celebrity-2") }
 
 func benchmarkFanout(b *testing.B, messages int, authors ...message.UserID) {
+	b.Helper()
 	p := newPipeline(b)
 	p.populate(b, followers, authors...)
 	raw := rawWrites(b, followers*messages)

@@ -1,4 +1,4 @@
-package bench
+package bench_test
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func serve(b *testing.B) *client.Client {
 	cfg.Addr, cfg.Data = "127.0.0.1:0", b.TempDir()
 	a := app.New(cfg, app.Options{Logger: zerolog.Nop()})
 	require.NoError(b, a.Start(b.Context()))
-	b.Cleanup(func() { require.NoError(b, a.Stop(context.Background())) })
+	b.Cleanup(func() { require.NoError(b, a.Stop(context.WithoutCancel(b.Context()))) })
 	c, err := client.New(a.URL(), client.Options{})
 	require.NoError(b, err)
 	b.Cleanup(c.Close)

@@ -1,4 +1,4 @@
-package bench
+package bench_test
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func newPipeline(b *testing.B) *pipeline {
 	}
 	router := fanout.NewRouter(stores, bus, opts)
 	deliverer := fanout.NewDeliverer(stores, bus, opts)
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	done := make(chan struct{})
 	go func() {
 		router.Run(ctx, ctx, func(ctx context.Context, limit int) ([]fanout.Received, error) {

@@ -27,7 +27,7 @@ func Message(n int, from message.UserID) message.Message {
 	return message.Message{ID: ID(n), From: from, Audience: message.AudienceFollowers, Body: fmt.Sprintf("message %d", n)}
 }
 
-// Harness is a freshly opened, empty backend.
+// Harness is a freshly opened, empty backend. Its clock goes on from one call to the next.
 type Harness struct {
 	Messages message.Store
 	Keys     message.KeyStore

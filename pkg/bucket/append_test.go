@@ -1,0 +1,240 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+var id = messagetest.ID
+
+// entries returns the copies of count messages, the first of which has the nth id.
+func entries(first, count int) []bucket.Entry {
+	out := make([]bucket.Entry, count)
+	for i := range out {
+		out[i] = bucket.EntryOf(messagetest.Message(first+i, "author"))
+	}
+	return out
+}
+
+// recorder keeps the hints that were raised.
+type recorder []bucket.Head
+
+func (r *recorder) RaiseHeads(_ context.Context, heads []bucket.Head) error {
+	*r = append(*r, heads...)
+	return nil
+}
+
+// watched returns a store that notes the methods that are called.
+func watched() (*buckettest.Seam, *recorder, *[]string) {
+	hints, methods := &recorder{}, &[]string{}
+	seam := &buckettest.Seam{Store: buckettest.NewModel(), Hints: hints}
+	seam.Before = func(_ context.Context, op *buckettest.Op) error {
+		*methods = append(*methods, op.Method)
+		return nil
+	}
+	return seam, hints, methods
+}
+
+func appendTo(t *testing.T, seam *buckettest.Seam, appends ...bucket.Append) []bucket.Appended {
+	t.Helper()
+	results, err := bucket.NewAppender(seam, seam).Append(t.Context(), appends)
+	require.NoError(t, err)
+	require.Len(t, results, len(appends))
+	return results
+}
+
+func TestAppendOfVeryMany(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	require.Equal(t, []bucket.Appended{{New: 10_000}}, appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 10_000)}))
+}
+
+func TestAppendReturnsResultsInOrder(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	appendTo(t, seam, bucket.Append{Owner: "bob", Entries: entries(1, 60)})
+	results := appendTo(t, seam,
+		bucket.Append{Owner: "zoe", Entries: entries(1, 3)},
+		bucket.Append{Owner: "bob", Entries: entries(50, 20)},
+		bucket.Append{Owner: "nothing"},
+		bucket.Append{Owner: "ann", Entries: entries(1, 120)},
+	)
+	require.Equal(t, []bucket.Appended{{New: 3}, {New: 9}, {}, {New: 120}}, results)
+	require.Empty(t, appendTo(t, seam))
+}
+
+func TestAppendCosts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		there   int
+		hint    bucket.Hint
+		entries []bucket.Entry
+		want    []string
+	}{
+		{"the first message", 0, bucket.Hint{}, entries(1, 1), []string{"Push"}},
+		{"onto the head", 60, bucket.Hint{Sequence: 1, Floor: id(50)}, entries(61, 10), []string{"Push"}},
+		{"again", 60, bucket.Hint{Sequence: 1, Floor: id(50)}, entries(60, 1), []string{"Push", "Heads"}},
+		{"onto the next bucket", 50, bucket.Hint{}, entries(51, 1), []string{"Push", "Heads", "Push", "RaiseHeads"}},
+		{"across two buckets", 49, bucket.Hint{}, entries(50, 2), []string{"Push", "Heads", "Push", "Push", "RaiseHeads"}},
+		{"older than the head", 60, bucket.Hint{Sequence: 1, Floor: id(50)}, entries(0, 1), []string{"Heads", "Range", "Push"}},
+		{"several buckets", 0, bucket.Hint{}, entries(1, 101), []string{"Heads", "Push", "Push", "Push", "RaiseHeads"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			seam, _, methods := watched()
+			if test.there > 0 {
+				appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, test.there)})
+			}
+			*methods = nil
+			appendTo(t, seam, bucket.Append{Owner: "ann", Hint: test.hint, Entries: test.entries})
+			require.Equal(t, test.want, *methods)
+		})
+	}
+}
+
+func TestAppendManyOwnersCostsOnePush(t *testing.T) {
+	t.Parallel()
+	seam, _, methods := watched()
+	var appends []bucket.Append
+	for i := range 200 {
+		appends = append(appends, bucket.Append{Owner: message.UserID(rune('a' + i)), Entries: entries(i, 5)})
+	}
+	for _, result := range appendTo(t, seam, appends...) {
+		require.Equal(t, bucket.Appended{New: 5}, result)
+	}
+	require.Equal(t, []string{"Push"}, *methods)
+}
+
+func TestAppendRaisesHeads(t *testing.T) {
+	t.Parallel()
+	seam, hints, _ := watched()
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 120)}, bucket.Append{Owner: "bob", Entries: entries(1, 50)})
+	require.Equal(t, recorder{{Owner: "ann", Hint: bucket.Hint{Sequence: 2, Floor: id(100)}}}, *hints)
+	*hints = nil
+	appendTo(t, seam, bucket.Append{Owner: "ann", Hint: bucket.Hint{Sequence: 1, Floor: id(50)}, Entries: entries(115, 2)})
+	require.Equal(t, recorder{{Owner: "ann", Hint: bucket.Hint{Sequence: 2, Floor: id(100)}}}, *hints, "a look that finds a higher head raises the hint")
+	*hints = nil
+	appendTo(t, seam, bucket.Append{Owner: "ann", Hint: bucket.Hint{Sequence: 2, Floor: id(100)}, Entries: entries(119, 3)})
+	require.Empty(t, *hints, "the head has not moved")
+}
+
+func TestAppendLeavesTheCallersEntries(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(30, 2)})
+	batch := entries(1, 90)
+	shared := slices.Clone(batch)
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: shared}, bucket.Append{Owner: "bob", Entries: shared})
+	require.Equal(t, batch, shared, "a batch is handed to many owners")
+}
+
+func TestAppendWithHintAheadOfTheHead(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	ahead := bucket.Hint{Sequence: 3, Floor: id(7)}
+	require.Equal(t, 60, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 60)})[0].New)
+	require.Equal(t, 1, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 61)})[0].New)
+	buckets, err := seam.Range(t.Context(), "ann", 0, 10, 10)
+	require.NoError(t, err)
+	require.Len(t, buckets, 2, "the head is found below, and no gap arises")
+}
+
+func TestAppendReturnsErrorsOfTheStore(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, method := range []string{"Push", "Heads", "Range", "RaiseHeads"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			seam, _, _ := watched()
+			appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(10, 50)})
+			seam.Before = func(_ context.Context, op *buckettest.Op) error {
+				if op.Method == method {
+					return broken
+				}
+				return nil
+			}
+			appender := bucket.NewAppender(seam, seam)
+			// One that is older than all but one of bucket 1, after that bucket has come into being.
+			results, err := appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries(59, 3)}})
+			if method == "Range" {
+				require.NoError(t, err)
+				results, err = appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries(5, 1)}})
+			}
+			require.ErrorIs(t, err, broken)
+			require.Nil(t, results, "nothing is known of any of them")
+		})
+	}
+}
+
+func TestAppendNoticesMissingBucket(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	_, err := seam.Push(t.Context(), []bucket.Push{{Owner: "ann", Sequence: 2, Create: true, Floor: id(100), Entries: entries(101, 1)}})
+	require.NoError(t, err)
+	_, err = bucket.NewAppender(seam, seam).Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries(5, 60)}})
+	require.ErrorContains(t, err, "missing")
+}
+
+func TestAppendOfWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	seam.After = func(_ context.Context, op *buckettest.Op) error {
+		for i := range op.Pushes {
+			if op.Pushes[i].Owner == "bob" {
+				op.Outcomes[i] = bucket.Outcome{Err: bucket.ErrTooLarge}
+			}
+		}
+		return nil
+	}
+	results := appendTo(t, seam,
+		bucket.Append{Owner: "ann", Entries: entries(1, 60)},
+		bucket.Append{Owner: "bob", Entries: entries(1, 1)},
+		bucket.Append{Owner: "cid", Entries: entries(1, 1)},
+	)
+	require.Equal(t, bucket.Appended{New: 60}, results[0])
+	require.ErrorIs(t, results[1].Err, bucket.ErrTooLarge)
+	require.Equal(t, bucket.Appended{New: 1}, results[2], "one owner's failure is not another's")
+}
+
+func TestAppendGivesUpWhenContended(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	model, next := seam.Store, 1000
+	seam.Before = func(ctx context.Context, op *buckettest.Op) error {
+		if op.Method != "Push" || op.Pushes[0].Owner != "ann" {
+			return nil
+		}
+		// Another writer fills, just before, the bucket that is pushed onto.
+		push := op.Pushes[0]
+		push.Entries, push.Guard = entries(next, bucket.Capacity), false
+		next += bucket.Capacity
+		_, err := model.Push(ctx, []bucket.Push{push})
+		return err
+	}
+	results := appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 1)}, bucket.Append{Owner: "bob", Entries: entries(1, 1)})
+	require.ErrorIs(t, results[0].Err, bucket.ErrContended)
+	require.Zero(t, results[0].New)
+	require.Equal(t, bucket.Appended{New: 1}, results[1], "the others are not affected")
+	seam.Before = nil
+	require.Equal(t, bucket.Appended{New: 1}, appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 1)})[0], "it can be tried again")
+}
+
+func TestAppendOfCancelledContext(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	seam.Before = func(ctx context.Context, _ *buckettest.Op) error { return ctx.Err() }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := bucket.NewAppender(seam, seam).Append(ctx, []bucket.Append{{Owner: "ann", Entries: entries(1, 1)}})
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,129 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+func TestReadsReturnErrorsOfTheStore(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, method := range []string{"Heads", "Range", "Overlapping", "Delete"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			seam, _, _ := watched()
+			appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(10, 300)})
+			seam.Before = func(_ context.Context, op *buckettest.Op) error {
+				if op.Method == method {
+					return broken
+				}
+				return nil
+			}
+			cursor := &bucket.Cursor{ID: id(120), Sequence: 2}
+			_, first := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{}, nil, 50)
+			_, next := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{}, cursor, 50)
+			_, mark := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(120))
+			deleted := bucket.Delete(t.Context(), seam, "ann", bucket.Hint{}, id(120))
+			require.Equal(t, method == "Range", errors.Is(first, broken), "the first page reads one range")
+			require.Equal(t, method != "Delete", errors.Is(next, broken))
+			require.Equal(t, method != "Delete", errors.Is(mark, broken))
+			require.ErrorIs(t, deleted, broken)
+		})
+	}
+}
+
+func TestReadsNoticeMissingBuckets(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	for _, sequence := range []uint32{0, 4, 5, 6} {
+		_, err := seam.Push(t.Context(), []bucket.Push{{Owner: "ann", Sequence: sequence, Create: true, Floor: id(int(sequence) * 50), Entries: entries(int(sequence)*50+1, 50)}})
+		require.NoError(t, err)
+	}
+	_, err := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{Sequence: 6, Floor: id(300)}, nil, 160)
+	require.ErrorContains(t, err, "missing")
+	_, err = bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(60))
+	require.ErrorContains(t, err, "missing")
+}
+
+func TestReadMarkAtTheGreatestID(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(10, 120)})
+	upTo := id(1000)
+	for i := 9; i < 16; i++ {
+		upTo[i] = 0xff // its successor carries
+	}
+	for _, upTo := range []message.ID{upTo, message.MaxID} {
+		mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, upTo)
+		require.NoError(t, err)
+		require.Equal(t, bucket.ReadMark{UpTo: upTo, Sequence: 2, Slots: 120, Read: 120}, mark)
+	}
+}
+
+// A search for the bucket of an old message gallops: it reads few buckets of a long inbox.
+func TestDeleteReadsFewBuckets(t *testing.T) {
+	t.Parallel()
+	const buckets = 200
+	seam, _, methods := watched()
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, buckets*bucket.Capacity)})
+	for _, n := range []int{1, 50, 51, 4999, 5000, 9949, buckets * bucket.Capacity} {
+		*methods = nil
+		require.NoError(t, bucket.Delete(t.Context(), seam, "ann", bucket.Hint{}, id(n)))
+		require.LessOrEqual(t, len(*methods), 20, "message %d of %d", n, buckets*bucket.Capacity)
+	}
+}
+
+func TestEntryOf(t *testing.T) {
+	t.Parallel()
+	m := messagetest.Message(7, "ann")
+	m.ContentType, m.Attrs = "text/plain", []byte(`{"a":1}`)
+	e := bucket.EntryOf(m)
+	require.Equal(t, bucket.Entry{ID: id(7), From: "ann", Body: "message 7", ContentType: "text/plain", Attrs: m.Attrs}, e)
+	require.Equal(t, messagetest.Epoch.Add(7*time.Millisecond), e.Sent())
+}
+
+func TestReadPageCosts(t *testing.T) {
+	t.Parallel()
+	for _, slots := range []int{101, 149, 150} {
+		for _, limit := range []int{50, 100} {
+			seam, _, methods := watched()
+			appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, slots)})
+			*methods = nil
+			page, err := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{Sequence: 2, Floor: id(100)}, nil, limit)
+			require.NoError(t, err)
+			require.Len(t, page.Entries, limit)
+			require.Equal(t, []string{"Range"}, *methods, "%d slots, %d a page: one read of neighbouring buckets", slots, limit)
+		}
+	}
+}
+
+// A message that arrives while the mark is being made counts as unread, and is not counted among those read.
+func TestReadMarkWhileAMessageArrives(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(10, 20)})
+	arrived := false
+	seam.Before = func(ctx context.Context, op *buckettest.Op) error {
+		if op.Method != "Range" || arrived {
+			return nil
+		}
+		arrived = true
+		_, err := seam.Store.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entries(5, 1)}})
+		return err
+	}
+	mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(19))
+	require.NoError(t, err)
+	require.True(t, arrived)
+	require.Equal(t, bucket.ReadMark{UpTo: id(19), Slots: 20, Read: 10}, mark)
+	total, unread := bucket.Counts(21, bucket.Deletions{}, mark)
+	require.Equal(t, []int64{21, 11}, []int64{total, unread})
+}

@@ -1,0 +1,192 @@
+package event_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+var ref = message.Ref{From: "ann", ID: messagetest.ID(7)}
+
+func task(lane event.Lane, recipients ...message.UserID) event.Task {
+	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11, Recipients: recipients}
+}
+
+// goldens are events as they are sent. Workers of other versions read them: a file that is here is never edited.
+var goldens = []struct {
+	file  string
+	event interface{ Encode() ([]byte, error) }
+	back  func([]byte) (any, error)
+}{
+	{"published.golden.json", event.NewPublished(ref), func(b []byte) (any, error) { return event.DecodePublished(b) }},
+	{"task-express.golden.json", task(event.Express, "bob", "名前"), func(b []byte) (any, error) { return event.DecodeTask(b) }},
+	{"task-medium.golden.json", task(event.Medium), func(b []byte) (any, error) { return event.DecodeTask(b) }},
+	{"task-bulk.golden.json", task(event.Bulk), func(b []byte) (any, error) { return event.DecodeTask(b) }},
+	{"dead-letter.golden.json", event.DeadLetter{
+		Version: event.Version, Reason: "malformed", Error: "malformed event: there is no id", Attempts: 3,
+		Subject: "fanmail.v1.fanout.bulk.11", Payload: []byte("{\"v\":1}\xff"),
+	}, func(b []byte) (any, error) {
+		var d event.DeadLetter
+		err := json.Unmarshal(b, &d)
+		return d, err
+	}},
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, g := range goldens {
+		t.Run(g.file, func(t *testing.T) {
+			t.Parallel()
+			want, err := os.ReadFile(filepath.Join("testdata", g.file))
+			require.NoError(t, err)
+			want = []byte(strings.TrimSuffix(string(want), "\n"))
+			data, err := g.event.Encode()
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(data))
+			back, err := g.back(want)
+			require.NoError(t, err)
+			require.Equal(t, g.event, back)
+		})
+	}
+}
+
+func TestRefs(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, ref, event.NewPublished(ref).Ref())
+	require.Equal(t, ref, task(event.Bulk).Ref())
+	require.Equal(t, []event.Lane{event.Express, event.Medium, event.Bulk}, event.Lanes())
+}
+
+// field returns an event with one field of its JSON replaced, or left out if the value is empty.
+func field(t *testing.T, encoded interface{ Encode() ([]byte, error) }, name, value string) []byte {
+	t.Helper()
+	data, err := encoded.Encode()
+	require.NoError(t, err)
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &fields))
+	fields[name] = json.RawMessage(value)
+	if value == "" {
+		delete(fields, name)
+	}
+	data, err = json.Marshal(fields)
+	require.NoError(t, err)
+	return data
+}
+
+func TestDecodePassesOverUnknownFields(t *testing.T) {
+	t.Parallel()
+	published, err := event.DecodePublished(field(t, event.NewPublished(ref), "later", `{"x":1}`))
+	require.NoError(t, err)
+	require.Equal(t, event.NewPublished(ref), published)
+	got, err := event.DecodeTask(field(t, task(event.Bulk), "later", `[1]`))
+	require.NoError(t, err)
+	require.Equal(t, task(event.Bulk), got)
+}
+
+// broken are fields that no event may have.
+var broken = []struct{ name, field, value string }{
+	{"no version", "v", ""},
+	{"version 0", "v", "0"},
+	{"a later version", "v", "2"},
+	{"a version that is no number", "v", `"1"`},
+	{"no id", "id", ""},
+	{"the zero id", "id", `"00000000-0000-0000-0000-000000000000"`},
+	{"an id that is none", "id", `"x"`},
+	{"an id of version 4", "id", `"017f22e2-79b0-4cc3-98c4-dc0c0c07398f"`},
+	{"no author", "from", ""},
+	{"an author that is no user id", "from", `"a b"`},
+}
+
+func TestDecodePublishedRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range broken {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := event.DecodePublished(field(t, event.NewPublished(ref), test.field, test.value))
+			require.ErrorIs(t, err, event.ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+}
+
+func TestDecodeTaskRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range append(broken, []struct{ name, field, value string }{
+		{"no lane", "lane", ""},
+		{"an unknown lane", "lane", `"fast"`},
+		{"a partition below zero", "partition", "-1"},
+		{"a partition that is no number", "partition", "1.5"},
+		{"recipients out of order", "recipients", `["zoe","bob"]`},
+		{"a recipient twice", "recipients", `["bob","bob"]`},
+		{"a recipient that is no user id", "recipients", `["a/b"]`},
+		{"an empty recipient", "recipients", `[""]`},
+	}...) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := event.DecodeTask(field(t, task(event.Express, "bob"), test.field, test.value))
+			require.ErrorIs(t, err, event.ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+}
+
+func TestDecodeRefusesWhatIsNoObject(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"", "null", "1", "[]", `"x"`, "{", "{}{}", "\xff"} {
+		_, err := event.DecodePublished([]byte(data))
+		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
+		_, err = event.DecodeTask([]byte(data))
+		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
+	}
+}
+
+func FuzzDecodePublished(f *testing.F) {
+	for _, g := range goldens {
+		data, err := g.event.Encode()
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := event.DecodePublished(data)
+		if err != nil {
+			require.ErrorIs(t, err, event.ErrMalformed)
+			return
+		}
+		encoded, err := p.Encode()
+		require.NoError(t, err)
+		again, err := event.DecodePublished(encoded)
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+	})
+}
+
+func FuzzDecodeTask(f *testing.F) {
+	for _, g := range goldens {
+		data, err := g.event.Encode()
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		task, err := event.DecodeTask(data)
+		if err != nil {
+			require.ErrorIs(t, err, event.ErrMalformed)
+			return
+		}
+		encoded, err := task.Encode()
+		require.NoError(t, err)
+		again, err := event.DecodeTask(encoded)
+		require.NoError(t, err)
+		if len(task.Recipients) == 0 {
+			task.Recipients = nil // an empty list is left out
+		}
+		require.Equal(t, task, again)
+	})
+}

@@ -1,0 +1,19 @@
+package event_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// Events are JSON with a format version; one of another version is refused.
+func ExampleDecodePublished() {
+	data, err := event.NewPublished(ref).Encode()
+	fmt.Println(string(data), err)
+	_, err = event.DecodePublished([]byte(`{"v":9}`))
+	fmt.Println(errors.Is(err, event.ErrMalformed), err)
+	// Output:
+	// {"v":1,"id":"019b7ca9-8c8f-7000-8000-000000000007","from":"ann"} <nil>
+	// true malformed event: format version is 9, this program reads 1
+}

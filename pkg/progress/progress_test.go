@@ -1,0 +1,161 @@
+package progress_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+func TestScanJoin(t *testing.T) {
+	t.Parallel()
+	joined := progress.Scan{}.Join("m")
+	require.Equal(t, progress.Scan{Joined: true, Start: "m", At: "m"}, joined)
+	require.Equal(t, joined, joined.Join("x"), "the first position counts")
+	require.Equal(t, progress.Scan{Joined: true}, progress.Scan{}.Join(""))
+}
+
+func TestScanAdvance(t *testing.T) {
+	t.Parallel()
+	scan := func(start, at message.UserID) progress.Scan { return progress.Scan{Joined: true, Start: start, At: at} }
+	for _, test := range []struct {
+		name    string
+		scan    progress.Scan
+		end     message.UserID
+		toEnd   bool
+		at      message.UserID
+		wrapped bool
+		done    bool
+	}{
+		{"from the beginning", scan("", ""), "c", false, "c", false, false},
+		{"from the beginning to the end", scan("", "c"), "", true, "", false, true},
+		{"from the beginning at once", scan("", ""), "", true, "", false, true},
+		{"from the middle", scan("m", "m"), "p", false, "p", false, false},
+		{"from the middle to the end", scan("m", "p"), "", true, "", true, false},
+		{"an end means nothing at the end", scan("m", "p"), "q", true, "", true, false},
+		{"wrapped", scan("m", ""), "c", false, "c", true, false},
+		{"wrapped, on", scan("m", "c"), "f", false, "f", true, false},
+		{"wrapped, back at the start", scan("m", "f"), "m", false, "m", false, true},
+		{"wrapped, beyond a start that is gone", scan("m", "f"), "n", false, "m", false, true},
+		{"wrapped, to the end of a partition that lost its start", scan("m", "f"), "", true, "m", false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := test.scan.Advance(test.end, test.toEnd, 3, 2)
+			require.Equal(t, progress.Scan{Joined: true, Start: test.scan.Start, At: test.at, Delivered: 3, Skipped: 2, Done: test.done}, got)
+			require.Equal(t, test.wrapped, got.Wrapped())
+		})
+	}
+}
+
+func TestScanFinish(t *testing.T) {
+	t.Parallel()
+	for name, scan := range map[string]progress.Scan{
+		"not joined": {},
+		"joined":     progress.Scan{}.Join("m"),
+		"wrapped":    progress.Scan{}.Join("m").Advance("", true, 0, 0),
+	} {
+		got := scan.Finish(3, 2)
+		require.Equal(t, progress.Scan{Joined: true, Start: scan.Start, At: scan.Start, Delivered: 3, Skipped: 2, Done: true}, got, name)
+		require.False(t, got.Ahead("a"), name)
+		require.False(t, got.Ahead("m"), name)
+	}
+}
+
+func TestScanSame(t *testing.T) {
+	t.Parallel()
+	base := progress.Scan{Joined: true, Start: "c", At: "m"}
+	counted := base
+	counted.Delivered, counted.Skipped = 7, 8
+	require.True(t, base.Same(counted), "counts do not matter")
+	for name, change := range map[string]func(*progress.Scan){
+		"joined": func(s *progress.Scan) { s.Joined = false },
+		"start":  func(s *progress.Scan) { s.Start = "b" },
+		"at":     func(s *progress.Scan) { s.At = "n" },
+		"done":   func(s *progress.Scan) { s.Done = true },
+		"dead":   func(s *progress.Scan) { s.Dead = true },
+	} {
+		other := base
+		change(&other)
+		require.False(t, base.Same(other), name)
+		require.False(t, other.Same(base), name)
+	}
+}
+
+// A scan visits everybody exactly once, wherever it starts and wherever its batches end, and says of everybody
+// whether it has yet to visit them.
+func TestScanVisitsEverybodyOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const letters = "abcdefghijklmnopq"
+		var users []message.UserID // every other letter
+		for i := range rapid.IntRange(0, 8).Draw(t, "users") {
+			users = append(users, message.UserID(letters[2*i+1:2*i+2]))
+		}
+		// The beginning, a user, or a place between two users: whoever was there is gone.
+		at := rapid.IntRange(0, len(letters)).Draw(t, "start")
+		start := message.UserID(letters[max(0, at-1):at])
+		scan := progress.Scan{}.Join(start)
+		visits := map[message.UserID]int{}
+		for batches := 0; !scan.Done; batches++ {
+			require.Less(t, batches, 50, "it comes to an end")
+			for _, user := range users {
+				require.Equal(t, visits[user] == 0, scan.Ahead(user), "%s at %q, having started at %q", user, scan.At, start)
+			}
+			var ahead []message.UserID // what a range read above At holds, on this side of the end
+			for _, user := range users {
+				if user > scan.At && (!scan.Wrapped() || user <= start) {
+					ahead = append(ahead, user)
+				}
+			}
+			size := rapid.IntRange(1, 4).Draw(t, "batch")
+			if size > len(ahead) {
+				scan = visit(scan, visits, ahead, "", true)
+				continue
+			}
+			scan = visit(scan, visits, ahead[:size], ahead[size-1], false)
+		}
+		for _, user := range users {
+			require.Equal(t, 1, visits[user], user)
+			require.False(t, scan.Ahead(user))
+		}
+		require.Equal(t, int64(len(users)), scan.Delivered)
+		require.Equal(t, start, scan.At)
+	})
+}
+
+func visit(scan progress.Scan, visits map[message.UserID]int, users []message.UserID, end message.UserID, toEnd bool) progress.Scan {
+	for _, user := range users {
+		visits[user]++
+	}
+	return scan.Advance(end, toEnd, int64(len(users)), 0)
+}
+
+func TestFanout(t *testing.T) {
+	t.Parallel()
+	done := progress.Scan{}.Join("").Advance("", true, 3, 1)
+	under := progress.Scan{}.Join("m").Advance("x", false, 2, 5)
+	for _, test := range []struct {
+		name               string
+		scans              map[int]progress.Scan
+		done               bool
+		delivered, skipped int64
+	}{
+		{"without scans", nil, true, 0, 0},
+		{"not begun", map[int]progress.Scan{0: {}}, false, 0, 0},
+		{"under way", map[int]progress.Scan{0: done, 7: under}, false, 5, 6},
+		{"done", map[int]progress.Scan{0: done, 7: done}, true, 6, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := progress.Fanout{Scans: test.scans}
+			require.Equal(t, test.done, f.Done())
+			delivered, skipped := f.Counts()
+			require.Equal(t, test.delivered, delivered)
+			require.Equal(t, test.skipped, skipped)
+		})
+	}
+}
