@@ -121,26 +121,34 @@ type pusher struct {
 	batch    *pebble.Batch
 }
 
-// pushAll carries out pushes whose owners' locks are held.
-func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) (err error) {
-	// A new iterator each time: it must see what others wrote before the locks were taken.
+// pushAll carries out pushes whose owners' locks are held, a batch of them after the other.
+func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) error {
+	for len(work) > 0 {
+		n, err := p.pushBatch(work, outcomes)
+		if err != nil {
+			return err
+		}
+		work = work[n:]
+	}
+	return nil
+}
+
+// pushBatch carries out as many of the pushes as fit into a batch, and returns how many.
+func (p *pusher) pushBatch(work []placed, outcomes []bucket.Outcome) (n int, err error) {
+	// A new iterator each time. It must see what others wrote before the locks were taken. And one that does not see
+	// the batch before would have to pass over all of its records to find out that an owner's inbox is empty.
 	if p.it, err = p.db.iterate([]byte{byte(spaceInbox)}); err != nil {
-		return err
+		return 0, err
 	}
 	defer closeIter(p.it, &err)
 	p.batch = p.db.engine.NewBatch()
-	for i := range work {
-		if outcomes[work[i].index], err = p.push(&work[i]); err != nil {
-			return err
+	for n < len(work) && p.batch.Len() < batchBytes {
+		if outcomes[work[n].index], err = p.push(&work[n]); err != nil {
+			return n, err
 		}
-		if p.batch.Len() >= batchBytes {
-			if err := p.db.apply(p.batch); err != nil {
-				return err
-			}
-			p.batch = p.db.engine.NewBatch()
-		}
+		n++
 	}
-	return p.db.apply(p.batch)
+	return n, p.db.apply(p.batch)
 }
 
 // state is what a push has to know of the bucket that it goes onto.
@@ -168,13 +176,14 @@ func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 	p.key = appendOwner(p.key[:0], spaceInbox, w.partition, push.Owner)
 	onto, applies, err := p.admit(w)
 	if err != nil || !applies {
-		return bucket.Outcome{}, err
+		return bucket.Outcome{Seen: bucket.Extent{Slots: onto.slots, Last: onto.last}}, err
 	}
 	p.tails.pushed(w, onto)
 	return bucket.Outcome{Applied: true}, p.write(push, onto, w.partition)
 }
 
-// admit decides whether a push applies. p.key is the owner's prefix.
+// admit decides whether a push applies. It returns the bucket as it is before the push; after a refusal it may leave
+// that out, where the appender would have to look anyway. p.key is the owner's prefix.
 func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 	push := w.push
 	onto, exists := p.tails.of(w)
@@ -193,7 +202,7 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 	least := push.Entries[0].ID
 	switch {
 	case onto.slots+len(push.Entries) > bucket.Capacity:
-		return state{}, false, nil
+		return onto, false, nil
 	case onto.last.Less(least):
 		return onto, true, nil
 	case exists:

@@ -106,7 +106,7 @@ func (a *Appender) look(ctx context.Context, work []*pending) error {
 		if err := a.lookBelow(ctx, p, head); err != nil {
 			return err
 		}
-		p.planOnto(head)
+		p.planOnto(head.Sequence, Extent{Slots: len(head.IDs), Last: head.Last})
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (a *Appender) push(ctx context.Context, work []*pending) error {
 		case outcomes[i].Applied:
 			p.pushed()
 		default:
-			p.refused()
+			p.refused(outcomes[i].Seen)
 		}
 	}
 	return nil

@@ -54,9 +54,6 @@ type Outline struct {
 	IDs []message.ID
 }
 
-// Full tells whether every slot is taken, so that the bucket does not change any more but for tombstones.
-func (o Outline) Full() bool { return len(o.IDs) >= Capacity }
-
 // Outline returns the bucket's outline.
 func (b Bucket) Outline() Outline {
 	ids := make([]message.ID, len(b.Entries))

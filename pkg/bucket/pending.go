@@ -18,9 +18,9 @@ type pending struct {
 
 	// next is the push to try, or nil if the inbox has to be looked at first.
 	next *Push
-	// onto is the bucket that next pushes onto, as it was seen, if next fills that bucket exactly: then its
-	// contents are known once the push is applied, since it applies only if nobody else took a slot.
-	onto *Outline
+	// filled is the extent of the bucket that next pushes onto once that is applied, if next fills it exactly: it is
+	// applied only if nobody else has taken a slot since the bucket was seen. Otherwise it is zero.
+	filled Extent
 	// refusals counts the pushes that were not known to be applied.
 	refusals int
 }
@@ -63,39 +63,47 @@ func (p *pending) planFirst() {
 		p.hint = Hint{} // ahead of the head, which never happens to a sound store: look again from bucket 0
 		return
 	}
-	p.plan(Outline{}, Push{Sequence: 0, Guard: true})
+	p.plan(Push{Sequence: 0, Guard: true}, Extent{})
 }
 
-// planOnto plans a push of as many entries as fit, oldest first, onto the head that was seen or, if it was
-// full, onto the bucket after it. None of the entries is in the head or below it.
-func (p *pending) planOnto(head Outline) {
-	if head.Full() {
-		p.plan(Outline{Sequence: head.Sequence + 1, Floor: head.Last, Last: head.Last},
-			Push{Sequence: head.Sequence + 1, Create: true, Floor: head.Last})
+// planOnto plans a push of as many entries as fit, oldest first, onto a bucket that was seen or, if it was full, onto the
+// one after it. None of the entries is in that bucket or below it, and no bucket is above it unless it was full.
+func (p *pending) planOnto(sequence uint32, seen Extent) {
+	if seen.Slots >= Capacity {
+		p.plan(Push{Sequence: sequence + 1, Create: true, Floor: seen.Last}, Extent{Last: seen.Last})
 		return
 	}
-	p.plan(head, Push{Sequence: head.Sequence})
+	p.plan(Push{Sequence: sequence}, seen)
 }
 
-func (p *pending) plan(onto Outline, push Push) {
+func (p *pending) plan(push Push, onto Extent) {
 	if len(p.entries) == 0 {
 		return
 	}
-	room := Capacity - len(onto.IDs)
+	room := Capacity - onto.Slots
 	push.Owner = p.owner
 	push.Entries = p.entries[:min(room, len(p.entries))]
-	p.next, p.onto = &push, nil
-	if len(push.Entries) == room {
-		p.onto = &onto
+	p.next, p.filled = &push, Extent{}
+	if newest := push.Entries[len(push.Entries)-1].ID; len(push.Entries) == room {
+		p.filled = Extent{Slots: Capacity, Last: onto.Last}
+		if p.filled.Last.Less(newest) {
+			p.filled.Last = newest
+		}
 	}
 }
 
-// refused takes note that next was refused, or may have been: the inbox has to be looked at again.
-func (p *pending) refused() {
+// refused takes note that next was refused, or may have been. The inbox has to be looked at again, unless it is known what
+// the bucket held then, and that its last is below every entry: then none of them is in it or in an earlier one. That is
+// used once, which spares a look wherever a bucket is full, and not to feel the way from a hint that is far behind.
+func (p *pending) refused(seen Extent) {
+	sequence := p.next.Sequence
 	p.next = nil
 	p.refusals++
-	if p.refusals == maxRefused {
+	switch {
+	case p.refusals == maxRefused:
 		p.result.Err = fmt.Errorf("append to %s: %w: %d pushes were refused", p.owner, ErrContended, p.refusals)
+	case p.refusals == 1 && seen.Slots > 0 && seen.Last.Less(p.entries[0].ID):
+		p.planOnto(sequence, seen)
 	}
 }
 
@@ -108,18 +116,7 @@ func (p *pending) pushed() {
 	if done.Create {
 		p.saw(Outline{Sequence: done.Sequence, Floor: done.Floor})
 	}
-	if len(p.entries) == 0 || p.onto == nil {
-		return
+	if p.filled.Slots > 0 {
+		p.planOnto(done.Sequence, p.filled) // the rest can go on without another look
 	}
-	// The bucket that was seen is full now, and holds what was seen and what was pushed: the rest can go on
-	// without another look.
-	full := *p.onto
-	full.IDs = slices.Clone(full.IDs)
-	for _, e := range done.Entries {
-		full.IDs = append(full.IDs, e.ID)
-		if full.Last.Less(e.ID) {
-			full.Last = e.ID
-		}
-	}
-	p.planOnto(full)
 }

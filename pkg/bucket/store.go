@@ -43,6 +43,17 @@ type Outcome struct {
 	Applied bool
 	// Err is why this push can never succeed (ErrTooLarge), or nil.
 	Err error
+	// Seen is the bucket as it was at the moment in which it refused the push. A store that would have to read
+	// again to know it leaves it zero.
+	Seen Extent
+}
+
+// Extent is how much there is in a bucket that exists. The zero Extent is that of none.
+type Extent struct {
+	// Slots counts the slots that are taken.
+	Slots int
+	// Last is the greatest id in the bucket or in any earlier one.
+	Last message.ID
 }
 
 // Ref names an owner's bucket at or above which something is looked for.

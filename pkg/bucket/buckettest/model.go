@@ -29,6 +29,9 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 	outcomes := make([]bucket.Outcome, len(pushes))
 	for i, p := range pushes {
 		outcomes[i].Applied = m.push(p)
+		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied {
+			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last}
+		}
 	}
 	return outcomes, nil
 }

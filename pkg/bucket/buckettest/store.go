@@ -118,7 +118,11 @@ func (s suite) pushManyOwners(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, outcomes, count)
 	for i, o := range outcomes {
-		require.Equal(t, bucket.Outcome{Applied: i%3 > 0}, o, "outcomes are in the order of pushes")
+		require.Equal(t, i%3 > 0, o.Applied, "outcomes are in the order of pushes")
+		require.NoError(t, o.Err)
+		if o.Seen.Slots > 0 {
+			require.Equal(t, bucket.Extent{Slots: 1, Last: id(5)}, o.Seen, "a bucket that is seen is the one that refused")
+		}
 		want := entries(5, 6)
 		if i%3 == 0 {
 			want = entries(5)
