@@ -84,8 +84,9 @@ func TestAppendCosts(t *testing.T) {
 		{"the first message", 0, bucket.Hint{}, entries(1, 1), []string{"Push"}},
 		{"onto the head", 60, bucket.Hint{Sequence: 1, Floor: id(50)}, entries(61, 10), []string{"Push"}},
 		{"again", 60, bucket.Hint{Sequence: 1, Floor: id(50)}, entries(60, 1), []string{"Push", "Heads"}},
-		{"onto the next bucket", 50, bucket.Hint{}, entries(51, 1), []string{"Push", "Heads", "Push", "RaiseHeads"}},
-		{"across two buckets", 49, bucket.Hint{}, entries(50, 2), []string{"Push", "Heads", "Push", "Push", "RaiseHeads"}},
+		{"onto the next bucket", 50, bucket.Hint{}, entries(51, 1), []string{"Push", "Push", "RaiseHeads"}},
+		{"across two buckets", 49, bucket.Hint{}, entries(50, 2), []string{"Push", "Push", "Push", "RaiseHeads"}},
+		{"from a hint that is far behind", 200, bucket.Hint{}, entries(201, 1), []string{"Push", "Push", "Heads", "Push", "RaiseHeads"}},
 		{"older than the head", 60, bucket.Hint{Sequence: 1, Floor: id(50)}, entries(0, 1), []string{"Heads", "Range", "Push"}},
 		{"several buckets", 0, bucket.Hint{}, entries(1, 101), []string{"Heads", "Push", "Push", "Push", "RaiseHeads"}},
 	} {

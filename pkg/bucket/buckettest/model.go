@@ -13,6 +13,9 @@ import (
 // Model is a bucket.Store in memory that follows the contract to the letter, with nothing clever about it: the
 // executable specification. Its zero value is not ready for use; see NewModel.
 type Model struct {
+	// Silent makes Push leave Outcome.Seen out, as a store does that would have to read again to know it.
+	Silent bool
+
 	mu      sync.Mutex
 	inboxes map[message.UserID]map[uint32]*bucket.Bucket
 }
@@ -29,7 +32,7 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 	outcomes := make([]bucket.Outcome, len(pushes))
 	for i, p := range pushes {
 		outcomes[i].Applied = m.push(p)
-		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied {
+		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied && !m.Silent {
 			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last}
 		}
 	}
