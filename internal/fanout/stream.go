@@ -78,7 +78,8 @@ func (b *batch) streams(jobs []*job, position message.UserID) []*stream {
 		}
 		s.jobs = append(s.jobs, j)
 	}
-	most := b.deliverer.opts.BatchOwners
+	// One more than a batch goes through: then what comes after its last one is not read in vain.
+	most := b.deliverer.opts.BatchOwners + 1
 	for _, s := range byAuthor {
 		s.most, s.chunk = most, min(most, max(smallestChunk, most/len(byAuthor)))
 	}

@@ -106,6 +106,22 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 	return err
 }
 
+// Get implements follow.Store.
+func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	edges := make([]follow.Edge, len(pairs))
+	for i, p := range pairs {
+		var err error
+		if edges[i], err = s.read(p); err != nil {
+			return nil, fmt.Errorf("edge from %s to %s: %w", p.Follower, p.Followee, err)
+		}
+	}
+	return edges, nil
+}
+
 // Followers implements follow.Store.
 func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
 	return s.scan(ctx, spaceFollowers, followersPrefix(followee, partition), after, limit,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestIDsAscendInABatch(t *testing.T) {
 	d := newDesk(t)
 	var requests []publish.Request
 	for n := range 5000 { // more than there are ids in a millisecond
-		requests = append(requests, request("", fmt.Sprint(n)))
+		requests = append(requests, request("", strconv.Itoa(n)))
 	}
 	results := d.Publish(t.Context(), requests)
 	for i := 1; i < len(results); i++ {
@@ -65,13 +66,12 @@ func TestOneKeyTwiceInABatch(t *testing.T) {
 	ids := make(map[message.ID]bool)
 	reused := 0
 	for _, r := range results {
-		switch {
-		case r.Err == nil:
+		if r.Err == nil {
 			ids[r.Message.ID] = true
-		default:
-			require.ErrorIs(t, r.Err, message.ErrKeyReused)
-			reused++
+			continue
 		}
+		require.ErrorIs(t, r.Err, message.ErrKeyReused)
+		reused++
 	}
 	require.Len(t, ids, 1)
 	require.Positive(t, reused)

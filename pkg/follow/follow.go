@@ -122,6 +122,9 @@ type Store interface {
 	// Unfollow ends the open span of an edge at the given time, if there is one.
 	Unfollow(ctx context.Context, pair Pair, at time.Time) error
 
+	// Get returns the edges of pairs, in their order. Where somebody has never followed, the edge has no spans.
+	Get(ctx context.Context, pairs []Pair) ([]Edge, error)
+
 	// Followers returns edges to followee, of followers of one partition with ids above after, ascending by
 	// follower, at most limit. It returns edges that have ended too.
 	Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]Edge, error)

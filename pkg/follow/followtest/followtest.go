@@ -67,6 +67,9 @@ func edge(p follow.Pair, spans ...follow.Span) follow.Edge {
 // requireEdge demands that both ends know exactly that edge of the pair.
 func (h Harness) requireEdge(t *testing.T, want follow.Edge) {
 	t.Helper()
+	got, err := h.Store.Get(t.Context(), []follow.Pair{pair("nobody", want.Followee), pair(want.Follower, want.Followee)})
+	require.NoError(t, err)
+	require.Equal(t, []follow.Edge{edge(pair("nobody", want.Followee)), want}, got, "got by its pair, after one that never was")
 	followers, err := h.Store.Followers(t.Context(), want.Followee, partition.Of(want.Follower, h.Partitions), "", math.MaxInt32)
 	require.NoError(t, err)
 	require.Contains(t, followers, want, "among the followers")

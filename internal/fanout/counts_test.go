@@ -1,0 +1,208 @@
+package fanout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// A batch appends, records, emits and removes in this order: whatever is cut off behind repeats work and loses none.
+func TestBatchGoesInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, rig.BatchOwners+2)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	w.plan(t, event.Bulk, []int{0}, w.store(t, 1, "author"), w.store(t, 2, "author"))
+	first := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
+	require.NoError(t, first.Err())
+	require.Equal(t, []string{
+		"Waiting", "Scans", "GetMessage", "GetMessage", "Followers", "Lookup", "Push", "Step", "EmitTasks", "Remove", "Done",
+	}, first.Trace())
+	last := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
+	require.NoError(t, last.Err())
+	require.Equal(t, []string{
+		"Waiting", "Scans", "GetMessage", "GetMessage", "Followers", "Lookup", "Push", "Step",
+		"GetProgress", "GetProgress", "Finish", "Remove", "Done",
+	}, last.Trace())
+}
+
+// Whoever dies at an operation leaves behind what the next one brings to an end, and everybody is counted once.
+func TestCountsAreExactAfterADeath(t *testing.T) {
+	t.Parallel()
+	const operations = 13
+	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter} {
+		for after := range operations {
+			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				users := usersOf(0, rig.BatchOwners+2)
+				dormant := usersOf(0, rig.BatchOwners+4)[rig.BatchOwners+2:]
+				w.see(t, users...)
+				w.follow(t, "author", users...)
+				w.follow(t, "author", dormant...)
+				x, y := w.store(t, 1, "author"), w.store(t, 2, "author")
+				w.plan(t, event.Bulk, []int{0}, x, y)
+				for died := false; !died; {
+					held := w.take(t, event.Bulk, 0)
+					if held == nil {
+						break
+					}
+					died = w.start(t, held, fault, after).Died()
+					require.NoError(t, held.Expire(t.Context()))
+				}
+				w.Clock.Advance(rig.SweepAfter + time.Second)
+				_, err := w.sweeper().Sweep(t.Context()) // notes what is done, where that was all that was left
+				require.NoError(t, err)
+				w.drain(t)
+				w.requireDelivered(t, users, x, y)
+				w.requireDelivered(t, dormant)
+				w.requireDone(t, x, len(users), len(dormant))
+				w.requireDone(t, y, len(users), len(dormant))
+			})
+		}
+	}
+}
+
+// Two workers at the same batch, as when a lease has run out: each stretch is counted by one of them.
+func TestCountsAreExactWithTwoWorkers(t *testing.T) {
+	t.Parallel()
+	for after := range 11 {
+		t.Run(fmt.Sprintf("the first one stalls after %d operations", after), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			users := usersOf(0, 2*rig.BatchOwners)
+			w.see(t, users...)
+			w.follow(t, "author", users...)
+			x, y := w.store(t, 1, "author"), w.store(t, 2, "author")
+			w.plan(t, event.Bulk, []int{0}, x, y)
+			held := w.take(t, event.Bulk, 0)
+			slow := w.start(t, held, rig.StallBefore, after)
+			require.NoError(t, held.Expire(t.Context()))
+			if after%2 == 0 {
+				require.Equal(t, !slow.Finished(), w.deliver(t, event.Bulk, 0))
+			} else {
+				w.drain(t)
+			}
+			slow.Resume(rig.None, 0)
+			require.NoError(t, slow.Err())
+			w.drain(t)
+			w.requireDelivered(t, users, x, y)
+			w.requireDone(t, x, len(users), 0)
+			w.requireDone(t, y, len(users), 0)
+		})
+	}
+}
+
+// Two workers join a scan at different positions: the record of the first one holds for both.
+func TestScanHasOneStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, 9)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	m := w.store(t, 2, "author")
+	w.plan(t, event.Bulk, []int{0}, m)
+	held := w.take(t, event.Bulk, 0)
+	slow := w.start(t, held, rig.StallBefore, 6) // before it records
+	require.False(t, slow.Finished())
+	require.NoError(t, held.Expire(t.Context()))
+
+	under := w.store(t, 1, "author")
+	w.plan(t, event.Bulk, []int{0}, under)
+	w.put(t, under, 0, joined("", users[5]))
+	require.True(t, w.deliver(t, event.Bulk, 0))
+	require.Equal(t, users[5], w.scan(t, m, 0).Start)
+	slow.Resume(rig.None, 0)
+	require.NoError(t, slow.Err())
+	require.Equal(t, users[5], w.scan(t, m, 0).Start)
+	w.drain(t)
+	w.requireDelivered(t, users[:6], m)
+	w.requireDelivered(t, users[6:], m, under)
+	w.requireDone(t, m, len(users), 0)
+}
+
+// Whoever has the message already, from whomever, is delivered to and counts as such.
+func TestFoundCountsAsDelivered(t *testing.T) {
+	t.Parallel()
+	for _, lane := range event.Lanes() {
+		t.Run(string(lane), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			users := usersOf(0, 3)
+			w.see(t, users...)
+			m := w.store(t, 1, "author", users...)
+			_, err := w.Appender.Append(t.Context(), []bucket.Append{{Owner: users[1], Entries: []bucket.Entry{bucket.EntryOf(m)}}})
+			require.NoError(t, err)
+			w.plan(t, lane, []int{0}, m)
+			w.drain(t)
+			w.requireDelivered(t, users, m)
+			w.requireDone(t, m, 3, 0)
+		})
+	}
+}
+
+// Delivery is decided by when the message was sent, not by when it is handled.
+func TestHorizonDecides(t *testing.T) {
+	t.Parallel()
+	for _, lane := range event.Lanes() {
+		t.Run(string(lane), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			users := usersOf(0, 3)
+			unknown, dormant, active := users[0], users[1], users[2]
+			w.see(t, dormant)
+			w.Clock.Advance(time.Minute)
+			w.see(t, active)
+			horizon := rig.Epoch.Add(rig.DormantAfter)
+			at := func(t time.Time) int { return int(t.Sub(rig.Epoch).Milliseconds()) }
+			before, after := w.store(t, at(horizon), "author", users...), w.store(t, at(horizon)+1, "author", users...)
+			w.Clock.Advance(2 * rig.DormantAfter)
+			w.plan(t, lane, []int{0}, before, after)
+			w.drain(t)
+			w.requireDelivered(t, []message.UserID{unknown})
+			w.requireDelivered(t, []message.UserID{dormant}, before)
+			w.requireDelivered(t, []message.UserID{active}, before, after)
+			w.requireDone(t, before, 2, 1)
+			w.requireDone(t, after, 1, 2)
+		})
+	}
+}
+
+// A message that was planned for one lane is routed again and comes in another.
+func TestLaneChangesUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, lanes := range map[string][2]event.Lane{
+		"a scan becomes express": {event.Bulk, event.Express},
+		"express becomes a scan": {event.Express, event.Bulk},
+		"from scan to scan":      {event.Medium, event.Bulk},
+	} {
+		for after := range 9 {
+			t.Run(fmt.Sprintf("%s after %d operations", name, after), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				users := usersOf(0, 3*rig.BatchOwners)
+				w.see(t, users...)
+				m := w.store(t, 1, "author", users...)
+				w.plan(t, lanes[0], []int{0}, m)
+				w.emit(t, lanes[1], 0, m)
+				held := w.take(t, lanes[0], 0)
+				slow := w.start(t, held, rig.StallBefore, after)
+				for w.deliver(t, lanes[1], 0) {
+				}
+				slow.Resume(rig.None, 0)
+				require.NoError(t, slow.Err())
+				w.drain(t)
+				w.requireDelivered(t, users, m)
+				w.requireDone(t, m, len(users), 0)
+			})
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package fanout_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a rig with what the tests of fan-out do over and over.
+type world struct {
+	*rig.Rig
+	opts fanout.Options
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return &world{Rig: r, opts: r.FanoutOptions(0)}
+}
+
+func (w *world) deliverer() *fanout.Deliverer { return fanout.NewDeliverer(w.Stores(), w.Bus, w.opts) }
+
+func (w *world) router() *fanout.Router { return fanout.NewRouter(w.Stores(), w.Bus, w.opts) }
+
+func (w *world) sweeper() *fanout.Sweeper { return fanout.NewSweeper(w.Stores(), w.Bus, w.opts) }
+
+// usersOf returns the first n users of a partition, ascending.
+func usersOf(p, n int) []message.UserID {
+	var users []message.UserID
+	for i := 0; len(users) < n; i++ {
+		if user := message.UserID(fmt.Sprintf("user-%03d", i)); partition.Of(user, rig.Partitions) == p {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// see makes users active.
+func (w *world) see(t *testing.T, users ...message.UserID) {
+	t.Helper()
+	views := make([]userstate.View, len(users))
+	for i, user := range users {
+		views[i] = userstate.View{User: user, At: w.Clock.Now(), Create: true}
+	}
+	_, err := w.Users.View(t.Context(), views)
+	require.NoError(t, err)
+}
+
+// follow makes users followers of an author from a minute before the epoch on.
+func (w *world) follow(t *testing.T, author message.UserID, users ...message.UserID) {
+	t.Helper()
+	pairs := make([]follow.Pair, len(users))
+	for i, user := range users {
+		pairs[i] = follow.Pair{Follower: user, Followee: author}
+	}
+	_, err := w.Edges.Follow(t.Context(), pairs, rig.Epoch.Add(-time.Minute))
+	require.NoError(t, err)
+}
+
+func id(n int) message.ID {
+	id := message.MinID(rig.Epoch.Add(time.Duration(n) * time.Millisecond))
+	id[6], id[8] = 0x70, 0x80
+	return id
+}
+
+// store stores the nth message, to those who are named or, if nobody is, to its author's followers.
+func (w *world) store(t *testing.T, n int, from message.UserID, to ...message.UserID) message.Message {
+	t.Helper()
+	m := message.Message{ID: id(n), From: from, To: to, Body: fmt.Sprintf("message %d", n)}
+	if len(to) == 0 {
+		m.Audience = message.AudienceFollowers
+	}
+	return w.insert(t, m)
+}
+
+func (w *world) insert(t *testing.T, m message.Message) message.Message {
+	t.Helper()
+	slices.Sort(m.To)
+	_, err := w.Messages.Insert(t.Context(), []message.Message{m})
+	require.NoError(t, err)
+	return m
+}
+
+// plan plans messages in partitions and emits their tasks.
+func (w *world) plan(t *testing.T, lane event.Lane, partitions []int, messages ...message.Message) {
+	t.Helper()
+	for _, m := range messages {
+		_, err := w.Progress.Plan(t.Context(), m.ID, partitions, w.Clock.Now())
+		require.NoError(t, err)
+		for _, p := range partitions {
+			w.emit(t, lane, p, m)
+		}
+	}
+}
+
+func task(lane event.Lane, p int, m message.Message) event.Task {
+	t := event.Task{Version: event.Version, ID: m.ID, From: m.From, Lane: lane, Partition: p}
+	if lane == event.Express {
+		for _, user := range m.To {
+			if partition.Of(user, rig.Partitions) == p {
+				t.Recipients = append(t.Recipients, user)
+			}
+		}
+	}
+	return t
+}
+
+func (w *world) emit(t *testing.T, lane event.Lane, p int, messages ...message.Message) {
+	t.Helper()
+	for _, m := range messages {
+		require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{task(lane, p, m)}))
+	}
+}
+
+// put records where the scan of a message is.
+func (w *world) put(t *testing.T, m message.Message, p int, scan progress.Scan) {
+	t.Helper()
+	stepped, err := w.Progress.Step(t.Context(), []progress.Step{{ID: m.ID, Partition: p, To: scan}}, w.Clock.Now())
+	require.NoError(t, err)
+	require.True(t, stepped[0].Applied)
+}
+
+func (w *world) publish(t *testing.T, messages ...message.Message) {
+	t.Helper()
+	for _, m := range messages {
+		require.NoError(t, w.Bus.EmitPublished(t.Context(), []event.Published{event.NewPublished(m.Ref())}, true))
+	}
+}
+
+// routeAll routes everything that is published.
+func (w *world) routeAll(t *testing.T) {
+	t.Helper()
+	router := w.router()
+	for {
+		received, err := w.Bus.Fetch(t.Context(), 10)
+		require.NoError(t, err)
+		if len(received) == 0 {
+			return
+		}
+		require.NoError(t, router.Route(t.Context(), rig.By(t.Context(), received)))
+	}
+}
+
+func (w *world) take(t *testing.T, lane event.Lane, p int) *rig.Held {
+	t.Helper()
+	held, err := w.Bus.Take(t.Context(), lane, p)
+	require.NoError(t, err)
+	return held
+}
+
+// deliver works on one batch of a lane and partition, and tells whether there was one.
+func (w *world) deliver(t *testing.T, lane event.Lane, p int) bool {
+	t.Helper()
+	held := w.take(t, lane, p)
+	if held == nil {
+		return false
+	}
+	require.NoError(t, w.deliverer().Deliver(t.Context(), held))
+	return true
+}
+
+// drain routes and delivers until there is nothing left to do.
+func (w *world) drain(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		w.routeAll(t)
+		worked := false
+		for _, lane := range event.Lanes() {
+			for p := range rig.Partitions {
+				worked = w.deliver(t, lane, p) || worked
+			}
+		}
+		if !worked {
+			return
+		}
+	}
+	require.FailNow(t, "the queues do not run empty")
+}
+
+func (w *world) scan(t *testing.T, m message.Message, p int) progress.Scan {
+	t.Helper()
+	scans, planned, err := w.Progress.Scans(t.Context(), p, []message.ID{m.ID})
+	require.NoError(t, err)
+	require.True(t, planned[0])
+	return scans[0]
+}
+
+// inbox returns the messages in an inbox, in the order in which they came.
+func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
+	t.Helper()
+	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32)
+	require.NoError(t, err)
+	var ids []message.ID
+	for _, b := range slices.Backward(buckets) {
+		ids = append(ids, b.Outline().IDs...)
+	}
+	return ids
+}
+
+// requireDelivered demands that messages are in the inboxes of users, each once, and nothing else.
+func (w *world) requireDelivered(t *testing.T, users []message.UserID, messages ...message.Message) {
+	t.Helper()
+	var want []message.ID
+	for _, m := range messages {
+		want = append(want, m.ID)
+	}
+	for _, user := range users {
+		require.ElementsMatch(t, want, w.inbox(t, user), "inbox of %s", user)
+	}
+}
+
+// requireDone demands that a message is done and how many recipients were counted.
+func (w *world) requireDone(t *testing.T, m message.Message, delivered, skipped int) {
+	t.Helper()
+	f, err := w.Progress.Get(t.Context(), m.ID)
+	require.NoError(t, err)
+	require.True(t, f.Done(), "%v", f)
+	gotDelivered, gotSkipped := f.Counts()
+	require.Equal(t, delivered, int(gotDelivered), "delivered of %v", f)
+	require.Equal(t, skipped, int(gotSkipped), "skipped of %v", f)
+	require.NotContains(t, w.unfinished(t), m.Ref())
+}
+
+func (w *world) unfinished(t *testing.T) []message.Ref {
+	t.Helper()
+	refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	require.NoError(t, err)
+	return refs
+}
+
+func (w *world) letters(t *testing.T) []event.DeadLetter {
+	t.Helper()
+	letters, err := w.Bus.DeadLetters(t.Context())
+	require.NoError(t, err)
+	return letters
+}
+
+func (w *world) tasks(t *testing.T) []event.Task {
+	t.Helper()
+	tasks, err := w.Bus.Tasks(t.Context())
+	require.NoError(t, err)
+	return tasks
+}
+
+// start works on a batch as an actor.
+func (w *world) start(t *testing.T, held *rig.Held, fault rig.Fault, after int) *rig.Actor {
+	t.Helper()
+	d := w.deliverer()
+	return rig.Start(t.Context(), fault, after, func(ctx context.Context) error { return d.Deliver(ctx, held) })
+}

@@ -1,0 +1,258 @@
+package fanout_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestRouterChoosesTheLane(t *testing.T) {
+	t.Parallel()
+	p0, p1 := usersOf(0, 8), usersOf(1, 8)
+	for name, test := range map[string]struct {
+		to, followers []message.UserID
+		toFollowers   bool
+		lane          event.Lane
+		partitions    []int
+	}{
+		"one named":                              {to: p0[:1], lane: event.Express, partitions: []int{0}},
+		"as many named as express takes":         {to: []message.UserID{p0[0], p1[0]}, lane: event.Express, partitions: []int{0, 1}},
+		"more named than express takes":          {to: p0[:3], lane: event.Medium, partitions: []int{0}},
+		"as many named as medium takes":          {to: p1[:6], lane: event.Medium, partitions: []int{1}},
+		"more named than medium takes":           {to: append(p0[:4:4], p1[:3]...), lane: event.Bulk, partitions: []int{0, 1}},
+		"few followers":                          {followers: p1[:2], toFollowers: true, lane: event.Express, partitions: []int{1}},
+		"few followers and named, some the same": {to: p1[:1], followers: p1[:1], toFollowers: true, lane: event.Express, partitions: []int{1}},
+		"more followers than express takes":      {followers: p1[:3], toFollowers: true, lane: event.Medium, partitions: []int{0, 1}},
+		"too many with those who are named":      {to: p0[:1], followers: p1[:2], toFollowers: true, lane: event.Medium, partitions: []int{0, 1}},
+		"more followers than medium takes":       {followers: p0, toFollowers: true, lane: event.Bulk, partitions: []int{0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			m := message.Message{ID: id(1), From: "author", To: test.to, Body: "x"}
+			if test.toFollowers {
+				m.Audience = message.AudienceFollowers
+			}
+			if len(test.followers) > 0 {
+				w.follow(t, "author", test.followers...)
+			}
+			m = w.insert(t, m)
+			w.publish(t, m)
+			w.routeAll(t)
+			tasks := w.tasks(t)
+			var partitions []int
+			var recipients []message.UserID
+			for _, task := range tasks {
+				require.Equal(t, test.lane, task.Lane)
+				partitions = append(partitions, task.Partition)
+				recipients = append(recipients, task.Recipients...)
+			}
+			require.ElementsMatch(t, test.partitions, partitions)
+			if test.lane == event.Express {
+				require.Subset(t, append(slices.Clip(test.to), test.followers...), recipients)
+				require.Len(t, recipients, max(len(test.to), len(test.followers)))
+			} else {
+				require.Empty(t, recipients, "the tasks of a scan are positions")
+			}
+			f, err := w.Progress.Get(t.Context(), m.ID)
+			require.NoError(t, err)
+			require.Len(t, f.Scans, len(test.partitions))
+		})
+	}
+}
+
+func TestRouterFinishesAtOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("what nobody is to have", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		m := w.store(t, 1, "author")
+		w.publish(t, m)
+		w.routeAll(t)
+		require.Empty(t, w.tasks(t))
+		w.requireDone(t, m, 0, 0)
+	})
+	t.Run("what is void", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		users := usersOf(0, 2)
+		w.see(t, users...)
+		w.Clock.Advance(rig.Slack + 2*time.Millisecond)
+		m := w.store(t, 1, "author", users...)
+		w.publish(t, m)
+		w.routeAll(t)
+		require.Empty(t, w.tasks(t))
+		require.Empty(t, w.unfinished(t))
+		_, err := w.Progress.Get(t.Context(), m.ID)
+		require.ErrorIs(t, err, progress.ErrNotFound)
+		w.requireDelivered(t, users)
+	})
+	t.Run("what is done", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		users := usersOf(0, 2)
+		w.see(t, users...)
+		m := w.store(t, 1, "author", users...)
+		w.publish(t, m)
+		w.drain(t)
+		w.publish(t, m)
+		w.routeAll(t)
+		require.Empty(t, w.tasks(t))
+		w.requireDone(t, m, 2, 0)
+	})
+}
+
+// The first plan holds: what is routed again, for whatever reason, is delivered in the same partitions.
+func TestRouterMayDieAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter} {
+		for after := range 12 {
+			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				users := append(usersOf(0, 4), usersOf(1, 4)...)
+				w.see(t, users...)
+				w.follow(t, "author", users...)
+				all, some := w.store(t, 1, "author"), w.store(t, 2, "author", users[0], users[7])
+				w.publish(t, all, some)
+				received, err := w.Bus.Fetch(t.Context(), 10)
+				require.NoError(t, err)
+				router := w.router()
+				rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+					return router.Route(ctx, rig.By(ctx, received))
+				})
+				require.NoError(t, w.Bus.Expire(received))
+				w.drain(t)
+				w.requireDone(t, all, 8, 0)
+				w.requireDone(t, some, 2, 0)
+				w.requireDelivered(t, []message.UserID{users[0], users[7]}, all, some)
+				w.requireDelivered(t, users[1:7], all)
+			})
+		}
+	}
+}
+
+func TestSweeper(t *testing.T) {
+	t.Parallel()
+	users := append(usersOf(0, 3), usersOf(1, 3)...)
+	for name, test := range map[string]struct {
+		// forget publishes a message and lets something get lost.
+		forget func(t *testing.T, w *world, m message.Message)
+	}{
+		"the event was never emitted": {func(*testing.T, *world, message.Message) {}},
+		"the event was lost": {func(t *testing.T, w *world, m message.Message) {
+			t.Helper()
+			w.publish(t, m)
+			require.NoError(t, w.Bus.Lose(t.Context(), "FANMAIL_PUBLISHED", 0))
+		}},
+		"no task was emitted": {func(t *testing.T, w *world, m message.Message) {
+			t.Helper()
+			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.Clock.Now())
+			require.NoError(t, err)
+		}},
+		"a task was lost": {func(t *testing.T, w *world, m message.Message) {
+			t.Helper()
+			w.publish(t, m)
+			w.routeAll(t)
+			require.NoError(t, w.Bus.Lose(t.Context(), "FANMAIL_FANOUT", 0))
+			w.drain(t)
+		}},
+		"nobody took note that it is done": {func(t *testing.T, w *world, m message.Message) {
+			t.Helper()
+			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.Clock.Now())
+			require.NoError(t, err)
+			w.emit(t, event.Bulk, 0, m)
+			w.emit(t, event.Bulk, 1, m)
+			for p := range rig.Partitions {
+				actor := w.start(t, w.take(t, event.Bulk, p), rig.None, 0)
+				require.NoError(t, actor.Err())
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.see(t, users...)
+			m := w.store(t, 1, "author", users...)
+			test.forget(t, w, m)
+			sweeper := w.sweeper()
+			swept, err := sweeper.Sweep(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, swept, "it is young")
+			w.Clock.Advance(rig.SweepAfter + time.Second)
+			again, err := sweeper.Sweep(t.Context())
+			require.NoError(t, err)
+			if again > 0 {
+				repeated, err := sweeper.Sweep(t.Context())
+				require.NoError(t, err)
+				require.Zero(t, repeated, "it has just been emitted")
+			}
+			w.drain(t)
+			w.requireDelivered(t, users, m)
+			w.requireDone(t, m, len(users), 0)
+		})
+	}
+}
+
+// What moves is left alone, however old it is.
+func TestSweeperLeavesWhatMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, 2*rig.BatchOwners)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	m := w.store(t, 1, "author")
+	w.plan(t, event.Bulk, []int{0}, m)
+	w.Clock.Advance(rig.SweepAfter - time.Second)
+	require.True(t, w.deliver(t, event.Bulk, 0))
+	w.Clock.Advance(rig.SweepAfter - time.Second)
+	swept, err := w.sweeper().Sweep(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, swept)
+	w.Clock.Advance(2 * time.Second)
+	swept, err = w.sweeper().Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, swept)
+}
+
+// An author's lane is remembered for a while, and found out anew then.
+func TestRouterRemembersTheLane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	router := w.router()
+	route := func(m message.Message) *rig.Actor {
+		w.publish(t, m)
+		received, err := w.Bus.Fetch(t.Context(), 10)
+		require.NoError(t, err)
+		actor := rig.Start(t.Context(), rig.None, 0, func(ctx context.Context) error {
+			return router.Route(ctx, rig.By(ctx, received))
+		})
+		require.NoError(t, actor.Err())
+		return actor
+	}
+	p0, p1 := usersOf(0, 8), usersOf(1, 8)
+	w.follow(t, "author", p1[:3]...)
+	require.Contains(t, route(w.store(t, 1, "author")).Trace(), "Followers")
+	w.follow(t, "author", p0...)
+	require.NotContains(t, route(w.store(t, 2, "author")).Trace(), "Followers")
+	w.Clock.Advance(w.opts.ClassTTL)
+	require.Contains(t, route(w.store(t, 3, "author")).Trace(), "Followers")
+	tasks := w.tasks(t)
+	require.Equal(t, event.Medium, tasks[0].Lane)
+	require.Equal(t, event.Medium, tasks[2].Lane)
+	require.Equal(t, event.Bulk, tasks[4].Lane)
+	w.see(t, append(p0, p1[:3]...)...)
+	w.drain(t)
+	w.requireDelivered(t, p0, messageOf(1), messageOf(2), messageOf(3))
+}
+
+func messageOf(n int) message.Message { return message.Message{ID: id(n)} }

@@ -1,0 +1,147 @@
+package fanout_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// patience bounds what a test waits for; it is only used up when something is broken.
+const patience = 20 * time.Second
+
+func (w *world) blockingTake(ctx context.Context, lane event.Lane, p int) (fanout.Held, error) {
+	held, err := w.Bus.Bus.Take(ctx, lane, p)
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+func (w *world) blockingFetch(ctx context.Context, limit int) ([]fanout.Received, error) {
+	events, err := w.Bus.FetchPublished(ctx, limit)
+	received := make([]fanout.Received, len(events))
+	for i, e := range events {
+		received[i] = e
+	}
+	return received, err
+}
+
+// Everything runs until intake ends, and returns then.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := append(usersOf(0, 7), usersOf(1, 7)...)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	var messages []message.Message
+	for n := range 5 {
+		messages = append(messages, w.store(t, n, "author"))
+	}
+	intake, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{}, 2)
+	go func() {
+		w.router().Run(intake, t.Context(), w.blockingFetch)
+		ended <- struct{}{}
+	}()
+	go func() {
+		w.deliverer().Run(intake, t.Context(), w.blockingTake)
+		ended <- struct{}{}
+	}()
+	w.publish(t, messages...)
+	require.Eventually(t, func() bool {
+		refs, err := w.Messages.Unfinished(context.WithoutCancel(intake), message.ID{}, 10)
+		return err == nil && len(refs) == 0
+	}, patience, time.Millisecond)
+	stop()
+	<-ended
+	<-ended
+	w.requireDelivered(t, users, messages...)
+	for _, m := range messages {
+		w.requireDone(t, m, len(users), 0)
+	}
+}
+
+// beforePush is how many operations a Deliverer that runs goes through before it pushes: what it holds is not behind
+// the seam.
+const beforePush = 3
+
+// await plans a message for two users.
+func (w *world) await(t *testing.T) message.Message {
+	t.Helper()
+	w.see(t, usersOf(0, 2)...)
+	m := w.store(t, 1, "author", usersOf(0, 2)...)
+	w.plan(t, event.Bulk, []int{0}, m)
+	return m
+}
+
+// run returns a Deliverer's Run until intake ends, as an actor does it.
+func (w *world) run(intake context.Context) func(ctx context.Context) error {
+	d := w.deliverer()
+	return func(work context.Context) error {
+		d.Run(intake, work, w.blockingTake)
+		return nil
+	}
+}
+
+// When intake ends, a batch under way is finished.
+func TestRunFinishesWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	intake, stop := context.WithCancel(t.Context())
+	m := w.await(t)
+	actor := rig.Start(t.Context(), rig.StallBefore, beforePush, w.run(intake))
+	require.False(t, actor.Finished())
+	stop()
+	actor.Resume(rig.None, 0)
+	require.True(t, actor.Finished())
+	w.requireDelivered(t, usersOf(0, 2), m)
+	w.requireDone(t, m, 2, 0)
+	require.Empty(t, w.tasks(t))
+}
+
+// When work ends, what is held is handed back at once.
+func TestRunHandsBackWhatItCannotFinish(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	work, stop := context.WithCancel(t.Context())
+	m := w.await(t)
+	actor := rig.Start(work, rig.StallBefore, beforePush, w.run(work))
+	require.False(t, actor.Finished())
+	stop()
+	actor.Resume(rig.None, 0)
+	require.True(t, actor.Finished())
+	held := w.take(t, event.Bulk, 0)
+	require.NotNil(t, held)
+	require.Equal(t, 2, held.First().Attempts)
+	require.NoError(t, w.deliverer().Deliver(t.Context(), held))
+	w.requireDone(t, m, 2, 0)
+}
+
+// A task for which no worker is free is handed back when intake ends.
+func TestRunHandsBackWhatNobodyIsFreeFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	intake, stop := context.WithCancel(t.Context())
+	first := w.await(t)
+	actor := rig.Start(t.Context(), rig.StallBefore, beforePush, w.run(intake))
+	require.False(t, actor.Finished())
+	second := w.store(t, 2, "author", usersOf(1, 1)...)
+	w.see(t, usersOf(1, 1)...)
+	w.plan(t, event.Bulk, []int{1}, second)
+	require.Eventually(t, func() bool { return w.Bus.Pending(context.WithoutCancel(intake), "bulk-1") == 1 }, patience, time.Millisecond)
+	stop()
+	actor.Resume(rig.None, 0)
+	require.True(t, actor.Finished())
+	w.requireDone(t, first, 2, 0)
+	held := w.take(t, event.Bulk, 1)
+	require.NotNil(t, held)
+	require.NoError(t, w.deliverer().Deliver(t.Context(), held))
+	w.requireDone(t, second, 1, 0)
+}

@@ -1,0 +1,142 @@
+package following
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// catchUp appends what the edges' followees have sent since their last spans began.
+func (s *Service) catchUp(ctx context.Context, edges []follow.Edge, now time.Time) error {
+	byAuthor := make(map[message.UserID][]follow.Edge)
+	for _, e := range edges {
+		byAuthor[e.Followee] = append(byAuthor[e.Followee], e)
+	}
+	for author, edges := range byAuthor {
+		if err := s.catchUpAuthor(ctx, author, edges, now); err != nil {
+			return fmt.Errorf("catch up with %s: %w", author, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) catchUpAuthor(ctx context.Context, author message.UserID, edges []follow.Edge, now time.Time) error {
+	const page = 200
+	first, last := s.window(edges[0], now)
+	for _, e := range edges[1:] {
+		since, until := s.window(e, now)
+		if since.Before(first) {
+			first = since
+		}
+		if until.After(last) {
+			last = until
+		}
+	}
+	for after := before(message.MinID(first)); ; {
+		stored, err := s.messages.ByAuthor(ctx, author, after, page)
+		if err != nil {
+			return err
+		}
+		if err := s.appendTo(ctx, edges, stored, now); err != nil {
+			return err
+		}
+		if len(stored) < page || stored[page-1].Sent().After(last) {
+			return nil
+		}
+		after = stored[page-1].ID
+	}
+}
+
+// forever is after every message.
+var forever = message.MaxID.Time()
+
+// window returns between which times, both included, fan-out may have missed something on an edge. If its span began just
+// now, that is everything since. If it had begun before, this call repeats one that may not have come to its end: the
+// edge has been visible from some moment within the slack after it began, and fan-out has seen it from then on.
+func (s *Service) window(e follow.Edge, now time.Time) (since, until time.Time) {
+	since = e.Spans[len(e.Spans)-1].Since
+	if since.Before(now.UTC().Truncate(time.Millisecond)) {
+		return since, since.Add(s.opts.Slack)
+	}
+	return since, forever
+}
+
+// appendTo appends to each edge's follower those messages that fan-out may have missed.
+func (s *Service) appendTo(ctx context.Context, edges []follow.Edge, stored []message.Stored, now time.Time) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	// The edges are read anew, after the messages: a follower may have unfollowed before one of them was sent.
+	pairs := make([]follow.Pair, len(edges))
+	for i, e := range edges {
+		pairs[i] = follow.Pair{Follower: e.Follower, Followee: e.Followee}
+	}
+	current, err := s.edges.Get(ctx, pairs)
+	if err != nil {
+		return err
+	}
+	byPartition := make(map[int][]int)
+	for i, e := range edges {
+		p := s.partition(e.Follower)
+		byPartition[p] = append(byPartition[p], i)
+	}
+	var appends []bucket.Append
+	for p, indexes := range byPartition {
+		slices.SortFunc(indexes, func(i, j int) int { return strings.Compare(string(edges[i].Follower), string(edges[j].Follower)) })
+		users := make([]message.UserID, len(indexes))
+		for k, i := range indexes {
+			users[k] = edges[i].Follower
+		}
+		states, err := s.users.Lookup(ctx, p, users)
+		if err != nil {
+			return err
+		}
+		for k, i := range indexes {
+			since, until := s.window(edges[i], now)
+			if entries := s.missed(current[i], states[k], stored, since, until); len(entries) > 0 {
+				appends = append(appends, bucket.Append{Owner: users[k], Hint: states[k].Head, Entries: entries})
+			}
+		}
+	}
+	results, err := s.appender.Append(ctx, appends)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			return fmt.Errorf("inbox of %s: %w", appends[i].Owner, r.Err)
+		}
+	}
+	return nil
+}
+
+// missed returns the entries of those messages in the window that are for the edge's follower.
+func (s *Service) missed(e follow.Edge, state userstate.State, stored []message.Stored, since, until time.Time) []bucket.Entry {
+	var entries []bucket.Entry
+	for _, m := range stored {
+		sent := m.Sent()
+		inWindow := !sent.Before(since) && !sent.After(until)
+		if inWindow && !m.Void(s.opts.Slack) && follow.For(m.Message, e.Follower, e) && s.opts.Policy.Deliver(state, sent) {
+			entries = append(entries, bucket.EntryOf(m.Message))
+		}
+	}
+	return entries
+}
+
+// before returns the greatest id below a bound that is no message's id, so that a range that excludes it includes the bound.
+func before(bound message.ID) message.ID {
+	for i := len(bound) - 1; i >= 0; i-- {
+		bound[i]--
+		if bound[i] != 0xff {
+			break
+		}
+	}
+	return bound
+}

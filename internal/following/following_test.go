@@ -1,0 +1,302 @@
+package following_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type world struct{ *rig.Rig }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), nil, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	w := &world{r}
+	w.see(t, "ann", "bob")
+	return w
+}
+
+func (w *world) see(t *testing.T, users ...message.UserID) {
+	t.Helper()
+	views := make([]userstate.View, len(users))
+	for i, user := range users {
+		views[i] = userstate.View{User: user, At: w.Clock.Now(), Create: true}
+	}
+	_, err := w.Users.View(t.Context(), views)
+	require.NoError(t, err)
+}
+
+// publish stores a message by the author to the followers, now, and returns its id.
+func (w *world) publish(t *testing.T) message.ID {
+	t.Helper()
+	id := message.MinID(w.Clock.Now())
+	id[6], id[8] = 0x70, 0x80
+	m := message.Message{ID: id, From: "author", Audience: message.AudienceFollowers, Body: "x"}
+	_, err := w.Messages.Insert(t.Context(), []message.Message{m})
+	require.NoError(t, err)
+	return id
+}
+
+func pair(user message.UserID) []follow.Pair {
+	return []follow.Pair{{Follower: user, Followee: "author"}}
+}
+
+// follow lets a user follow the author as an actor.
+func (w *world) follow(t *testing.T, user message.UserID, fault rig.Fault, after int) *rig.Actor {
+	t.Helper()
+	return rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+		return w.Following(0).Follow(ctx, pair(user))
+	})
+}
+
+func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
+	t.Helper()
+	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32)
+	require.NoError(t, err)
+	var ids []message.ID
+	for _, b := range buckets {
+		ids = append(ids, b.Outline().IDs...)
+	}
+	return ids
+}
+
+func users(n int) []message.UserID {
+	users := make([]message.UserID, n)
+	for i := range users {
+		users[i] = message.UserID(fmt.Sprintf("user-%02d", i))
+	}
+	return users
+}
+
+// The edge's span begins, a message is sent and its fan-out passes, and only then the edge becomes visible: following
+// makes up for it.
+func TestFollowCatchesUp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault rig.Fault
+		after int
+	}{
+		"before the edge is visible": {rig.StallBefore, 0},
+		"after the edge is visible":  {rig.StallAfter, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			before := w.publish(t)
+			w.Clock.Advance(time.Millisecond)
+			actor := w.follow(t, "ann", test.fault, test.after)
+			same := w.publish(t)
+			w.Clock.Advance(time.Second)
+			later := w.publish(t)
+			actor.Resume(rig.None, 0)
+			require.NoError(t, actor.Err())
+			require.Equal(t, []message.ID{same, later}, w.inbox(t, "ann"))
+			require.NotContains(t, w.inbox(t, "ann"), before)
+			require.Empty(t, w.inbox(t, "bob"))
+		})
+	}
+}
+
+// A follow that was cut off anywhere is made up for when it is repeated.
+func TestFollowAgainAfterADeath(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter} {
+		for after := range 4 {
+			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				stalled := w.follow(t, "ann", rig.StallBefore, 0)
+				missed := w.publish(t)
+				stalled.Resume(fault, after)
+				w.Clock.Advance(time.Second)
+				again := w.follow(t, "ann", rig.None, 0)
+				require.NoError(t, again.Err())
+				edges, err := w.Edges.Following(t.Context(), "ann", "", 10)
+				require.NoError(t, err)
+				if edges[0].Holds(missed.Time()) {
+					require.Equal(t, []message.ID{missed}, w.inbox(t, "ann"))
+				} else {
+					require.Empty(t, w.inbox(t, "ann"), "the edge had not begun then")
+				}
+			})
+		}
+	}
+}
+
+// Repeating a follow looks no further than fan-out can have missed, and adds nothing.
+func TestFollowAgainAddsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.NoError(t, w.follow(t, "ann", rig.None, 0).Err())
+	w.Clock.Advance(rig.Slack + time.Second)
+	left := w.publish(t) // its fan-out has not come by yet
+	require.NoError(t, w.follow(t, "ann", rig.None, 0).Err())
+	require.NotContains(t, w.inbox(t, "ann"), left)
+	edges, err := w.Edges.Following(t.Context(), "ann", "", 10)
+	require.NoError(t, err)
+	require.Len(t, edges[0].Spans, 1)
+}
+
+// Whoever has unfollowed in the meantime gets nothing that was sent since.
+func TestUnfollowedWhileFollowing(t *testing.T) {
+	t.Parallel()
+	for after := range 2 {
+		t.Run(fmt.Sprintf("after %d operations", after), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			actor := w.follow(t, "ann", rig.StallAfter, 0)
+			for range after {
+				actor.Resume(rig.StallBefore, 0)
+			}
+			w.Clock.Advance(time.Second)
+			require.NoError(t, w.Following(0).Unfollow(t.Context(), pair("ann")[0]))
+			w.Clock.Advance(time.Second)
+			w.publish(t)
+			actor.Resume(rig.None, 0)
+			require.NoError(t, actor.Err())
+			require.Empty(t, w.inbox(t, "ann"))
+		})
+	}
+}
+
+func TestFollowLeavesOut(t *testing.T) {
+	t.Parallel()
+	t.Run("who is dormant", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.Clock.Advance(rig.DormantAfter + time.Second)
+		actor := w.follow(t, "ann", rig.StallBefore, 0)
+		w.publish(t)
+		actor.Resume(rig.None, 0)
+		require.NoError(t, actor.Err())
+		require.Empty(t, w.inbox(t, "ann"))
+	})
+	t.Run("what is void", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		actor := w.follow(t, "ann", rig.StallBefore, 0)
+		id := message.MinID(w.Clock.Now())
+		id[6], id[8] = 0x70, 0x80
+		w.Clock.Advance(rig.Slack + time.Millisecond)
+		_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: id, From: "author", Audience: message.AudienceFollowers, Body: "x"}})
+		require.NoError(t, err)
+		actor.Resume(rig.None, 0)
+		require.NoError(t, actor.Err())
+		require.Empty(t, w.inbox(t, "ann"))
+	})
+	t.Run("what is for others", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		actor := w.follow(t, "ann", rig.StallBefore, 0)
+		id := message.MinID(w.Clock.Now())
+		id[6], id[8] = 0x70, 0x80
+		_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: id, From: "author", To: []message.UserID{"bob"}, Body: "x"}})
+		require.NoError(t, err)
+		actor.Resume(rig.None, 0)
+		require.NoError(t, actor.Err())
+		require.Empty(t, w.inbox(t, "ann"))
+	})
+}
+
+func TestFollowOfManyCatchesUpWithEach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	followers := users(20)
+	w.see(t, followers...)
+	var pairs []follow.Pair
+	for _, user := range followers {
+		pairs = append(pairs, pair(user)...)
+		pairs = append(pairs, pair(user)...) // twice is once
+	}
+	actor := rig.Start(t.Context(), rig.StallBefore, 0, func(ctx context.Context) error {
+		return w.Following(0).Follow(ctx, pairs)
+	})
+	missed := w.publish(t)
+	actor.Resume(rig.None, 0)
+	require.NoError(t, actor.Err())
+	for _, user := range followers {
+		require.Equal(t, []message.ID{missed}, w.inbox(t, user))
+	}
+}
+
+func TestFollowRefusesAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	service := w.Following(0)
+	good := follow.Pair{Follower: "ann", Followee: "author"}
+	require.ErrorIs(t, service.Follow(t.Context(), []follow.Pair{good, {Follower: "bob", Followee: "bob"}}), follow.ErrSelf)
+	require.ErrorIs(t, service.Follow(t.Context(), []follow.Pair{good, {Follower: "bob", Followee: "a b"}}), message.ErrInvalid)
+	require.ErrorIs(t, service.Unfollow(t.Context(), follow.Pair{Follower: "bob", Followee: "bob"}), follow.ErrSelf)
+	listed, next, err := service.Following(t.Context(), "ann", "", 10)
+	require.NoError(t, err)
+	require.Empty(t, listed)
+	require.Empty(t, next)
+}
+
+func TestListings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	service := w.Following(0)
+	all := users(25)
+	for i, user := range all {
+		require.NoError(t, service.Follow(t.Context(), []follow.Pair{
+			{Follower: user, Followee: "star"}, {Follower: "fan", Followee: user},
+		}))
+		if i%3 == 0 { // they are not shown, and do not shorten pages
+			w.Clock.Advance(time.Millisecond)
+			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: user, Followee: "star"}))
+			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: "fan", Followee: user}))
+		}
+	}
+	var want []message.UserID
+	for i, user := range all {
+		if i%3 != 0 {
+			want = append(want, user)
+		}
+	}
+	for _, limit := range []int{1, 2, 7, 16, 17, 100} {
+		for name, list := range map[string]func(context.Context, message.UserID, message.UserID, int) ([]message.UserID, message.UserID, error){
+			"star": service.Followers, "fan": service.Following,
+		} {
+			var got []message.UserID
+			for after, first := message.UserID(""), true; first || after != ""; first = false {
+				page, next, err := list(t.Context(), message.UserID(name), after, limit)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page), limit)
+				if next != "" {
+					require.Len(t, page, limit)
+				}
+				got, after = append(got, page...), next
+			}
+			require.ElementsMatch(t, want, got, "%s in pages of %d", name, limit)
+		}
+	}
+}
+
+// Catching up and fan-out both have the message: it is in the inbox once.
+func TestCatchingUpWithWhatWasDelivered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	actor := w.follow(t, "ann", rig.StallAfter, 0)
+	id := w.publish(t)
+	_, err := w.Appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: []bucket.Entry{{ID: id, From: "author", Body: "x"}}}})
+	require.NoError(t, err)
+	actor.Resume(rig.None, 0)
+	require.NoError(t, actor.Err())
+	require.Equal(t, []message.ID{id}, w.inbox(t, "ann"))
+}

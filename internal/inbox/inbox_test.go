@@ -1,0 +1,220 @@
+package inbox_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type world struct {
+	*rig.Rig
+	*inbox.Service
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), nil, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return &world{Rig: r, Service: r.Inboxes(0)}
+}
+
+// seen records when one user was seen, and returns what came of it.
+func (w *world) seen(t *testing.T, user message.UserID, at time.Time) error {
+	t.Helper()
+	errs, err := w.SetSeen(t.Context(), []inbox.Seen{{User: user, At: at}})
+	require.NoError(t, err)
+	require.Len(t, errs, 1)
+	return errs[0]
+}
+
+func (w *world) lastViewed(t *testing.T, user message.UserID) time.Time {
+	t.Helper()
+	u, err := w.User(t.Context(), user)
+	require.NoError(t, err)
+	return u.State.LastViewed
+}
+
+func id(n int) message.ID {
+	id := message.MinID(rig.Epoch.Add(time.Duration(n) * time.Millisecond))
+	id[6], id[8] = 0x70, 0x80
+	return id
+}
+
+func (w *world) fill(t *testing.T, user message.UserID, from, to int) {
+	t.Helper()
+	var entries []bucket.Entry
+	for n := from; n < to; n++ {
+		entries = append(entries, bucket.Entry{ID: id(n), From: "author", Body: strconv.Itoa(n)})
+	}
+	_, err := w.Appender.Append(t.Context(), []bucket.Append{{Owner: user, Entries: entries}})
+	require.NoError(t, err)
+}
+
+func TestSetSeen(t *testing.T) {
+	t.Parallel()
+	now := rig.Epoch
+	edge := now.Add(rig.ClockTolerance - rig.DormantAfter) // who was seen then is dormant now
+	for name, test := range map[string]struct {
+		before time.Time // zero for a user never seen
+		at     time.Time
+		err    error
+		after  time.Time
+	}{
+		"never seen":                        {at: now, after: now},
+		"never seen, long ago":              {at: now.Add(-2 * rig.DormantAfter), after: now.Add(-2 * rig.DormantAfter)},
+		"active":                            {before: now.Add(-time.Minute), at: now, after: now},
+		"active, the same again":            {before: now, at: now, after: now},
+		"active, parts of a millisecond":    {before: now, at: now.Add(999 * time.Microsecond), after: now},
+		"active, a clock a little ahead":    {before: now, at: now.Add(rig.ClockTolerance), after: now.Add(rig.ClockTolerance)},
+		"active, a clock too far ahead":     {before: now, at: now.Add(rig.ClockTolerance + time.Millisecond), err: message.ErrInvalid, after: now},
+		"active, backwards":                 {before: now, at: now.Add(-time.Millisecond), err: userstate.ErrBackwards, after: now},
+		"active by a moment":                {before: edge.Add(time.Millisecond), at: now, after: now},
+		"dormant since this moment":         {before: edge, at: now, err: userstate.ErrDormant, after: edge},
+		"dormant, a value from then":        {before: edge, at: edge.Add(time.Minute), err: userstate.ErrDormant, after: edge},
+		"dormant, backwards":                {before: edge, at: edge.Add(-time.Minute), err: userstate.ErrBackwards, after: edge},
+		"before anything was ever recorded": {before: now, at: time.UnixMilli(0), err: message.ErrInvalid, after: now},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if !test.before.IsZero() {
+				require.NoError(t, w.seen(t, "ann", test.before))
+			}
+			err := w.seen(t, "ann", test.at)
+			if test.err == nil {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, test.err)
+			}
+			require.Equal(t, test.after, w.lastViewed(t, "ann"))
+		})
+	}
+}
+
+// Users who are named several times in a batch are taken one after the other.
+func TestSetSeenNamedTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := func(s int) time.Time { return rig.Epoch.Add(time.Duration(s-60) * time.Second) }
+	errs, err := w.SetSeen(t.Context(), []inbox.Seen{
+		{"ann", at(1)}, {"bob", at(5)}, {"ann", at(3)}, {"", at(1)}, {"ann", at(2)}, {"bob", at(6)}, {"ann", at(4)},
+	})
+	require.NoError(t, err)
+	require.NoError(t, errs[0])
+	require.NoError(t, errs[1])
+	require.NoError(t, errs[2])
+	require.ErrorIs(t, errs[3], message.ErrInvalid)
+	require.ErrorIs(t, errs[4], userstate.ErrBackwards)
+	require.NoError(t, errs[5])
+	require.NoError(t, errs[6])
+	require.Equal(t, at(4), w.lastViewed(t, "ann"))
+	require.Equal(t, at(6), w.lastViewed(t, "bob"))
+}
+
+func TestReadingCountsAsViewing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		away     time.Duration
+		peek     bool
+		viewed   bool
+		complete bool
+	}{
+		"an active user reads":      {away: time.Minute, viewed: true, complete: true},
+		"an active user peeks":      {away: time.Minute, peek: true, complete: true},
+		"active by a moment":        {away: rig.DormantAfter - rig.ClockTolerance - time.Millisecond, viewed: true, complete: true},
+		"dormant since this moment": {away: rig.DormantAfter - rig.ClockTolerance},
+		"a dormant user reads":      {away: 2 * rig.DormantAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			require.NoError(t, w.seen(t, "ann", rig.Epoch))
+			w.fill(t, "ann", 0, 60)
+			w.Clock.Advance(test.away)
+			page, err := w.Read(t.Context(), "ann", "", 50, test.peek)
+			require.NoError(t, err)
+			require.Len(t, page.Entries, 50)
+			require.Equal(t, test.complete, page.Complete)
+			viewed := rig.Epoch
+			if test.viewed {
+				viewed = w.Clock.Now()
+			}
+			require.Equal(t, viewed, w.lastViewed(t, "ann"))
+		})
+	}
+}
+
+func TestReadingByAUserNeverSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	page, err := w.Read(t.Context(), "ann", "", 50, false)
+	require.NoError(t, err)
+	require.Equal(t, inbox.Page{Buckets: page.Buckets}, page)
+	_, err = w.User(t.Context(), "ann")
+	require.ErrorIs(t, err, userstate.ErrNotFound, "reading creates nobody")
+	require.ErrorIs(t, w.MarkRead(t.Context(), "ann", id(1)), userstate.ErrNotFound)
+	require.ErrorIs(t, w.Delete(t.Context(), "ann", id(1)), bucket.ErrNotFound)
+}
+
+func TestCountsFollowMarksAndDeletions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.NoError(t, w.seen(t, "ann", rig.Epoch))
+	w.fill(t, "ann", 0, 60)
+	counts := func(total, unread int64) {
+		t.Helper()
+		page, err := w.Read(t.Context(), "ann", "", 10, true)
+		require.NoError(t, err)
+		require.Equal(t, []int64{total, unread}, []int64{page.Total, page.Unread})
+		user, err := w.User(t.Context(), "ann")
+		require.NoError(t, err)
+		require.Equal(t, total, user.Total)
+		require.True(t, user.Active)
+	}
+	counts(60, 60)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(39)))
+	counts(60, 20)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(9)))
+	counts(60, 20) // a mark does not go back
+	for _, n := range []int{5, 45, 55} {
+		require.NoError(t, w.Delete(t.Context(), "ann", id(n)))
+		require.NoError(t, w.Delete(t.Context(), "ann", id(n)))
+	}
+	counts(57, 18)
+	w.fill(t, "ann", 5, 6) // a redelivery does not bring it back
+	w.fill(t, "ann", 60, 62)
+	counts(59, 20)
+	require.ErrorIs(t, w.Delete(t.Context(), "ann", id(99)), bucket.ErrNotFound)
+}
+
+func TestForeignCursor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.NoError(t, w.seen(t, "ann", rig.Epoch))
+	w.fill(t, "ann", 0, 60)
+	w.fill(t, "bob", 0, 60)
+	page, err := w.Read(t.Context(), "ann", "", 50, true)
+	require.NoError(t, err)
+	for _, cursor := range []string{page.Next[1:], page.Next + "A", "nonsense"} {
+		_, err = w.Read(t.Context(), "ann", cursor, 50, true)
+		require.ErrorIs(t, err, bucket.ErrCursor)
+	}
+	_, err = w.Read(t.Context(), "bob", page.Next, 50, true)
+	require.ErrorIs(t, err, bucket.ErrCursor)
+	page, err = w.Read(t.Context(), "ann", page.Next, 50, true)
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 10)
+	require.Empty(t, page.Next)
+}

@@ -1,0 +1,279 @@
+package statemachine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+const (
+	userCount = 14
+	// authorCount of the users publish.
+	authorCount = 3
+	// batchOwners is so few that a scan takes several batches.
+	batchOwners = 2
+	// maxStalled bounds the calls that are stalled at a time.
+	maxStalled = 3
+)
+
+// TestPipeline publishes, routes, delivers, follows, reads and deletes at random, while actors stall, fail and die at
+// any operation, tasks are repeated and lost, and the process crashes. Whenever everything has come to rest, every
+// inbox holds exactly what it should, and the counts are exact.
+func TestPipeline(t *testing.T) {
+	t.Parallel()
+	bus := rig.NewBus(t, rig.Partitions)
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t, bus)
+		defer m.stop(t)
+		t.Repeat(weighted(map[string]action{
+			"publish":   {4, m.publish},
+			"route":     {4, m.route},
+			"deliver":   {8, m.deliver},
+			"overtake":  {2, m.overtake},
+			"resume":    {2, m.resume},
+			"kill":      {1, m.kill},
+			"expire":    {2, m.expire},
+			"duplicate": {1, m.duplicate},
+			"lose":      {1, m.lose},
+			"crash":     {1, m.crash},
+			"sweep":     {1, m.sweep},
+			"follow":    {4, m.follow},
+			"unfollow":  {2, m.unfollow},
+			"age":       {2, m.age},
+			"see":       {1, m.see},
+			"read":      {1, m.read},
+			"mark":      {1, m.mark},
+			"delete":    {1, m.delete},
+			"rest":      {1, m.rest},
+			"":          {1, m.agrees},
+		}))
+		m.rest(t)
+	})
+}
+
+// action is something that happens, and how often compared with others.
+type action struct {
+	weight int
+	do     func(*rapid.T)
+}
+
+// weighted returns the actions as rapid takes them, which draws each name as often as any other.
+func weighted(actions map[string]action) map[string]func(*rapid.T) {
+	byName := make(map[string]func(*rapid.T))
+	for name, a := range actions {
+		byName[name] = a.do
+		for n := 1; n < a.weight; n++ {
+			byName[fmt.Sprintf("%s %d", name, n+1)] = a.do
+		}
+	}
+	return byName
+}
+
+// machine is the pipeline and its model.
+type machine struct {
+	rig     *rig.Rig
+	clock   *rig.Clock
+	model   *model
+	workers []*worker
+	// stalled are the calls that have been made and have not come to their end.
+	stalled []*call
+	// earlier is what the inboxes were like when everything was at rest last.
+	earlier map[message.UserID][]bucket.Bucket
+	keys    int // counts the times after which idempotency keys are taken anew
+}
+
+// worker is a host: the stages on a clock of its own.
+type worker struct {
+	skew      time.Duration
+	router    *fanout.Router
+	deliverer *fanout.Deliverer
+	sweeper   *fanout.Sweeper
+	publisher *publish.Service
+}
+
+// call is an actor, with what is to be done when it has come to its end, whichever.
+type call struct {
+	actor *rig.Actor
+	held  *rig.Held
+	end   func(t *rapid.T, err error)
+}
+
+func newMachine(t *rapid.T, bus *rig.Bus) *machine {
+	require.NoError(t, bus.Clear(t.Context()))
+	users := make([]message.UserID, userCount)
+	for i := range users {
+		users[i] = message.UserID(fmt.Sprintf("u%02d", i))
+	}
+	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket)}
+	var err error
+	m.rig, err = rig.Open(t.Context(), m.clock, bus, m.model)
+	require.NoError(t, err)
+	m.hire()
+	m.populate(t)
+	return m
+}
+
+// hire takes on workers with clocks that differ.
+func (m *machine) hire() {
+	m.workers = nil
+	for _, skew := range []time.Duration{0, -700 * time.Millisecond, 800 * time.Millisecond} {
+		opts := m.rig.FanoutOptions(skew)
+		opts.BatchOwners = batchOwners
+		m.workers = append(m.workers, &worker{
+			skew:      skew,
+			router:    fanout.NewRouter(m.rig.Stores(), m.rig.Bus, opts),
+			deliverer: fanout.NewDeliverer(m.rig.Stores(), m.rig.Bus, opts),
+			sweeper:   fanout.NewSweeper(m.rig.Stores(), m.rig.Bus, opts),
+			publisher: m.rig.Publisher(skew),
+		})
+	}
+}
+
+// populate draws who has been seen, who follows whom, and what is in the inboxes: mostly heads that are about to be full.
+func (m *machine) populate(t *rapid.T) {
+	var appends []bucket.Append
+	var views []userstate.View
+	for _, user := range m.model.users {
+		if rapid.IntRange(0, 5).Draw(t, "seen") == 0 {
+			continue
+		}
+		views = append(views, userstate.View{User: user, At: m.clock.Now().Add(-time.Minute), Create: true})
+		var entries []bucket.Entry
+		for n := range rapid.SampledFrom([]int{0, 0, 46, 48, 49, 50, 98, 99}).Draw(t, "prefilled") {
+			entries = append(entries, bucket.Entry{ID: prefilledID(-time.Hour, n), From: "before", Body: "before"})
+		}
+		if len(entries) > 0 && rapid.IntRange(0, 3).Draw(t, "ahead") == 0 {
+			entries[len(entries)-1].ID = prefilledID(time.Hour, 0) // by a clock that was far ahead: what follows is late
+		}
+		for _, e := range entries {
+			m.model.inboxes[user].prefilled = append(m.model.inboxes[user].prefilled, e.ID)
+		}
+		appends = append(appends, bucket.Append{Owner: user, Entries: entries})
+	}
+	_, err := m.rig.Users.View(t.Context(), views)
+	require.NoError(t, err)
+	results, err := m.rig.Appender.Append(t.Context(), appends)
+	require.NoError(t, err)
+	for _, r := range results {
+		require.NoError(t, r.Err)
+	}
+	var pairs []follow.Pair
+	for _, author := range m.model.users[:authorCount] {
+		likely := rapid.SampledFrom([]int{4, 4, 2, 1, 0}).Draw(t, "likely to follow")
+		for _, user := range m.model.users {
+			if user != author && rapid.IntRange(0, 3).Draw(t, "follows") < likely {
+				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+			}
+		}
+	}
+	_, err = m.rig.Edges.Follow(t.Context(), pairs, m.clock.Now().Add(-time.Minute))
+	require.NoError(t, err)
+}
+
+// prefilledID returns the id of a message that was sent so long before or after the epoch.
+func prefilledID(sent time.Duration, n int) message.ID {
+	id := message.MinID(rig.Epoch.Add(sent + time.Duration(n)*time.Millisecond))
+	id[6], id[8] = 0x70, 0x80
+	return id
+}
+
+func (m *machine) stop(t *rapid.T) {
+	for _, c := range m.stalled {
+		c.actor.Kill()
+	}
+	require.NoError(t, m.rig.Close())
+}
+
+// agrees demands that the stores have answered as the model does.
+func (m *machine) agrees(t *rapid.T) { require.NoError(t, m.model.wrong) }
+
+func (m *machine) worker(t *rapid.T) *worker { return rapid.SampledFrom(m.workers).Draw(t, "worker") }
+
+func (m *machine) user(t *rapid.T, label string) message.UserID {
+	return rapid.SampledFrom(m.model.users).Draw(t, label)
+}
+
+// drawFault draws what befalls a call of so many operations, mostly nothing, and when.
+func (m *machine) drawFault(t *rapid.T, operations int) (rig.Fault, int) {
+	faults := []rig.Fault{
+		rig.None, rig.None, rig.None, rig.None, rig.None, rig.None,
+		rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter,
+	}
+	if len(m.stalled) < maxStalled {
+		faults = append(faults, rig.StallBefore, rig.StallAfter, rig.StallBefore, rig.StallAfter)
+	}
+	fault := rapid.SampledFrom(faults).Draw(t, "fault")
+	if fault == rig.None {
+		return fault, 0
+	}
+	return fault, rapid.IntRange(0, operations-1).Draw(t, "operations before the fault")
+}
+
+// call makes a call, of about so many operations, that something may befall.
+func (m *machine) call(t *rapid.T, operations int, held *rig.Held, do func(ctx context.Context) error, end func(t *rapid.T, err error)) {
+	fault, after := m.drawFault(t, operations)
+	c := &call{actor: rig.Start(t.Context(), fault, after, do), held: held, end: end}
+	m.stalled = append(m.stalled, c)
+	m.settle(t)
+}
+
+// settle takes note of the calls that have come to their end.
+func (m *machine) settle(t *rapid.T) {
+	for _, c := range slices.Clone(m.stalled) {
+		if !c.actor.Finished() {
+			continue
+		}
+		m.stalled = slices.DeleteFunc(m.stalled, func(other *call) bool { return other == c })
+		err := c.actor.Err()
+		if err != nil && !c.actor.Died() {
+			require.ErrorIs(t, err, rig.ErrInjected)
+		}
+		if c.actor.Died() && err == nil {
+			err = rig.ErrDead // whatever it came to, nobody was told
+		}
+		if c.held != nil {
+			require.NoError(t, c.held.Expire(t.Context()))
+		}
+		c.end(t, err)
+	}
+}
+
+func (m *machine) pickStalled(t *rapid.T) *call {
+	if len(m.stalled) == 0 {
+		t.Skip("nobody is stalled")
+	}
+	return m.stalled[rapid.IntRange(0, len(m.stalled)-1).Draw(t, "stalled")]
+}
+
+// resume lets a stalled call go on.
+func (m *machine) resume(t *rapid.T) {
+	c := m.pickStalled(t)
+	c.actor.Resume(m.drawFault(t, 8))
+	m.settle(t)
+}
+
+// kill lets a stalled call die where it stands.
+func (m *machine) kill(t *rapid.T) {
+	m.pickStalled(t).actor.Kill()
+	m.settle(t)
+}
+
+// expire lets the lease of a stalled call run out: somebody else is given its task, and it will come back.
+func (m *machine) expire(t *rapid.T) {
+	if c := m.pickStalled(t); c.held != nil {
+		require.NoError(t, c.held.Expire(t.Context()))
+	}
+}

@@ -1,0 +1,217 @@
+package statemachine_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// model is what the pipeline has to come to, told by what took effect in the stores: messages, edges and views. It
+// knows nothing of buckets, tasks or positions.
+type model struct {
+	users    []message.UserID
+	messages []stored
+	edges    map[follow.Pair][]version
+	moment   int // counts what took effect
+	viewed   map[message.UserID]time.Time
+	caught   map[follow.Pair][]caughtUp
+	inboxes  map[message.UserID]*inboxModel
+	// wrong is the first answer of a store that is not what the model knows.
+	wrong error
+}
+
+// stored is a message, with what was known at the moment it was stored: nobody delivered it before.
+type stored struct {
+	message.Stored
+	moment int
+	viewed map[message.UserID]time.Time
+}
+
+// version is an edge as it was from a moment on.
+type version struct {
+	moment int
+	edge   follow.Edge
+}
+
+// caughtUp tells that a Follow has come to its end which caught up with what was sent from since on, up to until if
+// that is not zero.
+type caughtUp struct{ since, until time.Time }
+
+// inboxModel is what an inbox holds besides what the messages tell.
+type inboxModel struct {
+	prefilled []message.ID
+	deleted   map[message.ID]bool
+	mark      message.ID
+	read      map[message.ID]bool
+}
+
+var _ rig.Observer = (*model)(nil)
+
+func newModel(users []message.UserID) *model {
+	m := &model{
+		users: users, edges: make(map[follow.Pair][]version), viewed: make(map[message.UserID]time.Time),
+		caught: make(map[follow.Pair][]caughtUp), inboxes: make(map[message.UserID]*inboxModel),
+	}
+	for _, user := range users {
+		m.inboxes[user] = &inboxModel{deleted: make(map[message.ID]bool), read: make(map[message.ID]bool)}
+	}
+	return m
+}
+
+func (m *model) disagree(format string, args ...any) {
+	if m.wrong == nil {
+		m.wrong = fmt.Errorf(format, args...)
+	}
+}
+
+// Inserted implements rig.Observer.
+func (m *model) Inserted(messages []message.Message, stamps []time.Time) {
+	m.moment++
+	for i, inserted := range messages {
+		known := slices.IndexFunc(m.messages, func(s stored) bool { return s.ID == inserted.ID })
+		if known >= 0 {
+			if was := m.messages[known].StoredAt; !was.Equal(stamps[i]) {
+				m.disagree("message %s was stored at %v, and then at %v", inserted.ID, was, stamps[i])
+			}
+			continue
+		}
+		viewed := make(map[message.UserID]time.Time, len(m.viewed))
+		maps.Copy(viewed, m.viewed)
+		m.messages = append(m.messages, stored{
+			Stored: message.Stored{Message: inserted, StoredAt: stamps[i]}, moment: m.moment, viewed: viewed,
+		})
+	}
+}
+
+// edge returns an edge as it is now.
+func (m *model) edge(p follow.Pair) follow.Edge {
+	if versions := m.edges[p]; len(versions) > 0 {
+		return versions[len(versions)-1].edge
+	}
+	return follow.Edge{Follower: p.Follower, Followee: p.Followee}
+}
+
+func (m *model) change(p follow.Pair, to follow.Edge) {
+	m.moment++
+	m.edges[p] = append(m.edges[p], version{moment: m.moment, edge: to})
+}
+
+// Followed implements rig.Observer.
+func (m *model) Followed(edges []follow.Edge, at time.Time) {
+	for _, got := range edges {
+		p := follow.Pair{Follower: got.Follower, Followee: got.Followee}
+		want, changed := m.edge(p).Follow(at)
+		if !slices.EqualFunc(got.Spans, want.Spans, sameSpan) {
+			m.disagree("after %v followed %v at %v the spans are %v, not %v", p.Follower, p.Followee, at, got.Spans, want.Spans)
+		}
+		if changed {
+			m.change(p, want)
+		}
+	}
+}
+
+func sameSpan(x, y follow.Span) bool { return x.Since.Equal(y.Since) && x.Until.Equal(y.Until) }
+
+// Unfollowed implements rig.Observer.
+func (m *model) Unfollowed(p follow.Pair, at time.Time) {
+	if ended, changed := m.edge(p).Unfollow(at); changed {
+		m.change(p, ended)
+	}
+}
+
+// Viewed implements rig.Observer.
+func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
+	for i, v := range views {
+		before, known := m.viewed[v.User]
+		applies := known && before.After(v.After) || !known && v.Create
+		if viewed[i].Applied != applies || !viewed[i].Previous.LastViewed.Equal(before) {
+			m.disagree("a view of %s at %v after %v found %v, and was applied: %v", v.User, v.At, before,
+				viewed[i].Previous.LastViewed, viewed[i].Applied)
+		}
+		if at := v.At.Truncate(time.Millisecond); applies && at.After(before) {
+			m.viewed[v.User] = at
+		}
+	}
+}
+
+// followed notes that a Follow, by a clock that showed now, has come to its end.
+func (m *model) followed(p follow.Pair, now time.Time) {
+	spans := m.edge(p).Spans
+	if len(spans) == 0 {
+		m.disagree("%s follows %s, but there is no edge", p.Follower, p.Followee)
+		return
+	}
+	since := spans[len(spans)-1].Since
+	done := caughtUp{since: since}
+	if since.Before(now.Truncate(time.Millisecond)) {
+		done.until = since.Add(rig.Slack) // it was a repetition
+	}
+	m.caught[p] = append(m.caught[p], done)
+}
+
+// verdict is what holds of a message and a user in the end.
+type verdict struct {
+	// recipient tells that fan-out comes across the user for certain, candidate that it may.
+	recipient, candidate bool
+	// must tells that the message has to be in the inbox, may that it is allowed to be.
+	must, may bool
+	// warm tells that the user was active for the message when it was stored, late that they are now.
+	warm, late bool
+}
+
+// judge tells what holds of a message and a user now. Most of the time there are no two opinions; there are where the edge
+// or the user's state changed after the message had been stored, and fan-out may have passed before or after.
+func (m *model) judge(s stored, user message.UserID) (v verdict) {
+	if s.Void(rig.Slack) {
+		return verdict{}
+	}
+	v.warm, v.late = delivers(s.viewed[user], s.Sent()), delivers(m.viewed[user], s.Sent())
+	pair := follow.Pair{Follower: user, Followee: s.From}
+	final := m.edge(pair)
+	always, ever := follow.For(s.Message, user, follow.Edge{}), false
+	if !always {
+		always = true
+		before := follow.Edge{}
+		for _, version := range m.edges[pair] {
+			if version.moment < s.moment {
+				before = version.edge
+				continue
+			}
+			holds := follow.For(s.Message, user, version.edge)
+			always, ever = always && holds, ever || holds
+		}
+		holds := follow.For(s.Message, user, before)
+		always, ever = always && holds, ever || holds
+	}
+	v.recipient, v.candidate = always, always || ever
+	v.must = v.warm && (always || follow.For(s.Message, user, final) && m.hasCaughtUp(pair, s.Sent()))
+	v.may = v.late && v.candidate
+	return v
+}
+
+// hasCaughtUp tells whether the Follow that opened the span which holds a time has caught up with what was sent then.
+func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
+	for _, span := range m.edge(p).Spans {
+		if !span.Holds(sent) {
+			continue
+		}
+		for _, c := range m.caught[p] {
+			if c.since.Equal(span.Since) && (c.until.IsZero() || !sent.After(c.until)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func delivers(viewed, sent time.Time) bool {
+	return rig.Policy().Deliver(userstate.State{LastViewed: viewed}, sent)
+}
+
+func (m *model) known(user message.UserID) bool { return !m.viewed[user].IsZero() }

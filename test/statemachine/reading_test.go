@@ -1,0 +1,236 @@
+package statemachine_test
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// see tells when a user was seen.
+func (m *machine) see(t *rapid.T) {
+	user, w := m.user(t, "user"), m.worker(t)
+	ago := rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, rig.DormantAfter / 2}).Draw(t, "ago")
+	now := m.clock.Skewed(w.skew)()
+	before, known := m.model.viewed[user]
+	errs, err := m.rig.Inboxes(w.skew).SetSeen(t.Context(), []inbox.Seen{{User: user, At: now.Add(-ago)}})
+	require.NoError(t, err)
+	switch {
+	case known && now.Add(-ago).Before(before):
+		require.ErrorIs(t, errs[0], userstate.ErrBackwards)
+	case known && !before.After(rig.Policy().ActiveSince(now)):
+		require.ErrorIs(t, errs[0], userstate.ErrDormant)
+	default:
+		require.NoError(t, errs[0])
+	}
+}
+
+// read reads an inbox from the newest entry to the oldest, in pages.
+func (m *machine) read(t *rapid.T) {
+	user, w := m.user(t, "user"), m.worker(t)
+	limit := rapid.SampledFrom([]int{1, 7, 50, 60, 200}).Draw(t, "limit")
+	peek := rapid.Bool().Draw(t, "peek")
+	m.readAll(t, user, w.skew, limit, peek)
+}
+
+// readAll reads an inbox in pages, and demands that they show what is in the buckets, newest first.
+func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, limit int, peek bool) {
+	there := m.buckets(t, user)
+	total, unread := m.counts(there, user)
+	complete := m.active(user, m.clock.Skewed(skew)())
+	var shown []message.ID
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		page, err := m.rig.Inboxes(skew).Read(t.Context(), user, cursor, limit, peek)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Entries), limit)
+		require.Equal(t, total, page.Total, "total of %s", user)
+		require.Equal(t, unread, page.Unread, "unread of %s", user)
+		if first {
+			require.Equal(t, complete, page.Complete, "completeness of %s", user)
+		}
+		for _, e := range page.Entries {
+			shown = append(shown, e.ID)
+		}
+		cursor = page.Next
+	}
+	want := m.present(there)
+	slices.SortFunc(want, func(x, y message.ID) int { return y.Compare(x) })
+	require.Equal(t, want, shown, "pages of %s", user)
+}
+
+// active tells whether an inbox is complete at a time, as far as its reader can know.
+func (m *machine) active(user message.UserID, now time.Time) bool {
+	return m.model.known(user) && rig.Policy().Active(userstate.State{LastViewed: m.model.viewed[user]}, now)
+}
+
+// counts returns how many entries an inbox has that are not deleted, and how many of them are unread.
+func (m *machine) counts(there []bucket.Bucket, user message.UserID) (total, unread int64) {
+	for _, id := range m.present(there) {
+		total++
+		if !m.model.inboxes[user].read[id] {
+			unread++
+		}
+	}
+	return total, unread
+}
+
+// present returns the entries of buckets that are not deleted.
+func (m *machine) present(buckets []bucket.Bucket) []message.ID {
+	var ids []message.ID
+	for _, b := range buckets {
+		for _, e := range b.Entries {
+			if !e.Deleted {
+				ids = append(ids, e.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// buckets returns an inbox, the highest bucket first.
+func (m *machine) buckets(t *rapid.T, user message.UserID) []bucket.Bucket {
+	buckets, err := m.rig.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32)
+	require.NoError(t, err)
+	return buckets
+}
+
+// drawEntry draws an id of an inbox, mostly of one that is there.
+func (m *machine) drawEntry(t *rapid.T, there []bucket.Bucket) message.ID {
+	var ids []message.ID
+	for _, b := range there {
+		ids = append(ids, b.Outline().IDs...)
+	}
+	for _, s := range m.model.messages {
+		ids = append(ids, s.ID)
+	}
+	if len(ids) == 0 {
+		t.Skip("there are no messages")
+	}
+	return ids[rapid.IntRange(0, len(ids)-1).Draw(t, "entry")]
+}
+
+// mark sets a read mark.
+func (m *machine) mark(t *rapid.T) {
+	user := m.user(t, "user")
+	there := m.buckets(t, user)
+	upTo := m.drawEntry(t, there)
+	err := m.rig.Inboxes(0).MarkRead(t.Context(), user, upTo)
+	if !m.model.known(user) {
+		require.ErrorIs(t, err, userstate.ErrNotFound)
+		return
+	}
+	require.NoError(t, err)
+	box := m.model.inboxes[user]
+	if upTo.Less(box.mark) {
+		return
+	}
+	box.mark = upTo
+	for _, b := range there {
+		for _, e := range b.Entries {
+			if !upTo.Less(e.ID) {
+				box.read[e.ID] = true
+			}
+		}
+	}
+}
+
+// delete deletes an entry.
+func (m *machine) delete(t *rapid.T) {
+	user := m.user(t, "user")
+	there := m.buckets(t, user)
+	id := m.drawEntry(t, there)
+	err := m.rig.Inboxes(0).Delete(t.Context(), user, id)
+	held := slices.ContainsFunc(there, func(b bucket.Bucket) bool { return slices.Contains(b.Outline().IDs, id) })
+	if !held {
+		require.ErrorIs(t, err, bucket.ErrNotFound)
+		return
+	}
+	require.NoError(t, err)
+	m.model.inboxes[user].deleted[id] = true
+}
+
+// checkInbox demands that the buckets are sound, and that they hold what they should.
+func (m *machine) checkInbox(t *rapid.T, user message.UserID) {
+	buckets := m.buckets(t, user)
+	slices.Reverse(buckets)
+	checkBuckets(t, user, buckets)
+	m.checkHint(t, user, buckets)
+	checkGrowth(t, user, m.earlier[user], buckets)
+	m.earlier[user] = buckets
+
+	box := m.model.inboxes[user]
+	seen := make(map[message.ID]bool)
+	for _, b := range buckets {
+		for _, e := range b.Entries {
+			require.False(t, seen[e.ID], "message %s is in the inbox of %s twice", e.ID, user)
+			seen[e.ID] = true
+			require.Equal(t, box.deleted[e.ID], e.Deleted, "message %s in the inbox of %s is deleted if somebody did", e.ID, user)
+		}
+	}
+	for _, id := range box.prefilled {
+		require.True(t, seen[id], "message %s is missing from the inbox of %s since the beginning", id, user)
+		delete(seen, id)
+	}
+	for _, s := range m.model.messages {
+		v := m.model.judge(s, user)
+		if v.must {
+			require.True(t, seen[s.ID], "message %s is missing from the inbox of %s", s.ID, user)
+		}
+		if !v.may {
+			require.False(t, seen[s.ID], "message %s is in the inbox of %s, and is not for them", s.ID, user)
+		}
+		delete(seen, s.ID)
+	}
+	require.Empty(t, seen, "the inbox of %s holds what nobody has sent", user)
+}
+
+// checkBuckets demands the invariants of an inbox, the lowest bucket first.
+func checkBuckets(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
+	var last message.ID
+	for i, b := range buckets {
+		require.Equal(t, uint32(i), b.Sequence, "buckets of %s", user)
+		require.LessOrEqual(t, b.Slots(), bucket.Capacity, "bucket %d of %s", i, user)
+		require.NotZero(t, b.Slots(), "bucket %d of %s", i, user)
+		if i < len(buckets)-1 {
+			require.Equal(t, bucket.Capacity, b.Slots(), "bucket %d of %s, which is not the head", i, user)
+		}
+		require.Equal(t, last, b.Floor, "floor of bucket %d of %s", i, user)
+		for _, e := range b.Entries {
+			if last.Less(e.ID) {
+				last = e.ID
+			}
+		}
+		require.Equal(t, last, b.Last, "last of bucket %d of %s", i, user)
+	}
+}
+
+// checkHint demands that the hint of a user is right, or behind.
+func (m *machine) checkHint(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
+	states, err := m.rig.Users.Lookup(t.Context(), partitionOf(user), []message.UserID{user})
+	require.NoError(t, err)
+	require.True(t, states[0].LastViewed.Equal(m.model.viewed[user]), "%s was seen at %v, not %v", user, m.model.viewed[user], states[0].LastViewed)
+	hint := states[0].Head
+	if hint == (bucket.Hint{}) {
+		return
+	}
+	require.Less(t, int(hint.Sequence), len(buckets), "the hint of %s is ahead", user)
+	require.Equal(t, buckets[hint.Sequence].Floor, hint.Floor, "hint of %s", user)
+}
+
+// checkGrowth demands that no slot has changed but for tombstones.
+func checkGrowth(t *rapid.T, user message.UserID, before, now []bucket.Bucket) {
+	require.GreaterOrEqual(t, len(now), len(before), "buckets of %s", user)
+	for i, b := range before {
+		ids := b.Outline().IDs
+		require.GreaterOrEqual(t, now[i].Slots(), len(ids), "slots of bucket %d of %s", i, user)
+		require.Equal(t, ids, now[i].Outline().IDs[:len(ids)], "bucket %d of %s", i, user)
+	}
+}

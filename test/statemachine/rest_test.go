@@ -1,0 +1,132 @@
+package statemachine_test
+
+import (
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// maxRounds bounds the rounds in which everything comes to rest: no scan takes so many.
+const maxRounds = 60
+
+func partitionOf(user message.UserID) int { return partition.Of(user, rig.Partitions) }
+
+// rest lets everybody finish, drains the queues, sweeps until nothing is forgotten, and looks at what has come of it.
+func (m *machine) rest(t *rapid.T) {
+	for len(m.stalled) > 0 {
+		m.stalled[0].actor.Resume(rig.None, 0)
+		m.settle(t)
+	}
+	for sweeps := 0; ; sweeps++ {
+		m.drain(t)
+		unfinished, err := m.rig.Messages.Unfinished(t.Context(), message.ID{}, 1000)
+		require.NoError(t, err)
+		if len(unfinished) == 0 {
+			break
+		}
+		require.Less(t, sweeps, 3, "messages remain unfinished: %v", unfinished)
+		m.clock.Advance(rig.SweepAfter + rig.ClockTolerance)
+		_, err = m.workers[0].sweeper.Sweep(t.Context())
+		require.NoError(t, err)
+	}
+	m.agrees(t)
+	for _, user := range m.model.users {
+		m.checkInbox(t, user)
+		m.readAll(t, user, 0, 50, true)
+	}
+	m.checkProgress(t)
+	m.checkKeys(t)
+	letters, err := m.rig.Bus.DeadLetters(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, letters)
+}
+
+// drain routes and delivers until nothing is queued.
+func (m *machine) drain(t *rapid.T) {
+	for range maxRounds {
+		if !m.round(t) {
+			return
+		}
+	}
+	require.FailNow(t, "the queues do not run empty")
+}
+
+// round routes everything that is published, works on a batch of every queue that nobody holds, and tells whether there
+// was anything queued.
+func (m *machine) round(t *rapid.T) (worked bool) {
+	for {
+		received, err := m.rig.Bus.Fetch(t.Context(), 100)
+		require.NoError(t, err)
+		if len(received) == 0 {
+			break
+		}
+		worked = true
+		require.NoError(t, m.workers[0].router.Route(t.Context(), rig.By(t.Context(), received)))
+	}
+	for _, q := range m.queues(t) {
+		worked = true
+		held, err := m.rig.Bus.Take(t.Context(), q.Lane, q.Partition)
+		require.NoError(t, err)
+		if held != nil {
+			require.NoError(t, m.workers[0].deliverer.Deliver(t.Context(), held))
+		}
+	}
+	return worked
+}
+
+// overtake works on what nobody holds, for some rounds, past whoever is stalled.
+func (m *machine) overtake(t *rapid.T) {
+	for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+		m.round(t)
+	}
+}
+
+// checkProgress demands that every message is done, and that each of its recipients was counted once.
+func (m *machine) checkProgress(t *rapid.T) {
+	for _, s := range m.model.messages {
+		if s.Void(rig.Slack) {
+			continue
+		}
+		fanout, err := m.rig.Progress.Get(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.True(t, fanout.Done(), "%v", fanout)
+		var recipients, candidates, warm, late int64
+		for _, user := range m.model.users {
+			v := m.model.judge(s, user)
+			recipients += count(v.recipient)
+			candidates += count(v.candidate)
+			warm += count(v.recipient && v.warm)
+			late += count(v.candidate && v.late)
+		}
+		delivered, skipped := fanout.Counts()
+		require.LessOrEqual(t, recipients, delivered+skipped, "recipients of %s who were not counted", s.ID)
+		require.GreaterOrEqual(t, candidates, delivered+skipped, "recipients of %s who were counted in vain", s.ID)
+		require.LessOrEqual(t, warm, delivered, "delivered of %s", s.ID)
+		require.GreaterOrEqual(t, late, delivered, "delivered of %s", s.ID)
+	}
+}
+
+func count(holds bool) int64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// checkKeys demands that of the messages with one idempotency key all but one are void.
+func (m *machine) checkKeys(t *rapid.T) {
+	times := make(map[string]int)
+	for _, s := range m.model.messages {
+		if strings.HasPrefix(s.Body, "key") && !s.Void(rig.Slack) {
+			times[s.Body]++
+		}
+	}
+	for key, n := range times {
+		require.Equal(t, 1, n, "messages with idempotency %s", key)
+	}
+}

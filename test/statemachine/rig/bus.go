@@ -1,0 +1,217 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// taskPrefix is what the subjects of tasks begin with.
+const taskPrefix = "fanmail.v1.fanout."
+
+// place is a lane's partition.
+type place struct {
+	lane      event.Lane
+	partition int
+}
+
+func (p place) subject() string { return taskPrefix + string(p.lane) + "." + strconv.Itoa(p.partition) }
+
+// Bus is the real bus behind the seam, and a look behind it. It outlives the processes that use it.
+type Bus struct {
+	*natsbus.Bus
+	js         jetstream.JetStream
+	partitions int
+
+	mu        sync.Mutex
+	tasks     []event.Task
+	published []event.Published
+	held      map[place]*Held
+	received  map[uint64]*Received
+}
+
+// NewBus starts a server with a bus on it, which end with the test. Leases last for so long that they never run out.
+func NewBus(t *testing.T, partitions int) *Bus {
+	t.Helper()
+	server, err := natsbus.StartEmbedded(t.Context(), natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0", Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	inner, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: partitions, Lease: lease, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(inner.Close)
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	return &Bus{Bus: inner, js: js, partitions: partitions, held: make(map[place]*Held), received: make(map[uint64]*Received)}
+}
+
+// Clear empties the bus, whatever was left in it.
+func (b *Bus) Clear(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tasks, b.published = nil, nil
+	clear(b.held)
+	clear(b.received)
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.DeadLetterStream} {
+		stream, err := b.js.Stream(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := stream.Purge(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EmitPublished implements fanout.Bus.
+func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
+	return run(ctx, "EmitPublished", func() error {
+		b.mu.Lock()
+		b.published = append(b.published, events...)
+		b.mu.Unlock()
+		return b.Bus.EmitPublished(ctx, events, fresh)
+	})
+}
+
+// EmitTasks implements fanout.Bus.
+func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
+	return run(ctx, "EmitTasks", func() error {
+		b.mu.Lock()
+		b.tasks = append(b.tasks, tasks...)
+		b.mu.Unlock()
+		return b.Bus.EmitTasks(ctx, tasks)
+	})
+}
+
+// DeadLetter implements fanout.Bus.
+func (b *Bus) DeadLetter(ctx context.Context, letter event.DeadLetter) error {
+	return run(ctx, "DeadLetter", func() error { return b.Bus.DeadLetter(ctx, letter) })
+}
+
+// Emitted returns everything that was emitted since the bus was cleared.
+func (b *Bus) Emitted() ([]event.Task, []event.Published) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.tasks), slices.Clone(b.published)
+}
+
+// Queued returns how many published events are in the bus, and how many tasks by their subjects.
+func (b *Bus) Queued(ctx context.Context) (published int, tasks map[string]uint64, err error) {
+	stream, err := b.js.Stream(ctx, natsbus.PublishedStream)
+	if err != nil {
+		return 0, nil, err
+	}
+	published = int(stream.CachedInfo().State.Msgs)
+	if stream, err = b.js.Stream(ctx, natsbus.FanoutStream); err != nil {
+		return 0, nil, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(taskPrefix+">"))
+	if err != nil {
+		return 0, nil, err
+	}
+	return published, info.State.Subjects, nil
+}
+
+// DeadLetters returns what lies among the dead letters.
+func (b *Bus) DeadLetters(ctx context.Context) ([]event.DeadLetter, error) {
+	var letters []event.DeadLetter
+	err := b.each(ctx, natsbus.DeadLetterStream, func(data []byte) error {
+		letter, err := decodeLetter(data)
+		letters = append(letters, letter)
+		return err
+	})
+	return letters, err
+}
+
+// Tasks returns the tasks in the bus, in the order in which they were emitted.
+func (b *Bus) Tasks(ctx context.Context) ([]event.Task, error) {
+	var tasks []event.Task
+	err := b.each(ctx, natsbus.FanoutStream, func(data []byte) error {
+		task, err := event.DecodeTask(data)
+		tasks = append(tasks, task)
+		return err
+	})
+	return tasks, err
+}
+
+// each reads a stream from its first message to its last.
+func (b *Bus) each(ctx context.Context, name string, read func(data []byte) error) error {
+	stream, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	state := stream.CachedInfo().State
+	for sequence := max(1, state.FirstSeq); sequence <= state.LastSeq; sequence++ {
+		msg, err := stream.GetMsg(ctx, sequence)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err == nil {
+			err = read(msg.Data)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %d: %w", name, sequence, err)
+		}
+	}
+	return nil
+}
+
+// Lose deletes the nth of the events in a stream, as a bus does that was not synced when its machine went down.
+func (b *Bus) Lose(ctx context.Context, name string, n int) error {
+	stream, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	state := stream.CachedInfo().State
+	for sequence := max(1, state.FirstSeq); sequence <= state.LastSeq; sequence++ {
+		if _, err := stream.GetMsg(ctx, sequence); errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if n == 0 {
+			return stream.DeleteMsg(ctx, sequence)
+		}
+		n--
+	}
+	return nil
+}
+
+// Put puts anything into the queue of a lane's partition, as a task.
+func (b *Bus) Put(ctx context.Context, lane event.Lane, partition int, payload []byte) error {
+	_, err := b.js.Publish(ctx, place{lane, partition}.subject(), payload)
+	return err
+}
+
+// PutPublished puts anything among the published events.
+func (b *Bus) PutPublished(ctx context.Context, payload []byte) error {
+	_, err := b.js.Publish(ctx, "fanmail.v1.published", payload)
+	return err
+}
+
+var _ fanout.Bus = (*Bus)(nil)
+
+// Pending returns how many tasks of a consumer are held, by its name.
+func (b *Bus) Pending(ctx context.Context, consumer string) int {
+	c, err := b.js.Consumer(ctx, natsbus.FanoutStream, consumer)
+	if err != nil {
+		return 0
+	}
+	return c.CachedInfo().NumAckPending
+}

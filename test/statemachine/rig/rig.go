@@ -1,0 +1,152 @@
+package rig
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/following"
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// What the rig is configured with: limits so small that a handful of users makes for every lane and several batches.
+const (
+	Partitions     = 2
+	ExpressMax     = 2
+	MediumMax      = 6
+	BatchOwners    = 3
+	Slack          = time.Minute
+	KeyTTL         = time.Hour
+	SweepAfter     = 5 * time.Minute
+	DormantAfter   = time.Hour
+	ClockTolerance = 2 * time.Second
+)
+
+// Policy decides who is active in a rig.
+func Policy() userstate.Policy {
+	return userstate.Policy{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance}
+}
+
+// Rig is one process on a store, with all the stages. A crash ends it and leaves a file system behind, for the next.
+type Rig struct {
+	Clock *Clock
+	Bus   *Bus
+	// DB is the store without a seam. What follows has one.
+	DB       *pebblestore.DB
+	Messages message.Store
+	Keys     message.KeyStore
+	Progress progress.Store
+	Users    userstate.Store
+	Edges    follow.Store
+	Inbox    bucket.Store
+	Appender *bucket.Appender
+
+	files    *vfs.MemFS
+	observer Observer
+}
+
+// Open opens a rig on a store of its own. Close it.
+func Open(ctx context.Context, clock *Clock, bus *Bus, observer Observer) (*Rig, error) {
+	if observer == nil {
+		observer = blind{}
+	}
+	return open(ctx, clock, bus, observer, vfs.NewCrashableMem())
+}
+
+func open(ctx context.Context, clock *Clock, bus *Bus, observer Observer, files *vfs.MemFS) (*Rig, error) {
+	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{
+		Partitions: Partitions, FS: files, Now: clock.Now, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Rig{
+		Clock: clock, Bus: bus, DB: db, files: files, observer: observer,
+		Messages: &Messages{Store: db.Messages(), observer: observer},
+		Keys:     Keys{db.Keys()},
+		Progress: Progress{db.Progress()},
+		Users:    &Users{Store: db.Users(), observer: observer},
+		Edges:    &Edges{Store: db.Edges(), observer: observer},
+		Inbox:    Inbox{db.Inbox()},
+	}
+	r.Appender = bucket.NewAppender(r.Inbox, r.Users)
+	return r, nil
+}
+
+// Close closes the store.
+func (r *Rig) Close() error { return r.DB.Close() }
+
+// Crash returns the rig that comes up after a crash. Of what was not synced, a part that the seed decides is there.
+// No actor may be at work.
+func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig, error) {
+	files := r.files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 0))})
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	return open(ctx, r.Clock, r.Bus, r.observer, files)
+}
+
+// FanoutOptions returns the options of a worker whose clock is ahead of the rig's by skew.
+func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
+	return fanout.Options{
+		Partitions: Partitions, Policy: Policy(), Slack: Slack,
+		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute,
+		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
+		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 1 << 20, RouteEvents: 8,
+		ExtendEvery: time.Hour, MaxAttempts: 1000,
+		SweepAfter: SweepAfter, SweepEvery: time.Hour,
+		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+	}
+}
+
+// Stores returns the stores that fan-out works on.
+func (r *Rig) Stores() fanout.Stores {
+	return fanout.Stores{Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Appender: r.Appender}
+}
+
+// Publisher returns a publisher whose clock is ahead of the rig's by skew.
+func (r *Rig) Publisher(skew time.Duration) *publish.Service {
+	return publish.New(r.Messages, r.Keys, r.Bus, publish.Options{
+		Limits: message.DefaultLimits(), Slack: Slack, KeyTTL: KeyTTL,
+		Now: r.Clock.Skewed(skew), Random: UniqueBytes{}, Logger: zerolog.Nop(),
+	})
+}
+
+// Following returns a following service whose clock is ahead of the rig's by skew.
+func (r *Rig) Following(skew time.Duration) *following.Service {
+	return following.New(r.Edges, r.Messages, r.Users, r.Appender, following.Options{
+		Partitions: Partitions, Policy: Policy(), Slack: Slack, Now: r.Clock.Skewed(skew),
+	})
+}
+
+// Inboxes returns an inbox service whose clock is ahead of the rig's by skew.
+func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
+	return inbox.New(r.Inbox, r.Users, inbox.Options{Partitions: Partitions, Policy: Policy(), Now: r.Clock.Skewed(skew)})
+}
+
+// UniqueBytes makes ids that are unique in this process, and whose order does not depend on chance: a bus that
+// remembers the ids of earlier runs must not take new ones for repeats.
+type UniqueBytes struct{}
+
+var uniqueCounter atomic.Uint64
+
+// Read implements io.Reader.
+func (UniqueBytes) Read(p []byte) (int, error) {
+	clear(p)
+	binary.BigEndian.PutUint64(p, uniqueCounter.Add(1))
+	return len(p), nil
+}

@@ -1,0 +1,207 @@
+package rig
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Observer is told of what took effect, at the moment it did.
+type Observer interface {
+	// Inserted tells of messages that were stored, and when.
+	Inserted(messages []message.Message, stamps []time.Time)
+	// Followed tells of edges as a Follow left them, and Unfollowed of the pair of an Unfollow.
+	Followed(edges []follow.Edge, at time.Time)
+	Unfollowed(pair follow.Pair, at time.Time)
+	// Viewed tells of views and what they found.
+	Viewed(views []userstate.View, viewed []userstate.Viewed)
+}
+
+// blind is an Observer that takes no notice.
+type blind struct{}
+
+func (blind) Inserted([]message.Message, []time.Time)     {}
+func (blind) Followed([]follow.Edge, time.Time)           {}
+func (blind) Unfollowed(follow.Pair, time.Time)           {}
+func (blind) Viewed([]userstate.View, []userstate.Viewed) {}
+
+// Messages is a message.Store behind the seam.
+type Messages struct {
+	message.Store
+	observer Observer
+}
+
+// Insert implements message.Store.
+func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+	return through(ctx, "Insert", func() ([]time.Time, error) {
+		stamps, err := s.Store.Insert(ctx, messages)
+		if err == nil {
+			s.observer.Inserted(messages, stamps)
+		}
+		return stamps, err
+	})
+}
+
+// Get implements message.Store.
+func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, error) {
+	return through(ctx, "GetMessage", func() (message.Stored, error) { return s.Store.Get(ctx, ref) })
+}
+
+// ByAuthor implements message.Store.
+func (s *Messages) ByAuthor(ctx context.Context, from message.UserID, after message.ID, limit int) ([]message.Stored, error) {
+	return through(ctx, "ByAuthor", func() ([]message.Stored, error) { return s.Store.ByAuthor(ctx, from, after, limit) })
+}
+
+// Unfinished implements message.Store.
+func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) ([]message.Ref, error) {
+	return through(ctx, "Unfinished", func() ([]message.Ref, error) { return s.Store.Unfinished(ctx, after, limit) })
+}
+
+// Finish implements message.Store.
+func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
+	return run(ctx, "Finish", func() error { return s.Store.Finish(ctx, refs) })
+}
+
+// Keys is a message.KeyStore behind the seam.
+type Keys struct{ message.KeyStore }
+
+// Reserve implements message.KeyStore.
+func (s Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (message.Key, error) {
+	return through(ctx, "Reserve", func() (message.Key, error) { return s.KeyStore.Reserve(ctx, k, now) })
+}
+
+// Replace implements message.KeyStore.
+func (s Keys) Replace(ctx context.Context, old message.Key, id message.ID) error {
+	return run(ctx, "Replace", func() error { return s.KeyStore.Replace(ctx, old, id) })
+}
+
+// Progress is a progress.Store behind the seam.
+type Progress struct{ progress.Store }
+
+// Plan implements progress.Store.
+func (s Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (progress.Fanout, error) {
+	return through(ctx, "Plan", func() (progress.Fanout, error) { return s.Store.Plan(ctx, id, partitions, now) })
+}
+
+// Get implements progress.Store.
+func (s Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, error) {
+	return through(ctx, "GetProgress", func() (progress.Fanout, error) { return s.Store.Get(ctx, id) })
+}
+
+// Scans implements progress.Store.
+func (s Progress) Scans(ctx context.Context, partition int, ids []message.ID) ([]progress.Scan, []bool, error) {
+	type answer struct {
+		scans   []progress.Scan
+		planned []bool
+	}
+	a, err := through(ctx, "Scans", func() (a answer, err error) {
+		a.scans, a.planned, err = s.Store.Scans(ctx, partition, ids)
+		return a, err
+	})
+	return a.scans, a.planned, err
+}
+
+// Step implements progress.Store.
+func (s Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
+	return through(ctx, "Step", func() ([]progress.Stepped, error) { return s.Store.Step(ctx, steps, now) })
+}
+
+// Touch implements progress.Store.
+func (s Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (bool, error) {
+	return through(ctx, "Touch", func() (bool, error) { return s.Store.Touch(ctx, id, before, now) })
+}
+
+// Users is a userstate.Store behind the seam.
+type Users struct {
+	userstate.Store
+	observer Observer
+}
+
+// RaiseHeads implements bucket.Hints.
+func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
+	return run(ctx, "RaiseHeads", func() error { return s.Store.RaiseHeads(ctx, heads) })
+}
+
+// Lookup implements userstate.Store.
+func (s *Users) Lookup(ctx context.Context, partition int, users []message.UserID) ([]userstate.State, error) {
+	return through(ctx, "Lookup", func() ([]userstate.State, error) { return s.Store.Lookup(ctx, partition, users) })
+}
+
+// View implements userstate.Store.
+func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.Viewed, error) {
+	return through(ctx, "View", func() ([]userstate.Viewed, error) {
+		viewed, err := s.Store.View(ctx, views)
+		if err == nil {
+			s.observer.Viewed(views, viewed)
+		}
+		return viewed, err
+	})
+}
+
+// SetReadMark implements userstate.Store.
+func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error) {
+	return through(ctx, "SetReadMark", func() (bucket.ReadMark, error) { return s.Store.SetReadMark(ctx, user, mark) })
+}
+
+// Edges is a follow.Store behind the seam.
+type Edges struct {
+	follow.Store
+	observer Observer
+}
+
+// Follow implements follow.Store.
+func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
+	return through(ctx, "Follow", func() ([]follow.Edge, error) {
+		edges, err := s.Store.Follow(ctx, pairs, at)
+		if err == nil {
+			s.observer.Followed(edges, at)
+		}
+		return edges, err
+	})
+}
+
+// Unfollow implements follow.Store.
+func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) error {
+	return run(ctx, "Unfollow", func() error {
+		err := s.Store.Unfollow(ctx, pair, at)
+		if err == nil {
+			s.observer.Unfollowed(pair, at)
+		}
+		return err
+	})
+}
+
+// Followers implements follow.Store.
+func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+	return through(ctx, "Followers", func() ([]follow.Edge, error) {
+		return s.Store.Followers(ctx, followee, partition, after, limit)
+	})
+}
+
+// Following implements follow.Store.
+func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
+	return through(ctx, "Following", func() ([]follow.Edge, error) { return s.Store.Following(ctx, follower, after, limit) })
+}
+
+// Inbox is a bucket.Store behind the seam.
+type Inbox struct{ bucket.Store }
+
+// Push implements bucket.Store.
+func (s Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
+	return through(ctx, "Push", func() ([]bucket.Outcome, error) { return s.Store.Push(ctx, pushes) })
+}
+
+// Heads implements bucket.Store.
+func (s Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
+	return through(ctx, "Heads", func() ([]bucket.Outline, error) { return s.Store.Heads(ctx, refs) })
+}
+
+// Range implements bucket.Store.
+func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit) })
+}
