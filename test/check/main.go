@@ -1,0 +1,151 @@
+// Command check tells whether every message that was published is in exactly the inboxes that it belongs in, once.
+//
+// It is independent of Fanmail's code: it works out from what was published, who follows whom, and who was seen when,
+// what each inbox must hold, reads every inbox over HTTP page by page, and compares. It exits with 1 if it finds anything
+// wrong.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const usage = `check tells whether every published message is in exactly the inboxes that it belongs in, once.
+
+  go run ./test/check --server http://127.0.0.1:8080 --published LOG --follows FILE --users FILE
+
+It reads three files, each of which may be compressed with gzip:
+
+  --published  what was published, as "go run ./test/driver publish" logs it: NDJSON with id, from, to, audience, body
+  --follows    who follows whom: a follower, a tab, a followee; needed only if messages went to followers
+  --users      who was seen when: NDJSON with user and last_viewed. A user who is not in it was never seen
+
+A message belongs in the inbox of everybody whom it names, and, if its audience is "followers", of everybody who follows its
+author; provided that it was sent within --dormant-after of when they were last seen. Nothing but what is in these files
+may have happened on the server: nothing else published, no message deleted, nobody followed later.
+
+Exit codes: 0 nothing is wrong, 1 something is, or the check failed, 2 wrong usage.
+
+`
+
+type options struct {
+	server       string
+	published    string
+	follows      string
+	users        string
+	dormantAfter time.Duration
+	pageSizes    []int
+	workers      int
+	wait         time.Duration
+	timeout      time.Duration
+	examples     int
+	json         bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		say(stderr, "check: %v\n", err)
+		return 2
+	}
+	ctx, cancel := context.WithTimeout(ctx, opts.timeout)
+	defer cancel()
+	found, err := check(ctx, opts)
+	if err != nil {
+		say(stderr, "check: %v\n", err)
+		return 1
+	}
+	if opts.json {
+		err = json.NewEncoder(stdout).Encode(found)
+	} else {
+		err = found.print(stdout)
+	}
+	if err != nil || found.Wrong > 0 {
+		return 1
+	}
+	return 0
+}
+
+// say prints for people. That it fails is nothing they could be told.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var opts options
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		say(stderr, usage)
+		flags.PrintDefaults()
+	}
+	sizes := flags.String("page-sizes", "50,100", "sizes of the pages to read, separated by commas; every inbox is read once with each")
+	flags.StringVar(&opts.server, "server", "http://127.0.0.1:8080", "URL of the server")
+	flags.StringVar(&opts.published, "published", "", "`file` of what was published (required)")
+	flags.StringVar(&opts.follows, "follows", "", "`file` of who follows whom")
+	flags.StringVar(&opts.users, "users", "", "`file` of who was seen when (required)")
+	flags.DurationVar(&opts.dormantAfter, "dormant-after", 30*24*time.Hour, "dormant_after of the server")
+	flags.IntVar(&opts.workers, "workers", 8, "requests at a time")
+	flags.DurationVar(&opts.wait, "wait", 0, "how long to wait for messages whose fan-out is not done")
+	flags.DurationVar(&opts.timeout, "timeout", 30*time.Minute, "how long the whole check may take")
+	flags.IntVar(&opts.examples, "examples", 20, "how many findings of each kind to list")
+	flags.BoolVar(&opts.json, "json", false, "print the report as JSON")
+	if err := flags.Parse(args); err != nil {
+		return opts, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return opts, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case opts.published == "" || opts.users == "":
+		return opts, errors.New("give --published and --users (see --help)")
+	case opts.workers < 1:
+		return opts, errors.New("--workers must be 1 or more")
+	}
+	for text := range strings.SplitSeq(*sizes, ",") {
+		size, err := strconv.Atoi(text)
+		if err != nil || size < 1 {
+			return opts, fmt.Errorf("--page-sizes has %q: give numbers such as 50,100", text)
+		}
+		opts.pageSizes = append(opts.pageSizes, size)
+	}
+	opts.server = strings.TrimRight(opts.server, "/")
+	return opts, nil
+}
+
+func check(ctx context.Context, opts options) (*report, error) {
+	begun := time.Now()
+	in, err := read(opts)
+	if err != nil {
+		return nil, err
+	}
+	want := expect(in, opts.dormantAfter)
+	found := newReport(in, want, opts.examples)
+	s := newServer(opts)
+	if err := s.checkStatuses(ctx, want, found); err != nil {
+		return nil, err
+	}
+	for _, size := range opts.pageSizes {
+		if err := s.checkInboxes(ctx, want, size, found); err != nil {
+			return nil, err
+		}
+	}
+	found.Seconds = time.Since(begun).Seconds()
+	return found, nil
+}

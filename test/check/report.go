@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// report is the outcome of a check.
+type report struct {
+	Messages int `json:"messages"`
+	Edges    int `json:"edges"`
+	// Inboxes counts the inboxes that were read: of everybody who was ever seen, or was to get anything.
+	Inboxes int `json:"inboxes"`
+	// Delivered and Skipped are the sums that follow from the input, SaidDelivered and SaidSkipped those of what the
+	// server says of its messages.
+	Delivered     int64 `json:"delivered"`
+	Skipped       int64 `json:"skipped"`
+	SaidDelivered int64 `json:"said_delivered"`
+	SaidSkipped   int64 `json:"said_skipped"`
+	// Pages are by the sizes that were asked for.
+	Pages []*pageStatistics `json:"pages"`
+	// Wrong counts the findings, of which Findings tells how many there are of each kind, and Examples some.
+	Wrong    int                 `json:"wrong"`
+	Findings map[string]int      `json:"findings"`
+	Examples map[string][]string `json:"examples"`
+	Seconds  float64             `json:"seconds"`
+
+	mu       sync.Mutex
+	examples int
+}
+
+func newReport(in input, want *expected, examples int) *report {
+	r := &report{
+		Messages: len(want.messages), Edges: in.edges, Inboxes: len(want.inboxes),
+		Findings: make(map[string]int), Examples: make(map[string][]string), examples: examples,
+	}
+	for _, m := range want.messages {
+		r.Delivered += m.delivered
+		r.Skipped += m.skipped
+	}
+	return r
+}
+
+// add adds a finding.
+func (r *report) add(kind, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Wrong++
+	r.Findings[kind]++
+	if len(r.Examples[kind]) < r.examples {
+		r.Examples[kind] = append(r.Examples[kind], fmt.Sprintf(format, args...))
+	}
+}
+
+// count adds up what the server says.
+func (r *report) count(delivered, skipped int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.SaidDelivered += delivered
+	r.SaidSkipped += skipped
+}
+
+// pages begins the statistics of pages of a size.
+func (r *report) pages(size int) *pageStatistics {
+	p := &pageStatistics{Size: size, Buckets: make(map[int]int)}
+	r.Pages = append(r.Pages, p)
+	return p
+}
+
+// pageStatistics tells how many buckets the server read for pages of one size.
+type pageStatistics struct {
+	Size int `json:"size"`
+	// Pages counts all pages, Full those that had as many messages as were asked for.
+	Pages int `json:"pages"`
+	Full  int `json:"full"`
+	// Average and Most are over all pages, and AverageFull over the full ones.
+	Average     float64 `json:"average_buckets"`
+	AverageFull float64 `json:"average_buckets_full"`
+	Most        int     `json:"most_buckets"`
+	// Buckets tells for how many pages so many buckets were read.
+	Buckets map[int]int `json:"pages_by_buckets"`
+
+	mu           sync.Mutex
+	sum, fullSum int
+}
+
+func (p *pageStatistics) add(buckets, messages int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Pages++
+	p.sum += buckets
+	p.Buckets[buckets]++
+	p.Most = max(p.Most, buckets)
+	p.Average = float64(p.sum) / float64(p.Pages)
+	if messages == p.Size {
+		p.Full++
+		p.fullSum += buckets
+		p.AverageFull = float64(p.fullSum) / float64(p.Full)
+	}
+}
+
+func (r *report) print(w io.Writer) error {
+	p := &printer{w: w}
+	p.printf("%d messages, %d edges, %d inboxes read in %.1f s\n", r.Messages, r.Edges, r.Inboxes, r.Seconds)
+	p.printf("deliveries: %d, skipped: %d, together %d\n", r.Delivered, r.Skipped, r.Delivered+r.Skipped)
+	p.printf("the server says: %d, %d, together %d\n", r.SaidDelivered, r.SaidSkipped, r.SaidDelivered+r.SaidSkipped)
+	for _, s := range r.Pages {
+		p.printf("pages of %d: %d (%d full), buckets read: %.3f on average (full pages: %.3f), %d at most;", s.Size, s.Pages, s.Full, s.Average, s.AverageFull, s.Most)
+		for _, buckets := range slices.Sorted(maps.Keys(s.Buckets)) {
+			p.printf(" %d for %d", buckets, s.Buckets[buckets])
+		}
+		p.printf("\n")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Findings)) {
+		p.printf("%s: %d\n", kind, r.Findings[kind])
+		for _, example := range r.Examples[kind] {
+			p.printf("  %s\n", example)
+		}
+	}
+	if r.Wrong == 0 {
+		p.printf("nothing is missing, extra, double, out of order or changed\n")
+	}
+	return p.err
+}
+
+// printer prints until the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// poll is how long to wait before asking again for a message that is not done.
+const poll = 100 * time.Millisecond
+
+// checkStatuses waits until the fan-out of every message is done, and checks what the server says of it.
+func (s *server) checkStatuses(ctx context.Context, want *expected, found *report) error {
+	for _, id := range want.twice {
+		found.add("id of several messages", "%s", id)
+	}
+	for _, id := range want.badIDs {
+		found.add("id is no UUIDv7", "%s", id)
+	}
+	deadline := time.Now().Add(s.wait)
+	return each(ctx, s.workers, want.messages, func(ctx context.Context, m *message) error {
+		return s.checkStatus(ctx, m, deadline, found)
+	})
+}
+
+func (s *server) checkStatus(ctx context.Context, m *message, deadline time.Time, found *report) error {
+	var status struct {
+		published
+		Fanout struct {
+			State      string `json:"state"`
+			Recipients int64  `json:"recipients"`
+			Delivered  int64  `json:"delivered"`
+			Skipped    int64  `json:"skipped"`
+		} `json:"fanout"`
+	}
+	for {
+		if _, err := s.get(ctx, "/v1/messages/"+m.ID, nil, &status); err != nil {
+			return err
+		}
+		if status.Fanout.State == "done" || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			return fmt.Errorf("message %s is %s: %w", m.ID, status.Fanout.State, context.Cause(ctx))
+		}
+	}
+	to := slices.Clone(m.To)
+	slices.Sort(to)
+	f := status.Fanout
+	switch {
+	case f.State != "done":
+		found.add("not done", "%s is %s: delivered %d, skipped %d", m.ID, f.State, f.Delivered, f.Skipped)
+	case f.Delivered != m.delivered || f.Skipped != m.skipped || f.Recipients != m.delivered+m.skipped:
+		found.add("wrong counts", "%s has recipients %d, delivered %d, skipped %d: should be %d, %d, %d",
+			m.ID, f.Recipients, f.Delivered, f.Skipped, m.delivered+m.skipped, m.delivered, m.skipped)
+	}
+	if status.From != m.From || status.Body != m.Body || status.Audience != m.Audience || !slices.Equal(status.To, slices.Compact(to)) {
+		found.add("wrong message", "%s is not what was published", m.ID)
+	}
+	found.count(f.Delivered, f.Skipped)
+	return nil
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Run is run, for tests from outside.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, now func() time.Time) int {
+	return run(ctx, args, program{stdout: stdout, stderr: stderr, now: now})
+}

@@ -1,0 +1,128 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// TestFailpoints kills the server at every step between publishing and acknowledging, before, after, and where a step has
+// parts, between them. What was being published is published on, by a server without a failpoint.
+func TestFailpoints(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ at, when, nth string }{
+		{"append", "after", "9"},
+		{"append", "before", "9"},
+		{"append", "halfway", "3"},
+		{"store", "before", "9"},
+		{"store", "after", "9"},
+		{"emit-published", "before", "9"},
+		{"emit-published", "after", "9"},
+		{"plan", "before", "9"},
+		{"plan", "after", "9"},
+		{"emit-tasks", "before", "5"},
+		{"emit-tasks", "halfway", "5"},
+		{"emit-tasks", "after", "5"},
+		{"ack-published", "before", "9"},
+		{"ack-published", "after", "9"},
+		{"record", "before", "9"},
+		{"record", "halfway", "3"},
+		{"record", "after", "9"},
+		{"emit-continuation", "before", "5"},
+		{"emit-continuation", "halfway", "2"},
+		{"emit-continuation", "after", "5"},
+		{"remove", "before", "3"},
+		{"remove", "halfway", "2"},
+		{"remove", "after", "3"},
+		{"ack-task", "before", "9"},
+		{"ack-task", "after", "9"},
+		{"finish", "before", "9"},
+		{"finish", "after", "9"},
+	}
+	if testing.Short() {
+		tests = tests[:1] // one shows that the machinery works
+	}
+	for _, test := range tests {
+		t.Run(test.when+" "+test.at, func(t *testing.T) {
+			t.Parallel()
+			ctx := bounded(t, 2*time.Minute)
+			w := newWorld(t, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "5", "partitions": "4"}))
+			faulty := w.site.StartFaulty(ctx, t, programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+			total := w.crowd(ctx)
+			driver := w.drive(ctx, "--connections", "8", "--timeout", "1m")
+			select {
+			case <-faulty.Exited():
+			case <-ctx.Done():
+			}
+			require.False(t, faulty.Running(), "the server never came to the failpoint")
+			require.True(t, faulty.Killed(), faulty.Stderr())
+			t.Logf("died with %d of %d messages accepted", w.accepted(), total)
+
+			server := w.start(ctx)
+			require.Zero(t, driver.Code(ctx), "publishing failed")
+			require.Equal(t, total, w.check(ctx).Messages)
+			server.Stop(ctx)
+		})
+	}
+}
+
+// crowd gives the server a star with followers, some of whom are dormant, and makes messages of all kinds. It returns how many
+// messages.
+func (w *world) crowd(ctx context.Context) int {
+	w.Helper()
+	const fans, messages = 60, 90
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	var users, follows, drafts strings.Builder
+	var views []client.Seen
+	var pairs []follow.Pair
+	line := func(b *strings.Builder, v any) {
+		require.NoError(w, json.NewEncoder(b).Encode(v))
+	}
+	see := func(user string, at time.Time) {
+		views = append(views, client.Seen{User: message.UserID(user), LastViewed: at})
+		line(&users, views[len(views)-1])
+	}
+	fan := func(i int) string { return fmt.Sprintf("fan-%02d", i%fans) }
+	for i := range fans {
+		pairs = append(pairs, follow.Pair{Follower: message.UserID(fan(i)), Followee: "star"})
+		fmt.Fprintf(&follows, "%s\tstar\n", fan(i))
+		switch i % 10 {
+		case 3: // never seen
+		case 7:
+			see(fan(i), now.Add(-40*24*time.Hour))
+		default:
+			see(fan(i), now)
+		}
+	}
+	for i := range messages {
+		draft := message.Draft{From: "star", Body: fmt.Sprintf("message %d", i)}
+		if i%3 != 1 {
+			draft.Audience = message.AudienceFollowers
+		}
+		if i%3 != 0 {
+			draft.To = []message.UserID{message.UserID(fan(i)), message.UserID(fan(7 * i)), "stranger"}
+		}
+		line(&drafts, draft)
+	}
+	w.follows = w.dir + "/follows.tsv"
+	w.write(w.users, users.String())
+	w.write(w.follows, follows.String())
+	w.write(w.messages, drafts.String())
+	c := w.client()
+	seen, err := c.SetSeenBatch(ctx, views)
+	require.NoError(w, err)
+	require.Equal(w, len(views), seen.Accepted)
+	followed, err := c.FollowBatch(ctx, pairs)
+	require.NoError(w, err)
+	require.Equal(w, len(pairs), followed.Accepted)
+	return messages
+}

@@ -1,0 +1,162 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// world is a site with what is done on it.
+type world struct {
+	*testing.T
+	site *testenv.Site
+
+	dir       string // of the files below
+	users     string // who was seen when, for import and check
+	follows   string // who follows whom, for import and check; or nothing
+	messages  string // what is to be published
+	published string // what was accepted
+}
+
+func newWorld(t *testing.T, settings map[string]string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	return &world{
+		T: t, site: testenv.NewSite(t, settings), dir: dir,
+		users: filepath.Join(dir, "users.ndjson"), messages: filepath.Join(dir, "messages.ndjson"),
+		published: filepath.Join(dir, "published.ndjson"),
+	}
+}
+
+// testdata returns the path of a file of recorded data.
+func (w *world) testdata(name string) string {
+	w.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "testdata", name))
+	require.NoError(w, err)
+	return path
+}
+
+// write writes to a file.
+func (w *world) write(path, text string) {
+	w.Helper()
+	require.NoError(w, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// generate writes what the driver prints to a file.
+func (w *world) generate(ctx context.Context, path string, args ...string) {
+	w.Helper()
+	w.write(path, testenv.Run(ctx, w.T, programs.Driver, args...))
+}
+
+func (w *world) start(ctx context.Context) *testenv.Server {
+	w.Helper()
+	return w.site.Start(ctx, w.T, programs.Fanmail)
+}
+
+// fanmail runs a command on the server.
+func (w *world) fanmail(ctx context.Context, args ...string) string {
+	w.Helper()
+	return testenv.Run(ctx, w.T, programs.Fanmail, append(args, "--server", w.site.URL())...)
+}
+
+func (w *world) client() *client.Client {
+	w.Helper()
+	c, err := client.New(w.site.URL(), client.Options{})
+	require.NoError(w, err)
+	w.Cleanup(c.Close)
+	return c
+}
+
+// drive begins to publish the messages.
+func (w *world) drive(ctx context.Context, args ...string) *testenv.Process {
+	w.Helper()
+	args = append([]string{"publish", "--server", w.site.URL(), "--file", w.messages, "--log", w.published}, args...)
+	return testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
+}
+
+// publish publishes the messages.
+func (w *world) publish(ctx context.Context, args ...string) {
+	w.Helper()
+	driver := w.drive(ctx, args...)
+	require.Zero(w, driver.Code(ctx), "publishing failed")
+	w.Log(driver.Stdout())
+}
+
+// accepted counts the messages that were accepted so far.
+func (w *world) accepted() int {
+	w.Helper()
+	text, err := os.ReadFile(w.published)
+	if os.IsNotExist(err) {
+		return 0
+	}
+	require.NoError(w, err)
+	return bytes.Count(text, []byte("\n"))
+}
+
+// pages is what a report of the checker says of pages of one size.
+type pages struct {
+	Size    int         `json:"size"`
+	Pages   int         `json:"pages"`
+	Full    int         `json:"full"`
+	Average float64     `json:"average_buckets"`
+	Most    int         `json:"most_buckets"`
+	Buckets map[int]int `json:"pages_by_buckets"`
+}
+
+// report is what the checker reports.
+type report struct {
+	Messages      int                 `json:"messages"`
+	Edges         int                 `json:"edges"`
+	Inboxes       int                 `json:"inboxes"`
+	Delivered     int                 `json:"delivered"`
+	Skipped       int                 `json:"skipped"`
+	SaidDelivered int                 `json:"said_delivered"`
+	SaidSkipped   int                 `json:"said_skipped"`
+	Pages         []pages             `json:"pages"`
+	Findings      map[string]int      `json:"findings"`
+	Examples      map[string][]string `json:"examples"`
+	Seconds       float64             `json:"seconds"`
+}
+
+// check lets the checker wait until all messages are done, requires that it finds nothing wrong, and returns its report.
+func (w *world) check(ctx context.Context) report {
+	w.Helper()
+	args := []string{"--server", w.site.URL(), "--published", w.published, "--users", w.users, "--wait", "4m", "--json"}
+	if w.follows != "" {
+		args = append(args, "--follows", w.follows)
+	}
+	checker := testenv.Exec(ctx, w.T, nil, programs.Check, args...)
+	code := checker.Code(ctx)
+	var found report
+	require.NoError(w, json.Unmarshal([]byte(checker.Stdout()), &found), checker.Stderr())
+	require.Empty(w, found.Findings, "%v", found.Examples)
+	require.Zero(w, code)
+	require.Equal(w, found.Delivered, found.SaidDelivered)
+	require.Equal(w, found.Skipped, found.SaidSkipped)
+	w.Logf("%d messages, %d delivered, %d skipped, %d inboxes, checked in %.1f s; pages: %+v",
+		found.Messages, found.Delivered, found.Skipped, found.Inboxes, found.Seconds, found.Pages)
+	return found
+}
+
+// full tells whether tests are to take the whole of their data.
+func full() bool { return os.Getenv("FANMAIL_E2E_FULL") == "1" }
+
+// bounded returns a context that bounds how long a test may take. With the race detector that is four times as long.
+func bounded(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	if testenv.Race {
+		limit *= 4
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}

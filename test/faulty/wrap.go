@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+// wrap stands between the roles and the parts that they are built on.
+func (f *failpoint) wrap(p app.Parts) app.Parts {
+	fetch, take := p.Fetch, p.Take
+	p.Messages = messages{p.Messages, f}
+	p.Inbox = inbox{p.Inbox, f}
+	p.Progress = fanouts{p.Progress, f}
+	p.Bus = &bus{Bus: p.Bus, failpoint: f, emitted: make(map[place]bool)}
+	p.Fetch = func(ctx context.Context, limit int) ([]fanout.Received, error) {
+		events, err := fetch(ctx, limit)
+		for i, e := range events {
+			events[i] = received{e, f}
+		}
+		return events, err
+	}
+	p.Take = func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error) {
+		task, err := take(ctx, lane, partition)
+		if err != nil {
+			return nil, err
+		}
+		return held{task, f}, nil
+	}
+	return p
+}
+
+type messages struct {
+	message.Store
+	failpoint *failpoint
+}
+
+func (m messages) Insert(ctx context.Context, all []message.Message) (stamps []time.Time, err error) {
+	err = m.failpoint.pass(pointStore, len(all), func(n int) error {
+		stamps, err = m.Store.Insert(ctx, all[:n])
+		return err
+	})
+	return stamps, err
+}
+
+func (m messages) Finish(ctx context.Context, refs []message.Ref) error {
+	return m.failpoint.pass(pointFinish, len(refs), func(n int) error { return m.Store.Finish(ctx, refs[:n]) })
+}
+
+type inbox struct {
+	bucket.Store
+	failpoint *failpoint
+}
+
+func (i inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
+	err = i.failpoint.pass(pointAppend, len(pushes), func(n int) error {
+		outcomes, err = i.Store.Push(ctx, pushes[:n])
+		return err
+	})
+	return outcomes, err
+}
+
+type fanouts struct {
+	progress.Store
+	failpoint *failpoint
+}
+
+func (s fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (planned progress.Fanout, err error) {
+	err = s.failpoint.pass(pointPlan, 1, func(int) error {
+		planned, err = s.Store.Plan(ctx, id, partitions, now)
+		return err
+	})
+	return planned, err
+}
+
+func (s fanouts) Step(ctx context.Context, steps []progress.Step, now time.Time) (stepped []progress.Stepped, err error) {
+	err = s.failpoint.pass(pointRecord, len(steps), func(n int) error {
+		stepped, err = s.Store.Step(ctx, steps[:n], now)
+		return err
+	})
+	return stepped, err
+}
+
+// place is where a task is for.
+type place struct {
+	id        message.ID
+	partition int
+}
+
+type bus struct {
+	app.Bus
+	failpoint *failpoint
+
+	mu sync.Mutex
+	// emitted are the places that tasks were emitted for: another one for the same place is a continuation.
+	emitted map[place]bool
+}
+
+func (b *bus) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
+	return b.failpoint.pass(pointEmitPublished, len(events), func(n int) error {
+		return b.Bus.EmitPublished(ctx, events[:n], fresh)
+	})
+}
+
+func (b *bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
+	point := pointEmitTasks
+	if b.known(tasks) {
+		point = pointContinue
+	}
+	return b.failpoint.pass(point, len(tasks), func(n int) error { return b.Bus.EmitTasks(ctx, tasks[:n]) })
+}
+
+// known tells whether tasks were emitted for all of these places before, and takes note of them.
+func (b *bus) known(tasks []event.Task) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := true
+	for _, task := range tasks {
+		at := place{task.ID, task.Partition}
+		known = known && b.emitted[at]
+		b.emitted[at] = true
+	}
+	return known
+}
+
+type received struct {
+	fanout.Received
+	failpoint *failpoint
+}
+
+func (r received) Ack() error {
+	return r.failpoint.pass(pointAckPublished, 1, func(int) error { return r.Received.Ack() })
+}
+
+type held struct {
+	fanout.Held
+	failpoint *failpoint
+}
+
+func (h held) Remove(ctx context.Context, tasks []event.Delivery) error {
+	return h.failpoint.pass(pointRemove, len(tasks), func(n int) error { return h.Held.Remove(ctx, tasks[:n]) })
+}
+
+func (h held) Done(ctx context.Context) error {
+	return h.failpoint.pass(pointAckTask, 1, func(int) error { return h.Held.Done(ctx) })
+}

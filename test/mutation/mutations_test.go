@@ -1,0 +1,275 @@
+package mutation_test
+
+// edit replaces a text that stands in a file exactly once.
+type edit struct{ file, old, new string }
+
+// mutation is a reasonable shortcut as a change of the code, and the test that has to fail with it.
+type mutation struct {
+	name string
+	// trap is what goes wrong with it.
+	trap  string
+	edits []edit
+	// pkg and run are the test that catches it.
+	pkg, run string
+}
+
+const (
+	appendGo  = "pkg/bucket/append.go"
+	pendingGo = "pkg/bucket/pending.go"
+	pushGo    = "internal/pebblestore/push.go"
+	batchGo   = "internal/fanout/batch.go"
+	deliverGo = "internal/fanout/deliver.go"
+	declareGo = "internal/natsbus/declare.go"
+
+	suite    = "./pkg/bucket/buckettest"
+	pebble   = "./internal/pebblestore"
+	fanout   = "./internal/fanout"
+	bus      = "./internal/natsbus"
+	pipeline = "./test/statemachine"
+
+	suiteTraps    = "^TestModel$/^Append$/avoids_the_trap_of"
+	pebblePush    = "^TestBucketConformance$/^Push$"
+	pebbleDeletes = "^TestBucketConformance$/^Delete"
+)
+
+// mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
+func mutations() []mutation {
+	return append(appending(), fanningOut()...)
+}
+
+func appending() []mutation {
+	return []mutation{
+		{
+			name: "a time instead of the floor", trap: "the clocks of publisher and worker decide: twice",
+			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last}", "Create: true, Floor: message.MinID(p.entries[0].Sent())}"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "one time for a whole batch", trap: "the same with perfect clocks",
+			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last}", "Create: true, Floor: message.MinID(p.entries[len(p.entries)-1].Sent())}"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "looking below before the head", trap: "a bucket is read with a free slot, fills with the message, and the next one appears without it: twice",
+			edits: []edit{
+				{appendGo, "	heads, err := a.store.Heads(ctx, refs)\n", `	early := make(map[message.UserID][]Bucket)
+	for _, ref := range refs {
+		early[ref.Owner], _ = a.store.Range(ctx, ref.Owner, 0, 1<<31, 1<<20)
+	}
+	heads, err := a.store.Heads(ctx, refs)
+`},
+				{appendGo, `		if err := a.lookBelow(ctx, p, head); err != nil {
+			return err
+		}
+`, `		for _, b := range early[p.owner] {
+			if b.Sequence < head.Sequence {
+				p.drop(b.Outline().IDs)
+			}
+		}
+`},
+			},
+			pkg: suite, run: suiteTraps,
+		},
+		{
+			name: "looking below only if the head is not full", trap: "a bucket that the filter left out is never seen: twice",
+			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if head.Full() {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "a new bucket without its predecessor's last", trap: "last falls, and the next look stops too early",
+			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last}", "Create: true}"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "a store that forgets the predecessor's last", trap: "last falls, and the next look stops too early",
+			edits: []edit{{pushGo, "onto = state{last: push.Floor, floor: push.Floor}", "onto = state{floor: push.Floor}"}},
+			pkg:   pebble, run: pebblePush,
+		},
+		{
+			name: "all or nothing of several messages", trap: "a head with room for fewer: livelock",
+			edits: []edit{{pendingGo, "push.Entries = p.entries[:min(room, len(p.entries))]", "push.Entries = p.entries"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "comparing the newest of several messages with the floor", trap: "the oldest is delivered twice",
+			edits: []edit{{pushGo, "	least := push.Entries[0].ID\n", "	least := push.Entries[len(push.Entries)-1].ID\n"}},
+			pkg:   pebble, run: pebblePush,
+		},
+		{
+			name: "deleting without a tombstone", trap: "the next redelivery brings it back",
+			edits: []edit{{"internal/pebblestore/deletions.go", "r.deleted, r.content = true, nil", "r.deleted, r.content, r.id = true, nil, message.ID{}"}},
+			pkg:   pebble, run: pebbleDeletes,
+		},
+		{
+			name: "raising the hint before the bucket exists", trap: "a hint is ahead: a gap, or twice",
+			edits: []edit{{appendGo, "	outcomes, err := a.store.Push(ctx, pushes)\n", `	for _, p := range pushes {
+		if p.Create {
+			if err := a.hints.RaiseHeads(ctx, []Head{{Owner: p.Owner, Hint: Hint{Sequence: p.Sequence, Floor: p.Floor}}}); err != nil {
+				return err
+			}
+		}
+	}
+	outcomes, err := a.store.Push(ctx, pushes)
+`}},
+			pkg: suite, run: suiteTraps,
+		},
+		{
+			name: "going on from a refusal whatever was seen", trap: "a message in a bucket below is not looked for: twice",
+			edits: []edit{{pendingGo, "seen.Slots > 0 && seen.Last.Less(p.entries[0].ID):", "seen.Slots > 0:"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "pushing without a look at what is there", trap: "the classic recipe, a counter and a push: a retry delivers twice",
+			edits: []edit{{pushGo, "err != nil || held {", "err != nil || held && push.Guard {"}},
+			pkg:   pebble, run: pebblePush,
+		},
+	}
+}
+
+func fanningOut() []mutation {
+	return []mutation{
+		{
+			name: "emitting before recording", trap: "done goes back to not done",
+			edits: []edit{{batchGo, `	if err := b.record(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.emit(ctx); err != nil {
+		return nil, err
+	}
+`, `	for i, j := range b.moved {
+		if !b.steps[i].To.Done {
+			b.tasks = append(b.tasks, continuation(j.task))
+		}
+	}
+	if err := b.emit(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.record(ctx); err != nil {
+		return nil, err
+	}
+`}},
+			pkg: fanout, run: "^TestBatchGoesInOrder$",
+		},
+		{
+			name: "a record without compare-and-set", trap: "two deliveries start at different owners, and the loser comes back to its own start: owners are never handled",
+			edits: []edit{{"internal/pebblestore/progress.go", "!stored.Same(step.From) {", "stored.Done {"}},
+			pkg:   fanout, run: "^(TestScanHasOneStart|TestCountsAreExactWithTwoWorkers)$",
+		},
+		{
+			name: "positions compared as plain strings", trap: "forward is wrong after the end",
+			edits: []edit{{"pkg/progress/progress.go", "return recipient > s.At || recipient <= s.Start", "return recipient > s.At"}},
+			pkg:   fanout, run: "^TestScan",
+		},
+		{
+			name: "the end of a round compared as plain strings", trap: "forward is wrong after the end",
+			edits: []edit{{"pkg/progress/progress.go", "return recipient > s.At && recipient <= s.Start", "return recipient > s.At"}},
+			pkg:   fanout, run: "^TestScan",
+		},
+		{
+			name: "joining at a range that was read before", trap: "whoever followed in between misses the message",
+			edits: []edit{
+				{"internal/fanout/stream.go", `import (
+	"context"
+`, `import (
+	"context"
+	"fmt"
+	"sync"
+`},
+				{"internal/fanout/stream.go", "func (b *batch) followers(", `var remembered sync.Map
+
+func (b *batch) followers(`},
+				{"internal/fanout/stream.go", "		edges, err := b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)\n", `		key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, author, b.partition, after, limit)
+		var edges []follow.Edge
+		var err error
+		if known, ok := remembered.Load(key); ok {
+			edges = known.([]follow.Edge)
+		} else {
+			edges, err = b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)
+			remembered.Store(key, edges)
+		}
+`},
+			},
+			pkg: fanout, run: "^TestScanJoinsAtARangeReadAfterwards$",
+		},
+		{
+			name: "counting only new entries", trap: "counts do not add up after a redelivery",
+			edits: []edit{{deliverGo, "if j.recorded.Ahead(appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(appends[i].Owner) {"}},
+			pkg:   fanout, run: "^(TestFoundCountsAsDelivered|TestCountsAreExactAfterADeath)$",
+		},
+		{
+			name: "counting what a record counts already", trap: "counts do not add up after a redelivery",
+			edits: []edit{{deliverGo, "if j.recorded.Ahead(appends[i].Owner) {", "if true {"}},
+			pkg:   fanout, run: "^TestLaneChangesUnderWay$",
+		},
+		{
+			name: "a follow that only writes the edge", trap: "the message passed between the beginning of the span and its becoming visible: nobody delivers it",
+			edits: []edit{{"internal/following/following.go", "return s.catchUp(ctx, edges, now)", "_ = edges\n	return nil"}},
+			pkg:   "./internal/following", run: "^TestFollow",
+		},
+		{
+			name: "slices of so many recipients per task", trap: "two audiences drift apart and never share a write again",
+			edits: []edit{{batchGo, `	if err := b.advance(ctx, scanning); err != nil {
+		return nil, err
+	}
+`, `	for _, j := range scanning {
+		if err := b.advance(ctx, []*job{j}); err != nil {
+			return nil, err
+		}
+	}
+`}},
+			pkg: fanout, run: "^(TestAudiencesOfDifferentSizesStayTogether|TestBatchPushesOnce)$",
+		},
+		{
+			name: "as many unacknowledged tasks as a batch takes", trap: "a sliding window: the next task is handed out to somebody else",
+			edits: []edit{{declareGo, "MaxAckPending: 1,", "MaxAckPending: 8,"}},
+			pkg:   bus, run: "^TestOneHolderPerLaneAndPartition$",
+		},
+		{
+			name: "a lease that is not extended", trap: "what is being worked on is handed out again",
+			edits: []edit{{"internal/natsbus/held.go", "h.bus.nc.Publish(h.reply, ackExtend)", "error(nil)"}},
+			pkg:   bus, run: "^TestExtendKeepsTheLease$",
+		},
+		{
+			name: "overlapping filters on a work queue", trap: "refused by the server (10100)",
+			edits: []edit{{declareGo, "FilterSubject: taskSubject(lane, partition),", `FilterSubject: fanoutPrefix + "*.*",`}},
+			pkg:   bus, run: "^TestOneHolderPerLaneAndPartition$",
+		},
+		{
+			name: "acknowledging all up to a task", trap: "refused by the server on a work queue (10098)",
+			edits: []edit{{
+				declareGo, "FilterSubject: taskSubject(lane, partition),\n		AckPolicy:     jetstream.AckExplicitPolicy,",
+				"FilterSubject: taskSubject(lane, partition),\n		AckPolicy:     jetstream.AckAllPolicy,",
+			}},
+			pkg: bus, run: "^TestOneHolderPerLaneAndPartition$",
+		},
+		{
+			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
+			edits: []edit{{deliverGo, "b.deliverer.opts.Policy.Deliver(states[i], j.message.Sent())", "b.deliverer.opts.Policy.Deliver(states[i], b.deliverer.opts.Now())"}},
+			pkg:   fanout, run: "^TestHorizonDecides$",
+		},
+		{
+			name: "removing before recording", trap: "a crash in between loses the task, until the sweep",
+			edits: []edit{{"internal/fanout/deliverer.go", "	var left map[uint64]bool\n", `	if err := held.Remove(ctx, tasks[1:]); err != nil {
+		return err
+	}
+	var left map[uint64]bool
+`}},
+			pkg: fanout, run: "^TestBatchGoesInOrder$",
+		},
+		{
+			name: "a follow that only writes the edge, at random", trap: "nobody delivers what passed",
+			edits: []edit{{"internal/following/following.go", "return s.catchUp(ctx, edges, now)", "_ = edges\n	return nil"}},
+			pkg:   pipeline, run: "^TestPipeline$",
+		},
+		{
+			name: "counting only new entries, at random", trap: "counts do not add up after a redelivery",
+			edits: []edit{{deliverGo, "if j.recorded.Ahead(appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(appends[i].Owner) {"}},
+			pkg:   pipeline, run: "^TestPipeline$",
+		},
+		{
+			name: "the end of a round compared as plain strings, at random", trap: "owners are counted twice",
+			edits: []edit{{"pkg/progress/progress.go", "return recipient > s.At && recipient <= s.Start", "return recipient > s.At"}},
+			pkg:   pipeline, run: "^TestPipeline$",
+		},
+	}
+}

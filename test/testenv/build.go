@@ -1,0 +1,42 @@
+// Package testenv runs the built programs for tests that look at them from outside: servers that can be killed and
+// started again, and commands.
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Binaries are the paths of the programs.
+type Binaries struct {
+	// Fanmail is the product, Faulty the same server with a failpoint.
+	Fanmail, Faulty string
+	// Driver publishes, Check compares what was published with what arrived.
+	Driver, Check string
+}
+
+// Build builds the programs into a folder. The servers have the race detector if the test has it.
+func Build(ctx context.Context, dir string) (Binaries, error) {
+	b := Binaries{
+		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
+		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
+	}
+	const module = "github.com/fanmail/fanmail/"
+	servers := []string{"build", "-o", dir + string(filepath.Separator)}
+	if Race {
+		servers = append(servers, "-race")
+	}
+	if err := goTool(ctx, append(servers, module+"cmd/fanmail", module+"test/faulty")); err != nil {
+		return b, err
+	}
+	return b, goTool(ctx, []string{"build", "-o", dir + string(filepath.Separator), module + "test/driver", module + "test/check"})
+}
+
+func goTool(ctx context.Context, args []string) error {
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Process is a running program. It is killed if it still runs when its context or the test ends. If the test failed, what it
+// printed is logged.
+type Process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout *output
+	stderr *output
+	exited chan struct{}
+	err    error // of waiting; to be read once exited is closed
+}
+
+// Exec starts a program with FANMAIL_* variables for the settings, which are keys of the configuration, and no others of
+// that kind.
+func Exec(ctx context.Context, t *testing.T, settings map[string]string, binary string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, stdout: new(output), stderr: new(output), exited: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, binary, args...)
+	p.cmd.Dir = t.TempDir()
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "FANMAIL_") {
+			p.cmd.Env = append(p.cmd.Env, variable)
+		}
+	}
+	for key, value := range settings {
+		p.cmd.Env = append(p.cmd.Env, "FANMAIL_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))+"="+value)
+	}
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		defer close(p.exited)
+		p.err = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%s\nstandard output:\n%s\nstandard error:\n%s", p.cmd, p.stdout.tail(), p.stderr.tail())
+		}
+	})
+	return p
+}
+
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Running tells whether the process has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill kills the process if it still runs, as kill -9 does, and waits until it has ended.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has ended
+	<-p.exited
+}
+
+// Killed tells whether the process has been killed by the signal KILL, whoever sent it.
+func (p *Process) Killed() bool {
+	<-p.exited
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// Terminate asks the process to end.
+func (p *Process) Terminate() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+}
+
+// Code waits until the process has ended, and returns its exit code. The test fails if that takes longer than ctx.
+func (p *Process) Code(ctx context.Context) int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		require.Fail(p.t, "the process does not end", "%s: %v", p.cmd, context.Cause(ctx))
+	}
+	if p.err != nil && !errors.As(p.err, new(*exec.ExitError)) {
+		require.NoError(p.t, p.err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Stdout returns what the process has printed so far.
+func (p *Process) Stdout() string { return p.stdout.String() }
+
+// Stderr returns what the process has printed to its standard error so far.
+func (p *Process) Stderr() string { return p.stderr.String() }
+
+// Run runs a program to its end and returns what it printed. The test fails if it exits with anything but 0, or takes
+// longer than ctx.
+func Run(ctx context.Context, t *testing.T, binary string, args ...string) string {
+	t.Helper()
+	p := Exec(ctx, t, nil, binary, args...)
+	require.Zero(t, p.Code(ctx), "%s exits with an error", p.cmd)
+	return p.Stdout()
+}
+
+// output collects what a process prints. It is safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// tail returns the end of what was printed, as much as fits in a test's log.
+func (o *output) tail() string {
+	const most = 16 << 10
+	text := o.String()
+	if len(text) > most {
+		return "[…]" + text[len(text)-most:]
+	}
+	return text
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package testenv
+
+// Race tells whether the test has the race detector.
+const Race = false

@@ -1,0 +1,134 @@
+package testenv
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Site is where a server keeps its data and where it listens. Servers can follow each other on it.
+type Site struct {
+	// Data is the data folder.
+	Data string
+	// Addr is where the servers listen: always the same, so that clients find the next one.
+	Addr string
+	// Settings are keys of the configuration that differ from its defaults.
+	Settings map[string]string
+}
+
+// NewSite returns a site with an empty data folder, which is removed when the test ends.
+func NewSite(t *testing.T, settings map[string]string) *Site {
+	t.Helper()
+	return &Site{Data: t.TempDir(), Addr: freeAddr(t), Settings: settings}
+}
+
+// URL returns the address of the HTTP interface.
+func (s *Site) URL() string { return "http://" + s.Addr }
+
+// taken are the addresses of the sites of this process: those whose servers are down look free.
+var taken sync.Map
+
+// freeAddr returns an address on which nobody listens. Its port is below those that the operating system gives to outgoing
+// connections, one of which could otherwise take it while no server is running.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	const first, last, tries = 20_000, 30_000, 100
+	for range tries {
+		addr := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
+		if _, taken := taken.LoadOrStore(addr, true); taken {
+			continue
+		}
+		var config net.ListenConfig
+		if listener, err := config.Listen(t.Context(), "tcp", addr); err == nil {
+			require.NoError(t, listener.Close())
+			return addr
+		}
+	}
+	require.Fail(t, "there is no free port")
+	return ""
+}
+
+// Server is a running server.
+type Server struct {
+	*Process
+}
+
+// Start starts "fanmail serve" on the site, and returns when it is ready.
+func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
+	t.Helper()
+	server := &Server{Exec(ctx, t, s.settings(), binary, "serve")}
+	server.awaitReady(ctx, s.URL())
+	return server
+}
+
+// StartFaulty starts a server that dies at a failpoint, which the arguments tell, and returns when it is ready or dead.
+func (s *Site) StartFaulty(ctx context.Context, t *testing.T, binary string, args ...string) *Server {
+	t.Helper()
+	server := &Server{Exec(ctx, t, s.settings(), binary, args...)}
+	server.awaitReady(ctx, s.URL())
+	return server
+}
+
+func (s *Site) settings() map[string]string {
+	settings := map[string]string{"addr": s.Addr, "data": s.Data, "log.format": "json"}
+	maps.Copy(settings, s.Settings)
+	return settings
+}
+
+// awaitReady waits for the line in which the server says that it is ready.
+func (s *Server) awaitReady(ctx context.Context, url string) {
+	s.t.Helper()
+	Eventually(ctx, s.t, "the server is ready", func() bool {
+		if !s.Running() {
+			require.True(s.t, s.Killed(), "the server has ended, and not by its failpoint")
+			return true
+		}
+		for line := range strings.Lines(s.Stderr()) {
+			var logged struct{ Message, URL string }
+			if json.Unmarshal([]byte(line), &logged) == nil && logged.Message == "fanmail is ready" {
+				require.Equal(s.t, url, logged.URL)
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Stop asks the server to end, and requires that it does so without complaint.
+func (s *Server) Stop(ctx context.Context) {
+	s.t.Helper()
+	s.Terminate()
+	require.Zero(s.t, s.Code(ctx), "the server exits with an error")
+	s.RequireSound()
+}
+
+// RequireSound requires that the server has met nothing that must not happen: no error, no data race, no panic.
+func (s *Server) RequireSound() {
+	s.t.Helper()
+	for _, trouble := range []string{"DATA RACE", "panic:", `"level":"error"`} {
+		require.NotContains(s.t, s.Stderr(), trouble)
+	}
+}
+
+// Eventually waits until a condition holds. The test fails if that takes longer than ctx.
+func Eventually(ctx context.Context, t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			require.Fail(t, "waited in vain", "until %s: %v", what, context.Cause(ctx))
+		}
+	}
+}
