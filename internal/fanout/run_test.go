@@ -145,3 +145,20 @@ func TestRunHandsBackWhatNobodyIsFreeFor(t *testing.T) {
 	require.NoError(t, w.deliverer().Deliver(t.Context(), held))
 	w.requireDone(t, second, 1, 0)
 }
+
+// While a batch is under way, nobody is given another task of its partition; those of others are free.
+func TestOneBatchOfAPartitionAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	x, y := w.store(t, 1, "author"), w.store(t, 2, "author")
+	w.plan(t, event.Bulk, []int{0, 1}, x, y)
+	held := w.take(t, event.Bulk, 0)
+	require.NotNil(t, w.take(t, event.Bulk, 1))
+	bounded, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := w.blockingTake(bounded, event.Bulk, 0)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	waiting, err := held.Waiting(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, waiting, 1)
+}

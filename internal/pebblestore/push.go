@@ -186,8 +186,8 @@ func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 // that out, where the appender would have to look anyway. p.key is the owner's prefix.
 func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 	push := w.push
-	onto, exists := p.tails.of(w)
-	if !exists {
+	onto, exists, known := p.tails.of(w)
+	if !known {
 		if onto, exists, err = p.look(push.Sequence); err != nil {
 			return state{}, false, err
 		}

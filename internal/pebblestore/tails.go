@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"strings"
 
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -32,13 +33,18 @@ func newTails(locks, owners int) *tails {
 	return t
 }
 
-// of returns the state of an owner's bucket, if it is remembered.
-func (t *tails) of(w *placed) (state, bool) {
+// of returns the state of the bucket that a push goes onto and whether it exists, if that is known. The one after a full
+// bucket does not exist while nobody has pushed onto it since.
+func (t *tails) of(w *placed) (onto state, exists, known bool) {
 	tail, ok := t.maps[w.lock][w.push.Owner]
-	if !ok || tail.sequence != w.push.Sequence {
-		return state{}, false
+	switch {
+	case ok && w.push.Sequence == tail.sequence:
+		return state{slots: int(tail.slots), last: tail.last}, true, true
+	case ok && w.push.Sequence == tail.sequence+1 && tail.slots == bucket.Capacity:
+		return state{}, false, true
+	default:
+		return state{}, false, false
 	}
-	return state{slots: int(tail.slots), last: tail.last}, true
 }
 
 // pushed takes note that a push onto a bucket in that state has been applied.

@@ -109,20 +109,28 @@ func (s *Users) Lookup(ctx context.Context, partition int, users []message.UserI
 	states := make([]userstate.State, len(users))
 	var key []byte
 	for i, user := range users {
-		states[i].User = user
 		key = appendUser(key[:0], partition, user)
-		if !it.SeekGE(key) || string(it.Key()) != string(key) {
-			continue
-		}
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, fmt.Errorf("read from the store: %w", err)
-		}
-		if states[i], err = parseState(user, value); err != nil {
-			return nil, fmt.Errorf("state of %s: %w", user, err)
+		if states[i], err = seekState(it, key, user); err != nil {
+			return nil, err
 		}
 	}
-	return states, it.Error()
+	return states, nil
+}
+
+// seekState returns the state of the user with a key; where there is none, one that is not known.
+func seekState(it *pebble.Iterator, key []byte, user message.UserID) (userstate.State, error) {
+	if !it.SeekGE(key) || string(it.Key()) != string(key) {
+		return userstate.State{User: user}, it.Error()
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return userstate.State{}, fmt.Errorf("read from the store: %w", err)
+	}
+	st, err := parseState(user, value)
+	if err != nil {
+		return userstate.State{}, fmt.Errorf("state of %s: %w", user, err)
+	}
+	return st, nil
 }
 
 // View implements userstate.Store.
@@ -186,18 +194,23 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 }
 
 // RaiseHeads implements bucket.Hints.
-func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
+func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return err
 	}
 	defer s.db.end()
 	unlock := s.lock(len(heads), func(i int) message.UserID { return heads[i].Owner })
 	defer unlock()
+	it, err := s.db.iterate([]byte{byte(spaceUsers)})
+	if err != nil {
+		return err
+	}
+	defer closeIter(it, &err)
 	batch := s.db.engine.NewBatch()
-	for _, h := range heads {
-		st, err := s.read(h.Owner)
+	for _, h := range heads { // mostly one partition's, ascending: an iterator finds the next one nearby
+		st, err := seekState(it, s.key(h.Owner), h.Owner)
 		if err != nil {
-			return fmt.Errorf("state of %s: %w", h.Owner, err)
+			return err
 		}
 		if !st.Known() || h.Hint.Sequence <= st.Head.Sequence {
 			continue
