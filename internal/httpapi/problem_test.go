@@ -166,7 +166,7 @@ func TestLogHasIDsAndNoBodies(t *testing.T) {
 	require.NotContains(t, log, "secret")
 	stored := w.contents(t).Unfinished[0].ID.String()
 	for _, part := range []string{
-		`"pattern":"/v1/messages"`, `"status":202`, `"message":"` + stored + `"`,
+		`"pattern":"/v1/messages"`, `"status":202`, `"message_id":"` + stored + `"`,
 		`"pattern":"/v1/users/{user}/following/{followee}"`, `"user":"ann"`, `"followee":"bob"`, `"method":"PUT"`, `"took":`,
 	} {
 		require.Contains(t, log, part)

@@ -38,7 +38,7 @@ func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attemp
 // say in it, so that all who have the key agree.
 func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	if len(a.requested) > maxKeyBytes {
-		return &message.InvalidError{Field: "Idempotency-Key", Reason: "is longer than 255 bytes"}
+		return &message.InvalidError{Field: "Idempotency-Key", Reason: "is longer than 255 bytes: use a shorter one, such as a UUID"}
 	}
 	now := s.opts.Now()
 	m := &a.result.Message
