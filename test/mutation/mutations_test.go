@@ -41,13 +41,21 @@ func appending() []mutation {
 	return []mutation{
 		{
 			name: "a time instead of the floor", trap: "the clocks of publisher and worker decide: twice",
-			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last}", "Create: true, Floor: message.MinID(p.entries[0].Sent())}"}},
-			pkg:   suite, run: suiteTraps,
+			edits: []edit{{pendingGo, "	push.Owner = p.owner\n", `	push.Owner = p.owner
+	if push.Create {
+		push.Floor = message.MinID(p.entries[0].Sent())
+	}
+`}},
+			pkg: suite, run: suiteTraps,
 		},
 		{
 			name: "one time for a whole batch", trap: "the same with perfect clocks",
-			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last}", "Create: true, Floor: message.MinID(p.entries[len(p.entries)-1].Sent())}"}},
-			pkg:   suite, run: suiteTraps,
+			edits: []edit{{pendingGo, "	push.Owner = p.owner\n", `	push.Owner = p.owner
+	if push.Create {
+		push.Floor = message.MinID(p.entries[len(p.entries)-1].Sent())
+	}
+`}},
+			pkg: suite, run: suiteTraps,
 		},
 		{
 			name: "looking below before the head", trap: "a bucket is read with a free slot, fills with the message, and the next one appears without it: twice",
@@ -72,7 +80,7 @@ func appending() []mutation {
 		},
 		{
 			name: "looking below only if the head is not full", trap: "a bucket that the filter left out is never seen: twice",
-			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if head.Full() {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
+			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if len(head.IDs) >= Capacity {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
 			pkg:   suite, run: suiteTraps,
 		},
 		{
@@ -222,7 +230,7 @@ func (b *batch) followers(`},
 		{
 			name: "as many unacknowledged tasks as a batch takes", trap: "a sliding window: the next task is handed out to somebody else",
 			edits: []edit{{declareGo, "MaxAckPending: 1,", "MaxAckPending: 8,"}},
-			pkg:   bus, run: "^TestOneHolderPerLaneAndPartition$",
+			pkg:   fanout, run: "^TestOneBatchOfAPartitionAtATime$",
 		},
 		{
 			name: "a lease that is not extended", trap: "what is being worked on is handed out again",

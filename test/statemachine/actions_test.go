@@ -176,7 +176,7 @@ func (m *machine) follow(t *rapid.T) {
 	pairs = slices.DeleteFunc(pairs, func(p follow.Pair) bool { return p.Follower == p.Followee })
 	w := m.worker(t)
 	now := m.clock.Skewed(w.skew)()
-	m.call(t, 3, nil, func(ctx context.Context) error {
+	m.call(t, 2, nil, func(ctx context.Context) error {
 		return m.rig.Following(w.skew).Follow(ctx, pairs)
 	}, func(_ *rapid.T, err error) {
 		for _, p := range pairs {

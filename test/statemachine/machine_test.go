@@ -172,7 +172,7 @@ func (m *machine) populate(t *rapid.T) {
 	}
 	var pairs []follow.Pair
 	for _, author := range m.model.users[:authorCount] {
-		likely := rapid.SampledFrom([]int{4, 4, 2, 1, 0}).Draw(t, "likely to follow")
+		likely := rapid.SampledFrom([]int{3, 3, 2, 1, 0}).Draw(t, "likely to follow")
 		for _, user := range m.model.users {
 			if user != author && rapid.IntRange(0, 3).Draw(t, "follows") < likely {
 				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
@@ -214,6 +214,9 @@ func (m *machine) drawFault(t *rapid.T, operations int) (rig.Fault, int) {
 	}
 	if len(m.stalled) < maxStalled {
 		faults = append(faults, rig.StallBefore, rig.StallAfter, rig.StallBefore, rig.StallAfter)
+		if operations <= 3 { // there are few places to stall at, and all of them matter
+			faults = append(faults, rig.StallBefore, rig.StallAfter, rig.StallBefore, rig.StallAfter)
+		}
 	}
 	fault := rapid.SampledFrom(faults).Draw(t, "fault")
 	if fault == rig.None {

@@ -11,9 +11,9 @@ import (
 // of round trips through a real store and a real bus.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	checks := "60"
+	checks := "45"
 	if testing.Short() {
-		checks = "25"
+		checks = "100" // of which rapid carries out a fifth
 	}
 	given := make(map[string]bool)
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
