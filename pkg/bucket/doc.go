@@ -21,7 +21,9 @@
 //     the messages, and has a floor below all of them.
 //  2. Where that is refused, a look: first the head alone, which proves that every bucket below it is full
 //     and unchanging; then those below it, downward, until one has a floor below the message. Whoever reads
-//     them in another order, or in one query, can miss a message that moved in between.
+//     them in another order, or in one query, can miss a message that moved in between. The look is spared
+//     where a store tells, with its refusal, that the bucket's last was below every entry (Outcome.Seen): then
+//     none of them is in it or in an earlier one.
 //  3. What was not found is pushed without the guard onto the head that was seen, as much as fits, oldest
 //     first; or, if that was full, onto the next bucket, which the push creates with the full one's last as
 //     its floor.
@@ -29,5 +31,6 @@
 // Why a message cannot be in two places: pushes into one bucket are ordered by its atomicity, and Push refuses
 // an id that the bucket holds. Of pushes into different buckets, the one into the later bucket either had
 // the floor below the id (no earlier bucket can hold it) or saw every earlier bucket when it was full, hence
-// unchanging, and without the message.
+// unchanging, and without the message. Where the look was spared, the last of the bucket before was below the
+// id; and that bucket was full when the later one came to be, so that it cannot have got the message since.
 package bucket
