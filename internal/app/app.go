@@ -109,6 +109,7 @@ func (a *App) assemble(p Parts) *httpServer {
 	})
 	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: appender}
 	options := a.fanoutOptions(policy)
+	options.Waiting = p.Waiting
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)

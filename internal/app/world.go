@@ -40,6 +40,8 @@ type Parts struct {
 	Fetch func(ctx context.Context, limit int) ([]fanout.Received, error)
 	// Take returns a task of a lane and partition as soon as there is one that nobody holds.
 	Take func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error)
+	// Waiting tells since when the oldest published event and the oldest task have been on the bus.
+	Waiting func(ctx context.Context) (events, tasks time.Time, err error)
 }
 
 // maxStreamBytes bounds the sizes of all streams together. Each has a limit of its own in the configuration, so this one
@@ -85,7 +87,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	return Parts{
 		Messages: w.store.Messages(), Keys: w.store.Keys(), Inbox: w.store.Inbox(),
 		Users: w.store.Users(), Edges: w.store.Edges(), Progress: w.store.Progress(),
-		Bus: w.bus, Fetch: w.fetch, Take: w.take,
+		Bus: w.bus, Fetch: w.fetch, Take: w.take, Waiting: w.bus.Waiting,
 	}, nil
 }
 

@@ -93,6 +93,10 @@ type Options struct {
 	// often that is looked for.
 	SweepAfter time.Duration
 	SweepEvery time.Duration
+	// Waiting tells since when the oldest published event and the oldest task have been on the bus; the zero time where
+	// there is none. The sweep leaves alone what may still be behind those: where work has piled up, it would add to
+	// the pile. If it is nil, the sweep does not ask.
+	Waiting func(ctx context.Context) (events, tasks time.Time, err error)
 
 	Now    func() time.Time
 	Logger zerolog.Logger

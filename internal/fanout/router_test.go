@@ -256,3 +256,35 @@ func TestRouterRemembersTheLane(t *testing.T) {
 }
 
 func messageOf(n int) message.Message { return message.Message{ID: id(n)} }
+
+// What may still be waiting on the bus is not emitted again, however long that takes.
+func TestSweeperLeavesWhatWaits(t *testing.T) {
+	t.Parallel()
+	users := usersOf(0, 2)
+	for name, plan := range map[string]bool{"for the router": false, "for a deliverer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.see(t, users...)
+			m := w.store(t, 1, "author", users...)
+			planned := w.Clock.Now()
+			if plan {
+				w.plan(t, event.Bulk, []int{0}, m)
+			}
+			var events, tasks, none time.Time
+			w.opts.Waiting = func(context.Context) (time.Time, time.Time, error) { return events, tasks, nil }
+			sweep := func() int {
+				swept, err := w.sweeper().Sweep(t.Context())
+				require.NoError(t, err)
+				return swept
+			}
+			w.Clock.Advance(rig.SweepAfter + time.Second)
+			if events = m.Sent(); plan {
+				events, tasks = none, planned.Add(w.opts.Slack)
+			}
+			require.Zero(t, sweep(), "it may be what waits longest")
+			events, tasks = w.Clock.Now().Add(w.opts.Slack), w.Clock.Now().Add(w.opts.Slack)
+			require.Equal(t, 1, sweep(), "all that waits came later")
+		})
+	}
+}

@@ -64,6 +64,10 @@ func (s *Sweeper) Run(intake, work context.Context) {
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	now := s.opts.Now()
 	bound := message.MinID(now.Add(-s.opts.SweepAfter))
+	queues, err := s.queues(ctx)
+	if err != nil {
+		return 0, err
+	}
 	emitted := 0
 	for after := (message.ID{}); ; {
 		refs, err := s.stores.Messages.Unfinished(ctx, after, sweepPage)
@@ -78,7 +82,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 				young = true
 				break
 			}
-			switch stuck, done, err := s.inspect(ctx, ref, now); {
+			switch stuck, done, err := s.inspect(ctx, ref, now, queues); {
 			case err != nil:
 				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
 			case done:
@@ -97,12 +101,36 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	}
 }
 
+// queues tells since when the oldest event and the oldest task have been waiting.
+type queues struct {
+	events, tasks time.Time
+}
+
+func (s *Sweeper) queues(ctx context.Context) (q queues, err error) {
+	if s.opts.Waiting == nil {
+		return queues{}, nil
+	}
+	if q.events, q.tasks, err = s.opts.Waiting(ctx); err != nil {
+		return queues{}, fmt.Errorf("ask what is waiting: %w", err)
+	}
+	return q, nil
+}
+
+// behind tells whether something that was emitted about then may still be waiting in a queue.
+func (s *Sweeper) behind(oldest, then time.Time) bool {
+	return !oldest.IsZero() && !oldest.After(then.Add(s.opts.Slack))
+}
+
 // inspect tells whether a message has not moved for too long, or is done and only nobody has taken note.
-func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time) (stuck, done bool, err error) {
+func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q queues) (stuck, done bool, err error) {
 	before := now.Add(-s.opts.SweepAfter)
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	if errors.Is(err, progress.ErrNotFound) {
-		if last, ok := s.emitted.Get(ref.ID); ok && last.After(before) {
+		last, ok := s.emitted.Get(ref.ID)
+		if !ok {
+			last = ref.ID.Time()
+		}
+		if last.After(before) || s.behind(q.events, last) {
 			return false, false, nil
 		}
 		s.emitted.Add(ref.ID, now)
@@ -110,6 +138,9 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time) (
 	}
 	if err != nil || fanout.Done() || !stranded(fanout) {
 		return false, err == nil && fanout.Done(), err
+	}
+	if s.behind(q.events, fanout.Moved) || s.behind(q.tasks, fanout.Moved) {
+		return false, false, nil
 	}
 	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, before, now)
 	return stuck, false, err
