@@ -37,6 +37,7 @@ type Config struct {
 	Limits      Limits      `key:"limits"`
 	Idempotency Idempotency `key:"idempotency"`
 	Fanout      Fanout      `key:"fanout"`
+	Rehydrate   Rehydrate   `key:"rehydrate"`
 	NATS        NATS        `key:"nats"`
 	Store       Store       `key:"store"`
 	HTTP        HTTP        `key:"http"`
@@ -93,9 +94,25 @@ type Fanout struct {
 	MaxAttempts int `key:"max_attempts"`
 }
 
+// Rehydrate configures how the inboxes of users who come back are rebuilt.
+type Rehydrate struct {
+	// Limit is the greatest number of messages that are copied into the inbox of somebody who comes back; 0 means all.
+	Limit int `key:"limit"`
+	// Workers is how many inboxes are rebuilt at a time.
+	Workers int `key:"workers"`
+	// Queue is how many users may wait for that in this process.
+	Queue int `key:"queue"`
+	// Lease is how long a rehydration may make no progress before it is taken over.
+	Lease time.Duration `key:"lease"`
+	// ReapEvery is how often rehydrations that nobody is at are looked for.
+	ReapEvery time.Duration `key:"reap_every"`
+	// Page is how many messages are read and appended at a time.
+	Page int `key:"page"`
+}
+
 // NATS configures the embedded NATS server and its streams.
 type NATS struct {
-	// Listen is the loopback host:port for the nats command line, or empty for none.
+	// Listen is the loopback host:port for login services and the nats command line, or empty for none.
 	Listen string `key:"listen"`
 	// AckWait is how long a worker may be silent before its task is handed to another one.
 	AckWait time.Duration `key:"ack_wait"`
@@ -103,6 +120,8 @@ type NATS struct {
 	MaxPublished Size `key:"max_published"`
 	// MaxFanout is the greatest size of the stream of fan-out tasks.
 	MaxFanout Size `key:"max_fanout"`
+	// MaxLogin is the greatest size of the stream of logins.
+	MaxLogin Size `key:"max_login"`
 	// MaxDLQ is the greatest size of the stream of dead letters.
 	MaxDLQ Size `key:"max_dlq"`
 	// SyncAlways makes the server sync every event to disk before it confirms it.
@@ -174,10 +193,19 @@ func Default() Config {
 			SweepEvery:     30 * time.Second,
 			MaxAttempts:    20,
 		},
+		Rehydrate: Rehydrate{
+			Limit:     1000,
+			Workers:   4,
+			Queue:     100_000,
+			Lease:     30 * time.Second,
+			ReapEvery: 5 * time.Second,
+			Page:      200,
+		},
 		NATS: NATS{
 			AckWait:      30 * time.Second,
 			MaxPublished: GiB,
 			MaxFanout:    4 * GiB,
+			MaxLogin:     256 * MiB,
 			MaxDLQ:       GiB,
 		},
 		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000},

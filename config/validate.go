@@ -36,6 +36,7 @@ func (c Config) validate(sources map[string]string) error {
 	c.times(&v)
 	c.limits(&v)
 	c.fanout(&v)
+	c.rehydrate(&v)
 	c.nats(&v)
 	within(&v, "store.cache", c.Store.Cache, MiB, 1024*GiB)
 	within(&v, "store.memtable", c.Store.Memtable, MiB, 2*GiB)
@@ -89,6 +90,15 @@ func (c Config) fanout(v *validator) {
 	within(v, "fanout.max_attempts", c.Fanout.MaxAttempts, 1, 1_000_000)
 }
 
+func (c Config) rehydrate(v *validator) {
+	within(v, "rehydrate.limit", c.Rehydrate.Limit, 0, 100_000_000)
+	within(v, "rehydrate.workers", c.Rehydrate.Workers, 1, 1024)
+	within(v, "rehydrate.queue", c.Rehydrate.Queue, 1, 10_000_000)
+	within(v, "rehydrate.lease", c.Rehydrate.Lease, 100*time.Millisecond, time.Hour)
+	within(v, "rehydrate.reap_every", c.Rehydrate.ReapEvery, time.Millisecond, day)
+	within(v, "rehydrate.page", c.Rehydrate.Page, 1, 10_000)
+}
+
 func (c Config) nats(v *validator) {
 	if c.NATS.Listen != "" && v.address("nats.listen", c.NATS.Listen) {
 		host, _, _ := net.SplitHostPort(c.NATS.Listen)
@@ -99,6 +109,7 @@ func (c Config) nats(v *validator) {
 	within(v, "nats.ack_wait", c.NATS.AckWait, 100*time.Millisecond, time.Hour)
 	within(v, "nats.max_published", c.NATS.MaxPublished, MiB, 1024*GiB)
 	within(v, "nats.max_fanout", c.NATS.MaxFanout, MiB, 1024*GiB)
+	within(v, "nats.max_login", c.NATS.MaxLogin, MiB, 1024*GiB)
 	within(v, "nats.max_dlq", c.NATS.MaxDLQ, MiB, 1024*GiB)
 }
 

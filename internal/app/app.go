@@ -12,12 +12,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -113,14 +116,28 @@ func (a *App) assemble(p Parts) *httpServer {
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)
+	rehydrator := a.rehydrator(p, policy, appender)
+	metrics := telemetry.NewMetrics(rehydrator)
 	handler := httpapi.New(httpapi.Services{
 		Publish:  publisher,
 		Reporter: publish.NewReporter(p.Messages, p.Progress, a.config.PublishSlack),
 		Following: following.New(p.Edges, p.Messages, p.Users, appender, following.Options{
 			Partitions: a.config.Partitions, Policy: policy, Slack: a.config.PublishSlack, Now: a.opts.Now,
 		}),
-		Inbox: inbox.New(p.Inbox, p.Users, inbox.Options{Partitions: a.config.Partitions, Policy: policy, Now: a.opts.Now}),
-		Ready: a.world.ready,
+		Rehydrate: rehydrator,
+		Inbox: inbox.New(
+			inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: appender}, rehydrator,
+			inbox.Options{Partitions: a.config.Partitions, Policy: policy, Now: a.opts.Now},
+		),
+		Audit: audit.New(
+			audit.Stores{
+				Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: appender,
+			},
+			audit.Options{
+				Partitions: a.config.Partitions, Policy: policy, Slack: a.config.PublishSlack, Random: rand.Reader, Now: a.opts.Now,
+			},
+		),
+		Ready: a.world.ready, Metrics: metrics,
 	}, httpapi.Options{
 		Limits: limits, PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		Logger: a.opts.Logger, Now: a.opts.Now,
@@ -130,10 +147,28 @@ func (a *App) assemble(p Parts) *httpServer {
 	a.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Take) }))
 	a.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Fetch) }))
 	a.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
+	a.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
+	a.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) {
+		rehydrator.RunLogins(intake, work, rehydrate.Logins{Fetch: p.FetchLogins, DeadLetter: p.Bus.DeadLetter})
+	}))
 	a.group.Add("idempotency keys", startstop.NewRunner(publisher.ForgetKeys))
 	a.group.Add("http", server)
 	return server
 }
+
+func (a *App) rehydrator(p Parts, policy userstate.Policy, appender *bucket.Appender) *rehydrate.Service {
+	r := a.config.Rehydrate
+	stores := rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: appender}
+	return rehydrate.New(stores, rehydrate.Options{
+		Partitions: a.config.Partitions, Policy: policy, Slack: a.config.PublishSlack,
+		Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
+		Alone: true, Patience: patience, // the embedded store belongs to one process
+		Emit: p.EmitRehydrated, Token: rand.Text, Now: a.opts.Now, Logger: a.opts.Logger,
+	})
+}
+
+// patience is how long a request waits for a rehydration that it cannot do without.
+const patience = 10 * time.Second
 
 func (a *App) fanoutOptions(policy userstate.Policy) fanout.Options {
 	f := a.config.Fanout

@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -38,6 +39,10 @@ type Parts struct {
 	Bus Bus
 	// Fetch returns published events, at least one and at most limit, or the error of a ctx that has ended.
 	Fetch func(ctx context.Context, limit int) ([]fanout.Received, error)
+	// FetchLogins returns login events, at least one and at most limit, or the error of a ctx that has ended.
+	FetchLogins func(ctx context.Context, limit int) ([]rehydrate.Received, error)
+	// EmitRehydrated tells whoever listens that a user is rehydrated.
+	EmitRehydrated func(event.Rehydrated)
 	// Take returns a task of a lane and partition as soon as there is one that nobody holds.
 	Take func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error)
 	// Waiting tells since when the oldest published event and the oldest task have been on the bus.
@@ -79,7 +84,8 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	}
 	w.bus, err = natsbus.Connect(ctx, natsbus.Options{
 		Server: w.server, Partitions: cfg.Partitions, Lease: cfg.NATS.AckWait, Logger: opts.Logger,
-		PublishedBytes: int64(cfg.NATS.MaxPublished), FanoutBytes: int64(cfg.NATS.MaxFanout), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
+		PublishedBytes: int64(cfg.NATS.MaxPublished), FanoutBytes: int64(cfg.NATS.MaxFanout),
+		LoginBytes: int64(cfg.NATS.MaxLogin), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
 	})
 	if err != nil {
 		return Parts{}, err
@@ -87,7 +93,8 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	return Parts{
 		Messages: w.store.Messages(), Keys: w.store.Keys(), Inbox: w.store.Inbox(),
 		Users: w.store.Users(), Edges: w.store.Edges(), Progress: w.store.Progress(),
-		Bus: w.bus, Fetch: w.fetch, Take: w.take, Waiting: w.bus.Waiting,
+		Bus: w.bus, Fetch: w.fetch, FetchLogins: w.fetchLogins, EmitRehydrated: w.bus.EmitRehydrated,
+		Take: w.take, Waiting: w.bus.Waiting,
 	}, nil
 }
 
@@ -95,6 +102,16 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 func (w *world) fetch(ctx context.Context, limit int) ([]fanout.Received, error) {
 	events, err := w.bus.FetchPublished(ctx, limit)
 	received := make([]fanout.Received, len(events))
+	for i, e := range events {
+		received[i] = e
+	}
+	return received, err
+}
+
+// fetchLogins is natsbus.Bus.FetchLogins, in the words of package rehydrate.
+func (w *world) fetchLogins(ctx context.Context, limit int) ([]rehydrate.Received, error) {
+	events, err := w.bus.FetchLogins(ctx, limit)
+	received := make([]rehydrate.Received, len(events))
 	for i, e := range events {
 		received[i] = e
 	}

@@ -22,8 +22,9 @@ func newDemo(p Process) *cobra.Command {
 		Use:   "demo",
 		Short: "Show what Fanmail does, in a temporary folder",
 		Long: "Show what Fanmail does: start a server in a temporary folder, let two celebrities talk to each other in front of\n" +
-			"two thousand followers, some of whom have been away for long, send a direct message meanwhile, and check that\n" +
-			"every message arrived where it should. Takes some seconds, and leaves nothing behind.",
+			"two thousand followers, some of whom have been away for long, send a direct message meanwhile, let one of those\n" +
+			"who were away come back, and check that every message arrived where it should. Takes some seconds, and leaves\n" +
+			"nothing behind.",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			level := "warn"
@@ -48,7 +49,7 @@ func runDemo(ctx context.Context, p Process, out output, level string) (err erro
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
 	// The server reserves what its streams may hold: a temporary folder may have little room.
-	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxDLQ = 32*config.MiB, 64*config.MiB, 16*config.MiB
+	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 32*config.MiB, 64*config.MiB, 16*config.MiB, 16*config.MiB
 	logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: level, Format: telemetry.FormatAuto, Writer: p.Stderr, Now: p.Now})
 	if err != nil {
 		return err

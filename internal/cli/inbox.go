@@ -30,7 +30,8 @@ func newInbox(p Process) *cobra.Command {
 		Use:   "inbox USER",
 		Short: "Print somebody's inbox, newest first",
 		Long: "Print somebody's inbox, newest first: when each message was sent (UTC), by whom, and the first line of its body.\n\n" +
-			"Reading an inbox counts as looking at it, which keeps it warm; with --peek it does not.",
+			"Reading an inbox counts as looking at it, which keeps it warm; with --peek it does not. That of somebody who was\n" +
+			"dormant, or never seen, is rebuilt from then on, and still loading until that is done.",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id",
 		Args:    exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,7 +103,7 @@ func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user mess
 func printTotals(w io.Writer, user message.UserID, page client.InboxPage) error {
 	note := ""
 	if !page.Complete {
-		note = "; " + printable(string(user)) + " is dormant, so what was sent since is not in it"
+		note = ", still loading"
 	}
 	return printf(w, "%s: %s, %s unread%s\n", printable(string(user)), plural(page.Total, "message", "messages"), count(page.Unread), note)
 }

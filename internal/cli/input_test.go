@@ -147,7 +147,7 @@ func TestImportUsersRejected(t *testing.T) {
 	url := serve(t)
 	in := `{"user":"ben","last_viewed":"2020-01-02T03:04:05Z"}
 
-{"user":"ben","last_viewed":"2020-01-02T03:04:06Z"}
+{"user":"ben","last_viewed":"2020-01-02T03:04:04Z"}
 {"user":"cleo","last_viewed":"2999-01-02T03:04:05Z"}
 {"user":"dan","last_viewed":"2020-01-02T03:04:05+02:00"}
 `
@@ -158,7 +158,7 @@ func TestImportUsersRejected(t *testing.T) {
 	lines := strings.Split(got.stderr, "\n")
 	require.Len(t, lines, 4, got.stderr)
 	require.Contains(t, lines[0], "standard input:3: ")
-	require.Contains(t, lines[0], "dormant")
+	require.Contains(t, lines[0], "user was seen later than that")
 	require.Contains(t, lines[1], "standard input:4: ")
 	require.Contains(t, lines[1], "is in the future")
 	require.Equal(t, "fanmail: the server rejected 2 lines of standard input", lines[2])

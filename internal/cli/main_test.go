@@ -65,11 +65,18 @@ func fanmail(t *testing.T, args ...string) string {
 // serve starts an app and returns its URL.
 func serve(t *testing.T) string {
 	t.Helper()
+	return serveWith(t, nil)
+}
+
+// serveWith starts an app on parts that a test has changed.
+func serveWith(t *testing.T, wrap func(app.Parts) app.Parts) string {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
-	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB, 16*config.MiB
+	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
+	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Store.Cache, cfg.Store.Memtable = 8*config.MiB, 4*config.MiB
-	server := app.New(cfg, app.Options{Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
+	server := app.New(cfg, app.Options{Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Wrap: wrap})
 	require.NoError(t, server.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	return server.URL()

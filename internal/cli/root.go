@@ -31,7 +31,8 @@ func newRoot(p Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
-		newImport(p), newPublish(p), newInbox(p), newStatus(p),
+		newImport(p), newPublish(p), newLogin(p), newInbox(p), newStatus(p),
+		newExplain(p), newAudit(p),
 	)
 	return root
 }

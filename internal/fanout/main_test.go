@@ -17,7 +17,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/progress"
-	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -57,12 +57,7 @@ func usersOf(p, n int) []message.UserID {
 // see makes users active.
 func (w *world) see(t *testing.T, users ...message.UserID) {
 	t.Helper()
-	views := make([]userstate.View, len(users))
-	for i, user := range users {
-		views[i] = userstate.View{User: user, At: w.Clock.Now(), Create: true}
-	}
-	_, err := w.Users.View(t.Context(), views)
-	require.NoError(t, err)
+	require.NoError(t, userstatetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
 }
 
 // follow makes users followers of an author from a minute before the epoch on.

@@ -35,7 +35,6 @@ func TestClassify(t *testing.T) {
 		"foreign cursor":       {bucket.ErrCursor, fanout.Retry},
 		"no plan":              {progress.ErrNotFound, fanout.Retry},
 		"unknown user":         {userstate.ErrNotFound, fanout.Retry},
-		"dormant user":         {userstate.ErrDormant, fanout.Retry},
 		"seen later":           {userstate.ErrBackwards, fanout.Retry},
 		"following oneself":    {follow.ErrSelf, fanout.Retry},
 		"invalid input":        {message.ErrInvalid, fanout.Retry},

@@ -39,8 +39,9 @@ func (s *Service) catchUpAuthor(ctx context.Context, author message.UserID, edge
 			last = until
 		}
 	}
-	for after := before(message.MinID(first)); ; {
-		stored, err := s.messages.ByAuthor(ctx, author, after, page)
+	for after := message.LastBefore(first); ; {
+		since := []message.Range{{From: author, After: after, Before: message.MaxID}}
+		stored, err := s.messages.ToFollowers(ctx, since, message.OldestFirst, page)
 		if err != nil {
 			return err
 		}
@@ -128,15 +129,4 @@ func (s *Service) missed(e follow.Edge, state userstate.State, stored []message.
 		}
 	}
 	return entries
-}
-
-// before returns the greatest id below a bound that is no message's id, so that a range that excludes it includes the bound.
-func before(bound message.ID) message.ID {
-	for i := len(bound) - 1; i >= 0; i-- {
-		bound[i]--
-		if bound[i] != 0xff {
-			break
-		}
-	}
-	return bound
 }

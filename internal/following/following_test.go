@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -33,12 +33,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) see(t *testing.T, users ...message.UserID) {
 	t.Helper()
-	views := make([]userstate.View, len(users))
-	for i, user := range users {
-		views[i] = userstate.View{User: user, At: w.Clock.Now(), Create: true}
-	}
-	_, err := w.Users.View(t.Context(), views)
-	require.NoError(t, err)
+	require.NoError(t, userstatetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
 }
 
 // publish stores a message by the author to the followers, now, and returns its id.

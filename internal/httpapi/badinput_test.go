@@ -111,7 +111,19 @@ func badInputs() []badInput {
 		{"last_viewed: in the future", put, "/v1/users/bob", `{"last_viewed":"2030-01-01T00:00:00Z"}`, 422, nil},
 		{"last_viewed: before 1970", put, "/v1/users/bob", `{"last_viewed":"1960-01-01T00:00:00Z"}`, 422, nil},
 		{"last_viewed: backwards", put, "/v1/users/bob", `{"last_viewed":"2026-01-01T00:00:00Z"}`, 409, nil},
-		{"last_viewed: of a dormant user", put, "/v1/users/dora", `{"last_viewed":"2026-01-02T03:04:05Z"}`, 409, nil},
+		{"last_viewed: backwards, of a dormant user", put, "/v1/users/dora", `{"last_viewed":"2025-01-01T00:00:00Z"}`, 409, nil},
+		{"login: no user id", post, "/v1/users/a%20b/login", "", 422, nil},
+		{"login: of a user whose id is too long", post, "/v1/users/" + long + "/login", "", 422, nil},
+		{"login: another method", get, "/v1/users/dora/login", "", 405, nil},
+		{"login: longer path", post, "/v1/users/dora/login/", "", 404, nil},
+		{"login: unknown parameter", post, "/v1/users/dora/login?timeout=1s", "", 422, nil},
+		{"wait: empty", post, "/v1/users/dora/login?wait=", "", 422, nil},
+		{"wait: without a unit", post, "/v1/users/dora/login?wait=10", "", 422, nil},
+		{"wait: no duration", post, "/v1/users/dora/login?wait=soon", "", 422, nil},
+		{"wait: negative", post, "/v1/users/dora/login?wait=-1s", "", 422, nil},
+		{"wait: too long", post, "/v1/users/dora/login?wait=60001ms", "", 422, nil},
+		{"wait: too long for a number", post, "/v1/users/dora/login?wait=99999999999h", "", 422, nil},
+		{"wait: twice", post, "/v1/users/dora/login?wait=1s&wait=1s", "", 422, nil},
 		{"method: not there", remove, messages, "", 405, nil},
 		{"method: of a longer path", get, "/v1/users/bob/inbox/read", "", 405, nil},
 		{"method: unknown", "BREW", "/v1/users/bob", "", 405, nil},
@@ -163,7 +175,7 @@ func TestRecipientsNamedTwiceAreTakenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", `{"from":"ann","to":["bob","cy","bob"],"body":"x"}`)
-	stored, err := w.db.Messages().ByAuthor(t.Context(), "ann", message.ID{}, 10)
+	stored, err := w.db.Messages().Naming(t.Context(), "bob", message.ID{}, message.MaxID, message.OldestFirst, 10)
 	require.NoError(t, err)
 	require.Len(t, stored, 1)
 	require.Equal(t, []message.UserID{"bob", "cy"}, stored[0].To)
@@ -178,7 +190,7 @@ func TestBadInputInBatches(t *testing.T) {
 		{"messages", "/v1/messages:batch", "{\n\n{\"from\":\"ann\"}\n{\"form\":\"ann\"}\n[]\n{} {}\n"},
 		{"following", "/v1/following:batch", `{"follower":"ann","followee":"ann"}` + "\n" + `{"follower":"ann"}` + "\n" +
 			`{"follower":"ann","followee":5}` + "\n" + strings.Repeat("x", 5000) + "\nnull\n"},
-		{"users", "/v1/users:batch", `{"user":"bob","last_viewed":"2026-01-01T00:00:00Z"}` + "\n" + `{"user":"dora","last_viewed":"2026-01-02T03:04:05Z"}` + "\n" +
+		{"users", "/v1/users:batch", `{"user":"bob","last_viewed":"2026-01-01T00:00:00Z"}` + "\n" + `{"user":"dora","last_viewed":"2025-01-01T00:00:00Z"}` + "\n" +
 			`{"user":"bob","last_viewed":"soon"}` + "\n" + `{"user":"..","last_viewed":"2026-01-02T03:04:05Z"}` + "\n" + `{"user":"bob"}`},
 	} {
 		answer := w.must(t, http.StatusOK, http.MethodPost, bad.target, bad.body)

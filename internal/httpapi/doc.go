@@ -8,7 +8,6 @@
 //	404 not-found                a path, message, user or entry that does not exist
 //	405 method-not-allowed       a method that the path does not have; the header Allow lists those it has
 //	409 backwards                a time before the one that is recorded
-//	409 dormant                  something that cannot be done for a user who is dormant
 //	413 too-large                a request body, a line or a batch over its limit
 //	415 unsupported-media-type   a body declared to be something other than JSON
 //	422 invalid                  a value that can be read and is not allowed

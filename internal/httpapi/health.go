@@ -23,3 +23,8 @@ func (s *server) ready(w *response, r *http.Request) error {
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, condition{Status: "ready"})
 }
+
+func (s *server) metrics(w *response, r *http.Request) error {
+	s.Metrics.ServeHTTP(w, r)
+	return nil
+}

@@ -9,9 +9,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -22,14 +24,18 @@ const (
 	defaultPatience = time.Minute
 )
 
-// Services are what is served. All of them are required.
+// Services are what is served. All of them are required but Metrics.
 type Services struct {
 	Publish   *publish.Service
 	Reporter  *publish.Reporter
 	Following *following.Service
 	Inbox     *inbox.Service
+	Rehydrate *rehydrate.Service
+	Audit     *audit.Service
 	// Ready returns nil, or why requests cannot be served at the moment.
 	Ready func(context.Context) error
+	// Metrics serves what is measured, under /metrics; nil if nothing is.
+	Metrics http.Handler
 }
 
 // Options configures the handler.
@@ -60,7 +66,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// New returns the handler of everything under /v1, of /healthz and of /readyz.
+// New returns the handler of everything under /v1, of /healthz, /readyz and /metrics.
 func New(services Services, opts Options) http.Handler {
 	s := &server{Services: services, opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
 	s.routes()
@@ -98,6 +104,9 @@ func (s *server) routes() {
 		http.MethodGet: {handle: s.user},
 		http.MethodPut: {handle: s.setSeen, body: true},
 	})
+	s.route("/v1/users/{user}/login", methods{
+		http.MethodPost: {handle: s.login, query: []string{"wait"}},
+	})
 	s.route("/v1/users/{user}/followers", methods{
 		http.MethodGet: {handle: s.followers, query: []string{"after", "limit"}},
 	})
@@ -117,7 +126,16 @@ func (s *server) routes() {
 	s.route("/v1/users/{user}/inbox/{id}", methods{
 		http.MethodDelete: {handle: s.deleteEntry},
 	})
+	s.route("/v1/admin/explain", methods{
+		http.MethodGet: {handle: s.explain, query: []string{"user", "message"}},
+	})
+	s.route("/v1/admin/audit", methods{
+		http.MethodPost: {handle: s.audit, query: []string{"user", "sample", "repair"}, body: true},
+	})
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
 	s.route("/readyz", methods{http.MethodGet: {handle: s.ready}})
+	if s.Metrics != nil {
+		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics}})
+	}
 	s.mux.Handle("/", s.serve(nil))
 }

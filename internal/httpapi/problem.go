@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -28,7 +29,6 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemNotFound:    {http.StatusNotFound, "There is no such thing"},
 	client.ProblemMethod:      {http.StatusMethodNotAllowed, "The path does not have this method"},
 	client.ProblemBackwards:   {http.StatusConflict, "Time does not go backwards"},
-	client.ProblemDormant:     {http.StatusConflict, "The user is dormant"},
 	client.ProblemTooLarge:    {http.StatusRequestEntityTooLarge, "The request is too large"},
 	client.ProblemMediaType:   {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
 	client.ProblemInvalid:     {http.StatusUnprocessableEntity, "A value is not allowed"},
@@ -39,6 +39,8 @@ var kinds = map[client.ProblemType]kind{
 }
 
 const internalDetail = "the server failed and has logged why: try again later, and report the X-Request-Id of this answer if it goes on"
+
+const unfinishedDetail = "the user has come back, and their inbox is still being rebuilt, which goes on: try again in a moment"
 
 func newProblem(t client.ProblemType, field, detail string) *client.Problem {
 	k := kinds[t]
@@ -77,13 +79,12 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemNotFound, "id", "there is no message with this id in this inbox: check the id and the user")
 	case errors.Is(err, userstate.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
-	case errors.Is(err, userstate.ErrDormant):
-		return newProblem(client.ProblemDormant, "user",
-			"the user is dormant: their inbox lacks what was sent meanwhile, so that they cannot simply be made active again")
 	case errors.Is(err, userstate.ErrBackwards):
 		return newProblem(client.ProblemBackwards, "last_viewed", err.Error()+": give that time or a later one")
 	case errors.Is(err, publish.ErrBusy), errors.Is(err, publish.ErrLate):
 		return newProblem(client.ProblemBusy, "", "no messages are taken at the moment, and this one was not published: try again after Retry-After")
+	case errors.Is(err, rehydrate.ErrUnfinished):
+		return newProblem(client.ProblemUnavailable, "", unfinishedDetail)
 	case temporary(err):
 		return newProblem(client.ProblemUnavailable, "", "this could not be finished at the moment: try again after Retry-After")
 	default:
@@ -109,7 +110,7 @@ func (s *server) problem(w *response, err error) *client.Problem {
 	switch {
 	case p.Type == client.ProblemInternal:
 		s.opts.Logger.Error().Err(err).Str("request", w.request).Msg("a request failed")
-	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled):
+	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, rehydrate.ErrUnfinished):
 		s.opts.Logger.Warn().Err(err).Str("request", w.request).Msg("a request could not be finished")
 	}
 	return p

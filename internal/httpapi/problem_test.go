@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -43,7 +44,8 @@ func TestProblemOf(t *testing.T) {
 		{"entry too large", bucket.ErrTooLarge, 500, client.ProblemInternal, ""},
 		{"cursor", bucket.ErrCursor, 422, client.ProblemInvalid, "before"},
 		{"user not found", userstate.ErrNotFound, 404, client.ProblemNotFound, "user"},
-		{"dormant", userstate.ErrDormant, 409, client.ProblemDormant, "user"},
+		{"rehydration unfinished", rehydrate.ErrUnfinished, 503, client.ProblemUnavailable, ""},
+		{"rehydration lost", rehydrate.ErrLost, 500, client.ProblemInternal, ""},
 		{"backwards", userstate.ErrBackwards, 409, client.ProblemBackwards, "last_viewed"},
 		{"following oneself", follow.ErrSelf, 422, client.ProblemInvalid, "followee"},
 		{"fan-out not planned", progress.ErrNotFound, 500, client.ProblemInternal, ""},
@@ -157,6 +159,13 @@ func TestHealth(t *testing.T) {
 	require.Contains(t, problem(t, answer).Detail, "the event bus is away")
 }
 
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	require.Equal(t, "measured\n", w.must(t, http.StatusOK, http.MethodGet, "/metrics", ""))
+	require.Equal(t, http.StatusMethodNotAllowed, w.ask(t, http.MethodPost, "/metrics", "").Code)
+}
+
 func TestLogHasIDsAndNoBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -173,17 +182,17 @@ func TestLogHasIDsAndNoBodies(t *testing.T) {
 	}
 }
 
-// forgetfulStore is a message store whose ByAuthor, which following needs, works once.
+// forgetfulStore is a message store whose ToFollowers, which following needs, works once.
 type forgetfulStore struct {
 	message.Store
 	calls atomic.Int64
 }
 
-func (s *forgetfulStore) ByAuthor(ctx context.Context, from message.UserID, after message.ID, limit int) ([]message.Stored, error) {
+func (s *forgetfulStore) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
 	if s.calls.Add(1) > 1 {
 		return nil, errors.New("block 17 is gone")
 	}
-	return s.Store.ByAuthor(ctx, from, after, limit)
+	return s.Store.ToFollowers(ctx, ranges, order, limit)
 }
 
 func TestFailureInTheMiddleOfABatch(t *testing.T) {

@@ -19,7 +19,10 @@ func (s *server) user(w *response, r *http.Request) error {
 		return err
 	}
 	state := client.Dormant
-	if got.Active {
+	switch {
+	case got.State.Rehydrating():
+		state = client.Rehydrating
+	case got.Active:
 		state = client.Active
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.User{

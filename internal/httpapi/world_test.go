@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -32,12 +34,15 @@ import (
 const partitions = 4
 
 // world is a handler on real services and a real store. There is no fan-out: tests append to inboxes themselves.
+// Rehydration there is.
 type world struct {
 	handler  http.Handler
 	db       *pebblestore.DB
 	appender *bucket.Appender
-	bus      *bus
-	log      *lockedBuffer
+	// work carries out rehydrations until the test ends.
+	work func()
+	bus  *bus
+	log  *lockedBuffer
 
 	mu  sync.Mutex
 	now time.Time
@@ -49,6 +54,8 @@ type settings struct {
 	messages func(message.Store) message.Store
 	options  func(*httpapi.Options)
 	ready    error
+	// idle leaves rehydrations undone, until the test calls work.
+	idle bool
 }
 
 func newWorld(tb testing.TB, change settings) *world {
@@ -72,6 +79,21 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.options != nil {
 		change.options(&options)
 	}
+	patience := time.Minute
+	if change.idle {
+		patience = time.Millisecond
+	}
+	rehydrator := rehydrate.New(
+		rehydrate.Stores{Messages: messages, Users: db.Users(), Edges: db.Edges(), Appender: w.appender},
+		rehydrate.Options{
+			Partitions: partitions, Policy: policy, Slack: slack, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
+			ReapEvery: time.Hour, Patience: patience, Token: rand.Text, Now: w.clock, Logger: zerolog.Nop(),
+		},
+	)
+	w.work = func() { background(tb, rehydrator.Run) }
+	if !change.idle {
+		w.work()
+	}
 	w.handler = httpapi.New(httpapi.Services{
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Limits: options.Limits, Slack: slack, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
@@ -80,10 +102,31 @@ func newWorld(tb testing.TB, change settings) *world {
 		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
 			Partitions: partitions, Policy: policy, Slack: slack, Now: w.clock,
 		}),
-		Inbox: inbox.New(db.Inbox(), db.Users(), inbox.Options{Partitions: partitions, Policy: policy, Now: w.clock}),
-		Ready: func(context.Context) error { return change.ready },
+		Inbox: inbox.New(
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: messages, Appender: w.appender}, rehydrator,
+			inbox.Options{Partitions: partitions, Policy: policy, Now: w.clock},
+		),
+		Rehydrate: rehydrator,
+		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
+		Ready:     func(context.Context) error { return change.ready },
 	}, options)
 	return w
+}
+
+// background runs something until the test ends.
+func background(tb testing.TB, run func(intake, work context.Context)) {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context())
+	intake, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run(intake, ctx)
+	}()
+	tb.Cleanup(func() {
+		stop()
+		<-ended
+	})
 }
 
 func (w *world) clock() time.Time {
@@ -123,6 +166,28 @@ func (w *world) see(tb testing.TB, users ...string) {
 	tb.Helper()
 	for _, user := range users {
 		w.must(tb, http.StatusNoContent, http.MethodPut, "/v1/users/"+user, `{"last_viewed":"`+w.clock().Format(client.TimeLayout)+`"}`)
+	}
+	w.rest(tb)
+}
+
+// rest waits until no rehydration is due or under way.
+func (w *world) rest(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		due, err := w.db.Users().Due(ctx, w.clock().Add(24*time.Hour), 1)
+		require.NoError(tb, err)
+		if len(due) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			require.Empty(tb, due, "rehydrations that do not end")
+		}
 	}
 }
 

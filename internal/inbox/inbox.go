@@ -3,14 +3,23 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
+
+// Stores are the stores that hold inboxes.
+type Stores struct {
+	Buckets  bucket.Store
+	Users    userstate.Store
+	Messages message.Store
+	Appender *bucket.Appender
+}
 
 // Options configures a Service.
 type Options struct {
@@ -22,83 +31,111 @@ type Options struct {
 
 // Service serves inboxes. It is safe for concurrent use.
 type Service struct {
-	buckets bucket.Store
-	users   userstate.Store
-	opts    Options
+	stores     Stores
+	rehydrator *rehydrate.Service
+	opts       Options
 }
 
 // New returns a Service.
-func New(buckets bucket.Store, users userstate.Store, opts Options) *Service {
-	return &Service{buckets: buckets, users: users, opts: opts}
+func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
+	return &Service{stores: stores, rehydrator: rehydrator, opts: opts}
 }
 
-// Page is a page of an inbox as its owner sees it.
-type Page struct {
-	// Entries are newest first. There may be fewer than were asked for where some were deleted.
-	Entries []bucket.Entry
-	// Next is the cursor of the next page, or empty at the end.
-	Next string
-	// Total counts the messages in the inbox, Unread those of them that are not marked read.
-	Total  int64
-	Unread int64
-	// Complete tells that the inbox is kept warm, so that it holds everything the owner should have by now. The
-	// inbox of somebody who is dormant, or was never seen, lacks what was sent since.
-	Complete bool
-	// Buckets counts the buckets that were read.
-	Buckets int
-}
-
-// Read returns a page of at most limit messages. The cursor is one that an earlier page gave, or empty for the first
-// page; one that is not from this inbox is a bucket.ErrCursor. Reading counts as viewing for a user who is
-// active, unless peek is set.
-func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, limit int, peek bool) (Page, error) {
-	var before *bucket.Cursor
-	if cursor != "" {
-		c, err := bucket.ParseCursor(user, cursor)
-		if err != nil {
-			return Page{}, err
+// MarkRead marks everything in the inbox up to and including a message as read. It never marks anything unread again. It
+// returns userstate.ErrNotFound for a user never seen, and waits for an inbox that is being rebuilt, up to
+// rehydrate.ErrUnfinished.
+func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
+	state, err := s.rehydrator.Complete(ctx, user)
+	switch {
+	case err != nil:
+		return err
+	case !state.Known():
+		return fmt.Errorf("%s: %w", user, userstate.ErrNotFound)
+	}
+	mark, err := bucket.NewReadMark(ctx, s.stores.Buckets, user, state.Head, upTo)
+	if err != nil {
+		return err
+	}
+	mark.Gaps = len(state.Gaps)
+	feed := s.lazyFeed(user)
+	for _, gap := range state.Gaps {
+		read := gap.Messages
+		if stretch := gap.Stretch(); upTo.Less(stretch.Before) {
+			stretch.Before = upTo.Next()
+			if read, err = feed.count(ctx, stretch); err != nil {
+				return err
+			}
 		}
-		before = &c
+		mark.Read += read
 	}
-	now := s.opts.Now()
-	state, err := s.view(ctx, user, now, peek)
-	if err != nil {
-		return Page{}, err
-	}
-	page, err := bucket.ReadPage(ctx, s.buckets, user, state.Head, before, limit)
-	if err != nil {
-		return Page{}, err
-	}
-	deletions, err := s.buckets.Deletions(ctx, user, state.ReadMark.Sequence)
-	if err != nil {
-		return Page{}, err
-	}
-	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.opts.Policy.Active(state, now)}
-	result.Total, result.Unread = bucket.Counts(page.Slots, deletions, state.ReadMark)
-	if page.Next != nil {
-		result.Next = page.Next.Encode(user)
-	}
-	return result, nil
+	_, err = s.stores.Users.SetReadMark(ctx, user, mark)
+	return err
 }
 
-// view returns the user's state, and unless it only peeks, extends the time for which an active user's inbox is kept warm.
-func (s *Service) view(ctx context.Context, user message.UserID, now time.Time, peek bool) (userstate.State, error) {
-	if peek {
-		return s.state(ctx, user)
-	}
-	viewed, err := s.users.View(ctx, []userstate.View{{User: user, At: now, After: s.opts.Policy.ActiveSince(now)}})
+// Delete deletes a message from the inbox, for good. It is idempotent, and returns bucket.ErrNotFound if the message is not
+// in the inbox.
+//
+// What is only found by fan out on read so far is appended first, so that there is a tombstone.
+func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID) error {
+	state, err := s.state(ctx, user)
 	if err != nil {
-		return userstate.State{}, err
+		return err
 	}
-	return viewed[0].Previous, nil
+	err = bucket.Delete(ctx, s.stores.Buckets, user, state.Head, id)
+	if !errors.Is(err, bucket.ErrNotFound) || !s.absent(state, id) {
+		return err
+	}
+	entries, feedErr := s.lazyFeed(user).newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
+	if feedErr != nil {
+		return feedErr
+	}
+	if len(entries) == 0 || entries[0].ID != id {
+		return err
+	}
+	results, err := s.stores.Appender.Append(ctx, []bucket.Append{{Owner: user, Hint: state.Head, Entries: entries}})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		return err
+	}
+	return bucket.Delete(ctx, s.stores.Buckets, user, state.Head, id)
+}
+
+// absent tells whether a message may be in the inbox without being in a bucket.
+func (s *Service) absent(state userstate.State, id message.ID) bool {
+	for _, stretch := range s.stretches(state) {
+		if stretch.Holds(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// stretches returns the stretches of an inbox that are answered by fan out on read: gaps, and everything since the horizon
+// that its owner had when they were last active.
+func (s *Service) stretches(state userstate.State) []bucket.Stretch {
+	stretches := make([]bucket.Stretch, 0, len(state.Gaps)+1)
+	for _, gap := range state.Gaps {
+		stretches = append(stretches, gap.Stretch())
+	}
+	if !s.complete(state) {
+		from := s.opts.Policy.Horizon(state)
+		if state.Mark != nil {
+			from = state.Mark.From
+		}
+		stretches = append(stretches, bucket.Stretch{After: message.LastBefore(from.Add(time.Millisecond)), Before: message.MaxID})
+	}
+	return stretches
+}
+
+// complete tells whether all that the owner should have by now is in buckets and gaps.
+func (s *Service) complete(state userstate.State) bool {
+	return state.Mark == nil && s.opts.Policy.Active(state, s.opts.Now())
 }
 
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {
-	states, err := s.users.Lookup(ctx, partition.Of(user, s.opts.Partitions), []message.UserID{user})
-	if err != nil {
-		return userstate.State{}, err
-	}
-	return states[0], nil
+	return userstate.Get(ctx, s.stores.Users, s.opts.Partitions, user)
 }
 
 // known returns the user's state, or userstate.ErrNotFound if there is no record of them.
@@ -110,27 +147,37 @@ func (s *Service) known(ctx context.Context, user message.UserID) (userstate.Sta
 	return state, err
 }
 
-// MarkRead marks everything in the inbox up to and including a message as read. It never marks anything unread again. It
-// returns userstate.ErrNotFound for a user never seen.
-func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
-	state, err := s.known(ctx, user)
-	if err != nil {
-		return err
+// lazyFeed is a user's feed, which is opened when it is needed, as it seldom is. It is not safe for concurrent use.
+type lazyFeed struct {
+	service *rehydrate.Service
+	user    message.UserID
+	feed    *rehydrate.Feed
+}
+
+func (s *Service) lazyFeed(user message.UserID) *lazyFeed {
+	return &lazyFeed{service: s.rehydrator, user: user}
+}
+
+func (f *lazyFeed) open(ctx context.Context) (err error) {
+	if f.feed == nil {
+		f.feed, err = f.service.Feed(ctx, f.user)
 	}
-	mark, err := bucket.NewReadMark(ctx, s.buckets, user, state.Head, upTo)
-	if err != nil {
-		return err
-	}
-	_, err = s.users.SetReadMark(ctx, user, mark)
 	return err
 }
 
-// Delete deletes a message from the inbox, for good. It is idempotent, and returns bucket.ErrNotFound if the inbox never
-// held it.
-func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID) error {
-	state, err := s.state(ctx, user)
-	if err != nil {
-		return err
+func (f *lazyFeed) newest(ctx context.Context, s bucket.Stretch, limit int) ([]bucket.Entry, error) {
+	if err := f.open(ctx); err != nil {
+		return nil, err
 	}
-	return bucket.Delete(ctx, s.buckets, user, state.Head, id)
+	return f.feed.Newest(ctx, s, limit)
+}
+
+func (f *lazyFeed) count(ctx context.Context, s bucket.Stretch) (int64, error) {
+	if s.Empty() {
+		return 0, nil
+	}
+	if err := f.open(ctx); err != nil {
+		return 0, err
+	}
+	return f.feed.Count(ctx, s)
 }

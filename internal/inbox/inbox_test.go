@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -9,25 +10,82 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience bounds what a test waits for; it is only used up when something is broken.
+const patience = 20 * time.Second
+
 type world struct {
 	*rig.Rig
 	*inbox.Service
+	rehydrator *rehydrate.Service
 }
 
+// newWorld returns a world in which nobody carries out rehydrations but the test, by its rehydrator's Work.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldWith(t, func(*rehydrate.Options) {})
+}
+
+func newWorldWith(t *testing.T, change func(*rehydrate.Options)) *world {
 	t.Helper()
 	r, err := rig.Open(t.Context(), rig.NewClock(), nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	return &world{Rig: r, Service: r.Inboxes(0)}
+	opts := r.RehydrateOptions(0)
+	change(&opts)
+	w := &world{Rig: r, rehydrator: rehydrate.New(r.RehydrateStores(), opts)}
+	w.Service = r.InboxesWith(w.rehydrator, 0)
+	return w
+}
+
+// newRunningWorld returns a world in which rehydrations are carried out, and are waited for.
+func newRunningWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorldWith(t, func(opts *rehydrate.Options) { opts.Patience = patience })
+	w.run(t)
+	return w
+}
+
+// run carries out rehydrations until the test has ended.
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	intake, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.rehydrator.Run(intake, context.WithoutCancel(intake))
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// work carries out the rehydrations that wait.
+func (w *world) work(t *testing.T) {
+	t.Helper()
+	for w.rehydrator.Work(t.Context()) {
+	}
+}
+
+// send stores messages that name a user, the nth of them sent n milliseconds after the epoch.
+func (w *world) send(t *testing.T, user message.UserID, from, to int) {
+	t.Helper()
+	var messages []message.Message
+	for n := from; n < to; n++ {
+		messages = append(messages, message.Message{ID: id(n), From: "author", To: []message.UserID{user}, Body: strconv.Itoa(n)})
+	}
+	_, err := w.Messages.Insert(t.Context(), messages)
+	require.NoError(t, err)
 }
 
 // seen records when one user was seen, and returns what came of it.
@@ -71,9 +129,11 @@ func TestSetSeen(t *testing.T) {
 		at     time.Time
 		err    error
 		after  time.Time
+		// rebuilt tells that the user goes through a rehydration.
+		rebuilt bool
 	}{
-		"never seen":                        {at: now, after: now},
-		"never seen, long ago":              {at: now.Add(-2 * rig.DormantAfter), after: now.Add(-2 * rig.DormantAfter)},
+		"never seen":                        {at: now, after: now, rebuilt: true},
+		"never seen, long ago":              {at: now.Add(-2 * rig.DormantAfter), after: now.Add(-2 * rig.DormantAfter), rebuilt: true},
 		"active":                            {before: now.Add(-time.Minute), at: now, after: now},
 		"active, the same again":            {before: now, at: now, after: now},
 		"active, parts of a millisecond":    {before: now, at: now.Add(999 * time.Microsecond), after: now},
@@ -81,16 +141,18 @@ func TestSetSeen(t *testing.T) {
 		"active, a clock too far ahead":     {before: now, at: now.Add(rig.ClockTolerance + time.Millisecond), err: message.ErrInvalid, after: now},
 		"active, backwards":                 {before: now, at: now.Add(-time.Millisecond), err: userstate.ErrBackwards, after: now},
 		"active by a moment":                {before: edge.Add(time.Millisecond), at: now, after: now},
-		"dormant since this moment":         {before: edge, at: now, err: userstate.ErrDormant, after: edge},
-		"dormant, a value from then":        {before: edge, at: edge.Add(time.Minute), err: userstate.ErrDormant, after: edge},
+		"dormant since this moment":         {before: edge, at: now, after: now, rebuilt: true},
+		"dormant, a value from then":        {before: edge, at: edge.Add(time.Minute), after: edge.Add(time.Minute), rebuilt: true},
+		"dormant, the same again":           {before: edge, at: edge, after: edge},
 		"dormant, backwards":                {before: edge, at: edge.Add(-time.Minute), err: userstate.ErrBackwards, after: edge},
 		"before anything was ever recorded": {before: now, at: time.UnixMilli(0), err: message.ErrInvalid, after: now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newRunningWorld(t)
+			w.send(t, "ann", 0, 1)
 			if !test.before.IsZero() {
-				require.NoError(t, w.seen(t, "ann", test.before))
+				require.NoError(t, userstatetest.See(t.Context(), w.Users, test.before, "ann"))
 			}
 			err := w.seen(t, "ann", test.at)
 			if test.err == nil {
@@ -99,14 +161,29 @@ func TestSetSeen(t *testing.T) {
 				require.ErrorIs(t, err, test.err)
 			}
 			require.Equal(t, test.after, w.lastViewed(t, "ann"))
+			require.Equal(t, test.rebuilt, len(w.Buckets(t.Context(), t, "ann")) > 0, "nobody else appends the message")
 		})
 	}
+}
+
+// Whoever has no patience left is told that the inbox is not complete yet. It is being rebuilt all the same.
+func TestSetSeenIsImpatient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.send(t, "ann", 0, 1)
+	require.ErrorIs(t, w.seen(t, "ann", rig.Epoch), rehydrate.ErrUnfinished)
+	require.ErrorIs(t, w.MarkRead(t.Context(), "ann", id(0)), rehydrate.ErrUnfinished)
+	w.work(t)
+	require.NoError(t, w.seen(t, "ann", rig.Epoch), "said again")
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(0)))
+	shown, _ := w.ReadInbox(t.Context(), t, "ann", 10)
+	require.Equal(t, []message.ID{id(0)}, shown)
 }
 
 // Users who are named several times in a batch are taken one after the other.
 func TestSetSeenNamedTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newRunningWorld(t)
 	at := func(s int) time.Time { return rig.Epoch.Add(time.Duration(s-60) * time.Second) }
 	errs, err := w.SetSeen(t.Context(), []inbox.Seen{
 		{"ann", at(1)}, {"bob", at(5)}, {"ann", at(3)}, {"", at(1)}, {"ann", at(2)}, {"bob", at(6)}, {"ann", at(4)},
@@ -130,17 +207,19 @@ func TestReadingCountsAsViewing(t *testing.T) {
 		peek     bool
 		viewed   bool
 		complete bool
+		marked   bool
 	}{
 		"an active user reads":      {away: time.Minute, viewed: true, complete: true},
 		"an active user peeks":      {away: time.Minute, peek: true, complete: true},
 		"active by a moment":        {away: rig.DormantAfter - rig.ClockTolerance - time.Millisecond, viewed: true, complete: true},
-		"dormant since this moment": {away: rig.DormantAfter - rig.ClockTolerance},
-		"a dormant user reads":      {away: 2 * rig.DormantAfter},
+		"dormant since this moment": {away: rig.DormantAfter - rig.ClockTolerance, viewed: true, marked: true},
+		"a dormant user reads":      {away: 2 * rig.DormantAfter, viewed: true, marked: true},
+		"a dormant user peeks":      {away: 2 * rig.DormantAfter, peek: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			require.NoError(t, w.seen(t, "ann", rig.Epoch))
+			require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 			w.fill(t, "ann", 0, 60)
 			w.Clock.Advance(test.away)
 			page, err := w.Read(t.Context(), "ann", "", 50, test.peek)
@@ -151,7 +230,13 @@ func TestReadingCountsAsViewing(t *testing.T) {
 			if test.viewed {
 				viewed = w.Clock.Now()
 			}
-			require.Equal(t, viewed, w.lastViewed(t, "ann"))
+			st := w.State(t.Context(), t, "ann")
+			require.Equal(t, viewed, st.LastViewed)
+			require.Equal(t, test.marked, st.Rehydrating())
+			require.Equal(t, test.marked, w.rehydrator.Work(t.Context()))
+			page, err = w.Read(t.Context(), "ann", "", 50, true)
+			require.NoError(t, err)
+			require.Equal(t, test.complete || test.marked, page.Complete)
 		})
 	}
 }
@@ -159,19 +244,31 @@ func TestReadingCountsAsViewing(t *testing.T) {
 func TestReadingByAUserNeverSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	page, err := w.Read(t.Context(), "ann", "", 50, false)
+	page, err := w.Read(t.Context(), "ann", "", 50, true)
 	require.NoError(t, err)
 	require.Equal(t, inbox.Page{Buckets: page.Buckets}, page)
 	_, err = w.User(t.Context(), "ann")
-	require.ErrorIs(t, err, userstate.ErrNotFound, "reading creates nobody")
+	require.ErrorIs(t, err, userstate.ErrNotFound, "a peek creates nobody")
 	require.ErrorIs(t, w.MarkRead(t.Context(), "ann", id(1)), userstate.ErrNotFound)
 	require.ErrorIs(t, w.Delete(t.Context(), "ann", id(1)), bucket.ErrNotFound)
+	w.send(t, "ann", 0, 60)
+	w.Clock.Advance(rig.Slack) // all of it was sent before
+	page, err = w.Read(t.Context(), "ann", "", 50, false)
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 50, "the first page does not wait")
+	require.False(t, page.Complete)
+	w.work(t)
+	page, err = w.Read(t.Context(), "ann", page.Next, 50, false)
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 10)
+	require.True(t, page.Complete)
+	require.Equal(t, int64(60), page.Total)
 }
 
 func TestCountsFollowMarksAndDeletions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, w.seen(t, "ann", rig.Epoch))
+	require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 	w.fill(t, "ann", 0, 60)
 	counts := func(total, unread int64) {
 		t.Helper()
@@ -202,7 +299,7 @@ func TestCountsFollowMarksAndDeletions(t *testing.T) {
 func TestForeignCursor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, w.seen(t, "ann", rig.Epoch))
+	require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 	w.fill(t, "ann", 0, 60)
 	w.fill(t, "bob", 0, 60)
 	page, err := w.Read(t.Context(), "ann", "", 50, true)

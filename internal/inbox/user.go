@@ -2,9 +2,13 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -13,7 +17,7 @@ import (
 // User is what there is to know of a user.
 type User struct {
 	State userstate.State
-	// Active tells whether the inbox is being kept warm; otherwise the user is dormant.
+	// Active tells whether the inbox is being kept warm. Unless it is being rebuilt, the user is dormant otherwise.
 	Active bool
 	// Total counts the messages in the inbox.
 	Total int64
@@ -25,16 +29,14 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	heads, err := s.buckets.Heads(ctx, []bucket.Ref{{Owner: user, Sequence: state.Head.Sequence}})
+	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Ref{{Owner: user, Sequence: state.Head.Sequence}})
 	if err != nil {
 		return User{}, err
 	}
-	deletions, err := s.buckets.Deletions(ctx, user, state.ReadMark.Sequence)
+	total, _, err := s.counts(ctx, state, bucket.Position(heads[0].Sequence, len(heads[0].IDs)))
 	if err != nil {
 		return User{}, err
 	}
-	slots := bucket.Position(heads[0].Sequence, len(heads[0].IDs))
-	total, _ := bucket.Counts(slots, deletions, state.ReadMark)
 	return User{State: state, Active: s.opts.Policy.Active(state, s.opts.Now()), Total: total}, nil
 }
 
@@ -44,17 +46,18 @@ type Seen struct {
 	At   time.Time
 }
 
+// rehydrations is how many of the users of one SetSeen are being rehydrated at a time: so many that the workers are kept
+// busy, and so few that others get their turn.
+const rehydrations = 16
+
 // SetSeen records when users were last seen, each on its own, and returns an error or nil for each in their order. It
-// creates the record of a user never seen and extends that of one who is active; the time that is recorded already
-// changes nothing. It refuses a user who is dormant by now with userstate.ErrDormant, since their inbox lacks what was
-// sent since and would look complete; a time before the recorded one with userstate.ErrBackwards; and a time in the
-// future as a *message.InvalidError.
+// extends the record of a user who is active; the time that is recorded already changes nothing. A user who is dormant by
+// now, or was never seen, goes through a rehydration first, which may end in rehydrate.ErrUnfinished. A time before the
+// recorded one is a userstate.ErrBackwards; a time in the future is a *message.InvalidError.
 func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
-	now := s.opts.Now()
 	errs := make([]error, len(seen))
 	// The store takes each user once a call: a user named again waits for the next round.
-	for todo := s.valid(seen, errs, now); len(todo) > 0; {
-		var views []userstate.View
+	for todo := s.valid(seen, errs, s.opts.Now()); len(todo) > 0; {
 		var round, later []int
 		taken := make(map[message.UserID]bool, len(todo))
 		for _, i := range todo {
@@ -64,20 +67,46 @@ func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 			}
 			taken[seen[i].User] = true
 			round = append(round, i)
-			views = append(views, userstate.View{
-				User: seen[i].User, At: seen[i].At, After: s.opts.Policy.ActiveSince(now), Create: true,
-			})
 		}
-		viewed, err := s.users.View(ctx, views)
-		if err != nil {
+		if err := s.setSeen(ctx, seen, round, errs); err != nil {
 			return nil, err
-		}
-		for k, i := range round {
-			errs[i] = verdict(views[k], viewed[k])
 		}
 		todo = later
 	}
 	return errs, nil
+}
+
+// setSeen records those of seen that are in the round, whose users all differ.
+func (s *Service) setSeen(ctx context.Context, seen []Seen, round []int, errs []error) error {
+	views := make([]userstate.View, len(round))
+	since := s.opts.Policy.ActiveSince(s.opts.Now())
+	for k, i := range round {
+		views[k] = userstate.View{User: seen[i].User, At: seen[i].At, After: since}
+	}
+	viewed, err := s.stores.Users.View(ctx, views)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(rehydrations)
+	for k, i := range round {
+		previous, at := viewed[k].Previous, views[k].At.Truncate(time.Millisecond)
+		switch {
+		case previous.Known() && at.Before(previous.LastViewed):
+			errs[i] = fmt.Errorf("%s: %w (%s)", previous.User, userstate.ErrBackwards, previous.LastViewed.Format(time.RFC3339Nano))
+		case previous.Known() && at.Equal(previous.LastViewed) && previous.Mark == nil: // said again: nothing changes
+		case viewed[k].Applied && previous.Mark == nil:
+		default:
+			group.Go(func() error {
+				err := s.rehydrator.See(ctx, seen[i].User, at)
+				if errors.Is(err, rehydrate.ErrUnfinished) {
+					errs[i], err = err, nil
+				}
+				return err
+			})
+		}
+	}
+	return group.Wait()
 }
 
 func (s *Service) valid(seen []Seen, errs []error, now time.Time) []int {
@@ -94,18 +123,4 @@ func (s *Service) valid(seen []Seen, errs []error, now time.Time) []int {
 		}
 	}
 	return valid
-}
-
-func verdict(view userstate.View, viewed userstate.Viewed) error {
-	previous, at := viewed.Previous, view.At.Truncate(time.Millisecond)
-	switch {
-	case previous.Known() && at.Before(previous.LastViewed):
-		return fmt.Errorf("%s: %w (%s)", view.User, userstate.ErrBackwards, previous.LastViewed.Format(time.RFC3339Nano))
-	case previous.Known() && at.Equal(previous.LastViewed): // said again: nothing changes
-		return nil
-	case !viewed.Applied:
-		return fmt.Errorf("%s: %w", view.User, userstate.ErrDormant)
-	default:
-		return nil
-	}
 }

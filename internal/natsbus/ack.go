@@ -27,5 +27,6 @@ func handedOut(msg *nats.Msg) (_ event.Delivery, waiting uint64, _ error) {
 		Subject:  msg.Subject,
 		Payload:  msg.Data,
 		Attempts: int(meta.NumDelivered), //nolint:gosec // nothing is handed out that often
+		Stored:   meta.Timestamp.UTC(),
 	}, meta.NumPending, nil
 }

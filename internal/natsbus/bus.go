@@ -29,6 +29,8 @@ const (
 	// DefaultFanoutBytes holds millions of tasks that are positions only, or some ten thousand messages in the
 	// express lane with a thousand recipients each and long user ids.
 	DefaultFanoutBytes = 1 << 30
+	// DefaultLoginBytes holds more than a million logins: a stampede of everybody at once, without any rehydrator.
+	DefaultLoginBytes = 256 << 20
 	// DefaultDeadLetterBytes is for failures, which are few or all alike.
 	DefaultDeadLetterBytes = 256 << 20
 )
@@ -54,14 +56,15 @@ type Options struct {
 	Name string
 	// Partitions is the number of partitions, 1 to partition.MaxCount. 0 means partition.DefaultCount.
 	Partitions int
-	// Lease is for how long a task or published event stays with who took it without being extended.
+	// Lease is for how long a task, published event or login stays with who took it without being extended.
 	// 0 means DefaultLease.
 	Lease time.Duration
 	// Replicas is how many servers keep a copy of each stream, 1 to 5. 0 means 1.
 	Replicas int
-	// PublishedBytes, FanoutBytes and DeadLetterBytes are the sizes of the streams, in bytes. A stream that is
-	// there and larger stays so. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultDeadLetterBytes.
-	PublishedBytes, FanoutBytes, DeadLetterBytes int64
+	// PublishedBytes, FanoutBytes, LoginBytes and DeadLetterBytes are the sizes of the streams, in bytes. A stream that is
+	// there and larger stays so. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultLoginBytes,
+	// DefaultDeadLetterBytes.
+	PublishedBytes, FanoutBytes, LoginBytes, DeadLetterBytes int64
 	// Logger gets what happens to the connection. The zero Logger writes nothing.
 	Logger zerolog.Logger
 }
@@ -73,6 +76,7 @@ func (o Options) withDefaults() Options {
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	o.PublishedBytes = cmp.Or(o.PublishedBytes, DefaultPublishedBytes)
 	o.FanoutBytes = cmp.Or(o.FanoutBytes, DefaultFanoutBytes)
+	o.LoginBytes = cmp.Or(o.LoginBytes, DefaultLoginBytes)
 	o.DeadLetterBytes = cmp.Or(o.DeadLetterBytes, DefaultDeadLetterBytes)
 	return o
 }

@@ -20,6 +20,11 @@ const (
 	// routerAckPending bounds the published events that all routers together are at work on, and thereby what
 	// is repeated when one of them dies.
 	routerAckPending = 512
+	// rehydratorAckPending bounds the logins that all rehydrators together are noting: enough for many of them, each with
+	// more than a hundred at a time.
+	rehydratorAckPending = 2048
+	// maxLoginBytes bounds a single login: it comes from anybody, and has to fit into a dead letter if it is malformed.
+	maxLoginBytes = 64 << 10
 	// declareConcurrency bounds the requests under way while 3 × 256 consumers are declared.
 	declareConcurrency = 16
 )
@@ -38,6 +43,17 @@ func (b *Bus) publishedSource() source {
 		AckWait:       b.opts.Lease,
 		MaxDeliver:    -1, // a work queue keeps what was delivered too often for ever, and shows it to nobody
 		MaxAckPending: routerAckPending,
+	}}
+}
+
+func (b *Bus) loginSource() source {
+	return source{LoginStream, jetstream.ConsumerConfig{
+		Durable:       rehydratorConsumer,
+		Description:   "Rehydrators: each login goes to one of them.",
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       b.opts.Lease,
+		MaxDeliver:    -1, // as above
+		MaxAckPending: rehydratorAckPending,
 	}}
 }
 
@@ -75,6 +91,14 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	fanout.MaxBytes = b.opts.FanoutBytes
 	fanout.AllowDirect = true // Held.Waiting reads with direct gets
 
+	login := common
+	login.Name = LoginStream
+	login.Description = "Users who have logged in, which is not noted yet."
+	login.Subjects = []string{loginSubject}
+	login.Retention = jetstream.WorkQueuePolicy
+	login.MaxBytes = b.opts.LoginBytes
+	login.MaxMsgSize = maxLoginBytes
+
 	dead := common
 	dead.Name = DeadLetterStream
 	dead.Description = "Work that cannot succeed."
@@ -83,7 +107,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	dead.MaxBytes = b.opts.DeadLetterBytes
 	dead.AllowDirect = true
 
-	return []jetstream.StreamConfig{published, fanout, dead}
+	return []jetstream.StreamConfig{published, fanout, login, dead}
 }
 
 // declare creates what is missing on the server. Any number of processes may do so at the same time.
@@ -91,7 +115,7 @@ func (b *Bus) declare(ctx context.Context) error {
 	if err := b.declareStreams(ctx); err != nil {
 		return err
 	}
-	sources := []source{b.publishedSource()}
+	sources := []source{b.publishedSource(), b.loginSource()}
 	for _, lane := range event.Lanes() {
 		for partition := range b.opts.Partitions {
 			sources = append(sources, b.taskSource(lane, partition))

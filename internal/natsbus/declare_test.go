@@ -37,7 +37,7 @@ func declared(t *testing.T, js jetstream.JetStream) string {
 		Consumers []jetstream.ConsumerConfig `json:"consumers"`
 	}
 	var all []stream
-	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.DeadLetterStream} {
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
 		s, err := js.Stream(t.Context(), name)
 		require.NoError(t, err)
 		one := stream{Stream: s.CachedInfo().Config, Consumers: []jetstream.ConsumerConfig{}}
@@ -50,7 +50,7 @@ func declared(t *testing.T, js jetstream.JetStream) string {
 		}
 		require.NoError(t, consumers.Err())
 		for _, name := range []string{
-			"router", "express-0", "express-1", "medium-0", "medium-1", "bulk-0", "bulk-1",
+			"router", "rehydrator", "express-0", "express-1", "medium-0", "medium-1", "bulk-0", "bulk-1",
 		} {
 			if config, ok := byName[name]; ok {
 				one.Consumers = append(one.Consumers, config)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -71,7 +72,13 @@ func stored(msg *nats.Msg) (event.Delivery, error) {
 	if err != nil {
 		return event.Delivery{}, fmt.Errorf("read the sequence of a stored message: %w", err)
 	}
-	return event.Delivery{Sequence: sequence, Subject: msg.Header.Get(jetstream.SubjectHeader), Payload: msg.Data}, nil
+	at, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
+	if err != nil {
+		return event.Delivery{}, fmt.Errorf("read the time of a stored message: %w", err)
+	}
+	return event.Delivery{
+		Sequence: sequence, Subject: msg.Header.Get(jetstream.SubjectHeader), Payload: msg.Data, Stored: at.UTC(),
+	}, nil
 }
 
 // deleteRequest is the request of the JetStream API to delete a message.

@@ -1,11 +1,19 @@
 // Package natsbus carries Fanmail's events over NATS JetStream, on a server of its own inside the process
 // (Server) or on any NATS 2.11 or later.
 //
-// There are three streams. A published message goes through FANMAIL_PUBLISHED to one of the routers, which
+// There are four streams. A published message goes through FANMAIL_PUBLISHED to one of the routers, which
 // share one consumer. The tasks they make of it go through FANMAIL_FANOUT, one subject for each lane and
-// partition. What cannot succeed ends in FANMAIL_DLQ. All are limited in bytes and refuse what is new when
-// they are full (ErrFull), since what they hold has been accepted. The first two are work queues: an event
-// stays until somebody has acknowledged it, also while nobody consumes.
+// partition. Logins go through FANMAIL_LOGIN to one of the rehydrators, which share one consumer, too. What
+// cannot succeed ends in FANMAIL_DLQ. All are limited in bytes and refuse what is new when they are full
+// (ErrFull), since what they hold has been accepted. The first three are work queues: an event stays until
+// somebody has acknowledged it, also while nobody consumes.
+//
+// # Logins
+//
+// Anybody on the bus may publish a login, which is {"user":"ann"} on fanmail.v1.login. Whoever publishes it
+// through JetStream is told whether it was stored, and gets an error where the stream is full; a plain publish
+// waits for nothing, and tells nothing. That a user is rehydrated is told on fanmail.v1.rehydrated, which
+// no stream keeps.
 //
 // # One holder per lane and partition
 //

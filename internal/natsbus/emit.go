@@ -55,7 +55,7 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	return classify(ctx, "emit tasks", b.emit(ctx, msgs))
 }
 
-// DeadLetter files a piece of work that cannot succeed, by the lane it came in. Acknowledge the work
+// DeadLetter files a piece of work that cannot succeed, by the subject it came on. Acknowledge the work
 // only when DeadLetter has returned nil.
 func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	data, err := d.Encode()
@@ -64,6 +64,18 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	}
 	msg := &nats.Msg{Subject: deadLetterSubject(d.Subject), Data: data}
 	return classify(ctx, "emit dead letter", b.emit(ctx, []*nats.Msg{msg}))
+}
+
+// EmitRehydrated tells whoever listens that a user is rehydrated. It waits for nothing and nothing is kept: what cannot
+// be sent is logged, and lost.
+func (b *Bus) EmitRehydrated(e event.Rehydrated) {
+	data, err := e.Encode()
+	if err == nil {
+		err = b.nc.Publish(rehydratedSubject, data)
+	}
+	if err != nil {
+		b.complaints.Warn().Err(err).Str("user", string(e.User)).Msg("cannot tell that a user is rehydrated")
+	}
 }
 
 func (b *Bus) emit(ctx context.Context, msgs []*nats.Msg) error {

@@ -81,7 +81,7 @@ func TestFullStreamRefusesAndDropsNothing(t *testing.T) {
 	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, accepted, accepted+1)))
 }
 
-func TestDeadLetterIsFiledByLane(t *testing.T) {
+func TestDeadLetterIsFiledBySubject(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
@@ -89,6 +89,7 @@ func TestDeadLetterIsFiledByLane(t *testing.T) {
 	require.NoError(t, err)
 	for from, to := range map[string]string{
 		"fanmail.v1.published":        "fanmail.v1.dlq.published",
+		"fanmail.v1.login":            "fanmail.v1.dlq.login",
 		"fanmail.v1.fanout.express.3": "fanmail.v1.dlq.express",
 		"fanmail.v1.fanout.bulk.0":    "fanmail.v1.dlq.bulk",
 		"fanmail.v1.fanout.slow.0":    "fanmail.v1.dlq.unknown",

@@ -254,3 +254,21 @@ func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {
 		})
 	}
 }
+
+func TestTasksTellWhenTheyWereStored(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	bus := connect(t, natsbus.Options{Server: server})
+	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
+	held := take(t, bus, event.Bulk, 0)
+	waiting, err := held.Waiting(patient(t), 10)
+	require.NoError(t, err)
+	require.Len(t, waiting, 2)
+	stream, err := admin(t, server).Stream(t.Context(), natsbus.FanoutStream)
+	require.NoError(t, err)
+	for _, d := range append(waiting, held.First()) {
+		stored, err := stream.GetMsg(t.Context(), d.Sequence)
+		require.NoError(t, err)
+		require.Equal(t, stored.Time.UTC(), d.Stored)
+	}
+}

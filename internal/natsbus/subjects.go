@@ -14,6 +14,8 @@ const (
 	PublishedStream = "FANMAIL_PUBLISHED"
 	// FanoutStream holds tasks that are not done.
 	FanoutStream = "FANMAIL_FANOUT"
+	// LoginStream holds logins that no rehydrator has noted yet.
+	LoginStream = "FANMAIL_LOGIN"
 	// DeadLetterStream holds what cannot succeed, until somebody decides about it.
 	DeadLetterStream = "FANMAIL_DLQ"
 )
@@ -21,10 +23,13 @@ const (
 const (
 	publishedSubject  = "fanmail.v1.published"
 	fanoutPrefix      = "fanmail.v1.fanout."
+	loginSubject      = "fanmail.v1.login"
+	rehydratedSubject = "fanmail.v1.rehydrated"
 	deadLetterPrefix  = "fanmail.v1.dlq."
 	deadLetterUnknown = deadLetterPrefix + "unknown"
 
-	routerConsumer = "router"
+	routerConsumer     = "router"
+	rehydratorConsumer = "rehydrator"
 )
 
 // taskSubject returns the subject of the tasks of a lane and partition.
@@ -39,8 +44,11 @@ func taskConsumer(lane event.Lane, partition int) string {
 
 // deadLetterSubject returns where work that came on the given subject goes when it is given up.
 func deadLetterSubject(subject string) string {
-	if subject == publishedSubject {
+	switch subject {
+	case publishedSubject:
 		return deadLetterPrefix + "published"
+	case loginSubject:
+		return deadLetterPrefix + "login"
 	}
 	rest, isTask := strings.CutPrefix(subject, fanoutPrefix)
 	lane, _, _ := strings.Cut(rest, ".")

@@ -3,6 +3,7 @@ package pebblestore_test
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -115,5 +116,82 @@ func BenchmarkRaw(b *testing.B) {
 			}
 		}
 		return batch.Commit(pebble.Sync)
+	})
+}
+
+const (
+	benchAuthors  = 1000
+	benchMessages = 200 // of each
+)
+
+// authors returns a store with messages of 200 bytes by many authors to their followers, in turn, and the ranges of all.
+func authors(b *testing.B) (*pebblestore.DB, []message.Range) {
+	b.Helper()
+	opts := options(b, nil)
+	opts.CacheBytes, opts.MemTableBytes = 0, 0
+	db, err := pebblestore.Open(b.Context(), b.TempDir(), opts)
+	require.NoError(b, err)
+	ranges := make([]message.Range, benchAuthors)
+	for i := range ranges {
+		ranges[i] = message.Range{From: message.UserID(fmt.Sprintf("author-%04d", i)), Before: message.MaxID}
+	}
+	body := strings.Repeat("abcdefghij", 20)
+	for n := range benchMessages {
+		messages := make([]message.Message, benchAuthors)
+		for i := range messages {
+			messages[i] = messagetest.Message(n*benchAuthors+i, ranges[i].From)
+			messages[i].Body = body
+		}
+		_, err := db.Messages().Insert(b.Context(), messages)
+		require.NoError(b, err)
+	}
+	return db, ranges
+}
+
+// BenchmarkToFollowers finds the newest and the oldest messages of those whom somebody follows, beside the cost of a search
+// for each of them with Pebble alone.
+func BenchmarkToFollowers(b *testing.B) {
+	db, ranges := authors(b)
+	defer func() { require.NoError(b, db.Close()) }()
+	for _, order := range []message.Order{message.OldestFirst, message.NewestFirst} {
+		for _, limit := range []int{50, 200} {
+			b.Run(fmt.Sprintf("%s-%d", map[message.Order]string{message.OldestFirst: "oldest", message.NewestFirst: "newest"}[order], limit), func(b *testing.B) {
+				for b.Loop() {
+					got, err := db.Messages().ToFollowers(b.Context(), ranges, order, limit)
+					require.NoError(b, err)
+					require.Len(b, got, limit)
+				}
+			})
+		}
+	}
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			count, err := db.Messages().CountToFollowers(b.Context(), ranges, math.MaxInt64)
+			require.NoError(b, err)
+			require.EqualValues(b, benchAuthors*benchMessages, count)
+		}
+	})
+	seeks := func(b *testing.B, seek func(it *pebble.Iterator, r message.Range) bool) {
+		b.Helper()
+		for b.Loop() {
+			it, err := db.Engine().NewIter(nil)
+			require.NoError(b, err)
+			for _, r := range ranges {
+				require.True(b, seek(it, r))
+			}
+			require.NoError(b, it.Close())
+		}
+	}
+	b.Run("raw-seeks-oldest", func(b *testing.B) {
+		seeks(b, func(it *pebble.Iterator, r message.Range) bool {
+			key, _ := pebblestore.AuthorKey(r.From, r.After)
+			return it.SeekGE(key)
+		})
+	})
+	b.Run("raw-seeks-newest", func(b *testing.B) {
+		seeks(b, func(it *pebble.Iterator, r message.Range) bool {
+			key, _ := pebblestore.AuthorKey(r.From, r.Before)
+			return it.SeekLT(key)
+		})
 	})
 }

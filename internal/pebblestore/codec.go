@@ -18,8 +18,8 @@ var (
 	ErrCorrupt = fmt.Errorf("damaged record: %w", message.ErrCorrupt)
 )
 
-// version is the format version that every value begins with.
-const version = 1
+// version is the format version that every value begins with. Version 1 knew no rehydration: it was never released.
+const version = 2
 
 var (
 	encoding = must(cbor.CoreDetEncOptions().EncMode())
@@ -61,7 +61,10 @@ func payload(s space, value []byte, atLeast int) ([]byte, error) {
 	switch {
 	case len(value) == 0:
 		return nil, corrupt(s)
-	case value[0] != version:
+	case value[0] < version:
+		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or choose another folder",
+			ErrFormat, s.name(), value[0], version)
+	case value[0] > version:
 		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or a later one",
 			ErrFormat, s.name(), value[0], version)
 	case len(value) < 1+atLeast:

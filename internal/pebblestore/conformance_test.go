@@ -62,10 +62,12 @@ func TestProgressConformance(t *testing.T) {
 	}))
 }
 
+// TestBucketConformance tries every interleaving, unless the race detector makes that ten times as long: that is for what
+// happens at the same time, and the operations of an interleaving follow each other.
 func TestBucketConformance(t *testing.T) {
 	t.Parallel()
 	type harness = buckettest.Harness
 	buckettest.Run(t, backend(func(db *pebblestore.DB, reopen func(*testing.T) harness) harness {
-		return harness{Store: db.Inbox(), Reopen: reopen}
+		return harness{Store: db.Inbox(), Reopen: reopen, Interleavings: interleavings}
 	}))
 }

@@ -16,6 +16,25 @@ import (
 // Delete implements bucket.Store. The tombstone takes the place of the entry's record, and keeps what that told
 // of the bucket. Where it is, and how many there are, is recorded together with it.
 func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
+	err := s.remove(ctx, owner, func(batch *pebble.Batch) error { return s.bury(batch, owner, sequence, id) })
+	if err != nil {
+		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
+	}
+	return nil
+}
+
+// Blank implements bucket.Store.
+func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
+	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
+	err := s.remove(ctx, owner, func(batch *pebble.Batch) error { return s.blank(batch, owner, at) })
+	if err != nil {
+		return fmt.Errorf("blank %s in slot %d of bucket %d of %s: %w", id, slot, sequence, owner, err)
+	}
+	return nil
+}
+
+// remove commits what do puts into a batch under the owner's lock.
+func (s *Inbox) remove(ctx context.Context, owner message.UserID, do func(*pebble.Batch) error) error {
 	if err := s.db.begin(ctx); err != nil {
 		return err
 	}
@@ -24,9 +43,9 @@ func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 	s.locks.add(locks, lockOf(partition.Of(owner, s.db.partitions), owner))
 	s.locks.lock(locks)
 	batch := s.db.engine.NewBatch()
-	if err := s.bury(batch, owner, sequence, id); err != nil {
+	if err := do(batch); err != nil {
 		s.locks.unlock(locks)
-		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
+		return err
 	}
 	return s.db.commit(batch, func() { s.locks.unlock(locks) })
 }
@@ -50,7 +69,7 @@ func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32,
 		if r.deleted {
 			return nil
 		}
-		r.deleted, r.content = true, nil
+		r.bury()
 		if err := batch.Set(it.Key(), r.appendTo(nil), nil); err != nil {
 			return err
 		}
@@ -61,6 +80,36 @@ func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32,
 		return err
 	}
 	return bucket.ErrNotFound
+}
+
+// blank adds what a blanking changes to a batch.
+func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) error {
+	if at.ID.IsZero() || at.Slot < 0 || at.Slot >= bucket.Capacity {
+		return bucket.ErrNotFound
+	}
+	key := appendPlace(s.prefix(spaceInbox, owner), at.Sequence, at.Slot)
+	var tombstone []byte
+	var counted bool
+	if _, err := s.db.get(key, func(value []byte) error {
+		r, err := parseEntry(value)
+		if err != nil || r.id != at.ID {
+			return err
+		}
+		counted = r.deleted
+		r.bury()
+		r.id = message.ID{}
+		tombstone = r.appendTo(nil)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if tombstone == nil {
+		return bucket.ErrNotFound
+	}
+	if err := batch.Set(key, tombstone, nil); err != nil || counted {
+		return err
+	}
+	return s.count(batch, owner, at)
 }
 
 // count adds a tombstone to those of its owner.

@@ -20,26 +20,29 @@ const MaxEntryBytes = 128 << 10
 //
 // The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record whose id is not the
 // last itself. So the highest record of a bucket alone tells how many slots are taken and what last is, and
-// appending an entry writes that entry and nothing else. The content of a tombstone is empty.
+// appending an entry writes that entry and nothing else. The content of a tombstone is empty, and the id of a blanked one
+// is zero.
 const (
 	flagDeleted = 1 << iota
 	flagFloor
 	flagLast
+	flagRecovered
 )
 
 const (
 	idLen           = len(message.ID{})
 	entryHeaderLen  = 2 + idLen
-	entryFlagsKnown = flagDeleted | flagFloor | flagLast
+	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered
 )
 
 // entryRecord is a record of the inbox.
 type entryRecord struct {
-	deleted bool
-	id      message.ID
-	floor   message.ID
-	last    message.ID
-	content []byte
+	deleted   bool
+	recovered bool
+	id        message.ID
+	floor     message.ID
+	last      message.ID
+	content   []byte
 }
 
 func (r *entryRecord) flags() (flags byte) {
@@ -51,6 +54,9 @@ func (r *entryRecord) flags() (flags byte) {
 	}
 	if r.last != r.id {
 		flags |= flagLast
+	}
+	if r.recovered {
+		flags |= flagRecovered
 	}
 	return flags
 }
@@ -98,6 +104,7 @@ func parseEntry(b []byte) (r entryRecord, err error) {
 	}
 	rest = rest[1:]
 	r.deleted = flags&flagDeleted != 0
+	r.recovered = flags&flagRecovered != 0
 	r.id = next()
 	r.last = r.id
 	if flags&flagFloor != 0 {
@@ -134,8 +141,11 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 	if err := decode(spaceInbox, r.content, &c); err != nil {
 		return bucket.Entry{}, err
 	}
-	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs}, nil
+	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered}, nil
 }
+
+// bury turns the record into that of a tombstone.
+func (r *entryRecord) bury() { r.deleted, r.recovered, r.content = true, false, nil }
 
 // contents encodes each entry once for all the owners who get it.
 type contents map[message.ID]encodedContent

@@ -35,20 +35,21 @@ func EncodeEntry(e bucket.Entry) []byte {
 // EntryRecord is a record of the inbox.
 type EntryRecord struct {
 	Deleted         bool
+	Recovered       bool
 	ID, Floor, Last message.ID
 	Content         string
 }
 
 // Encode returns the encoded record, and the length that was foretold.
 func (r EntryRecord) Encode() ([]byte, int) {
-	e := entryRecord{deleted: r.Deleted, id: r.ID, floor: r.Floor, last: r.Last, content: []byte(r.Content)}
+	e := entryRecord{deleted: r.Deleted, recovered: r.Recovered, id: r.ID, floor: r.Floor, last: r.Last, content: []byte(r.Content)}
 	return e.appendTo(nil), e.size()
 }
 
 // ParseEntry reads an encoded record.
 func ParseEntry(b []byte) (EntryRecord, error) {
 	r, err := parseEntry(b)
-	return EntryRecord{Deleted: r.deleted, ID: r.id, Floor: r.floor, Last: r.last, Content: string(r.content)}, err
+	return EntryRecord{Deleted: r.deleted, Recovered: r.recovered, ID: r.id, Floor: r.floor, Last: r.last, Content: string(r.content)}, err
 }
 
 // PlaceOf returns the bucket and slot of an entry's key.
@@ -61,14 +62,32 @@ func FollowerKey(followee message.UserID, partition int, follower message.UserID
 
 // AuthorKey returns the key of a message among its author's, and the id that is read from it.
 func AuthorKey(from message.UserID, id message.ID) ([]byte, message.ID) {
-	key := append(authorPrefix(from), id[:]...)
+	key := authorKey(from, id)
 	return key, idOf(key)
 }
+
+// NamingKey returns the key of a message among those that name a user, and the id that is read from it.
+func NamingKey(user message.UserID, id message.ID) ([]byte, message.ID) {
+	key := namingKey(user, id)
+	return key, idOf(key)
+}
+
+// LeaseKey returns the key of a rehydration, and the user that is read from it.
+func LeaseKey(until time.Time, user message.UserID) ([]byte, message.UserID) {
+	key := leaseKey(until, user)
+	return key, leaseUser(key)
+}
+
+// EncodeState returns the value of a state.
+func EncodeState(st userstate.State) []byte { return encodeState(st) }
+
+// ParseState reads an encoded state.
+func ParseState(user message.UserID, b []byte) (userstate.State, error) { return parseState(user, b) }
 
 // ExpiryKey returns the key of an expiry.
 func ExpiryKey(expires time.Time, from message.UserID, key string) []byte {
 	h := hashKey(from, key)
-	return append(expiresPrefix(expires), h[:]...)
+	return append(timePrefix(spaceExpiries, expires), h[:]...)
 }
 
 // ScanKey returns the key of a scan, and the partition that is read from it.
@@ -86,8 +105,8 @@ type Record struct {
 	Key, Value []byte
 }
 
-// Records returns one record of each kind.
-func Records(m message.Message, st userstate.State, e follow.Edge, scan progress.Scan, k message.Key, at time.Time) []Record {
+// Records returns one record of each kind. The states are of one user.
+func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, scan progress.Scan, k message.Key, at time.Time) []Record {
 	const p = 7
 	h := hashKey(k.From, k.Key)
 	stored := encodeMessage(m)
@@ -95,23 +114,30 @@ func Records(m message.Message, st userstate.State, e follow.Edge, scan progress
 	entry := bucket.EntryOf(m)
 	late := entryRecord{id: m.ID, last: k.ID, content: encodeContent(&entry)}
 	first := entryRecord{id: m.ID, last: m.ID, floor: k.ID, content: encodeContent(&entry)}
+	recovered := entryRecord{id: m.ID, last: m.ID, recovered: true, content: encodeContent(&entry)}
 	tombstone := entryRecord{id: m.ID, last: m.ID, deleted: true}
+	blank := entryRecord{last: m.ID, deleted: true}
 	owner := st.User
 	return []Record{
 		{"format", []byte{byte(spaceFormat)}, encodeValue(formatRecord{Partitions: 16, Capacity: bucket.Capacity})},
 		{"message", idKey(spaceMessages, m.ID), stored},
-		{"author", append(authorPrefix(m.From), m.ID[:]...), nil},
+		{"author", authorKey(m.From, m.ID), encodeStoredAt(at)},
+		{"naming", namingKey(owner, m.ID), nil},
 		{"pending", idKey(spacePending, m.ID), encodeValue(m.From)},
 		{"idempotency key", h.key(), encodeValue(recordOf(k))},
 		{"expiry", recordOf(k).expiry(h), nil},
 		{"entry", EntryKey(p, owner, 258, 3), EncodeEntry(entry)},
 		{"late entry", EntryKey(p, owner, 258, 4), late.appendTo(nil)},
 		{"first entry", EntryKey(p, owner, 259, 0), first.appendTo(nil)},
+		{"recovered entry", EntryKey(p, owner, 258, 6), recovered.appendTo(nil)},
 		{"tombstone", EntryKey(p, owner, 258, 5), tombstone.appendTo(nil)},
+		{"blank tombstone", EntryKey(p, owner, 258, 7), blank.appendTo(nil)},
 		{"late mark", appendBucket(appendOwner(nil, spaceLate, p, owner), 258), encodeID(m.ID)},
 		{"deletions", appendOwner(nil, spaceDeleted, p, owner), encodeTotal(3)},
 		{"deletion", appendPlace(appendOwner(nil, spaceDeleted, p, owner), 258, 5), encodeID(m.ID)},
 		{"user", appendUser(nil, p, owner), encodeState(st)},
+		{"user being rehydrated", appendUser(nil, p, owner), encodeState(rehydrating)},
+		{"lease", leaseKey(rehydrating.Lease.Until, owner), nil},
 		{"follower", FollowerKey(e.Followee, p, e.Follower), encodeSpans(e.Spans)},
 		{"following", append(followingPrefix(e.Follower), e.Followee...), encodeSpans(e.Spans)},
 		{"plan", idKey(spacePlans, m.ID), encodeMoved(at)},

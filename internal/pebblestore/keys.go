@@ -16,7 +16,7 @@ import (
 //
 //	space        key                                       value
 //	'!' format   !                                         partitions, bucket capacity
-//	'a' authors  a from 00 id[16]                          none: finds the messages of an author
+//	'a' authors  a from 00 id[16]                          when the message, to the author's followers, was stored
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
 //	'f' follower f followee 00 partition[2] follower       spans of the edge
@@ -28,6 +28,8 @@ import (
 //	'n' pending  n id[16]                                  author of a message that is not finished
 //	'p' plans    p id[16]                                  when the fan-out moved last
 //	             p id[16] partition[2]                     scan
+//	'r' leases   r until[8] user                           none: finds the rehydrations whose leases die first
+//	't' naming   t user 00 id[16]                          none: finds the messages that name a user
 //	'u' users    u partition[2] user                       state
 //	'x' expiries x expires[8] sha256(from 00 key)[32]      none: finds the keys that expire first
 type space byte
@@ -44,6 +46,8 @@ const (
 	spaceMessages  space = 'm'
 	spacePending   space = 'n'
 	spacePlans     space = 'p'
+	spaceLeases    space = 'r'
+	spaceNaming    space = 't'
 	spaceUsers     space = 'u'
 	spaceExpiries  space = 'x'
 )
@@ -53,8 +57,8 @@ func (s space) name() string {
 	return map[space]string{
 		spaceFormat: "format", spaceAuthors: "authors", spaceDeleted: "deleted", spaceFollowers: "followers",
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
-		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceUsers: "users",
-		spaceExpiries: "expiries",
+		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
+		spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
 	}[s]
 }
 
@@ -100,9 +104,19 @@ func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4
 // idKey returns a key of the messages, pending or plans space.
 func idKey(s space, id message.ID) []byte { return append([]byte{byte(s)}, id[:]...) }
 
-// authorPrefix returns the prefix of all keys of an author in the authors space.
-func authorPrefix(from message.UserID) []byte {
-	return append(append([]byte{byte(spaceAuthors)}, from...), terminator)
+// appendIndexed appends the prefix of all keys of an author in the authors space, or of a user in the naming space.
+func appendIndexed(b []byte, s space, user message.UserID) []byte {
+	return append(append(append(b, byte(s)), user...), terminator)
+}
+
+// authorKey returns the key of a message to its author's followers.
+func authorKey(from message.UserID, id message.ID) []byte {
+	return append(appendIndexed(nil, spaceAuthors, from), id[:]...)
+}
+
+// namingKey returns the key of a message among those that name a user.
+func namingKey(user message.UserID, id message.ID) []byte {
+	return append(appendIndexed(nil, spaceNaming, user), id[:]...)
 }
 
 // idOf returns the message id that ends a key.
@@ -146,12 +160,20 @@ func hashKey(from message.UserID, key string) keyHash {
 // key returns the key in the keys space.
 func (h keyHash) key() []byte { return append([]byte{byte(spaceKeys)}, h[:]...) }
 
-// expiresPrefix returns the prefix of the keys that expire at one time. Flipping the sign keeps times before
-// 1970, which only tests use, in order.
-func expiresPrefix(expires time.Time) []byte {
-	flipped := uint64(expires.UnixMilli()) ^ (1 << 63)
-	return binary.BigEndian.AppendUint64([]byte{byte(spaceExpiries)}, flipped)
+// timePrefix returns the prefix of the keys of one time in the expiries or leases space. Flipping the sign keeps times
+// before 1970, which only tests use, in order.
+func timePrefix(s space, t time.Time) []byte {
+	flipped := uint64(t.UnixMilli()) ^ (1 << 63)
+	return binary.BigEndian.AppendUint64([]byte{byte(s)}, flipped)
 }
+
+// leaseKey returns the key of a user's rehydration in the leases space.
+func leaseKey(until time.Time, user message.UserID) []byte {
+	return append(timePrefix(spaceLeases, until), user...)
+}
+
+// leaseUser returns the user that ends a key of the leases space.
+func leaseUser(key []byte) message.UserID { return message.UserID(key[1+8:]) }
 
 // keyHashOf returns the hash that ends a key of the expiries space.
 func keyHashOf(key []byte) keyHash { return keyHash(key[len(key)-sha256.Size:]) }

@@ -3,6 +3,7 @@ package pebblestore_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
@@ -35,23 +37,61 @@ func TestRecordsAreGolden(t *testing.T) {
 	}
 	state := userstate.State{
 		User: "bob", LastViewed: at, Head: bucket.Hint{Sequence: 2, Floor: messagetest.ID(2)},
-		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(3), Sequence: 1, Slots: 70, Read: 60},
+		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(3), Sequence: 1, Slots: 70, Gaps: 2, Read: 60},
+	}
+	rehydrating := userstate.State{
+		User: "bob", LastViewed: at, Head: state.Head, ReadMark: state.ReadMark, Recovered: 11,
+		Mark: &userstate.Mark{From: at.Add(-time.Hour), Bounded: true}, Sweep: &userstate.Sweep{From: at.Add(-time.Minute)},
+		Lease: userstate.Lease{Token: "token", Until: at.Add(time.Minute), Since: at},
+		Gaps:  []userstate.Gap{{After: at.Add(-4 * time.Hour), Before: at.Add(-3 * time.Hour), Messages: 12}, {After: at.Add(-2 * time.Hour), Before: at.Add(-time.Hour), Messages: 13}},
 	}
 	edge := follow.Edge{Follower: "bob", Followee: "ada", Spans: []follow.Span{{Since: at, Until: at.Add(time.Hour)}, {Since: at.Add(2 * time.Hour)}}}
 	scan := progress.Scan{Joined: true, Start: "bob", At: "eve", Delivered: 5, Skipped: 6}
 	key := message.Key{From: "ada", Key: "once", ID: messagetest.ID(9), Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}
 
 	var got strings.Builder
-	for _, r := range pebblestore.Records(m, state, edge, scan, key, at) {
+	for _, r := range pebblestore.Records(m, state, rehydrating, edge, scan, key, at) {
 		fmt.Fprintf(&got, "%s\n  key   %x\n  value %x\n", r.Name, r.Key, r.Value)
 	}
-	const golden = "testdata/keys.golden"
+	const golden = "testdata/keys-2.golden"
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o600))
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got.String())
+}
+
+// TestEarlierFormatIsRefused opens a store with the records of version 1.
+func TestEarlierFormatIsRefused(t *testing.T) {
+	t.Parallel()
+	lines, err := os.ReadFile("testdata/keys.golden")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	db, err := pebble.Open(dir, pebblestore.EngineOptions(options(t, nil)))
+	require.NoError(t, err)
+	records := 0
+	for record := range strings.SplitSeq(string(lines), "\n  key ") {
+		key, value, ok := strings.Cut(record, "\n  value ")
+		if !ok {
+			continue
+		}
+		value, _, _ = strings.Cut(value, "\n")
+		require.NoError(t, db.Set(unhex(t, key), unhex(t, value), pebble.NoSync))
+		records++
+	}
+	require.Equal(t, 18, records)
+	require.NoError(t, db.Close())
+	_, err = pebblestore.Open(t.Context(), dir, options(t, nil))
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "version 1, this release reads version 2: run the release that wrote it, or choose another folder")
+}
+
+func unhex(t *testing.T, digits string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.TrimSpace(digits))
+	require.NoError(t, err)
+	return b
 }
 
 // userID returns s as far as it can be a user id: without the zero bytes that end one in a key.
@@ -93,12 +133,67 @@ func FuzzMessageKeys(f *testing.F) {
 		copy(id[:], b)
 		_, read := pebblestore.AuthorKey(userID(from), id)
 		require.Equal(t, id, read)
+		_, read = pebblestore.NamingKey(userID(from), id)
+		require.Equal(t, id, read)
 		_, partition := pebblestore.ScanKey(id, p&0xff)
 		require.Equal(t, p&0xff, partition)
 		x := pebblestore.ExpiryKey(time.UnixMilli(expires), userID(from), key)
 		y := pebblestore.ExpiryKey(time.UnixMilli(other), userID(from), key)
 		require.Equal(t, cmp.Compare(expires, other), bytes.Compare(x, y), "keys sort as what they stand for")
 	})
+}
+
+func FuzzLeaseKeys(f *testing.F) {
+	f.Add(int64(5), "bob", int64(-5), "ada")
+	f.Fuzz(func(t *testing.T, u1 int64, o1 string, u2 int64, o2 string) {
+		x, user := pebblestore.LeaseKey(time.UnixMilli(u1), userID(o1))
+		require.Equal(t, userID(o1), user)
+		y, _ := pebblestore.LeaseKey(time.UnixMilli(u2), userID(o2))
+		want := cmp.Or(cmp.Compare(u1, u2), cmp.Compare(userID(o1), userID(o2)))
+		require.Equal(t, want, bytes.Compare(x, y), "keys sort as what they stand for")
+	})
+}
+
+// FuzzParseState makes sure that no bytes make reading panic, and that what is read is what was written.
+func FuzzParseState(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Mark: &userstate.Mark{Bounded: true}, Gaps: make([]userstate.Gap, 2)}))
+	f.Add(append([]byte{2, 0x7f}, bytes.Repeat([]byte{0, 0, 0, 1}, 60)...))
+	f.Add(append([]byte{2, 0x20}, bytes.Repeat([]byte{0xff}, 60)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		st, err := pebblestore.ParseState("ann", b)
+		if err != nil {
+			return
+		}
+		again := pebblestore.EncodeState(st)
+		got, err := pebblestore.ParseState("ann", again)
+		require.NoError(t, err)
+		require.Equal(t, st, got)
+	})
+}
+
+// TestDamagedStates makes sure that a state that is cut off anywhere, or goes on too long, is reported.
+func TestDamagedStates(t *testing.T) {
+	t.Parallel()
+	whole := userstate.State{
+		User: "ann", LastViewed: messagetest.Epoch, Recovered: 1, Mark: &userstate.Mark{From: messagetest.Epoch},
+		Sweep: &userstate.Sweep{From: messagetest.Epoch}, Gaps: make([]userstate.Gap, 2),
+		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(1)},
+	}
+	b := pebblestore.EncodeState(whole)
+	for n := range b {
+		_, err := pebblestore.ParseState("ann", b[:n])
+		require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))
+		require.ErrorIs(t, err, message.ErrCorrupt)
+		require.ErrorContains(t, err, "in users")
+	}
+	_, err := pebblestore.ParseState("ann", append(b, 0))
+	require.ErrorIs(t, err, pebblestore.ErrCorrupt)
+	b[1] |= 0x80
+	_, err = pebblestore.ParseState("ann", b)
+	require.ErrorIs(t, err, pebblestore.ErrCorrupt, "a part that is not known")
+	_, err = pebblestore.ParseState("ann", append([]byte{2, 0x20}, make([]byte, 8+4+16+4)...))
+	require.ErrorIs(t, err, pebblestore.ErrCorrupt, "gaps that are none")
 }
 
 func FuzzAfter(f *testing.F) {
@@ -116,10 +211,10 @@ func FuzzAfter(f *testing.F) {
 }
 
 func FuzzEntryRecords(f *testing.F) {
-	f.Add(false, []byte("0123456789abcdef"), []byte("0"), []byte("1"), "content")
-	f.Add(true, []byte("1"), []byte{}, []byte("1"), "")
-	f.Fuzz(func(t *testing.T, deleted bool, id, floor, last []byte, content string) {
-		r := pebblestore.EntryRecord{Deleted: deleted, Content: content}
+	f.Add(false, true, []byte("0123456789abcdef"), []byte("0"), []byte("1"), "content")
+	f.Add(true, false, []byte("1"), []byte{}, []byte("1"), "")
+	f.Fuzz(func(t *testing.T, deleted, recovered bool, id, floor, last []byte, content string) {
+		r := pebblestore.EntryRecord{Deleted: deleted, Recovered: recovered, Content: content}
 		copy(r.ID[:], id)
 		copy(r.Floor[:], floor)
 		copy(r.Last[:], last)
@@ -134,8 +229,8 @@ func FuzzEntryRecords(f *testing.F) {
 // FuzzParseEntry makes sure that no bytes make reading panic, and that what is read is what was written.
 func FuzzParseEntry(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte{1, 7, 0})
-	f.Add(append([]byte{1, 6}, make([]byte, 48)...))
+	f.Add([]byte{2, 15, 0})
+	f.Add(append([]byte{2, 6}, make([]byte, 48)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := pebblestore.ParseEntry(b)
 		if err != nil {

@@ -39,7 +39,7 @@ func (r keyRecord) expired(now time.Time) bool { return r.Expires <= now.UnixMil
 
 // expiry returns the key of the expiries space.
 func (r keyRecord) expiry(h keyHash) []byte {
-	return append(expiresPrefix(fromMillis(r.Expires)), h[:]...)
+	return append(timePrefix(spaceExpiries, fromMillis(r.Expires)), h[:]...)
 }
 
 func (s *Keys) read(h keyHash) (r keyRecord, known bool, err error) {
@@ -157,7 +157,7 @@ func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	end := expiresPrefix(now.Add(time.Millisecond)) // expiring now is having expired by now
+	end := timePrefix(spaceExpiries, now.Add(time.Millisecond)) // expiring now is having expired by now
 	for found := it.First(); found && len(hashes) < limit && string(it.Key()) < string(end); found = it.Next() {
 		hashes = append(hashes, keyHashOf(it.Key()))
 	}

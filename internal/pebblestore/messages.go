@@ -129,13 +129,30 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 		stamp(values[i], now)
 		if err := setAll(batch,
 			pair{idKey(spaceMessages, m.ID), values[i]},
-			pair{append(authorPrefix(m.From), m.ID[:]...), nil},
 			pair{idKey(spacePending, m.ID), encodeValue(m.From)},
 		); err != nil {
 			return nil, err
 		}
+		if err := index(batch, m, now); err != nil {
+			return nil, err
+		}
 	}
 	return times, nil
+}
+
+// index adds what finds a message by whom it is for to a batch.
+func index(batch *pebble.Batch, m message.Message, storedAt time.Time) error {
+	if m.ToFollowers() {
+		if err := batch.Set(authorKey(m.From, m.ID), encodeStoredAt(storedAt), nil); err != nil {
+			return err
+		}
+	}
+	for _, user := range m.To {
+		if err := batch.Set(namingKey(user, m.ID), nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pair is a key and its value.
@@ -178,38 +195,6 @@ func (s *Messages) get(id message.ID) (stored message.Stored, err error) {
 		return message.Stored{}, fmt.Errorf("message %s: %w", id, err)
 	}
 	return stored, nil
-}
-
-// ByAuthor implements message.Store.
-func (s *Messages) ByAuthor(ctx context.Context, from message.UserID, after message.ID, limit int) (_ []message.Stored, err error) {
-	if err := s.db.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer s.db.end()
-	ids, err := s.idsAbove(authorPrefix(from), after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("messages by %s: %w", from, err)
-	}
-	messages := make([]message.Stored, len(ids))
-	for i, id := range ids {
-		if messages[i], err = s.get(id); err != nil {
-			return nil, err
-		}
-	}
-	return messages, nil
-}
-
-// idsAbove returns the message ids above one that end keys with a prefix, at most limit.
-func (s *Messages) idsAbove(prefix []byte, above message.ID, limit int) (ids []message.ID, err error) {
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for found := seekAbove(it, prefix, above[:]); found && len(ids) < limit; found = it.Next() {
-		ids = append(ids, idOf(it.Key()))
-	}
-	return ids, it.Error()
 }
 
 // Unfinished implements message.Store.

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -40,15 +41,15 @@ func TestOpenRefuses(t *testing.T) {
 			want: pebblestore.ErrPartitions, says: "created with 16, 8 are configured: configure 16",
 		},
 		"a later format": {
-			before: format(2),
-			want:   pebblestore.ErrFormat, says: "version 2, this release reads version 1",
+			before: format(3),
+			want:   pebblestore.ErrFormat, says: "version 3, this release reads version 2: run the release that wrote it, or a later one",
 		},
 		"buckets of another size": {
-			before: format(1, 0xa2, 1, 16, 2, 10),
+			before: format(2, 0xa2, 1, 16, 2, 10),
 			want:   pebblestore.ErrCapacity, says: "created with 10 slots, this release has 50",
 		},
 		"a damaged format": {
-			before: format(1, 0xa2),
+			before: format(2, 0xa2),
 			want:   pebblestore.ErrCorrupt, says: "format",
 		},
 		"a folder with other files": {
@@ -143,9 +144,17 @@ func TestUseAfterClose(t *testing.T) {
 	require.NoError(t, db.Close(), "closing again does nothing")
 	ctx, now := t.Context(), time.Time{}
 	calls := map[string]func() error{
-		"Insert":     func() error { _, err := db.Messages().Insert(ctx, nil); return err },
-		"Get":        func() error { _, err := db.Messages().Get(ctx, message.Ref{}); return err },
-		"ByAuthor":   func() error { _, err := db.Messages().ByAuthor(ctx, "ada", message.ID{}, 1); return err },
+		"Insert": func() error { _, err := db.Messages().Insert(ctx, nil); return err },
+		"Get":    func() error { _, err := db.Messages().Get(ctx, message.Ref{}); return err },
+		"ToFollowers": func() error {
+			_, err := db.Messages().ToFollowers(ctx, nil, message.OldestFirst, 1)
+			return err
+		},
+		"CountToFollowers": func() error { _, err := db.Messages().CountToFollowers(ctx, nil, 0); return err },
+		"Naming": func() error {
+			_, err := db.Messages().Naming(ctx, "bob", message.ID{}, message.MaxID, message.OldestFirst, 1)
+			return err
+		},
 		"Unfinished": func() error { _, err := db.Messages().Unfinished(ctx, message.ID{}, 1); return err },
 		"Finish":     func() error { return db.Messages().Finish(ctx, nil) },
 		"Reserve":    func() error { _, err := db.Keys().Reserve(ctx, message.Key{}, now); return err },
@@ -159,9 +168,13 @@ func TestUseAfterClose(t *testing.T) {
 			return err
 		},
 		"Delete":      func() error { return db.Inbox().Delete(ctx, "bob", 0, message.ID{}) },
+		"Blank":       func() error { return db.Inbox().Blank(ctx, "bob", 0, 0, message.ID{}) },
 		"Deletions":   func() error { _, err := db.Inbox().Deletions(ctx, "bob", 0); return err },
 		"Lookup":      func() error { _, err := db.Users().Lookup(ctx, 0, nil); return err },
 		"View":        func() error { _, err := db.Users().View(ctx, nil); return err },
+		"StepState":   func() error { _, err := db.Users().Step(ctx, nil); return err },
+		"Due":         func() error { _, err := db.Users().Due(ctx, now, 1); return err },
+		"List":        func() error { _, err := db.Users().List(ctx, 0, "", 1); return err },
 		"SetReadMark": func() error { _, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{}); return err },
 		"RaiseHeads":  func() error { return db.Users().RaiseHeads(ctx, nil) },
 		"Follow":      func() error { _, err := db.Edges().Follow(ctx, nil, now); return err },
@@ -189,7 +202,8 @@ func TestUnknownVersions(t *testing.T) {
 	ctx := t.Context()
 	_, err := db.Messages().Insert(ctx, []message.Message{messagetest.Message(1, "ada")})
 	require.NoError(t, err)
-	_, err = db.Users().View(ctx, []userstate.View{{User: "bob", At: messagetest.Epoch, Create: true}})
+	st := userstate.State{User: "bob", LastViewed: messagetest.Epoch, Sweep: &userstate.Sweep{From: messagetest.Epoch}}
+	_, err = db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "bob"}, To: st}})
 	require.NoError(t, err)
 	_, err = db.Edges().Follow(ctx, []follow.Pair{{Follower: "bob", Followee: "ada"}}, messagetest.Epoch)
 	require.NoError(t, err)
@@ -203,6 +217,16 @@ func TestUnknownVersions(t *testing.T) {
 	_, err = db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in users")
+	_, err = db.Users().Due(ctx, messagetest.Epoch, 1)
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "state of bob")
+	_, err = db.Users().Step(ctx, []userstate.Step{{From: st, To: st}})
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	_, err = db.Users().List(ctx, partition.Of("bob", partitions), "", 1)
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	_, err = db.Messages().CountToFollowers(ctx, []message.Range{{From: "ada", Before: message.MaxID}}, 0)
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "in authors")
 	_, err = db.Edges().Following(ctx, "bob", "", 1)
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in following")

@@ -259,7 +259,7 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	prefix := len(p.key)
 	last, late := onto.last, message.ID{}
 	for i := range push.Entries {
-		r := entryRecord{id: push.Entries[i].ID, content: p.encoded[i]}
+		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, content: p.encoded[i]}
 		slot := onto.slots + i
 		if slot == 0 {
 			r.floor = onto.floor

@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/message/messagetest"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 )
 
 // slowDisk is a file system on which syncs of the log wait while the gate is locked.
@@ -123,12 +124,22 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 		},
 		"a user was seen": {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
-				_, err := db.Users().View(ctx, []userstate.View{{User: "bob", At: messagetest.Epoch, Create: true}})
-				return err
+				return userstatetest.See(ctx, db.Users(), messagetest.Epoch, "bob")
 			},
 			there: func(db *pebblestore.DB) bool {
 				_, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
 				return err == nil
+			},
+		},
+		"a step is refused": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				st := userstate.State{User: "bob", LastViewed: messagetest.Epoch, Sweep: &userstate.Sweep{}}
+				_, err := db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "bob"}, To: st}})
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				due, err := db.Users().Due(ctx, messagetest.Epoch, 1)
+				return err == nil && len(due) == 1
 			},
 		},
 		"a fan-out is planned": {

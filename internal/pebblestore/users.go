@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -23,50 +22,6 @@ type Users struct {
 
 var _ userstate.Store = (*Users)(nil)
 
-// A state is
-//
-//	version[1] last_viewed[8] head_sequence[4] head_floor[16] rest
-//
-// Fan-out reads it for every recipient, so what fan-out needs stands in fixed places; the rest, which only its
-// owner's reads need, is CBOR, or nothing where there is nothing.
-const stateHeaderLen = 8 + 4 + idLen
-
-// stateRest is what only a user's own reads need.
-type stateRest struct {
-	UpTo     message.ID `cbor:"1,keyasint"`
-	Sequence uint32     `cbor:"2,keyasint"`
-	Slots    int64      `cbor:"3,keyasint"`
-	Read     int64      `cbor:"4,keyasint"`
-}
-
-func encodeState(st userstate.State) []byte {
-	b := appendTime(append(make([]byte, 0, 1+stateHeaderLen), version), st.LastViewed)
-	b = binary.BigEndian.AppendUint32(b, st.Head.Sequence)
-	b = append(b, st.Head.Floor[:]...)
-	if rest := stateRest(st.ReadMark); rest != (stateRest{}) {
-		b = encode(b, rest)
-	}
-	return b
-}
-
-func parseState(user message.UserID, value []byte) (userstate.State, error) {
-	b, err := payload(spaceUsers, value, stateHeaderLen)
-	if err != nil {
-		return userstate.State{}, err
-	}
-	var rest stateRest
-	if len(b) > stateHeaderLen {
-		if err := decode(spaceUsers, b[stateHeaderLen:], &rest); err != nil {
-			return userstate.State{}, err
-		}
-	}
-	return userstate.State{
-		User: user, LastViewed: timeOf(b),
-		Head:     bucket.Hint{Sequence: binary.BigEndian.Uint32(b[8:]), Floor: message.ID(b[12:])},
-		ReadMark: bucket.ReadMark(rest),
-	}, nil
-}
-
 func (s *Users) key(user message.UserID) []byte {
 	return appendUser(nil, partition.Of(user, s.db.partitions), user)
 }
@@ -81,6 +36,7 @@ func (s *Users) read(user message.UserID) (userstate.State, error) {
 	return st, err
 }
 
+// write adds a state to a batch, of a change that leaves its mark, sweep and lease alone.
 func (s *Users) write(batch *pebble.Batch, st userstate.State) error {
 	return batch.Set(s.key(st.User), encodeState(st), nil)
 }
@@ -122,6 +78,11 @@ func seekState(it *pebble.Iterator, key []byte, user message.UserID) (userstate.
 	if !it.SeekGE(key) || string(it.Key()) != string(key) {
 		return userstate.State{User: user}, it.Error()
 	}
+	return stateAt(it, user)
+}
+
+// stateAt returns the state of a user at which an iterator stands.
+func stateAt(it *pebble.Iterator, user message.UserID) (userstate.State, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {
 		return userstate.State{}, fmt.Errorf("read from the store: %w", err)
@@ -131,6 +92,28 @@ func seekState(it *pebble.Iterator, key []byte, user message.UserID) (userstate.
 		return userstate.State{}, fmt.Errorf("state of %s: %w", user, err)
 	}
 	return st, nil
+}
+
+// List implements userstate.Store.
+func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) (states []userstate.State, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	prefix := appendUser(nil, partition, "")
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	for found := seekAbove(it, prefix, []byte(after)); found && len(states) < limit; found = it.Next() {
+		st, err := stateAt(it, message.UserID(it.Key()[len(prefix):]))
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, st)
+	}
+	return states, it.Error()
 }
 
 // View implements userstate.Store.
@@ -158,7 +141,7 @@ func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, e
 		return userstate.Viewed{}, err
 	}
 	previous := st
-	if !st.Known() && !v.Create || st.Known() && !st.LastViewed.After(v.After) {
+	if !st.Known() || !st.LastViewed.After(v.After) {
 		return userstate.Viewed{Previous: previous}, nil
 	}
 	if at := v.At.UTC().Truncate(time.Millisecond); at.After(st.LastViewed) {

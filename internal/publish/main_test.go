@@ -88,7 +88,8 @@ func one(t *testing.T, results []publish.Result) message.Message {
 // valid returns the author's messages that are not void.
 func (d *desk) valid(t *testing.T) []message.ID {
 	t.Helper()
-	stored, err := d.Messages.ByAuthor(t.Context(), "author", message.ID{}, 1000)
+	everything := []message.Range{{From: "author", Before: message.MaxID}}
+	stored, err := d.Messages.ToFollowers(t.Context(), everything, message.OldestFirst, 1000)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, s := range stored {

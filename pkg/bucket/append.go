@@ -25,6 +25,8 @@ type Append struct {
 type Appended struct {
 	// New counts the entries that this call is known to have appended; the others were there before.
 	New int
+	// Head is a hint that is at least as far as the one that was given: where to go on.
+	Head Hint
 	// Err is why the append can never succeed (ErrTooLarge) or was given up (ErrContended), or nil.
 	Err error
 }
@@ -64,6 +66,7 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 			if !p.finished() {
 				return false
 			}
+			p.result.Head = p.hint
 			if p.moved {
 				raised = append(raised, Head{Owner: p.owner, Hint: p.hint})
 			}
@@ -76,6 +79,15 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 		}
 	}
 	return results, nil
+}
+
+// Last returns the greatest id that has ever been in an owner's inbox, or the zero ID if none has.
+func (a *Appender) Last(ctx context.Context, owner message.UserID, hint Hint) (message.ID, error) {
+	heads, err := a.store.Heads(ctx, []Ref{{Owner: owner, Sequence: hint.Sequence}})
+	if err != nil {
+		return message.ID{}, fmt.Errorf("head of the inbox of %s: %w", owner, err)
+	}
+	return heads[0].Last, nil
 }
 
 // look takes a look at the inboxes whose next push is not known, and plans their pushes.

@@ -55,7 +55,8 @@ func appendTo(t *testing.T, seam *buckettest.Seam, appends ...bucket.Append) []b
 func TestAppendOfVeryMany(t *testing.T) {
 	t.Parallel()
 	seam, _, _ := watched()
-	require.Equal(t, []bucket.Appended{{New: 10_000}}, appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 10_000)}))
+	want := bucket.Appended{New: 10_000, Head: bucket.Hint{Sequence: 199, Floor: id(9950)}}
+	require.Equal(t, []bucket.Appended{want}, appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 10_000)}))
 }
 
 func TestAppendReturnsResultsInOrder(t *testing.T) {
@@ -68,7 +69,12 @@ func TestAppendReturnsResultsInOrder(t *testing.T) {
 		bucket.Append{Owner: "nothing"},
 		bucket.Append{Owner: "ann", Entries: entries(1, 120)},
 	)
-	require.Equal(t, []bucket.Appended{{New: 3}, {New: 9}, {}, {New: 120}}, results)
+	require.Equal(t, []bucket.Appended{
+		{New: 3},
+		{New: 9, Head: bucket.Hint{Sequence: 1, Floor: id(50)}},
+		{},
+		{New: 120, Head: bucket.Hint{Sequence: 2, Floor: id(100)}},
+	}, results)
 	require.Empty(t, appendTo(t, seam))
 }
 
@@ -127,6 +133,21 @@ func TestAppendRaisesHeads(t *testing.T) {
 	*hints = nil
 	appendTo(t, seam, bucket.Append{Owner: "ann", Hint: bucket.Hint{Sequence: 2, Floor: id(100)}, Entries: entries(119, 3)})
 	require.Empty(t, *hints, "the head has not moved")
+}
+
+// Whoever appends batch after batch goes on from the head that the one before returned: each costs one push.
+func TestAppendGoesOnFromItsHead(t *testing.T) {
+	t.Parallel()
+	seam, _, methods := watched()
+	head := appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 120)})[0].Head
+	for first := 121; first <= 141; first += 10 {
+		*methods = nil
+		result := appendTo(t, seam, bucket.Append{Owner: "ann", Hint: head, Entries: entries(first, 10)})[0]
+		require.Equal(t, []string{"Push"}, *methods)
+		require.Equal(t, bucket.Appended{New: 10, Head: head}, result)
+	}
+	behind := bucket.Append{Owner: "ann", Entries: entries(1, 3)}
+	require.Equal(t, bucket.Appended{Head: head}, appendTo(t, seam, behind)[0], "a look finds the head")
 }
 
 func TestAppendLeavesTheCallersEntries(t *testing.T) {
@@ -202,7 +223,7 @@ func TestAppendOfWhatIsTooLarge(t *testing.T) {
 		bucket.Append{Owner: "bob", Entries: entries(1, 1)},
 		bucket.Append{Owner: "cid", Entries: entries(1, 1)},
 	)
-	require.Equal(t, bucket.Appended{New: 60}, results[0])
+	require.Equal(t, bucket.Appended{New: 60, Head: bucket.Hint{Sequence: 1, Floor: id(50)}}, results[0])
 	require.ErrorIs(t, results[1].Err, bucket.ErrTooLarge)
 	require.Equal(t, bucket.Appended{New: 1}, results[2], "one owner's failure is not another's")
 }
@@ -227,7 +248,9 @@ func TestAppendGivesUpWhenContended(t *testing.T) {
 	require.Zero(t, results[0].New)
 	require.Equal(t, bucket.Appended{New: 1}, results[1], "the others are not affected")
 	seam.Before = nil
-	require.Equal(t, bucket.Appended{New: 1}, appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 1)})[0], "it can be tried again")
+	again := appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 1)})[0]
+	require.NoError(t, again.Err)
+	require.Equal(t, 1, again.New, "it can be tried again")
 }
 
 func TestAppendOfCancelledContext(t *testing.T) {

@@ -18,7 +18,9 @@ type Entry struct {
 	Body        string
 	ContentType string
 	Attrs       json.RawMessage
-	// Deleted marks a tombstone. Only its ID is left.
+	// Recovered tells that a rehydration appended the entry, and not fan-out.
+	Recovered bool
+	// Deleted marks a tombstone. Only its ID is left, or not even that where another copy of the entry was removed.
 	Deleted bool
 }
 

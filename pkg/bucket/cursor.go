@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -16,9 +17,13 @@ var ErrCursor = errors.New("cursor does not belong to this inbox")
 type Cursor struct {
 	// ID is the last id shown: the next page begins below it.
 	ID message.ID
-	// Sequence is the highest bucket with a floor below ID. As floors never change, it remains that.
+	// Sequence is the highest bucket with a floor below ID. As floors never change, it remains that. It is Unlocated
+	// where it may not remain that, since messages older than ID were not in the buckets yet.
 	Sequence uint32
 }
+
+// Unlocated is the Sequence of a Cursor that names no bucket: it has to be searched for.
+const Unlocated = math.MaxUint32
 
 const (
 	cursorVersion  = 1

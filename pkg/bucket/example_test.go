@@ -41,7 +41,7 @@ func ExampleReadPage() {
 	}
 	var before *bucket.Cursor
 	for {
-		page, err := bucket.ReadPage(ctx, store, "ann", bucket.Hint{}, before, 2)
+		page, err := bucket.ReadPage(ctx, store, bucket.PageRequest{Owner: "ann", Before: before, Limit: 2})
 		if err != nil {
 			fmt.Println(err)
 		}

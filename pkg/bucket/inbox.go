@@ -14,26 +14,51 @@ type ReadMark struct {
 	UpTo message.ID
 	// Sequence is a bucket below which everything is read.
 	Sequence uint32
-	// Slots counts the slots of the whole inbox when the mark was set.
+	// Slots counts the slots of the whole inbox when the mark was set, Gaps its gaps.
 	Slots int64
-	// Read counts those of them with an id at or below UpTo.
+	Gaps  int
+	// Read counts those slots, and those messages in gaps, that have an id at or below UpTo.
 	Read int64
 }
 
-// Counts tells how many entries an inbox has, and how many of them are unread, from the number of its slots, its
-// deletions since the mark's Sequence, and the mark. It is derived from what is stored: there is no counter
-// that could drift.
-func Counts(slots int64, d Deletions, mark ReadMark) (total, unread int64) {
-	unread = slots - mark.Read
-	for _, t := range d.Recent {
-		if mark.UpTo.Less(t.ID) || Position(t.Sequence, t.Slot) >= mark.Slots {
-			unread--
-		}
-	}
-	return slots - d.Total, unread
+// Gap is a stretch of an inbox that is not in its buckets, but for what was deleted from it: a deletion puts the tombstone
+// into a bucket.
+type Gap struct {
+	Stretch
+	// Messages is how many were there before anything was deleted.
+	Messages int64
 }
 
-// NewReadMark returns the mark that sets everything in the inbox at or below upTo read.
+// Holds tells whether an id is in the stretch.
+func (s Stretch) Holds(id message.ID) bool { return s.After.Less(id) && id.Less(s.Before) }
+
+// Counts tells how many entries an inbox has, and how many of them are unread, from the number of its slots, its
+// deletions, its read mark and its gaps, which are always in the same order. It is derived from what is stored: there is
+// no counter that could drift. The recent deletions must go back to the mark's Sequence, and where there are gaps, to
+// the beginning.
+func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread int64) {
+	total, unread = slots-d.Total, slots-mark.Read
+	for _, g := range gaps {
+		total += g.Messages
+		unread += g.Messages
+	}
+	for _, t := range d.Recent {
+		above := mark.UpTo.Less(t.ID)
+		if above || Position(t.Sequence, t.Slot) >= mark.Slots {
+			unread--
+		}
+		if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Holds(t.ID) }); i >= 0 {
+			total--
+			if above || i >= mark.Gaps {
+				unread--
+			}
+		}
+	}
+	return total, unread
+}
+
+// NewReadMark returns the mark that sets everything in the inbox's buckets at or below upTo read. Where there are gaps, the
+// caller adds them and how many of their messages are at or below upTo.
 func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID) (ReadMark, error) {
 	head, holders, err := locate(ctx, store, owner, hint, upTo)
 	if err != nil || len(holders) == 0 {
@@ -41,14 +66,38 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 	}
 	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: Position(head.Sequence, len(head.IDs))}
 	mark.Read = Position(mark.Sequence, 0) // all of the buckets below are at or below their last, which is below upTo
+	blanked, err := blankedIn(ctx, store, owner, holders)
+	if err != nil {
+		return ReadMark{}, err
+	}
 	for _, b := range holders {
 		for slot, e := range b.Entries {
+			if e.ID.IsZero() {
+				e.ID = blanked[Position(b.Sequence, slot)]
+			}
 			if !upTo.Less(e.ID) && Position(b.Sequence, slot) < mark.Slots {
 				mark.Read++
 			}
 		}
 	}
 	return mark, nil
+}
+
+// blankedIn returns by their positions the ids that entries had before they were blanked, of buckets the lowest of which
+// comes first. The deletions tell them, as they do to Counts.
+func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets []Bucket) (map[int64]message.ID, error) {
+	if !slices.ContainsFunc(buckets, func(b Bucket) bool { return slices.Contains(b.Outline().IDs, message.ID{}) }) {
+		return nil, nil
+	}
+	deletions, err := store.Deletions(ctx, owner, buckets[0].Sequence)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[int64]message.ID)
+	for _, t := range deletions.Recent {
+		ids[Position(t.Sequence, t.Slot)] = t.ID
+	}
+	return ids, nil
 }
 
 // Delete deletes the entry with that id from the owner's inbox. A tombstone stays in its place, so that no
@@ -89,7 +138,7 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	if sequence == head.Sequence {
 		return head, holders, nil
 	}
-	late, err := store.Overlapping(ctx, owner, sequence, successor(id))
+	late, err := store.Overlapping(ctx, owner, sequence, id.Next())
 	return head, append(holders, late...), err
 }
 
@@ -120,15 +169,4 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 		}
 	}
 	return low, nil
-}
-
-// successor returns the least id above id.
-func successor(id message.ID) message.ID {
-	for i := len(id) - 1; i >= 0; i-- {
-		id[i]++
-		if id[i] != 0 {
-			return id
-		}
-	}
-	return message.MaxID
 }

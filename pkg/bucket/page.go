@@ -19,55 +19,111 @@ type Page struct {
 	Buckets int
 	// Slots counts the slots that are taken in the whole inbox.
 	Slots int64
+	// Absent are the ids of those of the entries that are in no bucket.
+	Absent []message.ID
 }
 
-// ReadPage reads the page of at most limit entries that begins below before, or at the newest entry if before
-// is nil. The hint may be behind.
+// PageRequest asks for a stretch of an inbox.
+type PageRequest struct {
+	Owner message.UserID
+	// Hint is where the head was seen. It may be behind.
+	Hint Hint
+	// Before is where the page begins: below it, or at the newest entry if it is nil.
+	Before *Cursor
+	// Limit is the greatest number of entries.
+	Limit int
+	// Absent are the stretches of the inbox that need not be in its buckets, in no particular order; they may overlap. One
+	// that has no end, up to message.MaxID, is being appended at the moment.
+	Absent []Stretch
+	// OnRead returns the newest entries of a stretch, descending, at most limit, whether they are in a bucket or not.
+	// It is not called unless there are absent stretches.
+	OnRead func(ctx context.Context, s Stretch, limit int) ([]Entry, error)
+}
+
+// Stretch is a range of ids. Both ends are excluded.
+type Stretch struct{ After, Before message.ID }
+
+// Within returns the part of the stretch that lies in another one.
+func (s Stretch) Within(o Stretch) Stretch {
+	if s.After.Less(o.After) {
+		s.After = o.After
+	}
+	if o.Before.Less(s.Before) {
+		s.Before = o.Before
+	}
+	return s
+}
+
+// Empty tells whether there is no room for an id in the stretch.
+func (s Stretch) Empty() bool { return !s.After.Less(s.Before) || s.After.Next() == s.Before }
+
+// union returns the stretches as ones that do not overlap, the newest first.
+func union(stretches []Stretch) []Stretch {
+	stretches = slices.Clone(stretches)
+	slices.SortFunc(stretches, func(x, y Stretch) int { return y.Before.Compare(x.Before) })
+	merged := stretches[:0]
+	for _, s := range stretches {
+		n := len(merged)
+		switch {
+		case n == 0 || !merged[n-1].After.Less(s.Before):
+			merged = append(merged, s)
+		case s.After.Less(merged[n-1].After):
+			merged[n-1].After = s.After
+		}
+	}
+	return merged
+}
+
+// ReadPage reads a page of an inbox.
 //
 // It reads from the head, or from the cursor's bucket, downward, merges the entries by id, and shows
 // those above the floor of the lowest bucket it read, since no bucket further down can hold one of those. Where
 // messages came in order, that is one bucket more than the page fills: two for 50, three for 100. For a page
 // further down, buckets above the cursor's are read only if a message came so late that it belongs there.
-func ReadPage(ctx context.Context, store Store, owner message.UserID, hint Hint, before *Cursor, limit int) (Page, error) {
-	r := reading{store: store, owner: owner, limit: limit, bound: message.MaxID}
+//
+// Where absent stretches reach into what is shown, the entries there are merged as well; one that is in a bucket too is
+// shown once, as it is in the bucket.
+func ReadPage(ctx context.Context, store Store, req PageRequest) (Page, error) {
+	r := reading{PageRequest: req, store: store, bound: message.MaxID}
 	var err error
-	if before == nil {
-		err = r.fromHead(ctx, hint)
+	if req.Before == nil {
+		err = r.fromHead(ctx)
 	} else {
-		err = r.fromCursor(ctx, hint, *before)
+		err = r.fromCursor(ctx, *req.Before)
+	}
+	for err == nil && len(r.shown()) < req.Limit && r.lowest().Sequence > 0 {
+		err = r.readBelow(ctx)
+	}
+	if err == nil {
+		err = r.readAbsent(ctx)
 	}
 	if err != nil {
-		return Page{}, fmt.Errorf("page of %s: %w", owner, err)
-	}
-	for len(r.shown()) < limit && r.lowest().Sequence > 0 {
-		if err := r.readBelow(ctx); err != nil {
-			return Page{}, fmt.Errorf("page of %s: %w", owner, err)
-		}
+		return Page{}, fmt.Errorf("page of %s: %w", req.Owner, err)
 	}
 	return r.page(), nil
 }
 
 // reading is a page being read.
 type reading struct {
+	PageRequest
 	store Store
-	owner message.UserID
-	limit int
 	bound message.ID // only entries below it belong to this page or a later one
 	slots int64
 
-	run  []Bucket // consecutive, the highest first
-	late []Bucket // above run, with entries that came late
+	run    []Bucket // consecutive, the highest first
+	late   []Bucket // above run, with entries that came late
+	absent []Entry  // in no bucket that was read
 }
 
 // span is how many buckets a page takes if no message came late.
 func (r *reading) span() uint32 {
-	return uint32((r.limit+Capacity-1)/Capacity + 1) //nolint:gosec // limit is a page size
+	return uint32((r.Limit+Capacity-1)/Capacity + 1) //nolint:gosec // limit is a page size
 }
 
-func (r *reading) fromHead(ctx context.Context, hint Hint) error {
+func (r *reading) fromHead(ctx context.Context) error {
 	span := r.span()
-	low := hint.Sequence - min(hint.Sequence, span-1)
-	run, err := r.store.Range(ctx, r.owner, low, math.MaxUint32, int(span))
+	low := r.Hint.Sequence - min(r.Hint.Sequence, span-1)
+	run, err := r.store.Range(ctx, r.Owner, low, math.MaxUint32, int(span))
 	if err != nil {
 		return err
 	}
@@ -78,33 +134,43 @@ func (r *reading) fromHead(ctx context.Context, hint Hint) error {
 	return nil
 }
 
-func (r *reading) fromCursor(ctx context.Context, hint Hint, c Cursor) error {
-	span := r.span()
-	heads, err := r.store.Heads(ctx, []Ref{{Owner: r.owner, Sequence: hint.Sequence}})
+func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
+	r.bound = c.ID
+	heads, err := r.store.Heads(ctx, []Ref{{Owner: r.Owner, Sequence: r.Hint.Sequence}})
 	if err != nil {
 		return err
 	}
 	head := heads[0]
-	if len(head.IDs) == 0 || c.Sequence > head.Sequence {
+	switch {
+	case len(head.IDs) == 0 && c.Sequence == Unlocated:
+		return nil
+	case len(head.IDs) == 0:
+		return ErrCursor
+	case c.Sequence == Unlocated:
+		if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID); err != nil {
+			return err
+		}
+	case c.Sequence > head.Sequence:
 		return ErrCursor
 	}
-	r.slots, r.bound = Position(head.Sequence, len(head.IDs)), c.ID
+	r.slots = Position(head.Sequence, len(head.IDs))
+	span := r.span()
 	low := c.Sequence - min(c.Sequence, span-1)
-	if r.run, err = r.store.Range(ctx, r.owner, low, c.Sequence, int(span)); err != nil {
+	if r.run, err = r.store.Range(ctx, r.Owner, low, c.Sequence, int(span)); err != nil {
 		return err
 	}
 	if len(r.run) == 0 {
 		return ErrCursor
 	}
 	if c.Sequence < head.Sequence {
-		r.late, err = r.store.Overlapping(ctx, r.owner, c.Sequence, c.ID)
+		r.late, err = r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID)
 	}
 	return err
 }
 
 func (r *reading) readBelow(ctx context.Context) error {
 	sequence := r.lowest().Sequence - 1
-	more, err := r.store.Range(ctx, r.owner, sequence, sequence, 1)
+	more, err := r.store.Range(ctx, r.Owner, sequence, sequence, 1)
 	if err != nil {
 		return err
 	}
@@ -122,19 +188,53 @@ func (r *reading) lowest() Bucket {
 	return r.run[len(r.run)-1]
 }
 
-// shown returns the entries that may be shown already, newest first, tombstones included.
-func (r *reading) shown() []Entry {
+// readAbsent reads what the absent stretches have to add to the page: nothing below its last entry, if that is known.
+func (r *reading) readAbsent(ctx context.Context) error {
+	part := Stretch{Before: r.bound}
+	if lowest := r.lowest(); lowest.Sequence > 0 {
+		part.After = lowest.Floor
+	}
+	if shown := r.shown(); len(shown) > r.Limit {
+		part.After = shown[r.Limit-1].ID
+	}
+	for _, s := range union(r.Absent) {
+		want := r.Limit + 1 - len(r.absent) // one more tells that there is another page
+		if s = s.Within(part); s.Empty() || want == 0 {
+			continue
+		}
+		entries, err := r.OnRead(ctx, s, want)
+		if err != nil {
+			return err
+		}
+		r.absent = append(r.absent, entries...)
+	}
+	held := make(map[message.ID]bool)
+	for _, e := range r.held() {
+		held[e.ID] = true
+	}
+	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return held[e.ID] })
+	return nil
+}
+
+// held returns the entries of the buckets that may be shown already, tombstones included, but for those without an id.
+func (r *reading) held() []Entry {
 	lowest := r.lowest()
-	var shown []Entry
+	var held []Entry
 	for _, buckets := range [][]Bucket{r.late, r.run} {
 		for _, b := range buckets {
 			for _, e := range b.Entries {
-				if e.ID.Less(r.bound) && (lowest.Sequence == 0 || lowest.Floor.Less(e.ID)) {
-					shown = append(shown, e)
+				if !e.ID.IsZero() && e.ID.Less(r.bound) && (lowest.Sequence == 0 || lowest.Floor.Less(e.ID)) {
+					held = append(held, e)
 				}
 			}
 		}
 	}
+	return held
+}
+
+// shown returns the entries that may be shown already, newest first, tombstones included.
+func (r *reading) shown() []Entry {
+	shown := append(r.held(), r.absent...)
 	slices.SortFunc(shown, func(x, y Entry) int { return y.ID.Compare(x.ID) })
 	return shown
 }
@@ -143,19 +243,28 @@ func (r *reading) page() Page {
 	page := Page{Buckets: len(r.run) + len(r.late), Slots: r.slots}
 	shown := r.shown()
 	more := r.lowest().Sequence > 0
-	if len(shown) > r.limit {
-		shown, more = shown[:r.limit], true
+	if len(shown) > r.Limit {
+		shown, more = shown[:r.Limit], true
 	}
 	if more {
 		last := shown[len(shown)-1].ID
 		page.Next = &Cursor{ID: last, Sequence: r.highestBelow(last)}
 	}
+	for _, e := range r.absent {
+		if len(shown) > 0 && !e.ID.Less(shown[len(shown)-1].ID) {
+			page.Absent = append(page.Absent, e.ID)
+		}
+	}
 	page.Entries = slices.DeleteFunc(shown, func(e Entry) bool { return e.Deleted })
 	return page
 }
 
-// highestBelow returns the highest bucket that was read with a floor below id.
+// highestBelow returns the highest bucket that was read with a floor below id, unless buckets are being added that hold
+// older messages.
 func (r *reading) highestBelow(id message.ID) uint32 {
+	if slices.ContainsFunc(r.Absent, func(s Stretch) bool { return s.Before == message.MaxID }) {
+		return Unlocated
+	}
 	for _, b := range r.run {
 		if b.Floor.Less(id) {
 			return b.Sequence

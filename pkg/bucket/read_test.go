@@ -29,8 +29,8 @@ func TestReadsReturnErrorsOfTheStore(t *testing.T) {
 				return nil
 			}
 			cursor := &bucket.Cursor{ID: id(120), Sequence: 2}
-			_, first := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{}, nil, 50)
-			_, next := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{}, cursor, 50)
+			_, first := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Limit: 50})
+			_, next := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Before: cursor, Limit: 50})
 			_, mark := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(120))
 			deleted := bucket.Delete(t.Context(), seam, "ann", bucket.Hint{}, id(120))
 			require.Equal(t, method == "Range", errors.Is(first, broken), "the first page reads one range")
@@ -48,7 +48,7 @@ func TestReadsNoticeMissingBuckets(t *testing.T) {
 		_, err := seam.Push(t.Context(), []bucket.Push{{Owner: "ann", Sequence: sequence, Create: true, Floor: id(int(sequence) * 50), Entries: entries(int(sequence)*50+1, 50)}})
 		require.NoError(t, err)
 	}
-	_, err := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{Sequence: 6, Floor: id(300)}, nil, 160)
+	_, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Hint: bucket.Hint{Sequence: 6, Floor: id(300)}, Limit: 160})
 	require.ErrorContains(t, err, "missing")
 	_, err = bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(60))
 	require.ErrorContains(t, err, "missing")
@@ -98,7 +98,8 @@ func TestReadPageCosts(t *testing.T) {
 			seam, _, methods := watched()
 			appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, slots)})
 			*methods = nil
-			page, err := bucket.ReadPage(t.Context(), seam, "ann", bucket.Hint{Sequence: 2, Floor: id(100)}, nil, limit)
+			hint := bucket.Hint{Sequence: 2, Floor: id(100)}
+			page, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Hint: hint, Limit: limit})
 			require.NoError(t, err)
 			require.Len(t, page.Entries, limit)
 			require.Equal(t, []string{"Range"}, *methods, "%d slots, %d a page: one read of neighbouring buckets", slots, limit)
@@ -124,6 +125,6 @@ func TestReadMarkWhileAMessageArrives(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, arrived)
 	require.Equal(t, bucket.ReadMark{UpTo: id(19), Slots: 20, Read: 10}, mark)
-	total, unread := bucket.Counts(21, bucket.Deletions{}, mark)
+	total, unread := bucket.Counts(21, bucket.Deletions{}, mark, nil)
 	require.Equal(t, []int64{21, 11}, []int64{total, unread})
 }

@@ -96,12 +96,18 @@ type Store interface {
 	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]Bucket, error)
 
 	// Overlapping returns the owner's buckets above the given sequence that hold an entry which is at or
-	// below their own floor and below id: those in which a message came late. In no particular order.
+	// below their own floor and below id, or did before it was blanked: those in which a message came late. In
+	// no particular order.
 	Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]Bucket, error)
 
 	// Delete puts a tombstone in place of the entry with that id in that bucket. It is atomic, idempotent,
 	// survives a crash once it has returned, and returns ErrNotFound if the bucket has no such id.
 	Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error
+
+	// Blank puts a tombstone without an id in place of the entry in a slot, provided that the entry has the given id;
+	// otherwise it returns ErrNotFound and changes nothing. Among the Deletions the tombstone keeps the id. It is how an
+	// entry is removed of which the inbox holds another copy. It is atomic and survives a crash once it has returned.
+	Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error
 
 	// Deletions counts the owner's tombstones, and returns those in buckets from the given sequence up.
 	Deletions(ctx context.Context, owner message.UserID, from uint32) (Deletions, error)

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -135,6 +136,67 @@ func TestSetSeenBatch(t *testing.T) {
 	require.Equal(t, client.BatchResult{Accepted: 1, Rejected: []client.Rejection{{Line: 2, Error: "last_viewed is in the future: give the time at which the user looked"}}}, result)
 }
 
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	c, ctx := newClient(t), t.Context()
+	require.NoError(t, c.SetSeen(ctx, "bob", epoch.AddDate(-1, 0, 0)))
+	for _, body := range []string{"one", "two"} {
+		receipt, err := c.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"bob", "ü"}, Body: body}, "")
+		require.NoError(t, err)
+		status, err := c.WaitDone(ctx, receipt.ID, 0)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, status.Fanout.Skipped)
+	}
+	user, err := c.User(ctx, "bob")
+	require.NoError(t, err)
+	require.Equal(t, client.Dormant, user.State)
+
+	for _, want := range []client.Login{
+		{User: "bob", State: client.Active, Was: client.WasDormant, Recovered: 2},
+		{User: "bob", State: client.Active, Was: client.WasActive},
+		{User: "ü", State: client.Active, Was: client.WasNew, Recovered: 2},
+	} {
+		login, err := c.Login(ctx, want.User, client.MaxLoginWait)
+		require.NoError(t, err)
+		require.Equal(t, want, login)
+		encoded, err := json.Marshal(login)
+		require.NoError(t, err)
+		require.JSONEq(t, fmt.Sprintf(`{"user":%q,"state":"active","was":%q,"recovered":%d}`, want.User, want.Was, want.Recovered), string(encoded))
+	}
+	page, err := c.Inbox(ctx, "bob", client.InboxOptions{})
+	require.NoError(t, err)
+	require.Len(t, page.Messages, 2)
+	require.True(t, page.Complete)
+}
+
+func TestLoginThatIsStillUnderWay(t *testing.T) {
+	t.Parallel()
+	const answer = `{"user":"bob","state":"rehydrating","was":"dormant"}`
+	asked := make(chan string, 1)
+	c := pretend(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.String()
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = fmt.Fprint(w, answer)
+	})
+	login, err := c.Login(t.Context(), "bob", 1500*time.Millisecond)
+	require.NoError(t, err)
+	require.Equal(t, client.Login{User: "bob", State: client.Rehydrating, Was: client.WasDormant}, login)
+	require.Equal(t, "POST /v1/users/bob/login?wait=1.5s", <-asked)
+	encoded, err := json.Marshal(login)
+	require.NoError(t, err)
+	require.JSONEq(t, answer, string(encoded))
+}
+
+func TestLoginWaitsThatAreNotValidAreNotSent(t *testing.T) {
+	t.Parallel()
+	c := pretend(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	for _, wait := range []time.Duration{-1, client.MaxLoginWait + 1} {
+		_, err := c.Login(t.Context(), "bob", wait)
+		require.ErrorIs(t, err, message.ErrInvalid)
+		require.ErrorContains(t, err, "give 0s to 60s")
+	}
+}
+
 func TestIDsThatAreNotValidAreNotSent(t *testing.T) {
 	t.Parallel()
 	c := pretend(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -142,6 +204,7 @@ func TestIDsThatAreNotValidAreNotSent(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"follow":  func() error { return c.Follow(t.Context(), "bob", user) },
 			"delete":  func() error { return c.Delete(t.Context(), user, message.MaxID) },
+			"login":   func() error { _, err := c.Login(t.Context(), user, 0); return err },
 			"seen":    func() error { return c.SetSeen(t.Context(), user, epoch) },
 			"inbox":   func() error { _, err := c.Inbox(t.Context(), user, client.InboxOptions{}); return err },
 			"listing": func() error { _, err := c.Followers(t.Context(), user, "", 0); return err },

@@ -24,6 +24,10 @@ func Example() {
 		return
 	}
 	defer c.Close()
+	if _, err := c.Login(ctx, "bob", client.DefaultLoginWait); err != nil {
+		fmt.Println(err)
+		return
+	}
 	draft := message.Draft{From: "ann", To: []message.UserID{"bob"}, Body: "Hello, Bob."}
 	receipt, err := c.Publish(ctx, draft, "greeting-1")
 	if err != nil {
@@ -42,6 +46,40 @@ func Example() {
 	// Output:
 	// done 1
 	// ann Hello, Bob. <nil>
+}
+
+// Somebody who comes back finds in their inbox what was sent to them meanwhile.
+func ExampleClient_Login() {
+	ctx := context.Background()
+	server, stop, err := startServer(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = stop() }()
+
+	c, err := client.New(server, client.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	draft := message.Draft{From: "ann", To: []message.UserID{"bob"}, Body: "Welcome, Bob."}
+	if _, err := c.Publish(ctx, draft, ""); err != nil {
+		fmt.Println(err)
+		return
+	}
+	login, err := c.Login(ctx, "bob", client.DefaultLoginWait)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if login.State == client.Rehydrating {
+		fmt.Println("Bob's inbox is still loading: his newest messages can be read, and he need not wait")
+		return
+	}
+	fmt.Println("Bob is", login.Was, "and has missed", login.Recovered, "message")
+	// Output: Bob is new and has missed 1 message
 }
 
 func ExampleProblem() {

@@ -39,6 +39,7 @@ func TestRepeats(t *testing.T) {
 			_, err := c.FollowBatch(ctx, []follow.Pair{{Follower: "bob", Followee: "ann"}})
 			return err
 		},
+		"login":  func(ctx context.Context, c *client.Client) error { _, err := c.Login(ctx, "bob", 0); return err },
 		"status": func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, message.MaxID); return err },
 	}
 	failures := map[string]http.HandlerFunc{
@@ -48,10 +49,10 @@ func TestRepeats(t *testing.T) {
 		"connection":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	}
 	repeated := map[string]map[string]bool{
-		"busy":        {"publish": true, "publish with a key": true, "follow": true, "follow batch": true, "status": true},
-		"unavailable": {"publish with a key": true, "follow": true, "follow batch": true, "status": true},
+		"busy":        {"publish": true, "publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
+		"unavailable": {"publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
 		"internal":    {},
-		"connection":  {"publish with a key": true, "follow": true, "follow batch": true, "status": true},
+		"connection":  {"publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
 	}
 	for failure, fail := range failures {
 		for name, call := range calls {

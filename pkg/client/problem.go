@@ -18,8 +18,6 @@ const (
 	ProblemMethod ProblemType = "urn:fanmail:problem:method-not-allowed"
 	// ProblemBackwards is a time before the one that is recorded: 409.
 	ProblemBackwards ProblemType = "urn:fanmail:problem:backwards"
-	// ProblemDormant is something that cannot be done for a user who is dormant: 409.
-	ProblemDormant ProblemType = "urn:fanmail:problem:dormant"
 	// ProblemTooLarge is a body, a line or a batch over its limit: 413.
 	ProblemTooLarge ProblemType = "urn:fanmail:problem:too-large"
 	// ProblemMediaType is a body that is not JSON: 415.

@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -31,7 +32,7 @@ import (
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
 // startServer runs the real handler on a store in memory. In place of the fan-out there is a bus that delivers every
-// message on the spot to the users it names.
+// message on the spot to those of the users it names who are active. Users are rehydrated as everywhere.
 func startServer(ctx context.Context) (url string, stop func() error, err error) {
 	now := func() time.Time { return epoch }
 	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{FS: vfs.NewMem(), Now: now, Logger: zerolog.Nop()})
@@ -40,24 +41,47 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	}
 	appender := bucket.NewAppender(db.Inbox(), db.Users())
 	policy, slack, limits := userstate.DefaultPolicy(), 2*time.Minute, message.DefaultLimits()
+	rehydrator := rehydrate.New(
+		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
+		rehydrate.Options{
+			Partitions: partition.DefaultCount, Policy: policy, Slack: slack, Workers: 2, Queue: 100, Page: 200,
+			Lease: time.Hour, ReapEvery: time.Hour, Patience: time.Minute, Token: rand.Text, Now: now, Logger: zerolog.Nop(),
+		},
+	)
+	intake, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rehydrator.Run(intake, context.WithoutCancel(ctx))
+	}()
 	server := httptest.NewServer(httpapi.New(httpapi.Services{
-		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender}, publish.Options{
+		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender, policy}, publish.Options{
 			Limits: limits, Slack: slack, KeyTTL: time.Hour, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
 		Reporter: publish.NewReporter(db.Messages(), db.Progress(), slack),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{
 			Partitions: partition.DefaultCount, Policy: policy, Slack: slack, Now: now,
 		}),
-		Inbox: inbox.New(db.Inbox(), db.Users(), inbox.Options{Partitions: partition.DefaultCount, Policy: policy, Now: now}),
-		Ready: func(context.Context) error { return nil },
+		Inbox: inbox.New(
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
+			inbox.Options{Partitions: partition.DefaultCount, Policy: policy, Now: now},
+		),
+		Rehydrate: rehydrator,
+		Ready:     func(context.Context) error { return nil },
 	}, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
-	return server.URL, func() error { server.Close(); return db.Close() }, nil
+	return server.URL, func() error {
+		server.Close()
+		end()
+		<-ended
+		return db.Close()
+	}, nil
 }
 
 // postman is a bus that delivers.
 type postman struct {
 	db       *pebblestore.DB
 	appender *bucket.Appender
+	policy   userstate.Policy
 }
 
 func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ bool) error {
@@ -68,19 +92,26 @@ func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ 
 		}
 		var appends []bucket.Append
 		for _, user := range m.To {
+			state, err := userstate.Get(ctx, p.db.Users(), partition.DefaultCount, user)
+			if err != nil {
+				return err
+			}
+			if !p.policy.Deliver(state, m.Sent()) {
+				continue
+			}
 			appends = append(appends, bucket.Append{Owner: user, Entries: []bucket.Entry{bucket.EntryOf(m.Message)}})
 		}
 		if _, err := p.appender.Append(ctx, appends); err != nil {
 			return err
 		}
-		if err := p.record(ctx, e.ID, int64(len(m.To))); err != nil {
+		if err := p.record(ctx, e.ID, len(appends), len(m.To)-len(appends)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p postman) record(ctx context.Context, id message.ID, delivered int64) error {
+func (p postman) record(ctx context.Context, id message.ID, delivered, skipped int) error {
 	plan, err := p.db.Progress().Plan(ctx, id, []int{0}, epoch)
 	if err != nil {
 		return err
@@ -89,7 +120,7 @@ func (p postman) record(ctx context.Context, id message.ID, delivered int64) err
 	if scan.Done {
 		return nil // a repeated event
 	}
-	stepped, err := p.db.Progress().Step(ctx, []progress.Step{{ID: id, From: scan, To: scan.Finish(delivered, 0)}}, epoch)
+	stepped, err := p.db.Progress().Step(ctx, []progress.Step{{ID: id, From: scan, To: scan.Finish(int64(delivered), int64(skipped))}}, epoch)
 	if err == nil && !stepped[0].Applied {
 		err = fmt.Errorf("progress of %s was not recorded", id)
 	}

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -20,8 +22,27 @@ func (c *Client) User(ctx context.Context, user message.UserID) (User, error) {
 	return got, err
 }
 
-// SetSeen records when a user was last seen. It is idempotent. The server refuses a time before the one that it
-// knows, and a user who is dormant.
+// Login tells that a user has logged in. The inbox of one who was dormant, or of whom there is no record, is rebuilt, for
+// which the server waits at most so long, up to MaxLoginWait; 0 does not wait at all. If that was too short, the State of
+// the answer is Rehydrating: it goes on all the same, and another Login waits for it again. Login is idempotent, but for
+// what it says that the user was.
+func (c *Client) Login(ctx context.Context, user message.UserID, wait time.Duration) (Login, error) {
+	path, err := userPath("user", user, "/login")
+	if err != nil {
+		return Login{}, err
+	}
+	if wait < 0 || wait > MaxLoginWait {
+		return Login{}, &message.InvalidError{Field: "wait", Reason: fmt.Sprintf("is %s: give 0s to %ds", wait, MaxLoginWait/time.Second)}
+	}
+	var login Login
+	err = c.do(ctx, call{
+		method: http.MethodPost, path: path, query: url.Values{"wait": {wait.String()}}, idempotent: true, read: jsonInto(&login),
+	})
+	return login, err
+}
+
+// SetSeen records when a user was last seen. It is idempotent. A user who is dormant, or of whom there is no record, has
+// their inbox rebuilt before the server answers. The server refuses a time before the one that it knows.
 func (c *Client) SetSeen(ctx context.Context, user message.UserID, at time.Time) error {
 	path, err := userPath("user", user, "")
 	if err != nil {

@@ -114,7 +114,7 @@ type UserPage struct {
 	Next  Cursor           `json:"next"`
 }
 
-// Activity tells whether an inbox is kept warm.
+// Activity tells in which of its three states a user is.
 type Activity string
 
 const (
@@ -122,6 +122,8 @@ const (
 	Active Activity = "active"
 	// Dormant is a user who has been away for so long that nothing is copied into their inbox.
 	Dormant Activity = "dormant"
+	// Rehydrating is a user who has come back, and whose inbox is being rebuilt.
+	Rehydrating Activity = "rehydrating"
 )
 
 // User is what there is to know of a user.
@@ -132,6 +134,49 @@ type User struct {
 	// Total counts the messages in the user's inbox.
 	Total int64 `json:"total"`
 }
+
+// Was is what a user was before they logged in.
+type Was string
+
+const (
+	// WasActive is a user whose inbox was kept warm all the time.
+	WasActive Was = "active"
+	// WasDormant is a user whose inbox had to be rebuilt.
+	WasDormant Was = "dormant"
+	// WasNew is a user of whom there was no record.
+	WasNew Was = "new"
+)
+
+// Login is the answer to a login.
+type Login struct {
+	User message.UserID `json:"user"`
+	// State is Active, or Rehydrating if the wait was over before the inbox had been rebuilt.
+	State Activity `json:"state"`
+	Was   Was      `json:"was"`
+	// Recovered counts the messages that the user had missed and were found. Everybody who waited for the same
+	// rehydration gets the same count. It is left out, and 0, while State is Rehydrating.
+	Recovered int64 `json:"recovered"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l Login) MarshalJSON() ([]byte, error) {
+	type bare Login // without this method
+	if l.State != Rehydrating {
+		return json.Marshal(bare(l))
+	}
+	return json.Marshal(struct {
+		bare
+		Recovered *int64 `json:"recovered,omitempty"`
+	}{bare: bare(l)})
+}
+
+// How long a login waits for an inbox to be rebuilt.
+const (
+	// DefaultLoginWait is how long it waits where nothing is said.
+	DefaultLoginWait = 10 * time.Second
+	// MaxLoginWait is the longest that it waits.
+	MaxLoginWait = time.Minute
+)
 
 // Seen is when a user was seen last.
 type Seen struct {
@@ -157,7 +202,8 @@ type InboxPage struct {
 	// Total counts the messages in the whole inbox, Unread those of them that are not marked read.
 	Total  int64 `json:"total"`
 	Unread int64 `json:"unread"`
-	// Complete tells that the inbox holds everything that it should by now.
+	// Complete tells that the inbox holds everything that it should by now. Otherwise it is still loading: what the page
+	// shows is right, and there may be more of it. Total and Unread count what is known by now.
 	Complete bool `json:"complete"`
 	// BucketsRead counts the buckets that the server read for this page. It comes in the header BucketsReadHeader.
 	BucketsRead int `json:"-"`

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -62,11 +65,37 @@ type Task struct {
 // Ref returns the message's Ref.
 func (t Task) Ref() message.Ref { return message.Ref{From: t.From, ID: t.ID} }
 
+// Login tells that a user has looked. It comes from whoever knows that, such as a login service: {"user":"ann"} is all
+// there has to be, and no version stands for version 1.
+type Login struct {
+	User message.UserID `json:"user"`
+}
+
+// Rehydrated tells that a user came back, and that their inbox is complete again. Nobody stores it: who does not listen
+// misses it.
+type Rehydrated struct {
+	Version int            `json:"v"`
+	User    message.UserID `json:"user"`
+	// Recovered counts the messages that were found for the user.
+	Recovered int64 `json:"recovered"`
+}
+
+// NewRehydrated returns the event for a user.
+func NewRehydrated(user message.UserID, recovered int64) Rehydrated {
+	return Rehydrated{Version: Version, User: user, Recovered: recovered}
+}
+
 // Encode returns the event as it is sent.
 func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
 
 // Encode returns the event as it is sent.
 func (t Task) Encode() ([]byte, error) { return json.Marshal(t) }
+
+// Encode returns the event as it is sent.
+func (l Login) Encode() ([]byte, error) { return json.Marshal(l) }
+
+// Encode returns the event as it is sent.
+func (r Rehydrated) Encode() ([]byte, error) { return json.Marshal(r) }
 
 // DecodePublished reads what Published.Encode wrote. Every error is an ErrMalformed.
 func DecodePublished(data []byte) (Published, error) {
@@ -105,6 +134,36 @@ func DecodeTask(data []byte) (Task, error) {
 	return t, nil
 }
 
+// DecodeLogin reads a login, whoever wrote it. Every error is an ErrMalformed.
+func DecodeLogin(data []byte) (Login, error) {
+	versioned := struct {
+		Version int `json:"v"`
+		Login
+	}{Version: Version}
+	if err := decode(data, &versioned, &versioned.Version); err != nil {
+		return Login{}, err
+	}
+	if err := checkUser(versioned.User); err != nil {
+		return Login{}, err
+	}
+	return versioned.Login, nil
+}
+
+// DecodeRehydrated reads what Rehydrated.Encode wrote. Every error is an ErrMalformed.
+func DecodeRehydrated(data []byte) (Rehydrated, error) {
+	var r Rehydrated
+	if err := decode(data, &r, &r.Version); err != nil {
+		return Rehydrated{}, err
+	}
+	if err := checkUser(r.User); err != nil {
+		return Rehydrated{}, err
+	}
+	if r.Recovered < 0 {
+		return Rehydrated{}, fmt.Errorf("%w: recovered is %d", ErrMalformed, r.Recovered)
+	}
+	return r, nil
+}
+
 func decode(data []byte, event any, version *int) error {
 	if err := json.Unmarshal(data, event); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -121,6 +180,18 @@ func check(ref message.Ref) error {
 	}
 	if err := ref.From.Validate("from"); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+// checkUser refuses what is no user id, and what the JSON decoder has put U+FFFD into in place of what it could not read:
+// that would be the id of somebody else.
+func checkUser(user message.UserID) error {
+	if err := user.Validate("user"); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if strings.ContainsRune(string(user), utf8.RuneError) {
+		return fmt.Errorf("%w: user is not valid UTF-8", ErrMalformed)
 	}
 	return nil
 }
@@ -143,7 +214,7 @@ type DeadLetter struct {
 // Encode returns the event as it is sent.
 func (d DeadLetter) Encode() ([]byte, error) { return json.Marshal(d) }
 
-// Delivery is a task as the bus hands it out.
+// Delivery is an event as the bus hands it out.
 type Delivery struct {
 	// Sequence is its place in the stream.
 	Sequence uint64
@@ -153,4 +224,6 @@ type Delivery struct {
 	Payload []byte
 	// Attempts counts how often it was handed out, this time included; 0 if that is not known.
 	Attempts int
+	// Stored is when the bus stored it, by the bus's own clock, in UTC.
+	Stored time.Time
 }

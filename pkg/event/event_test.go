@@ -20,7 +20,7 @@ func task(lane event.Lane, recipients ...message.UserID) event.Task {
 	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11, Recipients: recipients}
 }
 
-// goldens are events as they are sent. Workers of other versions read them: a file that is here is never edited.
+// goldens are events as they are sent. Programs of other versions read them: a file that is here is never edited.
 var goldens = []struct {
 	file  string
 	event interface{ Encode() ([]byte, error) }
@@ -30,6 +30,8 @@ var goldens = []struct {
 	{"task-express.golden.json", task(event.Express, "bob", "名前"), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-medium.golden.json", task(event.Medium), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-bulk.golden.json", task(event.Bulk), func(b []byte) (any, error) { return event.DecodeTask(b) }},
+	{"login.golden.json", event.Login{User: "名前"}, func(b []byte) (any, error) { return event.DecodeLogin(b) }},
+	{"rehydrated.golden.json", event.NewRehydrated("ann", 42), func(b []byte) (any, error) { return event.DecodeRehydrated(b) }},
 	{"dead-letter.golden.json", event.DeadLetter{
 		Version: event.Version, Reason: "malformed", Error: "malformed event: there is no id", Attempts: 3,
 		Subject: "fanmail.v1.fanout.bulk.11", Payload: []byte("{\"v\":1}\xff"),
@@ -89,6 +91,21 @@ func TestDecodePassesOverUnknownFields(t *testing.T) {
 	got, err := event.DecodeTask(field(t, task(event.Bulk), "later", `[1]`))
 	require.NoError(t, err)
 	require.Equal(t, task(event.Bulk), got)
+	login, err := event.DecodeLogin(field(t, event.Login{User: "ann"}, "later", `null`))
+	require.NoError(t, err)
+	require.Equal(t, event.Login{User: "ann"}, login)
+	rehydrated, err := event.DecodeRehydrated(field(t, event.NewRehydrated("ann", 1), "later", `"x"`))
+	require.NoError(t, err)
+	require.Equal(t, event.NewRehydrated("ann", 1), rehydrated)
+}
+
+func TestDecodeLoginAcceptsAVersion(t *testing.T) {
+	t.Parallel()
+	for _, payload := range []string{`{"user":"ann"}`, `{"v":1,"user":"ann"}`, " {\n\"user\": \"\\u0061nn\"}\n"} {
+		got, err := event.DecodeLogin([]byte(payload))
+		require.NoError(t, err, payload)
+		require.Equal(t, event.Login{User: "ann"}, got)
+	}
 }
 
 // broken are fields that no event may have.
@@ -138,12 +155,67 @@ func TestDecodeTaskRefuses(t *testing.T) {
 	}
 }
 
+// brokenUsers are fields that no event about a user may have.
+var brokenUsers = []struct{ name, field, value string }{
+	{"version 0", "v", "0"},
+	{"a later version", "v", "2"},
+	{"a version that is no number", "v", `"1"`},
+	{"no user", "user", ""},
+	{"user null", "user", "null"},
+	{"an empty user", "user", `""`},
+	{"a user that is no text", "user", "7"},
+	{"a user with white space", "user", `"a b"`},
+	{"a user with a slash", "user", `"a/b"`},
+	{"a user with a control character", "user", `"a\u0000"`},
+	{"a user of dots", "user", `".."`},
+	{"a user that is too long", "user", `"` + strings.Repeat("a", message.MaxUserIDBytes+1) + `"`},
+	{"a user with half a character", "user", `"a\ud800"`},
+}
+
+func TestDecodeLoginRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range brokenUsers {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := event.DecodeLogin(field(t, event.Login{User: "ann"}, test.field, test.value))
+			require.ErrorIs(t, err, event.ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+	t.Run("a user that is not UTF-8", func(t *testing.T) {
+		t.Parallel()
+		got, err := event.DecodeLogin([]byte("{\"user\":\"a\xff\"}"))
+		require.ErrorIs(t, err, event.ErrMalformed)
+		require.Zero(t, got)
+	})
+}
+
+func TestDecodeRehydratedRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range append(brokenUsers, []struct{ name, field, value string }{
+		{"no version", "v", ""},
+		{"a count below zero", "recovered", "-1"},
+		{"a count that is no number", "recovered", `"1"`},
+	}...) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := event.DecodeRehydrated(field(t, event.NewRehydrated("ann", 1), test.field, test.value))
+			require.ErrorIs(t, err, event.ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+}
+
 func TestDecodeRefusesWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "null", "1", "[]", `"x"`, "{", "{}{}", "\xff"} {
 		_, err := event.DecodePublished([]byte(data))
 		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
 		_, err = event.DecodeTask([]byte(data))
+		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
+		_, err = event.DecodeLogin([]byte(data))
+		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
+		_, err = event.DecodeRehydrated([]byte(data))
 		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
 	}
 }
@@ -165,6 +237,27 @@ func FuzzDecodePublished(f *testing.F) {
 		again, err := event.DecodePublished(encoded)
 		require.NoError(t, err)
 		require.Equal(t, p, again)
+	})
+}
+
+func FuzzDecodeLogin(f *testing.F) {
+	for _, g := range goldens {
+		data, err := g.event.Encode()
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		login, err := event.DecodeLogin(data)
+		if err != nil {
+			require.ErrorIs(t, err, event.ErrMalformed)
+			return
+		}
+		require.NoError(t, login.User.Validate("user"))
+		encoded, err := login.Encode()
+		require.NoError(t, err)
+		again, err := event.DecodeLogin(encoded)
+		require.NoError(t, err)
+		require.Equal(t, login, again)
 	})
 }
 

@@ -17,3 +17,14 @@ func ExampleDecodePublished() {
 	// {"v":1,"id":"019b7ca9-8c8f-7000-8000-000000000007","from":"ann"} <nil>
 	// true malformed event: format version is 9, this program reads 1
 }
+
+// A login service says who has looked, and no more. A version may go with it.
+func ExampleDecodeLogin() {
+	fmt.Println(event.DecodeLogin([]byte(`{"user":"ann"}`)))
+	fmt.Println(event.DecodeLogin([]byte(`{"v":1,"user":"ann"}`)))
+	fmt.Println(event.DecodeLogin([]byte(`{"user":"a b"}`)))
+	// Output:
+	// {ann} <nil>
+	// {ann} <nil>
+	// {} malformed event: user contains white space (U+0020)
+}

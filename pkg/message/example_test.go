@@ -35,3 +35,12 @@ func ExampleMinID() {
 	fmt.Println(id.Less(from), id.Time(), err)
 	// Output: false 2026-01-02 03:04:05 +0000 UTC <nil>
 }
+
+// A range that excludes its ends, and is to hold what was sent from some time on, begins at the last id before.
+func ExampleLastBefore() {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r := message.Range{From: "ann", After: message.LastBefore(since), Before: message.MaxID}
+	id, err := message.ParseID("019b7ca9-8c88-7000-8000-000000000000")
+	fmt.Println(r.After.Less(id), id.Time().Equal(since), err)
+	// Output: true true <nil>
+}

@@ -34,10 +34,27 @@ func ParseID(s string) (ID, error) {
 }
 
 // MinID returns the least id that a message sent at t can have: ids at or above it were sent at t or later,
-// ids below it before t. It is a bound for ranges and never the id of a message.
+// ids below it before t. It is a bound for ranges and never the id of a message; for a time up to 1970 it is the
+// zero ID.
 func MinID(t time.Time) ID {
 	var id ID
-	putMillis(&id, t.UnixMilli())
+	putMillis(&id, max(0, t.UnixMilli()))
+	return id
+}
+
+// LastBefore returns the greatest value below every id of a message that is sent at t or later. It is a bound for
+// ranges, as MinID is, and never the id of a message; for a time up to 1970 it is the zero ID.
+func LastBefore(t time.Time) ID {
+	if t.UnixMilli() <= 0 {
+		return ID{}
+	}
+	id := MinID(t)
+	for i := len(id) - 1; i >= 0; i-- {
+		id[i]--
+		if id[i] != 0xff {
+			break
+		}
+	}
 	return id
 }
 
@@ -53,6 +70,17 @@ func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
 // Less tells whether id sorts before other.
 func (id ID) Less(other ID) bool { return bytes.Compare(id[:], other[:]) < 0 }
+
+// Next returns the least value above id. MaxID has none and is returned as it is.
+func (id ID) Next() ID {
+	for i := len(id) - 1; i >= 0; i-- {
+		id[i]++
+		if id[i] != 0 {
+			return id
+		}
+	}
+	return MaxID
+}
 
 // IsZero tells whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }

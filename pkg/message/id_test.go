@@ -114,6 +114,28 @@ func TestIDOrder(t *testing.T) {
 	}
 }
 
+func TestLastBefore(t *testing.T) {
+	t.Parallel()
+	for _, at := range []time.Time{epoch, epoch.Truncate(time.Hour), time.UnixMilli(1), time.UnixMilli(0x1_0000_0000), message.MaxID.Time()} {
+		bound := message.LastBefore(at)
+		require.Equal(t, message.MinID(at), bound.Next(), "nothing lies between")
+		require.Equal(t, at.Truncate(time.Millisecond).Add(-time.Millisecond).UTC(), bound.Time())
+		_, err := message.ParseID(bound.String())
+		require.Error(t, err, "it is never the id of a message")
+	}
+	require.Equal(t, message.LastBefore(epoch.Truncate(time.Millisecond)), message.LastBefore(epoch.Add(999*time.Nanosecond)))
+	for _, at := range []time.Time{time.UnixMilli(0), time.UnixMilli(-1), {}} {
+		require.Zero(t, message.LastBefore(at))
+	}
+}
+
+func TestIDNext(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, message.ID{15: 1}, message.ID{}.Next())
+	require.Equal(t, message.ID{13: 1}, message.ID{14: 0xff, 15: 0xff}.Next(), "it carries")
+	require.Equal(t, message.MaxID, message.MaxID.Next(), "nothing is above")
+}
+
 func TestMinIDBounds(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{time.UnixMilli(0), epoch, epoch.Add(999 * time.Microsecond), time.UnixMilli(1<<48 - 1)} {

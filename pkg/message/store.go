@@ -16,6 +16,22 @@ type Stored struct {
 // nobody: no fan-out delivers it, no reader shows it.
 func (s Stored) Void(slack time.Duration) bool { return s.StoredAt.Sub(s.Sent()) > slack }
 
+// Range is a stretch of one author's messages: those with ids above After and below Before.
+type Range struct {
+	From          UserID
+	After, Before ID
+}
+
+// Order is the order of messages by their ids, which is the order in which they were sent.
+type Order int
+
+const (
+	// OldestFirst is ascending.
+	OldestFirst Order = iota
+	// NewestFirst is descending.
+	NewestFirst
+)
+
 // Store is the canonical store of messages: each is in it once. All methods are safe for concurrent use, and
 // every read sees every write that had returned before the read began, whoever wrote.
 type Store interface {
@@ -29,9 +45,19 @@ type Store interface {
 	// sharded store asks every shard.
 	Get(ctx context.Context, ref Ref) (Stored, error)
 
-	// ByAuthor returns messages by one author with ids above after, in ascending order, at most limit. It
-	// returns void ones too.
-	ByAuthor(ctx context.Context, from UserID, after ID, limit int) ([]Stored, error)
+	// ToFollowers returns messages for the followers of their authors, in any of the ranges, at most limit: the
+	// oldest of them, ascending, or the newest, descending. Ranges of one author do not overlap. It returns
+	// void messages too.
+	ToFollowers(ctx context.Context, ranges []Range, order Order, limit int) ([]Stored, error)
+
+	// CountToFollowers counts the messages that ToFollowers would return without a limit, but for those that
+	// are void by the given slack.
+	CountToFollowers(ctx context.Context, ranges []Range, slack time.Duration) (int64, error)
+
+	// Naming returns messages that name user in To, with ids above after and below before, at most limit: the
+	// oldest of them, ascending, or the newest, descending. It returns void messages too. In a sharded store
+	// it asks every shard.
+	Naming(ctx context.Context, user UserID, after, before ID, order Order, limit int) ([]Stored, error)
 
 	// Unfinished returns messages that are not finished and have ids above after, in ascending order, at
 	// most limit.

@@ -18,3 +18,27 @@ func ExamplePolicy_Deliver() {
 	// true
 	// false
 }
+
+// A user comes back after a long time. What was sent since their horizon is left to the rehydration that their arrival makes
+// due; when that is settled, fan-out delivers again.
+func ExamplePolicy_Arrive() {
+	policy := userstate.DefaultPolicy()
+	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	ann := userstate.State{User: "ann", LastViewed: looked}
+
+	ann = policy.Arrive(ann, now, now, userstate.Lease{Token: "t", Until: now.Add(time.Minute), Since: now})
+	fmt.Println(ann.Mark.From.Format(time.DateOnly), policy.Deliver(ann, now))
+
+	ann, bounded := ann.Bound("t", &userstate.Gap{After: ann.Mark.From, Before: now.AddDate(0, -1, 0), Messages: 1200})
+	ann, settled := ann.Settle("t", now.Add(-4*time.Minute), 1000)
+	fmt.Println(bounded, settled, policy.Deliver(ann, now), policy.Deliver(ann, now.AddDate(0, -2, 0)))
+
+	ann, finished := ann.Finish("t", 3)
+	_, again := ann.Finish("t", 3)
+	fmt.Println(finished, again, ann.Recovered)
+	// Output:
+	// 2026-01-31 false
+	// true true true false
+	// true false 1003
+}

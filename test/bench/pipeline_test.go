@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 )
 
 const slack = 2 * time.Minute
@@ -103,18 +104,17 @@ func (p *pipeline) populate(b *testing.B, n int, authors ...message.UserID) {
 	b.Helper()
 	const chunk = 5000
 	for first := 0; first < n; first += chunk {
-		var views []userstate.View
+		var users []message.UserID
 		var pairs []follow.Pair
 		for i := first; i < min(n, first+chunk); i++ {
 			user := message.UserID(fmt.Sprintf("user-%07d", i))
-			views = append(views, userstate.View{User: user, At: time.Now(), Create: true})
+			users = append(users, user)
 			for _, author := range authors {
 				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
 			}
 		}
-		_, err := p.store.Users().View(b.Context(), views)
-		require.NoError(b, err)
-		_, err = p.store.Edges().Follow(b.Context(), pairs, time.Now().Add(-time.Hour))
+		require.NoError(b, userstatetest.See(b.Context(), p.store.Users(), time.Now(), users...))
+		_, err := p.store.Edges().Follow(b.Context(), pairs, time.Now().Add(-time.Hour))
 		require.NoError(b, err)
 	}
 }

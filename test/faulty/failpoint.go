@@ -21,11 +21,19 @@ const (
 	pointRemove        = "remove"            // the tasks of a batch are removed, but for the one that is held
 	pointAckTask       = "ack-task"          // the held task is acknowledged
 	pointFinish        = "finish"            // a message is recorded as done
+
+	pointArrive     = "arrive"    // somebody who was dormant is marked
+	pointBound      = "bound"     // it is decided what is left to a gap
+	pointRebuild    = "rebuild"   // what somebody missed is pushed into buckets
+	pointSettle     = "settle"    // the mark becomes a sweep
+	pointSweep      = "sweep"     // what became visible meanwhile is pushed into buckets
+	pointRehydrated = "end-sweep" // the sweep is removed
 )
 
 var points = []string{
 	pointStore, pointEmitPublished, pointPlan, pointEmitTasks, pointAckPublished,
 	pointAppend, pointRecord, pointContinue, pointRemove, pointAckTask, pointFinish,
+	pointArrive, pointBound, pointRebuild, pointSettle, pointSweep, pointRehydrated,
 }
 
 // The moments at which it can die at a point.
@@ -40,7 +48,7 @@ const (
 var moments = []string{momentBefore, momentHalfway, momentAfter}
 
 // halves are the points with calls of several parts.
-var halves = []string{pointEmitTasks, pointAppend, pointRecord, pointContinue, pointRemove}
+var halves = []string{pointEmitTasks, pointAppend, pointRecord, pointContinue, pointRemove, pointRebuild, pointSweep}
 
 // failpoint is where and when the process dies.
 type failpoint struct {

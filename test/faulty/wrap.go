@@ -17,7 +17,8 @@ import (
 func (f *failpoint) wrap(p app.Parts) app.Parts {
 	fetch, take := p.Fetch, p.Take
 	p.Messages = messages{p.Messages, f}
-	p.Inbox = inbox{p.Inbox, f}
+	u := &users{Store: p.Users, failpoint: f, sweeping: make(map[message.UserID]bool)}
+	p.Users, p.Inbox = u, inbox{p.Inbox, u, f}
 	p.Progress = fanouts{p.Progress, f}
 	p.Bus = &bus{Bus: p.Bus, failpoint: f, emitted: make(map[place]bool)}
 	p.Fetch = func(ctx context.Context, limit int) ([]fanout.Received, error) {
@@ -56,12 +57,31 @@ func (m messages) Finish(ctx context.Context, refs []message.Ref) error {
 
 type inbox struct {
 	bucket.Store
+	users     *users
 	failpoint *failpoint
 }
 
 func (i inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
+	if len(pushes) == 1 && pushes[0].Entries[0].Recovered {
+		return i.pushRecovered(ctx, pushes[0])
+	}
 	err = i.failpoint.pass(pointAppend, len(pushes), func(n int) error {
 		outcomes, err = i.Store.Push(ctx, pushes[:n])
+		return err
+	})
+	return outcomes, err
+}
+
+// pushRecovered is the push of a rehydration, which has only one owner: its parts are the entries.
+func (i inbox) pushRecovered(ctx context.Context, push bucket.Push) (outcomes []bucket.Outcome, err error) {
+	point := pointRebuild
+	if i.users.isSweeping(push.Owner) {
+		point = pointSweep
+	}
+	entries := push.Entries
+	err = i.failpoint.pass(point, len(entries), func(n int) error {
+		push.Entries = entries[:n]
+		outcomes, err = i.Store.Push(ctx, []bucket.Push{push})
 		return err
 	})
 	return outcomes, err

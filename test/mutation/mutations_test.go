@@ -1,5 +1,7 @@
 package mutation_test
 
+import "slices"
+
 // edit replaces a text that stands in a file exactly once.
 type edit struct{ file, old, new string }
 
@@ -34,7 +36,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return append(appending(), fanningOut()...)
+	return slices.Concat(appending(), fanningOut(), rehydrating())
 }
 
 func appending() []mutation {
@@ -105,7 +107,7 @@ func appending() []mutation {
 		},
 		{
 			name: "deleting without a tombstone", trap: "the next redelivery brings it back",
-			edits: []edit{{"internal/pebblestore/deletions.go", "r.deleted, r.content = true, nil", "r.deleted, r.content, r.id = true, nil, message.ID{}"}},
+			edits: []edit{{"internal/pebblestore/deletions.go", "		r.bury()\n		if err", "		r.bury()\n		r.id = message.ID{}\n		if err"}},
 			pkg:   pebble, run: pebbleDeletes,
 		},
 		{

@@ -50,7 +50,11 @@ func (m *machine) request(t *rapid.T) publish.Request {
 		named = named[2:]
 	}
 	for range rapid.SampledFrom(named).Draw(t, "named") {
-		r.Draft.To = append(r.Draft.To, m.user(t, "to"))
+		user := m.user(t, "to")
+		r.Draft.To = append(r.Draft.To, user)
+		if mate, ok := m.mates[user]; ok {
+			r.Draft.To = append(r.Draft.To, mate)
+		}
 	}
 	return r
 }

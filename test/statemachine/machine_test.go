@@ -11,11 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -93,6 +95,9 @@ type machine struct {
 	// earlier is what the inboxes were like when everything was at rest last.
 	earlier map[message.UserID][]bucket.Bucket
 	keys    int // counts the times after which idempotency keys are taken anew
+	// mates are named wherever the users are that they belong to.
+	mates map[message.UserID]message.UserID
+	limit int // of rehydrations
 }
 
 // worker is a host: the stages on a clock of its own.
@@ -102,6 +107,9 @@ type worker struct {
 	deliverer *fanout.Deliverer
 	sweeper   *fanout.Sweeper
 	publisher *publish.Service
+	// Rehydrations are carried out, and inboxes rebuilt, by rehydrator alone; inboxes uses it.
+	rehydrator *rehydrate.Service
+	inboxes    *inbox.Service
 }
 
 // call is an actor, with what is to be done when it has come to its end, whichever.
@@ -132,12 +140,16 @@ func (m *machine) hire() {
 	for _, skew := range []time.Duration{0, -700 * time.Millisecond, 800 * time.Millisecond} {
 		opts := m.rig.FanoutOptions(skew)
 		opts.BatchOwners = batchOwners
+		rehydrator := m.rig.Rehydrator(skew, m.limit)
 		m.workers = append(m.workers, &worker{
 			skew:      skew,
 			router:    fanout.NewRouter(m.rig.Stores(), m.rig.Bus, opts),
 			deliverer: fanout.NewDeliverer(m.rig.Stores(), m.rig.Bus, opts),
 			sweeper:   fanout.NewSweeper(m.rig.Stores(), m.rig.Bus, opts),
 			publisher: m.rig.Publisher(skew),
+
+			rehydrator: rehydrator,
+			inboxes:    m.rig.InboxesWith(rehydrator, skew),
 		})
 	}
 }
@@ -145,12 +157,14 @@ func (m *machine) hire() {
 // populate draws who has been seen, who follows whom, and what is in the inboxes: mostly heads that are about to be full.
 func (m *machine) populate(t *rapid.T) {
 	var appends []bucket.Append
-	var views []userstate.View
+	var seen []message.UserID
+	at := m.clock.Now().Add(-time.Minute).Truncate(time.Millisecond)
 	for _, user := range m.model.users {
 		if rapid.IntRange(0, 5).Draw(t, "seen") == 0 {
 			continue
 		}
-		views = append(views, userstate.View{User: user, At: m.clock.Now().Add(-time.Minute), Create: true})
+		seen = append(seen, user)
+		m.model.viewed[user] = at
 		var entries []bucket.Entry
 		for n := range rapid.SampledFrom([]int{0, 0, 46, 48, 49, 50, 98, 99}).Draw(t, "prefilled") {
 			entries = append(entries, bucket.Entry{ID: prefilledID(-time.Hour, n), From: "before", Body: "before"})
@@ -163,8 +177,7 @@ func (m *machine) populate(t *rapid.T) {
 		}
 		appends = append(appends, bucket.Append{Owner: user, Entries: entries})
 	}
-	_, err := m.rig.Users.View(t.Context(), views)
-	require.NoError(t, err)
+	require.NoError(t, userstatetest.See(t.Context(), m.rig.Users, at, seen...))
 	results, err := m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
 	for _, r := range results {

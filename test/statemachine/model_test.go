@@ -129,7 +129,7 @@ func (m *model) Unfollowed(p follow.Pair, at time.Time) {
 func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
 	for i, v := range views {
 		before, known := m.viewed[v.User]
-		applies := known && before.After(v.After) || !known && v.Create
+		applies := known && before.After(v.After)
 		if viewed[i].Applied != applies || !viewed[i].Previous.LastViewed.Equal(before) {
 			m.disagree("a view of %s at %v after %v found %v, and was applied: %v", v.User, v.At, before,
 				viewed[i].Previous.LastViewed, viewed[i].Applied)
@@ -208,6 +208,12 @@ func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 		}
 	}
 	return false
+}
+
+// leaves tells whether fan-out leaves a message that is for a user to their rehydration, as things are now.
+func (m *model) leaves(s stored, user message.UserID) bool {
+	pair := follow.Pair{Follower: user, Followee: s.From}
+	return !s.Void(rig.Slack) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.viewed[user], s.Sent())
 }
 
 func delivers(viewed, sent time.Time) bool {

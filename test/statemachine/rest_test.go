@@ -18,6 +18,21 @@ func partitionOf(user message.UserID) int { return partition.Of(user, rig.Partit
 
 // rest lets everybody finish, drains the queues, sweeps until nothing is forgotten, and looks at what has come of it.
 func (m *machine) rest(t *rapid.T) {
+	m.finish(t)
+	m.agrees(t)
+	for _, user := range m.model.users {
+		m.checkInbox(t, user)
+		m.readAll(t, user, 0, 50, true)
+	}
+	m.checkProgress(t)
+	m.checkKeys(t)
+	letters, err := m.rig.Bus.DeadLetters(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, letters)
+}
+
+// finish lets everybody finish, drains the queues, and sweeps until nothing is forgotten.
+func (m *machine) finish(t *rapid.T) {
 	for len(m.stalled) > 0 {
 		m.stalled[0].actor.Resume(rig.None, 0)
 		m.settle(t)
@@ -34,16 +49,6 @@ func (m *machine) rest(t *rapid.T) {
 		_, err = m.workers[0].sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 	}
-	m.agrees(t)
-	for _, user := range m.model.users {
-		m.checkInbox(t, user)
-		m.readAll(t, user, 0, 50, true)
-	}
-	m.checkProgress(t)
-	m.checkKeys(t)
-	letters, err := m.rig.Bus.DeadLetters(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, letters)
 }
 
 // drain routes and delivers until nothing is queued.

@@ -13,8 +13,8 @@ import (
 type Binaries struct {
 	// Fanmail is the product, Faulty the same server with a failpoint.
 	Fanmail, Faulty string
-	// Driver publishes, Check compares what was published with what arrived.
-	Driver, Check string
+	// Driver publishes and lets users come back, Check compares what was published with what arrived, Tamper damages it.
+	Driver, Check, Tamper string
 }
 
 // Build builds the programs into a folder. The servers have the race detector if the test has it.
@@ -22,6 +22,7 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	b := Binaries{
 		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
 		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
+		Tamper: filepath.Join(dir, "tamper"),
 	}
 	const module = "github.com/fanmail/fanmail/"
 	servers := []string{"build", "-o", dir + string(filepath.Separator)}
@@ -31,7 +32,8 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	if err := goTool(ctx, append(servers, module+"cmd/fanmail", module+"test/faulty")); err != nil {
 		return b, err
 	}
-	return b, goTool(ctx, []string{"build", "-o", dir + string(filepath.Separator), module + "test/driver", module + "test/check"})
+	tools := []string{"build", "-o", dir + string(filepath.Separator)}
+	return b, goTool(ctx, append(tools, module+"test/driver", module+"test/check", module+"test/tamper"))
 }
 
 func goTool(ctx context.Context, args []string) error {

@@ -15,6 +15,9 @@ type Harness struct {
 	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
 	// old harness is used after that.
 	Reopen func(t *testing.T) Harness
+	// Interleavings is how many orders in which writers' operations can follow each other are tried for each scenario, drawn
+	// at random; 0 is all of them. Model is always put through all.
+	Interleavings int
 }
 
 // Run holds a store to the contract of bucket.Store, and the Appender and the reading of pages to their promises
@@ -37,6 +40,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Delete/leaves a tombstone", s.deleteLeavesTombstone)
 	t.Run("Delete/of an unknown entry", s.deleteUnknown)
 	t.Run("Delete/while others push and read", s.deleteWhilePushing)
+	t.Run("Blank/leaves a tombstone without an id", s.blankLeavesTombstone)
+	t.Run("Blank/only the entry that is there", s.blankRefuses)
+	t.Run("Blank/leaves the order of buckets", s.blankKeepsLast)
 	t.Run("Deletions/counts all and returns the recent", s.deletionsCounted)
 	t.Run("Reopen/keeps buckets", s.reopenKeepsBuckets)
 	t.Run("Append/by many in parallel", s.appendConcurrently)
@@ -44,6 +50,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Append/by writers at random", s.randomWriters)
 	t.Run("Append/survives reopening", s.appendedSurvivesReopen)
 	t.Run("Pages/and counts at random", s.randomReaders)
+	t.Run("Pages/and counts of rehydrations at random", s.randomRehydrations)
+	t.Run("Pages/of what is in no bucket", s.absentOnly)
 	t.Run("Pages/take few buckets", s.pagesCost)
 	t.Run("Pages/read buckets above only for late messages", s.pagesReadLateBuckets)
 	t.Run("Pages/of an empty inbox", s.emptyInbox)

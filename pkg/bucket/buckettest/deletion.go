@@ -73,6 +73,67 @@ func (s suite) deletionsCounted(t *testing.T) {
 	}
 }
 
+func (s suite) blankLeavesTombstone(t *testing.T) {
+	t.Parallel()
+	h := s.stored(t)
+	want := readInbox(t, h.Store, owner)
+	require.NoError(t, h.Store.Blank(t.Context(), owner, 1, 1, id(520)))
+	want[1].Entries[1] = bucket.Entry{Deleted: true}
+	require.NoError(t, h.Store.Delete(t.Context(), owner, 0, id(30)))
+	require.NoError(t, h.Store.Blank(t.Context(), owner, 0, 2, id(30)), "a tombstone, too")
+	want[0].Entries[2] = bucket.Entry{Deleted: true}
+	for range 2 {
+		require.Equal(t, want, readInbox(t, h.Store, owner), "only the slot is left")
+		d := s.deletions(t, h.Store, 0)
+		require.Equal(t, int64(2), d.Total, "each counts once")
+		require.ElementsMatch(t, []bucket.Tombstone{{Sequence: 0, Slot: 2, ID: id(30)}, {Sequence: 1, Slot: 1, ID: id(520)}}, d.Recent)
+		late, err := h.Store.Overlapping(t.Context(), owner, 0, message.MaxID)
+		require.NoError(t, err)
+		require.Empty(t, late, "nothing came late")
+		h = h.Reopen(t)
+	}
+	require.True(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Sequence: 2, Entries: entries(520)}), "another copy is another entry")
+	require.NoError(t, h.Store.Delete(t.Context(), owner, 2, id(520)))
+	require.Equal(t, int64(3), s.deletions(t, h.Store, 0).Total)
+}
+
+func (s suite) blankRefuses(t *testing.T) {
+	t.Parallel()
+	store := s.stored(t).Store
+	require.NoError(t, store.Blank(t.Context(), owner, 1, 0, id(510)))
+	before := readInbox(t, store, owner)
+	for name, at := range map[string]bucket.Tombstone{
+		"another entry":        {Sequence: 1, Slot: 1, ID: id(530)},
+		"no entry":             {Sequence: 2, Slot: 30, ID: id(1310)},
+		"no slot":              {Sequence: 1, Slot: bucket.Capacity, ID: id(1010)},
+		"a slot below zero":    {Sequence: 1, Slot: -1, ID: id(500)},
+		"no bucket":            {Sequence: 3, Slot: 0, ID: id(10)},
+		"what is blanked":      {Sequence: 1, Slot: 0, ID: id(510)},
+		"no id, where is one":  {Sequence: 1, Slot: 1},
+		"no id, where is none": {Sequence: 1, Slot: 0},
+	} {
+		require.ErrorIs(t, store.Blank(t.Context(), owner, at.Sequence, at.Slot, at.ID), bucket.ErrNotFound, name)
+	}
+	require.ErrorIs(t, store.Blank(t.Context(), "an", 0, 0, id(10)), bucket.ErrNotFound)
+	require.Equal(t, before, readInbox(t, store, owner))
+	require.Equal(t, int64(1), s.deletions(t, store, 0).Total)
+}
+
+// blankKeepsLast blanks the entry by which a bucket's last is known, and goes on appending.
+func (s suite) blankKeepsLast(t *testing.T) {
+	t.Parallel()
+	store := s.stored(t).Store
+	require.NoError(t, store.Blank(t.Context(), owner, 2, 29, id(1300)))
+	heads, err := store.Heads(t.Context(), []bucket.Ref{{Owner: owner}})
+	require.NoError(t, err)
+	require.Equal(t, id(1300), heads[0].Last)
+	require.Len(t, heads[0].IDs, 30)
+	require.Equal(t, 60, appendAll(t, store, owner, bucket.Hint{}, numbers(1305, 5, 60)))
+	in := readInbox(t, store, owner)
+	require.NoError(t, in.check())
+	require.Len(t, in, 4)
+}
+
 func (s suite) reopenKeepsBuckets(t *testing.T) {
 	t.Parallel()
 	h := s.stored(t)

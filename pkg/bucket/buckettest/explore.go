@@ -2,6 +2,8 @@ package buckettest
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +65,16 @@ func (sc scenario) finish(t *testing.T, s *stage, how any) {
 	}
 }
 
+// someInterleavings runs the scenario for so many orders in which the writers' operations can follow each other, drawn at
+// random, the same each time.
+func (sc scenario) someInterleavings(t *testing.T, store bucket.Store, some int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it shall be the same each time
+	for run := range some {
+		sc.interleaving(t, store, interleavingOwner(run), random.IntN)
+	}
+}
+
 // everyInterleaving runs the scenario once for every order in which the writers' operations can follow each other.
 // In short mode, no writer is left that could go on but once.
 func (sc scenario) everyInterleaving(t *testing.T, store bucket.Store) {
@@ -70,47 +82,17 @@ func (sc scenario) everyInterleaving(t *testing.T, store bucket.Store) {
 	if testing.Short() {
 		sc.switches = 1
 	}
-	fresh := len(sc.delivered()) // what the writers can add
-	for _, n := range sc.delivered() {
-		for _, there := range sc.prefilled {
-			if n == there {
-				fresh--
-			}
-		}
-	}
 	var path, width []int // the choices of this run, and how many there were at each
 	for run := 0; ; run++ {
-		s := sc.set(t, store, message.UserID(fmt.Sprintf("interleaving-%d", run)))
-		t.Cleanup(s.stop)
-		var running *writer
-		var how []string
-		switches, depth := 0, 0
-		for choices := s.runnable(); len(choices) > 0; choices = s.runnable() {
-			if running != nil && running.next != "" && sc.switches > 0 && switches == sc.switches {
-				choices = []*writer{running}
-			}
+		depth := 0
+		sc.interleaving(t, store, interleavingOwner(run), func(choices int) int {
 			if depth == len(path) {
 				path, width = append(path, 0), append(width, 0)
 			}
-			width[depth] = len(choices)
-			next := choices[path[depth]]
+			width[depth] = choices
 			depth++
-			if running != nil && running != next && running.next != "" {
-				switches++
-			}
-			running = next
-			how = append(how, s.name(next))
-			requireSound(t, s.step(t, next, noFault), how)
-		}
-		added := 0
-		for _, w := range s.writers {
-			added += w.added
-		}
-		require.Equal(t, fresh, added, "every message is new to exactly one writer: %v", how)
-		if len(s.seen) > (len(sc.prefilled)+bucket.Capacity-1)/bucket.Capacity && len(s.seen) > 1 {
-			require.Equal(t, s.seen.hint(len(s.seen)-1), s.hints.hint, "whoever creates a bucket raises the hint: %v", how)
-		}
-		sc.finish(t, s, how)
+			return path[depth-1]
+		})
 		path = path[:depth]
 		for len(path) > 0 && path[len(path)-1] == width[len(path)-1]-1 {
 			path = path[:len(path)-1]
@@ -122,6 +104,47 @@ func (sc scenario) everyInterleaving(t *testing.T, store bucket.Store) {
 		path[len(path)-1]++
 		width = width[:len(path)]
 	}
+}
+
+func interleavingOwner(run int) message.UserID {
+	return message.UserID(fmt.Sprintf("interleaving-%d", run))
+}
+
+// interleaving runs the scenario once, in an inbox of its own. Choose returns which of so many writers goes on.
+func (sc scenario) interleaving(t *testing.T, store bucket.Store, owner message.UserID, choose func(choices int) int) {
+	t.Helper()
+	s := sc.set(t, store, owner)
+	t.Cleanup(s.stop)
+	var running *writer
+	var how []string
+	switches := 0
+	for choices := s.runnable(); len(choices) > 0; choices = s.runnable() {
+		if running != nil && running.next != "" && sc.switches > 0 && switches == sc.switches {
+			choices = []*writer{running}
+		}
+		next := choices[choose(len(choices))]
+		if running != nil && running != next && running.next != "" {
+			switches++
+		}
+		running = next
+		how = append(how, s.name(next))
+		requireSound(t, s.step(t, next, noFault), how)
+	}
+	added := 0
+	for _, w := range s.writers {
+		added += w.added
+	}
+	require.Equal(t, sc.fresh(), added, "every message is new to exactly one writer: %v", how)
+	if len(s.seen) > (len(sc.prefilled)+bucket.Capacity-1)/bucket.Capacity && len(s.seen) > 1 {
+		require.Equal(t, s.seen.hint(len(s.seen)-1), s.hints.hint, "whoever creates a bucket raises the hint: %v", how)
+	}
+	sc.finish(t, s, how)
+}
+
+// fresh returns how many messages the writers can add.
+func (sc scenario) fresh() int {
+	fresh := sc.delivered()
+	return len(slices.DeleteFunc(fresh, func(n int) bool { return slices.Contains(sc.prefilled, n) }))
 }
 
 // everyFault runs the scenario's writers one after the other, once for every operation and everything that can

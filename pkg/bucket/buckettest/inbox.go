@@ -93,6 +93,7 @@ func (in inbox) hint(sequence int) bucket.Hint {
 // check returns what is wrong with an inbox by the invariants of package bucket, or nil.
 func (in inbox) check() error {
 	var last message.ID
+	blanked := false
 	seen := map[message.ID]uint32{}
 	for i, b := range in {
 		switch {
@@ -106,6 +107,10 @@ func (in inbox) check() error {
 			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots())
 		}
 		for _, e := range b.Entries {
+			if e.ID.IsZero() && e.Deleted {
+				blanked = true
+				continue
+			}
 			if other, twice := seen[e.ID]; twice {
 				return fmt.Errorf("%s is in bucket %d and in bucket %d", e.ID, other, i)
 			}
@@ -113,6 +118,9 @@ func (in inbox) check() error {
 			if last.Less(e.ID) {
 				last = e.ID
 			}
+		}
+		if blanked && last.Less(b.Last) {
+			last = b.Last // of an entry that was blanked
 		}
 		if b.Last != last {
 			return fmt.Errorf("the last of bucket %d is %s, not %s", i, b.Last, last)
@@ -137,7 +145,8 @@ func (in inbox) follows(earlier inbox) error {
 		}
 		for slot, e := range was.Entries {
 			now := b.Entries[slot]
-			if now.ID != e.ID || e.Deleted && !now.Deleted {
+			blanked := now.Deleted && now.ID.IsZero()
+			if now.ID != e.ID && !blanked || e.Deleted && !now.Deleted {
 				return fmt.Errorf("slot %d of bucket %d held %s and holds %s", slot, i, e.ID, now.ID)
 			}
 		}

@@ -18,11 +18,19 @@ type Model struct {
 
 	mu      sync.Mutex
 	inboxes map[message.UserID]map[uint32]*bucket.Bucket
+	blanked map[place]message.ID // the ids that entries had before they were blanked
+}
+
+// place is a slot of somebody's inbox.
+type place struct {
+	owner    message.UserID
+	sequence uint32
+	slot     int
 }
 
 // NewModel returns an empty Model.
 func NewModel() *Model {
-	return &Model{inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}}
+	return &Model{inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}}
 }
 
 // Push implements bucket.Store.
@@ -72,6 +80,16 @@ func (m *Model) push(p bucket.Push) bool {
 	return true
 }
 
+// id returns the id that the entry in a slot has, or had before it was blanked.
+func (m *Model) id(b bucket.Bucket, slot int) message.ID {
+	if id := b.Entries[slot].ID; !id.IsZero() {
+		return id
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.blanked[place{b.Owner, b.Sequence, slot}]
+}
+
 // between returns copies of an owner's buckets from low to high, the highest first.
 func (m *Model) between(owner message.UserID, low, high uint32) []bucket.Bucket {
 	m.mu.Lock()
@@ -111,9 +129,12 @@ func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint3
 		return nil, nil
 	}
 	return slices.DeleteFunc(m.between(owner, above+1, math.MaxUint32), func(b bucket.Bucket) bool {
-		return !slices.ContainsFunc(b.Entries, func(e bucket.Entry) bool {
-			return !b.Floor.Less(e.ID) && e.ID.Less(id)
-		})
+		for slot := range b.Entries {
+			if n := m.id(b, slot); !b.Floor.Less(n) && n.Less(id) {
+				return false
+			}
+		}
+		return true
 	}), nil
 }
 
@@ -133,6 +154,19 @@ func (m *Model) Delete(_ context.Context, owner message.UserID, sequence uint32,
 	return nil
 }
 
+// Blank implements bucket.Store.
+func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, exists := m.inboxes[owner][sequence]
+	if !exists || slot < 0 || slot >= b.Slots() || id.IsZero() || b.Entries[slot].ID != id {
+		return bucket.ErrNotFound
+	}
+	b.Entries[slot] = bucket.Entry{Deleted: true}
+	m.blanked[place{owner, sequence, slot}] = id
+	return nil
+}
+
 // Deletions implements bucket.Store.
 func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	var d bucket.Deletions
@@ -143,7 +177,7 @@ func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) 
 			}
 			d.Total++
 			if b.Sequence >= from {
-				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: e.ID})
+				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: m.id(b, slot)})
 			}
 		}
 	}

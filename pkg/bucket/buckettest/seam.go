@@ -89,6 +89,14 @@ func (s *Seam) Delete(ctx context.Context, owner message.UserID, sequence uint32
 	return err
 }
 
+// Blank implements bucket.Store.
+func (s *Seam) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
+	_, err := through(ctx, s, &Op{Method: "Blank"}, func() (struct{}, error) {
+		return struct{}{}, s.Store.Blank(ctx, owner, sequence, slot, id)
+	})
+	return err
+}
+
 // Deletions implements bucket.Store.
 func (s *Seam) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	return through(ctx, s, &Op{Method: "Deletions"}, func() (bucket.Deletions, error) {

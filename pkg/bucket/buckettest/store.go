@@ -143,11 +143,12 @@ func (s suite) pushKeepsContents(t *testing.T) {
 		{ID: id(2), From: "bob", ContentType: "text/plain; charset=utf-8", Attrs: json.RawMessage(`{"a":[1,null],"ä":1.50}`)},
 		{ID: id(3), From: "bob", Body: "both", ContentType: "text/html", Attrs: json.RawMessage(`{}`)},
 	}
+	want[1].Recovered = true
 	limits := message.DefaultLimits()
 	body := strings.Repeat("b", limits.BodyBytes)
 	attrs := json.RawMessage(`{"a":"` + strings.Repeat("a", limits.AttrsBytes-8) + `"}`)
 	for n := 4; n <= bucket.Capacity; n++ {
-		want = append(want, bucket.Entry{ID: id(n), From: "bob", Body: body, ContentType: "text/plain", Attrs: attrs})
+		want = append(want, bucket.Entry{ID: id(n), From: "bob", Body: body, ContentType: "text/plain", Attrs: attrs, Recovered: n%2 == 0})
 	}
 	require.True(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Entries: want, Guard: true}))
 	require.Equal(t, want, readInbox(t, h.Store, owner).entries())
@@ -269,8 +270,10 @@ func (s suite) overlapping(t *testing.T) {
 	in[60] = 5    // in bucket 1, far below its floor of 500
 	in[110] = 995 // in bucket 2, just below its floor of 1000
 	in[160] = 6   // in bucket 3, and deleted there
+	in[210] = 7   // in bucket 4, and blanked there
 	prefill(t, store, owner, in)
 	require.NoError(t, store.Delete(t.Context(), owner, 3, id(6)))
+	require.NoError(t, store.Blank(t.Context(), owner, 4, 10, id(7)))
 	prefill(t, store, "ann2", in)
 	for _, test := range []struct {
 		name  string
@@ -278,13 +281,14 @@ func (s suite) overlapping(t *testing.T) {
 		id    message.ID
 		want  []uint32
 	}{
-		{"all that came late", 0, message.MaxID, []uint32{1, 2, 3}},
-		{"above is excluded", 1, message.MaxID, []uint32{2, 3}},
-		{"above the last", 3, message.MaxID, nil},
+		{"all that came late", 0, message.MaxID, []uint32{1, 2, 3, 4}},
+		{"above is excluded", 1, message.MaxID, []uint32{2, 3, 4}},
+		{"above the last", 4, message.MaxID, nil},
 		{"above everything", math.MaxUint32, message.MaxID, nil},
-		{"below an id", 0, id(995), []uint32{1, 3}},
-		{"just above an id", 0, id(996), []uint32{1, 2, 3}},
+		{"below an id", 0, id(995), []uint32{1, 3, 4}},
+		{"just above an id", 0, id(996), []uint32{1, 2, 3, 4}},
 		{"tombstones count", 2, id(7), []uint32{3}},
+		{"blanked ones too", 3, id(8), []uint32{4}},
 		{"the id is excluded", 0, id(5), nil},
 		{"an id between", 0, id(6), []uint32{1}},
 	} {

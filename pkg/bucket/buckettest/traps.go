@@ -78,14 +78,18 @@ func traps() map[string]scenario {
 	}
 }
 
-// testTraps runs every trap under every interleaving and with every fault.
+// testTraps runs every trap under every interleaving, or as many as the harness wants, and with every fault.
 func (s suite) testTraps(t *testing.T) {
 	for name, sc := range traps() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := s.open(t).Store
-			sc.everyInterleaving(t, store)
-			sc.everyFault(t, store)
+			h := s.open(t)
+			if h.Interleavings > 0 {
+				sc.someInterleavings(t, h.Store, h.Interleavings)
+			} else {
+				sc.everyInterleaving(t, h.Store)
+			}
+			sc.everyFault(t, h.Store)
 		})
 	}
 }

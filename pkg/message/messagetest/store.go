@@ -96,9 +96,7 @@ func (s suite) insertIsIdempotent(t *testing.T) {
 	got, err := h.Messages.Get(t.Context(), m.Ref())
 	require.NoError(t, err)
 	require.Equal(t, message.Stored{Message: m, StoredAt: first[0]}, got, "a stored message is left as it is")
-	byAuthor, err := h.Messages.ByAuthor(t.Context(), "ann", message.ID{}, 10)
-	require.NoError(t, err)
-	require.Len(t, byAuthor, 1)
+	require.Len(t, h.toFollowers(t, "ann"), 1)
 }
 
 func (s suite) insertConcurrently(t *testing.T) {
@@ -120,10 +118,10 @@ func (s suite) insertConcurrently(t *testing.T) {
 		require.Equal(t, times[0][0], times[w][0], "everybody is told the same first time")
 		require.Equal(t, times[0][2], times[w][2], "everybody is told the same first time")
 	}
-	stored, err := h.Messages.ByAuthor(t.Context(), "ann", message.ID{}, 100)
-	require.NoError(t, err)
+	stored := h.toFollowers(t, "ann")
 	require.Len(t, stored, writers+2)
 	require.Equal(t, message.Stored{Message: full(1, "ann"), StoredAt: times[0][0]}, stored[0])
+	require.Equal(t, series(1, 2), ids(h.naming(t, "zoë")))
 }
 
 func (s suite) insertKeepsNoReference(t *testing.T) {
@@ -206,43 +204,6 @@ var bounds = []struct {
 	{"after the greatest", message.MaxID, 100, []int{}},
 }
 
-func (s suite) byAuthor(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	for _, n := range []int{7, 1, 9, 5, 3} {
-		_, err := h.Messages.Insert(t.Context(), []message.Message{full(n, "ann")})
-		require.NoError(t, err)
-	}
-	for _, b := range bounds {
-		got, err := h.Messages.ByAuthor(t.Context(), "ann", b.after, b.limit)
-		require.NoError(t, err, b.name)
-		require.Equal(t, series(b.want...), ids(got), b.name)
-		for _, m := range got {
-			one, err := h.Messages.Get(t.Context(), m.Ref())
-			require.NoError(t, err, b.name)
-			require.Equal(t, one, m, b.name)
-		}
-	}
-}
-
-func (s suite) byAuthorKeepsAuthorsApart(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	authors := []message.UserID{"a", "aa", "a\u00e4", "b", "aaa"}
-	for i, from := range authors {
-		_, err := h.Messages.Insert(t.Context(), []message.Message{Message(i, from), Message(i+10, from)})
-		require.NoError(t, err)
-	}
-	for i, from := range authors {
-		got, err := h.Messages.ByAuthor(t.Context(), from, message.ID{}, 100)
-		require.NoError(t, err)
-		require.Equal(t, series(i, i+10), ids(got), from)
-	}
-	got, err := h.Messages.ByAuthor(t.Context(), "nobody", message.ID{}, 100)
-	require.NoError(t, err)
-	require.Empty(t, got)
-}
-
 func refs(froms map[int]message.UserID, ns ...int) []message.Ref {
 	out := make([]message.Ref, len(ns))
 	for i, n := range ns {
@@ -285,9 +246,7 @@ func (s suite) finish(t *testing.T) {
 	}
 	_, err := h.Messages.Get(t.Context(), message.Ref{ID: ID(2)})
 	require.ErrorIs(t, err, message.ErrNotFound, "finishing creates nothing")
-	stored, err := h.Messages.ByAuthor(t.Context(), "ann", message.ID{}, 100)
-	require.NoError(t, err)
-	require.Equal(t, series(3, 7), ids(stored), "a finished message is still there")
+	require.Equal(t, series(3, 7), ids(h.toFollowers(t, "ann")), "a finished message is still there")
 	_, err = h.Messages.Insert(t.Context(), []message.Message{Message(2, "ann")})
 	require.NoError(t, err)
 	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
@@ -326,4 +285,6 @@ func (s suite) reopenKeepsMessages(t *testing.T) {
 	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 	require.NoError(t, err)
 	require.Len(t, unfinished, len(want))
+	require.Equal(t, want, h.naming(t, "anna"))
+	require.Equal(t, []message.Stored{want[1], want[4], want[7], want[10], want[13], want[16], want[19]}, h.toFollowers(t, "author-1"))
 }

@@ -34,13 +34,26 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	s := suite{open: open}
 	t.Run("Lookup/of users never seen", s.lookupUnknown)
 	t.Run("Lookup/in the order of users", s.lookupInOrder)
-	t.Run("View/creates a user only if it may", s.viewCreates)
+	t.Run("View/creates no user", s.viewCreatesNothing)
 	t.Run("View/applies only if last viewed is after the condition", s.viewCondition)
 	t.Run("View/never goes backwards", s.viewNeverBackwards)
 	t.Run("View/cuts times to milliseconds in UTC", s.viewCutsTimes)
 	t.Run("View/carries out each view on its own", s.viewsAreIndependent)
 	t.Run("View/leaves head and read mark", s.viewLeavesTheRest)
 	t.Run("View/by many keeps the latest", s.viewConcurrently)
+	t.Run("Step/puts a state in place of another", s.stepApplies)
+	t.Run("Step/is refused unless the state is the same", s.stepRefused)
+	t.Run("Step/creates a user", s.stepCreates)
+	t.Run("Step/leaves head and read mark", s.stepLeavesTheRest)
+	t.Run("Step/keeps every state", s.stepKeepsStates)
+	t.Run("Step/keeps no reference", s.stepKeepsNoReference)
+	t.Run("Step/carries out each step on its own", s.stepsAreIndependent)
+	t.Run("Step/by many has one winner a round", s.stepConcurrently)
+	t.Run("Due/those that died first first", s.dueInOrder)
+	t.Run("Due/only marks and sweeps", s.dueOnlyRehydrations)
+	t.Run("Due/follows what becomes of a state", s.dueFollows)
+	t.Run("Due/at random", s.dueAtRandom)
+	t.Run("List/in the order of users up to limit", s.list)
 	t.Run("RaiseHeads/raises and never lowers", s.raiseHeads)
 	t.Run("RaiseHeads/passes over unknown users", s.raiseHeadsUnknown)
 	t.Run("RaiseHeads/by many keeps the highest", s.raiseHeadsConcurrently)
@@ -82,7 +95,7 @@ func (h Harness) view(t *testing.T, views ...userstate.View) []userstate.Viewed 
 
 func (h Harness) create(t *testing.T, user message.UserID, at time.Time) {
 	t.Helper()
-	require.True(t, h.view(t, userstate.View{User: user, At: at, Create: true})[0].Applied)
+	require.NoError(t, See(t.Context(), h.Store, at, user))
 }
 
 func (s suite) lookupUnknown(t *testing.T) {
@@ -126,18 +139,11 @@ func (s suite) lookupInOrder(t *testing.T) {
 	}
 }
 
-func (s suite) viewCreates(t *testing.T) {
+func (s suite) viewCreatesNothing(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann"}}, h.view(t, userstate.View{User: "ann", At: epoch})[0])
-	require.False(t, h.lookup(t, "ann").Known(), "a view that is not applied creates nothing")
-	create := userstate.View{User: "ann", At: epoch, After: later(5), Create: true}
-	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann"}, Applied: true}, h.view(t, create)[0])
-	require.Equal(t, userstate.State{User: "ann", LastViewed: epoch}, h.lookup(t, "ann"))
-	create.At = later(9)
-	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann", LastViewed: epoch}}, h.view(t, create)[0],
-		"whom there is a record of is subject to the condition")
-	require.Equal(t, epoch, h.lookup(t, "ann").LastViewed)
+	require.False(t, h.lookup(t, "ann").Known())
 }
 
 func (s suite) viewCondition(t *testing.T) {
@@ -179,7 +185,8 @@ func (s suite) viewNeverBackwards(t *testing.T) {
 func (s suite) viewCutsTimes(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	h.create(t, "ann", epoch.Add(1999*time.Microsecond).In(time.FixedZone("east", 3600)))
+	h.create(t, "ann", epoch)
+	h.view(t, userstate.View{User: "ann", At: epoch.Add(1999 * time.Microsecond).In(time.FixedZone("east", 3600))})
 	require.Equal(t, epoch.Add(time.Millisecond), h.lookup(t, "ann").LastViewed)
 }
 
@@ -188,17 +195,18 @@ func (s suite) viewsAreIndependent(t *testing.T) {
 	h := s.open(t)
 	h.create(t, "zoe", later(1))
 	h.create(t, "mia", later(2))
+	h.create(t, "ann", later(3))
 	got := h.view(t,
 		userstate.View{User: "zoe", At: later(10)},
 		userstate.View{User: "new", At: later(11)},
 		userstate.View{User: "mia", At: later(12), After: later(2)},
-		userstate.View{User: "ann", At: later(13), Create: true},
+		userstate.View{User: "ann", At: later(13), After: later(2)},
 	)
 	require.Equal(t, []userstate.Viewed{
 		{Previous: userstate.State{User: "zoe", LastViewed: later(1)}, Applied: true},
 		{Previous: userstate.State{User: "new"}},
 		{Previous: userstate.State{User: "mia", LastViewed: later(2)}},
-		{Previous: userstate.State{User: "ann"}, Applied: true},
+		{Previous: userstate.State{User: "ann", LastViewed: later(3)}, Applied: true},
 	}, got)
 	for user, want := range map[message.UserID]time.Time{"zoe": later(10), "new": {}, "mia": later(2), "ann": later(13)} {
 		require.Equal(t, want, h.lookup(t, user).LastViewed, user)
@@ -210,11 +218,9 @@ func (s suite) viewLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", later(1))
-	want := userstate.State{
-		User: "ann", LastViewed: later(1),
-		Head:     bucket.Hint{Sequence: 3, Floor: id(150)},
-		ReadMark: bucket.ReadMark{UpTo: id(120), Sequence: 2, Slots: 170, Read: 121},
-	}
+	want := h.step(t, "ann", full("ann", 1))
+	want.Head = bucket.Hint{Sequence: 3, Floor: id(150)}
+	want.ReadMark = bucket.ReadMark{UpTo: id(120), Sequence: 2, Slots: 170, Gaps: 2, Read: 121}
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: want.Head}}))
 	mark, err := h.Store.SetReadMark(t.Context(), "ann", want.ReadMark)
 	require.NoError(t, err)
@@ -229,25 +235,26 @@ func (s suite) viewConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 16
 	h := s.open(t)
+	h.create(t, "ann", epoch.Add(-time.Second))
 	viewed := make([][]userstate.Viewed, callers)
 	errs := make([]error, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
-			view := userstate.View{User: "ann", At: later((i * 7) % callers), Create: true}
+			view := userstate.View{User: "ann", At: later((i * 7) % callers)}
 			viewed[i], errs[i] = h.Store.View(t.Context(), []userstate.View{view})
 		})
 	}
 	wg.Wait()
-	created := 0
+	first := 0
 	for i := range callers {
 		require.NoError(t, errs[i])
 		require.True(t, viewed[i][0].Applied)
-		if !viewed[i][0].Previous.Known() {
-			created++
+		if viewed[i][0].Previous.LastViewed.Before(epoch) {
+			first++
 		}
 	}
-	require.Equal(t, 1, created, "one view finds no record, all others the one it made")
+	require.Equal(t, 1, first, "one view finds what was there before, all others what another has left")
 	require.Equal(t, later(callers-1), h.lookup(t, "ann").LastViewed)
 }
 
@@ -304,7 +311,7 @@ func (s suite) raiseHeadsConcurrently(t *testing.T) {
 }
 
 func mark(upTo, slots int) bucket.ReadMark {
-	return bucket.ReadMark{UpTo: id(upTo), Sequence: uint32(slots / bucket.Capacity), Slots: int64(slots), Read: int64(slots - 1)} //nolint:gosec // a test counts from 0
+	return bucket.ReadMark{UpTo: id(upTo), Sequence: uint32(slots / bucket.Capacity), Slots: int64(slots), Gaps: upTo, Read: int64(slots - 1)} //nolint:gosec // a test counts from 0
 }
 
 func (s suite) setReadMark(t *testing.T) {
@@ -360,7 +367,7 @@ func (s suite) mixedConcurrently(t *testing.T) {
 	h := s.open(t)
 	h.create(t, "ann", epoch)
 	var wg sync.WaitGroup
-	errs := make([]error, 3)
+	errs := make([]error, 5)
 	run := func(i int, write func(n int) error) {
 		wg.Go(func() {
 			for n := 1; n <= rounds && errs[i] == nil; n++ {
@@ -381,12 +388,17 @@ func (s suite) mixedConcurrently(t *testing.T) {
 		_, err := h.Store.SetReadMark(ctx, "ann", mark(n, 100))
 		return err
 	})
+	for stepper := 3; stepper < len(errs); stepper++ {
+		run(stepper, func(int) error {
+			return change(ctx, h.Store, userstate.State{User: "ann"}, func(st *userstate.State) { st.Recovered++ })
+		})
+	}
 	wg.Wait()
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
 	require.Equal(t, userstate.State{
-		User: "ann", LastViewed: later(rounds),
+		User: "ann", LastViewed: later(rounds), Recovered: 2 * rounds,
 		Head:     bucket.Hint{Sequence: rounds, Floor: id(rounds)},
 		ReadMark: mark(rounds, 100),
 	}, h.lookup(t, "ann"))
@@ -418,7 +430,8 @@ func (s suite) similarIDs(t *testing.T) {
 func (s suite) reopen(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	h.create(t, "ann", epoch)
+	want := h.step(t, "ann", full("ann", 0))
+	want.LastViewed, want.ReadMark = later(9), mark(50, 60)
 	h.view(t, userstate.View{User: "ann", At: later(9)})
 	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
 	require.NoError(t, err)
@@ -428,5 +441,5 @@ func (s suite) reopen(t *testing.T) {
 	got := h.lookup(t, "ann")
 	require.Contains(t, []bucket.Hint{{}, hint}, got.Head, "a hint need not survive, and never changes into another")
 	got.Head = bucket.Hint{}
-	require.Equal(t, userstate.State{User: "ann", LastViewed: later(9), ReadMark: mark(50, 60)}, got)
+	require.Equal(t, want, got)
 }

@@ -41,7 +41,8 @@ type Actor struct {
 
 	mu     sync.Mutex // held during an operation, and while stalled
 	fault  Fault
-	after  int // how many operations go well before the fault
+	at     string // the operations that count, or "" for all
+	after  int    // how many of them go well before the fault
 	dead   bool
 	trace  []string
 	cancel context.CancelFunc
@@ -57,8 +58,13 @@ type actorKey struct{}
 // Start runs do as an actor that the fault befalls at the operation after so many, and returns when it has finished,
 // died or stalled.
 func Start(ctx context.Context, fault Fault, after int, do func(ctx context.Context) error) *Actor {
+	return StartAt(ctx, fault, "", after, do)
+}
+
+// StartAt is Start for a fault that befalls the operation of that name after so many others of that name.
+func StartAt(ctx context.Context, fault Fault, operation string, after int, do func(ctx context.Context) error) *Actor {
 	a := &Actor{
-		fault: fault, after: after,
+		fault: fault, at: operation, after: after,
 		stalled: make(chan struct{}), resume: make(chan struct{}), done: make(chan struct{}),
 	}
 	ctx, a.cancel = context.WithCancel(context.WithValue(ctx, actorKey{}, a))
@@ -103,7 +109,7 @@ func (a *Actor) Resume(fault Fault, after int) {
 	if a.Finished() {
 		return
 	}
-	a.fault, a.after = fault, after
+	a.fault, a.at, a.after = fault, "", after
 	a.resume <- struct{}{}
 	a.wait()
 }
@@ -128,9 +134,9 @@ func (a *Actor) stall() {
 	<-a.resume
 }
 
-// next returns the fault that befalls the next operation.
-func (a *Actor) next() Fault {
-	if a.fault == None {
+// next returns the fault that befalls an operation, the next one.
+func (a *Actor) next(operation string) Fault {
+	if a.fault == None || a.at != "" && a.at != operation {
 		return None
 	}
 	if a.after > 0 {
@@ -159,7 +165,7 @@ func pass[T any](a *Actor, operation string, do func() (T, error)) (T, error) {
 	if a.dead {
 		return none, ErrDead
 	}
-	fault := a.next()
+	fault := a.next(operation)
 	switch fault {
 	case StallBefore:
 		a.stall()

@@ -67,7 +67,7 @@ func (b *Bus) Clear(ctx context.Context) error {
 	b.tasks, b.published = nil, nil
 	clear(b.held)
 	clear(b.received)
-	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.DeadLetterStream} {
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
 		stream, err := b.js.Stream(ctx, name)
 		if err != nil {
 			return err

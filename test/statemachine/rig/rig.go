@@ -2,8 +2,9 @@ package rig
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -34,6 +36,10 @@ const (
 	SweepAfter     = 5 * time.Minute
 	DormantAfter   = time.Hour
 	ClockTolerance = 2 * time.Second
+	// Lease is that of a rehydration.
+	Lease = 30 * time.Second
+	// RehydratePage is how many messages a rehydration reads and appends at a time.
+	RehydratePage = 3
 )
 
 // Policy decides who is active in a rig.
@@ -91,9 +97,9 @@ func open(ctx context.Context, clock *Clock, bus *Bus, observer Observer, files 
 func (r *Rig) Close() error { return r.DB.Close() }
 
 // Crash returns the rig that comes up after a crash. Of what was not synced, a part that the seed decides is there.
-// No actor may be at work.
+// No actor may be at work. Services of the old rig are of no use any more, and what waited in them is lost.
 func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig, error) {
-	files := r.files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 0))})
+	files := r.files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: mathrand.New(mathrand.NewPCG(seed, 0))})
 	if err := r.Close(); err != nil {
 		return nil, err
 	}
@@ -133,9 +139,38 @@ func (r *Rig) Following(skew time.Duration) *following.Service {
 	})
 }
 
-// Inboxes returns an inbox service whose clock is ahead of the rig's by skew.
+// Inboxes returns an inbox service whose clock is ahead of the rig's by skew, with a rehydrator of its own.
 func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
-	return inbox.New(r.Inbox, r.Users, inbox.Options{Partitions: Partitions, Policy: Policy(), Now: r.Clock.Skewed(skew)})
+	return r.InboxesWith(r.Rehydrator(skew, 0), skew)
+}
+
+// InboxesWith returns an inbox service whose clock is ahead of the rig's by skew.
+func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
+	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Messages: r.Messages, Appender: r.Appender}
+	return inbox.New(stores, rehydrator, inbox.Options{Partitions: Partitions, Policy: Policy(), Now: r.Clock.Skewed(skew)})
+}
+
+// Rehydrator returns a rehydrator whose clock is ahead of the rig's by skew, and which appends at most limit messages
+// for a user; 0 means all. Nothing runs: its Work carries out one rehydration that waits.
+func (r *Rig) Rehydrator(skew time.Duration, limit int) *rehydrate.Service {
+	opts := r.RehydrateOptions(skew)
+	opts.Limit = limit
+	return rehydrate.New(r.RehydrateStores(), opts)
+}
+
+// RehydrateStores returns the stores that rehydration works on.
+func (r *Rig) RehydrateStores() rehydrate.Stores {
+	return rehydrate.Stores{Messages: r.Messages, Users: r.Users, Edges: r.Edges, Appender: r.Appender}
+}
+
+// RehydrateOptions returns the options of a rehydrator whose clock is ahead of the rig's by skew. It has no patience: what
+// would wait for a rehydration says at once that it is not finished.
+func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
+	return rehydrate.Options{
+		Partitions: Partitions, Policy: Policy(), Slack: Slack,
+		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour,
+		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+	}
 }
 
 // UniqueBytes makes ids that are unique in this process, and whose order does not depend on chance: a bus that

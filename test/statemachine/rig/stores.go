@@ -52,9 +52,21 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, er
 	return through(ctx, "GetMessage", func() (message.Stored, error) { return s.Store.Get(ctx, ref) })
 }
 
-// ByAuthor implements message.Store.
-func (s *Messages) ByAuthor(ctx context.Context, from message.UserID, after message.ID, limit int) ([]message.Stored, error) {
-	return through(ctx, "ByAuthor", func() ([]message.Stored, error) { return s.Store.ByAuthor(ctx, from, after, limit) })
+// ToFollowers implements message.Store.
+func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	return through(ctx, "ToFollowers", func() ([]message.Stored, error) { return s.Store.ToFollowers(ctx, ranges, order, limit) })
+}
+
+// CountToFollowers implements message.Store.
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (int64, error) {
+	return through(ctx, "CountToFollowers", func() (int64, error) { return s.Store.CountToFollowers(ctx, ranges, slack) })
+}
+
+// Naming implements message.Store.
+func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
+	return through(ctx, "Naming", func() ([]message.Stored, error) {
+		return s.Store.Naming(ctx, user, after, before, order, limit)
+	})
 }
 
 // Unfinished implements message.Store.
@@ -143,6 +155,21 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 	})
 }
 
+// Step implements userstate.Store.
+func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
+	return through(ctx, "StepState", func() ([]userstate.Stepped, error) { return s.Store.Step(ctx, steps) })
+}
+
+// Due implements userstate.Store.
+func (s *Users) Due(ctx context.Context, before time.Time, limit int) ([]userstate.State, error) {
+	return through(ctx, "Due", func() ([]userstate.State, error) { return s.Store.Due(ctx, before, limit) })
+}
+
+// List implements userstate.Store.
+func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) ([]userstate.State, error) {
+	return through(ctx, "List", func() ([]userstate.State, error) { return s.Store.List(ctx, partition, after, limit) })
+}
+
 // SetReadMark implements userstate.Store.
 func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error) {
 	return through(ctx, "SetReadMark", func() (bucket.ReadMark, error) { return s.Store.SetReadMark(ctx, user, mark) })
@@ -176,6 +203,11 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 	})
 }
 
+// Get implements follow.Store.
+func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
+	return through(ctx, "GetEdges", func() ([]follow.Edge, error) { return s.Store.Get(ctx, pairs) })
+}
+
 // Followers implements follow.Store.
 func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
 	return through(ctx, "Followers", func() ([]follow.Edge, error) {
@@ -204,4 +236,24 @@ func (s Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, 
 // Range implements bucket.Store.
 func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
 	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit) })
+}
+
+// Blank implements bucket.Store.
+func (s Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
+	return run(ctx, "Blank", func() error { return s.Store.Blank(ctx, owner, sequence, slot, id) })
+}
+
+// Overlapping implements bucket.Store.
+func (s Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
+	return through(ctx, "Overlapping", func() ([]bucket.Bucket, error) { return s.Store.Overlapping(ctx, owner, above, id) })
+}
+
+// Delete implements bucket.Store.
+func (s Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
+	return run(ctx, "Delete", func() error { return s.Store.Delete(ctx, owner, sequence, id) })
+}
+
+// Deletions implements bucket.Store.
+func (s Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
+	return through(ctx, "Deletions", func() (bucket.Deletions, error) { return s.Store.Deletions(ctx, owner, from) })
 }

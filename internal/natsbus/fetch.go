@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// Received is a published event that was handed to this process alone, for as long as its lease lasts.
+// Received is an event that was handed to this process alone, for as long as its lease lasts.
 type Received struct {
 	bus      *Bus
 	msg      *nats.Msg
@@ -18,14 +18,23 @@ type Received struct {
 
 // FetchPublished waits until there are published events, and returns those that are there, in order, at
 // most limit; one that was emitted just now may be left for the next call. It returns an error only when ctx has ended
-// or the bus is closed; it sits out every trouble of
-// the server. All routers share the events: each goes to one of them, and to another one when its lease has
-// run out.
+// or the bus is closed; it sits out every trouble of the server. All routers share the events: each goes to one of
+// them, and to another one when its lease has run out.
 func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]*Received, error) {
-	src := b.publishedSource()
+	return b.fetch(ctx, b.publishedSource(), "fetch published messages", limit)
+}
+
+// FetchLogins does for logins what FetchPublished does for published events. All rehydrators share them. The payload
+// may be anything: whoever can reach the bus can publish a login.
+func (b *Bus) FetchLogins(ctx context.Context, limit int) ([]*Received, error) {
+	return b.fetch(ctx, b.loginSource(), "fetch logins", limit)
+}
+
+// fetch waits until a consumer that hands out many events at a time has any, and returns what is there.
+func (b *Bus) fetch(ctx context.Context, src source, doing string, limit int) ([]*Received, error) {
 	msg, err := b.pull(ctx, src)
 	if err != nil {
-		return nil, classify(ctx, "fetch published messages", err)
+		return nil, classify(ctx, doing, err)
 	}
 	received, waiting, err := b.received(msg)
 	if err != nil {
@@ -35,7 +44,7 @@ func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]*Received, error
 	if waiting == 0 || limit < 2 {
 		return all, nil
 	}
-	for _, msg := range b.pullMore(ctx, src, min(limit, routerAckPending)-1) {
+	for _, msg := range b.pullMore(ctx, src, min(limit, src.consumer.MaxAckPending)-1) {
 		received, _, err := b.received(msg)
 		if err != nil {
 			return nil, err
@@ -63,12 +72,12 @@ func (r *Received) Extend() error { return r.acknowledge(ackExtend) }
 // comes again.
 func (r *Received) Ack() error { return r.acknowledge(ackDone) }
 
-// Release hands the event back, for any router to take at once.
+// Release hands the event back, for anybody to take at once.
 func (r *Received) Release() error { return r.acknowledge(ackRelease) }
 
 func (r *Received) acknowledge(how []byte) error {
 	if err := r.bus.nc.Publish(r.msg.Reply, how); err != nil {
-		return fmt.Errorf("natsbus: acknowledge published message: %w: %w", ErrUnavailable, err)
+		return fmt.Errorf("natsbus: acknowledge event: %w: %w", ErrUnavailable, err)
 	}
 	return nil
 }

@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// held is what a slot of an inbox holds. It is small: all of an inbox's are in memory during a look.
+type held struct {
+	id message.ID
+	// says stands for what the entry says; two that differ have the same once in 2^64.
+	says     uint64
+	sequence uint32
+	slot     uint8
+	deleted  bool
+	// known tells that a message was found that it belongs to.
+	known bool
+}
+
+func (h held) at() Place { return Place{Sequence: h.sequence, Slot: int(h.slot)} }
+
+// contents is what an inbox holds, by id and then by place.
+type contents []held
+
+// of returns what an inbox holds of a message: mostly one slot, or none.
+func (c contents) of(id message.ID) contents {
+	first, _ := slices.BinarySearchFunc(c, id, func(h held, id message.ID) int { return h.id.Compare(id) })
+	end := first
+	for end < len(c) && c[end].id == id {
+		end++
+	}
+	return c[first:end]
+}
+
+// newest returns the greatest id in the inbox.
+func (c contents) newest() message.ID {
+	if len(c) == 0 {
+		return message.ID{}
+	}
+	return c[len(c)-1].id
+}
+
+// says returns a number that stands for what an entry says.
+func says(e bucket.Entry) uint64 {
+	h := xxhash.New()
+	for _, part := range []string{string(e.From), e.Body, e.ContentType, string(e.Attrs)} {
+		_, _ = fmt.Fprintf(h, "%d:", len(part)) // a hash takes everything
+		_, _ = h.WriteString(part)
+	}
+	return h.Sum64()
+}
+
+// readInbox reads the inbox, bucket by bucket from the head down, and holds the buckets to their invariants.
+func (l *look) readInbox(ctx context.Context) error {
+	var above *bucket.Bucket
+	hinted, err := l.eachBucket(ctx, l.user, l.state.Head.Sequence, func(b *bucket.Bucket) bool {
+		l.checkBucket(above, b)
+		for slot, e := range b.Entries {
+			switch {
+			case !e.ID.IsZero():
+				l.holds = append(l.holds, held{
+					id: e.ID, says: says(e), sequence: b.Sequence, slot: uint8(slot), deleted: e.Deleted,
+				})
+			case !e.Deleted:
+				l.lostSlot(b.Sequence, slot)
+			}
+			if !e.ID.IsZero() && !e.Deleted {
+				l.entries++
+			}
+		}
+		above = b
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("inbox of %s: %w", l.user, err)
+	}
+	if hint := l.state.Head.Sequence; !hinted && hint > 0 {
+		l.outOfOrder(Finding{}, "the hint says that the head is bucket %d or a later one, and there is none", hint)
+	}
+	if above != nil && above.Sequence > 0 {
+		l.outOfOrder(Finding{}, "the buckets below bucket %d are missing", above.Sequence)
+	}
+	slices.SortFunc(l.holds, func(x, y held) int {
+		return cmp.Or(x.id.Compare(y.id), cmp.Compare(x.sequence, y.sequence), cmp.Compare(x.slot, y.slot))
+	})
+	return nil
+}
+
+// checkBucket holds a bucket to the invariants that package bucket states. The one above it is nil if it is the head.
+func (l *look) checkBucket(above, b *bucket.Bucket) {
+	var greatest message.ID
+	whole := true // every slot tells its id
+	for _, e := range b.Entries {
+		if greatest.Less(e.ID) {
+			greatest = e.ID
+		}
+		whole = whole && !e.ID.IsZero()
+	}
+	switch slots := b.Slots(); {
+	case slots > bucket.Capacity:
+		l.outOfOrder(Finding{}, "bucket %d has %d slots, and room for %d", b.Sequence, slots, bucket.Capacity)
+	case above != nil:
+		for slot := slots; slot < bucket.Capacity; slot++ {
+			l.lostSlot(b.Sequence, slot)
+		}
+	}
+	switch {
+	case above != nil && above.Sequence != b.Sequence+1:
+		l.outOfOrder(Finding{}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
+	case above != nil && above.Floor != b.Last:
+		l.outOfOrder(Finding{}, "the floor of bucket %d is %s, and the last of the bucket below it is %s", above.Sequence, above.Floor, b.Last)
+	}
+	if b.Sequence == 0 && !b.Floor.IsZero() {
+		l.outOfOrder(Finding{}, "bucket 0 has a floor, which is %s", b.Floor)
+	}
+	switch most := maxID(greatest, b.Floor); {
+	case b.Last.Less(most):
+		l.outOfOrder(Finding{}, "the last of bucket %d is %s, although it or its floor has %s", b.Sequence, b.Last, most)
+	case whole && most.Less(b.Last):
+		l.outOfOrder(Finding{}, "the last of bucket %d is %s, although the greatest of it and its floor is %s", b.Sequence, b.Last, most)
+	}
+}
+
+// lostSlot finds a slot of which there is no record, although there are records above it, as slots are filled in order.
+func (l *look) lostSlot(sequence uint32, slot int) {
+	l.outOfOrder(Finding{At: Place{sequence, slot}, Placed: true, empty: true}, "the slot has lost its record, and is counted all the same")
+}
+
+func maxID(x, y message.ID) message.ID {
+	if x.Less(y) {
+		return y
+	}
+	return x
+}
+
+func (l *look) outOfOrder(f Finding, format string, args ...any) {
+	f.Kind = OutOfOrder
+	l.find(f, format, args...)
+}
+
+// findDoubles finds messages that are in the inbox more than once. A tombstone is the one to stay, for the owner has
+// deleted the message; otherwise the earliest is.
+func (l *look) findDoubles() {
+	for rest := l.holds; len(rest) > 0; {
+		copies := rest.of(rest[0].id)
+		rest = rest[len(copies):]
+		if len(copies) < 2 {
+			continue
+		}
+		stays := max(0, slices.IndexFunc(copies, func(h held) bool { return h.deleted }))
+		for i, h := range copies {
+			if i != stays {
+				l.find(Finding{Kind: DoubleEntry, Message: h.id, At: h.at(), Placed: true}, "the message is in %s as well", copies[stays].at())
+			}
+		}
+	}
+}
+
+// differences names the fields in which an entry differs from its message.
+func differences(entry, want bucket.Entry) []string {
+	var fields []string
+	for _, field := range []struct {
+		name      string
+		got, want string
+	}{
+		{"from", string(entry.From), string(want.From)},
+		{"body", entry.Body, want.Body},
+		{"content_type", entry.ContentType, want.ContentType},
+		{"attrs", string(entry.Attrs), string(want.Attrs)},
+	} {
+		if field.got != field.want {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
+}

@@ -1,0 +1,340 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const (
+	// maxLooks is how often a user is looked at whose state changes meanwhile.
+	maxLooks = 4
+	// maxFindings bounds what is found of one user at a time. Whoever has more has lost everything; a repair that is
+	// repeated comes to the end of it.
+	maxFindings = 10_000
+
+	edgesPage    = 1000
+	messagesPage = 200
+)
+
+// look is what one look at one user sees.
+type look struct {
+	*Service
+	user  message.UserID
+	state userstate.State
+	holds contents
+	found []Finding
+	// end is where messages need not be read any further: they are not expected, and not in the inbox.
+	end message.ID
+	// inGaps counts the messages in each of the gaps.
+	inGaps []int64
+	// busy tells that somebody is rebuilding the inbox, so that it cannot be told what is missing.
+	busy bool
+
+	entries, expected                 int64
+	inFlight, deadLettered, tolerated int64
+}
+
+// look looks at a user. Where the state changes meanwhile, it looks again: what is expected follows from the state.
+func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) {
+	for n := 1; ; n++ {
+		before, err := s.state(ctx, user)
+		if err != nil {
+			return nil, err
+		}
+		l := &look{Service: s, user: user, state: before, inGaps: make([]int64, len(before.Gaps))}
+		l.busy = before.Mark != nil || before.Sweep != nil
+		if err := l.see(ctx); err != nil {
+			return nil, err
+		}
+		after, err := s.state(ctx, user)
+		if err != nil {
+			return nil, err
+		}
+		// A view that was recorded meanwhile only raises the horizon: nothing was expected in vain.
+		before.LastViewed = after.LastViewed
+		if before.Same(after) {
+			return l, nil
+		}
+		if n == maxLooks {
+			l.giveUp()
+			return l, nil
+		}
+	}
+}
+
+// giveUp drops whatever was found by means of the state, which has changed.
+func (l *look) giveUp() {
+	l.busy = true
+	l.found = slices.DeleteFunc(l.found, func(f Finding) bool {
+		return f.Kind == MissingEntry || f.Kind == GapCount || f.Kind == GapOverlap
+	})
+}
+
+// see reads the inbox, and then everything that is for the user.
+func (l *look) see(ctx context.Context) error {
+	if err := l.readInbox(ctx); err != nil {
+		return err
+	}
+	l.findDoubles()
+	l.end = maxID(message.MinID(l.horizon().Add(time.Millisecond)), l.holds.newest().Next())
+	for _, gap := range l.state.Gaps {
+		l.end = maxID(l.end, message.MinID(gap.Before))
+	}
+	if err := l.readFollowed(ctx); err != nil {
+		return err
+	}
+	if err := l.readNaming(ctx); err != nil {
+		return err
+	}
+	if err := l.findStrangers(ctx); err != nil {
+		return err
+	}
+	for i, gap := range l.state.Gaps {
+		if l.inGaps[i] != gap.Messages {
+			l.find(Finding{Kind: GapCount}, "the gap after %s and before %s counts %d where there are %d",
+				at(gap.After), at(gap.Before), gap.Messages, l.inGaps[i])
+		}
+	}
+	return nil
+}
+
+// horizon returns the user's horizon, or the beginning of time for a user never seen.
+func (l *look) horizon() time.Time {
+	if !l.state.Known() {
+		return time.UnixMilli(0)
+	}
+	return l.opts.Policy.Horizon(l.state)
+}
+
+// find adds a finding.
+func (l *look) find(f Finding, format string, args ...any) {
+	if len(l.found) < maxFindings {
+		f.User, f.Detail = l.user, fmt.Sprintf(format, args...)
+		l.found = append(l.found, f)
+	}
+}
+
+// readFollowed goes through the messages of everybody whom the user has followed, author by author.
+func (l *look) readFollowed(ctx context.Context) error {
+	for after := message.UserID(""); ; {
+		edges, err := l.stores.Edges.Following(ctx, l.user, after, edgesPage)
+		if err != nil {
+			return fmt.Errorf("whom %s follows: %w", l.user, err)
+		}
+		for _, edge := range edges {
+			for _, span := range edge.Spans {
+				if err := l.readSpan(ctx, edge, span); err != nil {
+					return fmt.Errorf("messages by %s: %w", edge.Followee, err)
+				}
+			}
+		}
+		if len(edges) < edgesPage {
+			return nil
+		}
+		after = edges[len(edges)-1].Followee
+	}
+}
+
+// readSpan goes through the messages that were sent to the followers of an author during a span of the user's edge.
+func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span) error {
+	in := message.Range{From: edge.Followee, After: message.LastBefore(span.Since), Before: l.end}
+	if until := message.MinID(span.Until); !span.Open() && until.Less(in.Before) {
+		in.Before = until
+	}
+	for {
+		page, err := l.stores.Messages.ToFollowers(ctx, []message.Range{in}, message.OldestFirst, messagesPage)
+		if err != nil {
+			return err
+		}
+		if err := l.compare(ctx, page, func(message.Stored) (follow.Edge, error) { return edge, nil }); err != nil {
+			return err
+		}
+		if len(page) < messagesPage {
+			return nil
+		}
+		in.After = page[len(page)-1].ID
+	}
+}
+
+// readNaming goes through the messages that name the user, but for those that readFollowed has come across.
+func (l *look) readNaming(ctx context.Context) error {
+	for after := (message.ID{}); ; {
+		page, err := l.stores.Messages.Naming(ctx, l.user, after, l.end, message.OldestFirst, messagesPage)
+		if err != nil {
+			return fmt.Errorf("messages that name %s: %w", l.user, err)
+		}
+		full := len(page) == messagesPage
+		if len(page) > 0 {
+			after = page[len(page)-1].ID
+		}
+		edgeOf := func(m message.Stored) (follow.Edge, error) { return l.edge(ctx, l.user, m.From) }
+		if page, err = without(page, edgeOf); err != nil {
+			return err
+		}
+		if err := l.compare(ctx, page, edgeOf); err != nil {
+			return err
+		}
+		if !full {
+			return nil
+		}
+	}
+}
+
+// without drops the messages that are for a user also because they follow the author.
+func without(page []message.Stored, edgeOf func(message.Stored) (follow.Edge, error)) ([]message.Stored, error) {
+	var rest []message.Stored
+	for _, m := range page {
+		if m.ToFollowers() {
+			edge, err := edgeOf(m)
+			if err != nil {
+				return nil, err
+			}
+			if edge.Holds(m.Sent()) {
+				continue
+			}
+		}
+		rest = append(rest, m)
+	}
+	return rest, nil
+}
+
+// compare compares messages with what the inbox holds of them.
+func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf func(message.Stored) (follow.Edge, error)) error {
+	var absent []missed
+	for _, m := range messages {
+		edge, err := edgeOf(m)
+		if err != nil {
+			return err
+		}
+		if m.Void(l.opts.Slack) || !follow.For(m.Message, l.user, edge) {
+			continue // if it is in the inbox, it is found to be a stranger
+		}
+		copies := l.holds.of(m.ID)
+		if err := l.compareCopies(ctx, m, copies); err != nil {
+			return err
+		}
+		gap := slices.IndexFunc(l.state.Gaps, func(g userstate.Gap) bool { return g.Holds(m.Sent()) })
+		switch {
+		case gap >= 0:
+			l.inGaps[gap]++
+			l.overlap(l.state.Gaps[gap], m, copies)
+		case m.Sent().After(l.horizon()):
+		default:
+			if l.expected++; len(copies) == 0 {
+				absent = append(absent, missed{m, l.fresh(m.Message, l.user, edge)})
+			}
+		}
+	}
+	for _, m := range absent {
+		if err := l.missing(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareCopies compares a message with the entries that stand for it.
+func (l *look) compareCopies(ctx context.Context, m message.Stored, copies contents) error {
+	want := bucket.EntryOf(m.Message)
+	for i := range copies {
+		h := &copies[i]
+		h.known = true
+		if h.deleted || h.says == says(want) {
+			continue
+		}
+		buckets, err := l.stores.Buckets.Range(ctx, l.user, h.sequence, h.sequence, 1)
+		if err != nil {
+			return fmt.Errorf("bucket %d of %s: %w", h.sequence, l.user, err)
+		}
+		if len(buckets) == 0 || int(h.slot) >= buckets[0].Slots() {
+			continue // it is gone: the next look tells
+		}
+		if fields := differences(buckets[0].Entries[h.slot], want); len(fields) > 0 {
+			l.find(Finding{Kind: DifferentEntry, Message: m.ID, From: m.From, At: h.at(), Placed: true},
+				"the entry has another %s than the message", strings.Join(fields, ", "))
+		}
+	}
+	return nil
+}
+
+func (l *look) overlap(gap userstate.Gap, m message.Stored, copies contents) {
+	for _, h := range copies {
+		if !h.deleted {
+			l.find(Finding{Kind: GapOverlap, Message: m.ID, From: m.From, At: h.at(), Placed: true},
+				"the entry lies in the gap after %s and before %s, and so is counted twice", at(gap.After), at(gap.Before))
+		}
+	}
+}
+
+// missed is a message that is expected and is not in the inbox.
+type missed struct {
+	message.Stored
+	// fresh tells that it may be about to be appended.
+	fresh bool
+}
+
+func (l *look) missing(ctx context.Context, m missed) error {
+	p := l.partition(l.user)
+	scan, planned, inPlan, err := l.scan(ctx, p, m.ID)
+	if err != nil {
+		return fmt.Errorf("fan-out of %s: %w", m.ID, err)
+	}
+	ahead := inPlan && scan.Ahead(l.user)
+	switch {
+	case ahead && scan.Dead:
+		l.deadLettered++
+	case ahead, !planned:
+		l.inFlight++
+	case !l.busy:
+		l.find(Finding{Kind: MissingEntry, Message: m.ID, From: m.From, fresh: m.fresh},
+			"the message, sent at %s, is not in the inbox, although its fan-out in partition %d has passed the user", at(m.Sent()), p)
+	}
+	return nil
+}
+
+// findStrangers finds entries that do not belong into the inbox.
+func (l *look) findStrangers(ctx context.Context) error {
+	for _, h := range l.holds {
+		if h.known || h.deleted {
+			continue
+		}
+		if err := l.stranger(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *look) stranger(ctx context.Context, h held) error {
+	extra := Finding{Kind: ExtraEntry, Message: h.id, At: h.at(), Placed: true}
+	m, err := l.stores.Messages.Get(ctx, message.Ref{ID: h.id})
+	switch {
+	case errors.Is(err, message.ErrNotFound):
+		l.find(extra, "there is no such message")
+		return nil
+	case err != nil:
+		return fmt.Errorf("message %s: %w", h.id, err)
+	}
+	edge, err := l.edge(ctx, l.user, m.From)
+	if err != nil {
+		return err
+	}
+	extra.From = m.From
+	switch why := l.Service.stranger(m, l.user, edge); {
+	case why == "": // an edge that was not there when the edges were read
+	case !m.Void(l.opts.Slack) && l.borderline(m.Message, l.user, edge):
+		l.tolerated++
+	default:
+		l.find(extra, "%s", why)
+	}
+	return nil
+}

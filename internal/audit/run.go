@@ -1,0 +1,191 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// MaxSample is the greatest sample. Its users are held in memory.
+const MaxSample = 1_000_000
+
+// progressEvery is how often progress is told.
+const progressEvery = 500 * time.Millisecond
+
+// Request says what to audit.
+type Request struct {
+	// User asks for one user, whether they were ever seen or not.
+	User message.UserID
+	// Sample asks for so many users, chosen at random, each as likely as any other; 0 is everybody.
+	Sample int
+	// Repair asks to mend what can be mended.
+	Repair bool
+}
+
+// Validate returns an *message.InvalidError that says what is wrong with the request, or nil.
+func (r Request) Validate() error {
+	switch {
+	case r.User != "" && r.Sample != 0:
+		return &message.InvalidError{Field: "sample", Reason: "is given together with user: ask for one user or for a sample"}
+	case r.Sample < 0 || r.Sample > MaxSample:
+		return &message.InvalidError{Field: "sample", Reason: fmt.Sprintf("is %d: give 1 to %d users, or leave it out for everybody", r.Sample, MaxSample)}
+	case r.User != "":
+		return r.User.Validate("user")
+	}
+	return nil
+}
+
+// Audit audits inboxes, and tells what it finds as it goes along. It stops when tell returns an error, which it returns,
+// or ctx ends. tell is never called by two at a time. With an error, the summary is of what was audited until then.
+func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) error) (Summary, error) {
+	if err := request.Validate(); err != nil {
+		return Summary{}, err
+	}
+	run := &run{Service: s, repairs: request.Repair, tell: tell, summary: newSummary(), told: s.opts.Now()}
+	users, err := s.choose(ctx, request, &run.of)
+	if err != nil {
+		return run.summary, fmt.Errorf("choose users: %w", err)
+	}
+	if err := run.progress(); err != nil {
+		return run.summary, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	err = users(ctx, func(user message.UserID) error {
+		group.Go(func() error { return run.audit(ctx, user) })
+		return ctx.Err()
+	})
+	if auditErr := group.Wait(); auditErr != nil {
+		err = auditErr // why users were not gone through to the end
+	}
+	if err == nil {
+		err = run.progress()
+	}
+	return run.summary, err
+}
+
+// run is an audit that is under way.
+type run struct {
+	*Service
+	repairs bool
+	of      int64
+
+	mu      sync.Mutex // guards the rest, and tell
+	tell    func(Event) error
+	summary Summary
+	told    time.Time
+}
+
+// progress tells how far the audit is.
+func (r *run) progress() error {
+	return r.tell(Event{Progress: &Progress{Users: r.summary.Users, Of: max(r.of, r.summary.Users)}})
+}
+
+// audit audits one user.
+func (r *run) audit(ctx context.Context, user message.UserID) error {
+	select {
+	case r.turns <- struct{}{}:
+		defer func() { <-r.turns }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	found, last, err := r.examine(ctx, user, r.repairs)
+	if err != nil {
+		return fmt.Errorf("audit of %s: %w", user, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.summary.add(found, last)
+	for i := range found {
+		if err := r.tell(Event{Finding: &found[i]}); err != nil {
+			return err
+		}
+	}
+	if now := r.opts.Now(); now.Sub(r.told) >= progressEvery {
+		r.told = now
+		return r.progress()
+	}
+	return nil
+}
+
+// examine returns what is found of a user, and the last look at them, which has found what is still there.
+func (s *Service) examine(ctx context.Context, user message.UserID, repair bool) (found []Finding, last *look, err error) {
+	last, err = s.confirm(ctx, user)
+	if err != nil || len(last.found) == 0 {
+		return nil, last, err
+	}
+	found = last.found
+	if !repair {
+		return found, last, nil
+	}
+	s.repair(ctx, last, found)
+	if last, err = s.confirm(ctx, user); err != nil {
+		return nil, nil, err
+	}
+	remaining := keys(last.found)
+	for i := range found {
+		if found[i].Repaired = !remaining[key(found[i])]; found[i].Repaired {
+			found[i].Note = ""
+		}
+	}
+	return found, last, nil
+}
+
+// confirm looks at a user, and once more if it finds anything. It returns the last look with what all have found.
+func (s *Service) confirm(ctx context.Context, user message.UserID) (*look, error) {
+	first, err := s.look(ctx, user)
+	if err != nil || len(first.found) == 0 {
+		return first, err
+	}
+	second, err := s.lookAgain(ctx, first)
+	if err != nil || !slices.ContainsFunc(second.found, func(f Finding) bool { return f.fresh }) {
+		return second, err
+	}
+	if err := pause(ctx, s.opts.CatchUp); err != nil {
+		return nil, err
+	}
+	return s.lookAgain(ctx, second)
+}
+
+// lookAgain looks at a user again, and returns what is found again.
+func (s *Service) lookAgain(ctx context.Context, before *look) (*look, error) {
+	again, err := s.look(ctx, before.user)
+	if err != nil {
+		return nil, err
+	}
+	suspected := keys(before.found)
+	again.found = slices.DeleteFunc(again.found, func(f Finding) bool { return !suspected[key(f)] })
+	return again, nil
+}
+
+// pause waits, or until ctx ends, whose error it returns.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// key returns a finding without what changes from one look to the next.
+func key(f Finding) Finding {
+	f.Repaired, f.Note, f.fresh = false, "", false
+	return f
+}
+
+func keys(findings []Finding) map[Finding]bool {
+	keys := make(map[Finding]bool, len(findings))
+	for _, f := range findings {
+		keys[key(f)] = true
+	}
+	return keys
+}

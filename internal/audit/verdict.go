@@ -1,0 +1,179 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// timeLayout is how sentences tell times: to the millisecond, as they are stored.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+func at(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// judge returns the verdict that follows from what was gathered, and its sentence.
+func (s *Service) judge(e *Explanation) (Verdict, string) {
+	switch {
+	case e.unknown():
+		return UnknownMessage, e.unknownSentence()
+	case e.Entry != nil:
+		return s.judgeEntry(e)
+	case e.Stored.Void(s.opts.Slack):
+		return Void, s.voidSentence(e.Stored) + "; its publisher was told, and publishes it again under another id."
+	case !follow.For(e.Stored.Message, e.User, e.Edge):
+		verdict, why := notFor(e.Stored.Message, e.User, e.Edge)
+		return verdict, why + "."
+	case !e.State.Known():
+		return Dormant, fmt.Sprintf("%s does not have %s yet: %s was never seen, so that nothing is copied for them; a rehydration "+
+			"recovers it when they look for the first time.", e.User, e.Message, e.User)
+	case e.Gap != nil:
+		return InGap, fmt.Sprintf("%s has %s by fan out on read: it was sent at %s, in the gap after %s and before %s, which a "+
+			"rehydration left to be read from the canonical store whenever the inbox is paged.",
+			e.User, e.Message, at(e.Stored.Sent()), at(e.Gap.After), at(e.Gap.Before))
+	default:
+		return s.judgeAbsent(e)
+	}
+}
+
+func (e *Explanation) unknownSentence() string {
+	if e.Entry == nil || e.Entry.Deleted {
+		return fmt.Sprintf("There is no message %s: check the id.", e.Message)
+	}
+	return fmt.Sprintf("There is no message %s, although the inbox of %s has an entry of that id in %s: 'fanmail audit --user %s --repair' removes it.",
+		e.Message, e.User, e.At, e.User)
+}
+
+// judgeEntry judges a message that is, or was, in the inbox.
+func (s *Service) judgeEntry(e *Explanation) (Verdict, string) {
+	if e.Entry.Deleted {
+		return Deleted, fmt.Sprintf("%s had %s and does not any more: it was deleted from their inbox, and the tombstone in %s keeps it from coming back.",
+			e.User, e.Message, e.At)
+	}
+	verdict, how := Delivered, "it was delivered into"
+	if e.Entry.Recovered {
+		verdict, how = Recovered, "they were dormant when it was sent, and the rehydration that followed recovered it into"
+	}
+	sentence := fmt.Sprintf("%s has %s: %s %s of their inbox.", e.User, e.Message, how, e.At)
+	if why := s.stranger(e.Stored, e.User, e.Edge); why != "" {
+		sentence += " But " + why + ": 'fanmail audit --user " + string(e.User) + "' tells whether that is tolerated."
+	}
+	return verdict, sentence
+}
+
+// stranger tells why a message does not belong into a user's inbox, or nothing if it does.
+func (s *Service) stranger(m message.Stored, user message.UserID, edge follow.Edge) string {
+	switch {
+	case m.Void(s.opts.Slack):
+		return s.voidSentence(m)
+	case follow.For(m.Message, user, edge):
+		return ""
+	}
+	_, why := notFor(m.Message, user, edge)
+	return why
+}
+
+func (s *Service) voidSentence(m message.Stored) string {
+	return fmt.Sprintf("%s counts for nobody: it was stored at %s, %v after it was sent, which is more than publish_slack (%v)",
+		m.ID, at(m.StoredAt), m.StoredAt.Sub(m.Sent()), s.opts.Slack)
+}
+
+// notFor tells why a message is not for a user, which it is not.
+func notFor(m message.Message, user message.UserID, edge follow.Edge) (Verdict, string) {
+	sent := m.Sent()
+	not := fmt.Sprintf("%s is not for %s: ", m.ID, user)
+	switch {
+	case !m.ToFollowers():
+		return NotAddressed, not + "it is to a list, which does not name them"
+	case m.From == user:
+		return NotAddressed, not + "they sent it to their followers, and it does not name them"
+	case len(edge.Spans) == 0:
+		return NotFollowedThen, not + fmt.Sprintf("it is to the followers of %s, whom they have never followed", m.From)
+	case sent.Before(edge.Spans[0].Since):
+		return NotFollowedYet, not + fmt.Sprintf("it was sent at %s, and they began to follow %s at %s, %v later",
+			at(sent), m.From, at(edge.Spans[0].Since), edge.Spans[0].Since.Sub(sent))
+	}
+	next := slices.IndexFunc(edge.Spans, func(span follow.Span) bool { return sent.Before(span.Since) })
+	last := edge.Spans[len(edge.Spans)-1]
+	again := ""
+	if next >= 0 {
+		last, again = edge.Spans[next-1], ", and began again only at "+at(edge.Spans[next].Since)
+	}
+	return NotFollowedThen, not + fmt.Sprintf("it was sent at %s, and they had ended following %s at %s, %v before%s",
+		at(sent), m.From, at(last.Until), sent.Sub(last.Until), again)
+}
+
+// judgeAbsent judges a message that is for a user who was seen before, lies in no gap, and is not in the inbox.
+func (s *Service) judgeAbsent(e *Explanation) (Verdict, string) {
+	sent, yet := e.Stored.Sent(), fmt.Sprintf("%s does not have %s yet: ", e.User, e.Message)
+	state := e.State
+	passed := e.Passed()
+	switch {
+	case state.Mark != nil && sent.After(state.Mark.From):
+		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, %s, and the rehydration that is due since %s appends it; "+
+			"until then, reading the inbox finds it by fan out on read.", at(sent), s.former(state.Mark.From), at(state.Lease.Since))
+	case sent.After(e.Horizon):
+		return Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s, dormant_after %v); "+
+			"a rehydration recovers it when they look again.", at(sent), at(e.Horizon), at(state.LastViewed), s.opts.Policy.DormantAfter)
+	case !e.Planned:
+		return InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
+			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))
+	case !passed && e.Scan.Dead:
+		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s, and lies among the dead letters; "+
+			"it goes on when it is re-driven from there.", e.User, e.Message, e.Partition, e.position())
+	case !passed:
+		return InFlight, yet + fmt.Sprintf("its fan-out in their partition, %d, stands %s and has yet to come to them.", e.Partition, e.position())
+	case state.Sweep != nil && !sent.Before(state.Sweep.From):
+		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, and the rehydration that is about to finish looks once more for everything "+
+			"sent since %s.", at(sent), at(state.Sweep.From))
+	case s.fresh(e.Stored.Message, e.User, e.Edge):
+		return Missing, fmt.Sprintf("%s should have %s and does not yet: it was sent at %s, when they had just begun to follow %s, which appends "+
+			"it if fan-out did not; unless it is there in a moment, 'fanmail audit --user %s --repair' appends it.",
+			e.User, e.Message, at(sent), e.Stored.From, e.User)
+	default:
+		return Missing, fmt.Sprintf("%s should have %s and does not: it was sent at %s, before their horizon, which is %s, and its fan-out in their "+
+			"partition, %d, has passed them; 'fanmail audit --user %s --repair' appends it.",
+			e.User, e.Message, at(sent), at(e.Horizon), e.Partition, e.User)
+	}
+}
+
+// former tells of the horizon that a user had when they came back.
+func (s *Service) former(horizon time.Time) string {
+	if horizon.IsZero() {
+		return "and they had no horizon, for they had never been seen"
+	}
+	return "after the horizon that they had when they came back, which was " + at(horizon)
+}
+
+// position tells where the scan is.
+func (e *Explanation) position() string {
+	if !e.Scan.Joined || e.Scan.At == "" {
+		return "at the beginning"
+	}
+	return "at " + strconv.Quote(string(e.Scan.At))
+}
+
+// borderline tells whether a message was sent so close to the beginning or end of a span that it may be in the follower's
+// inbox although no span holds it: fan-out may have read the edge before it ended, and clocks differ.
+func (s *Service) borderline(m message.Message, user message.UserID, edge follow.Edge) bool {
+	if m.Names(user) || !m.ToFollowers() {
+		return false
+	}
+	near := func(t time.Time) bool { return !t.IsZero() && m.Sent().Sub(t).Abs() <= s.opts.Slack }
+	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool { return near(span.Since) || near(span.Until) })
+}
+
+// fresh tells whether a message is for a user by a span that began just now, and just before it was sent: then fan-out may
+// have passed the user before the edge was visible, and whoever opened the span may be about to append the message.
+func (s *Service) fresh(m message.Message, user message.UserID, edge follow.Edge) bool {
+	if m.Names(user) || !m.ToFollowers() {
+		return false
+	}
+	now := s.opts.Now()
+	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool {
+		return span.Holds(m.Sent()) && m.Sent().Sub(span.Since) <= s.opts.Slack && now.Sub(span.Since) <= s.opts.Slack
+	})
+}

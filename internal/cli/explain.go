@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func newExplain(p Process) *cobra.Command {
+	var s server
+	out := output{w: p.Stdout}
+	cmd := &cobra.Command{
+		Use:   "explain USER ID",
+		Short: "Tell why a user has, or has not, a message",
+		Long: "Tell, in one sentence, why a user has, has not, or is going to get a message, from what is stored of the message,\n" +
+			"of who followed whom and when, of how far its fan-out is, and of the inbox. Nothing is changed by it. Users and\n" +
+			"messages that are not known are explained too.",
+		Example: "  fanmail explain ben 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10\n" +
+			"  fanmail explain ben 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --json | jq .verdict",
+		Args: exactly("USER", "ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			user := message.UserID(args[0])
+			if err := user.Validate("user"); err != nil {
+				return &usageError{err}
+			}
+			id, err := message.ParseID(args[1])
+			if err != nil {
+				return &usageError{err}
+			}
+			c, err := s.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			explained, err := c.Explain(cmd.Context(), user, id)
+			if err != nil {
+				return err
+			}
+			return out.print(explained, func(w io.Writer) error {
+				return printf(w, "%s: %s\n", explained.Verdict, printable(explained.Sentence))
+			})
+		},
+	}
+	s.addServer(cmd)
+	out.addJSON(cmd, "print the verdict and everything that tells it as JSON")
+	return cmd
+}

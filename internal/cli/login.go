@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func newLogin(p Process) *cobra.Command {
+	var s server
+	out := output{w: p.Stdout}
+	wait := client.DefaultLoginWait
+	cmd := &cobra.Command{
+		Use:   "login USER",
+		Short: "Tell that somebody has logged in, and rebuild their inbox if need be",
+		Long: "Tell that somebody has logged in. If they were dormant, or are new, their inbox is rebuilt from what was sent to\n" +
+			"them meanwhile, and the command waits until it is complete. If that takes longer than --wait, it goes on without\n" +
+			"being waited for, and the command ends with exit code 1.",
+		Example: "  fanmail login ben\n  fanmail login ben --wait 0s --json",
+		Args:    exactly("USER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			user := message.UserID(args[0])
+			if err := user.Validate("user"); err != nil {
+				return &usageError{err}
+			}
+			if wait < 0 || wait > client.MaxLoginWait {
+				return usagef("--wait is %s: give 0s to %ds", wait, client.MaxLoginWait/time.Second)
+			}
+			c, err := s.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			login, err := c.Login(cmd.Context(), user, wait)
+			if err != nil {
+				return err
+			}
+			return reportLogin(out, login)
+		},
+	}
+	s.addServer(cmd)
+	out.addJSON(cmd, "print the answer as JSON")
+	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait until the inbox is complete, 0s to 60s")
+	return cmd
+}
+
+// reportLogin prints what a login came to. One that was not waited for to its end is an error.
+func reportLogin(out output, login client.Login) error {
+	user := printable(string(login.User))
+	if login.State != client.Rehydrating {
+		return out.print(login, func(w io.Writer) error { return printf(w, "%s\n", loginText(user, login)) })
+	}
+	if out.json {
+		if err := out.line(login); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s %s, and the inbox is still loading: repeat the command to wait for it, or see what there is with 'fanmail inbox %s'",
+		user, wasText(login.Was), user)
+}
+
+func loginText(user string, login client.Login) string {
+	if login.Was == client.WasActive {
+		return user + " is active"
+	}
+	return user + " " + wasText(login.Was) + ": " + plural(login.Recovered, "message", "messages") + " recovered"
+}
+
+func wasText(was client.Was) string {
+	if was == client.WasNew {
+		return "is new"
+	}
+	return "was " + string(was)
+}

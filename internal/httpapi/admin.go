@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func (s *server) explain(w *response, r *http.Request) error {
+	query := r.URL.Query()
+	user := message.UserID(query.Get("user"))
+	if err := user.Validate("user"); err != nil {
+		return err
+	}
+	id, err := message.ParseID(query.Get("message"))
+	if err != nil {
+		return &message.InvalidError{Field: "message", Reason: "is not the id of a message: give one as publishing it answered"}
+	}
+	explained, err := s.Audit.Explain(r.Context(), user, id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, explanation(explained))
+}
+
+func explanation(e audit.Explanation) client.Explanation {
+	answer := client.Explanation{
+		User: e.User, Message: e.Message, Verdict: client.Verdict(e.Verdict), Sentence: e.Sentence,
+		From: e.Stored.From, StoredAt: client.Time{Time: e.Stored.StoredAt}, Audience: e.Stored.Audience,
+		Named: e.Named, Spans: []client.Span{},
+		LastViewed: client.Time{Time: e.State.LastViewed}, Horizon: client.Time{Time: e.Horizon},
+	}
+	for _, span := range e.Edge.Spans {
+		answer.Spans = append(answer.Spans, client.Span{Since: client.Time{Time: span.Since}, Until: client.Time{Time: span.Until}})
+	}
+	if m := e.State.Mark; m != nil {
+		lease := e.State.Lease
+		answer.Mark = &client.Mark{
+			From: client.Time{Time: m.From}, Since: client.Time{Time: lease.Since}, LeaseUntil: client.Time{Time: lease.Until},
+		}
+	}
+	if sweep := e.State.Sweep; sweep != nil {
+		answer.Sweep = &client.Sweep{From: client.Time{Time: sweep.From}}
+	}
+	if gap := e.Gap; gap != nil {
+		answer.Gap = &client.Gap{After: client.Time{Time: gap.After}, Before: client.Time{Time: gap.Before}, Messages: gap.Messages}
+	}
+	if e.Verdict != audit.UnknownMessage {
+		answer.Sent = client.Time{Time: e.Stored.Sent()}
+		answer.Fanout = &client.PartitionFanout{
+			Partition: e.Partition, Planned: e.Planned, Recipients: e.InPlan, Passed: e.Passed(),
+			Done: e.Scan.Done, Dead: e.Scan.Dead, At: e.Scan.At,
+		}
+	}
+	if e.Entry != nil {
+		answer.Entry = &client.EntryPlace{
+			Bucket: e.At.Sequence, Slot: e.At.Slot, Recovered: e.Entry.Recovered, Deleted: e.Entry.Deleted,
+		}
+	}
+	return answer
+}

@@ -1,0 +1,158 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// audited returns a world whose handler audits inboxes in these buckets, and has nothing else.
+func audited(t *testing.T, w *world, buckets bucket.Store) *world {
+	t.Helper()
+	w.handler = httpapi.New(httpapi.Services{
+		Audit: audit.New(audit.Stores{
+			Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
+			Buckets: buckets, Appender: w.appender,
+		}, audit.Options{
+			Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock,
+		}),
+	}, httpapi.Options{Logger: zerolog.New(w.log), Now: w.clock})
+	return w
+}
+
+// adminWorld has bob, who follows ann and has the second of her three messages, and an entry for a message that there is not.
+func adminWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, settings{})
+	w.see(t, "bob")
+	_, err := w.db.Edges().Follow(t.Context(), []follow.Pair{{Follower: "bob", Followee: "ann"}}, w.clock().Add(-time.Hour))
+	require.NoError(t, err)
+	for n := 1; n <= 3; n++ {
+		_, err := w.db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(n, "ann")})
+		require.NoError(t, err)
+		_, err = w.db.Progress().Plan(t.Context(), messagetest.ID(n), nil, w.clock())
+		require.NoError(t, err)
+	}
+	w.deliver(t, "bob", 2, 2)
+	w.deliver(t, "bob", 9, 9)
+	return audited(t, w, w.db.Inbox())
+}
+
+func TestAdminWire(t *testing.T) {
+	t.Parallel()
+	w := adminWorld(t)
+	explain := func(user string, n int) string {
+		return w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/explain?user="+user+"&message="+messagetest.ID(n).String(), "")
+	}
+	var wire strings.Builder
+	wire.WriteString(explain("bob", 1) + explain("bob", 2) + explain("zoe", 2) + explain("bob", 7))
+	for _, ask := range []struct{ query, body string }{
+		{"?user=bob", ""}, {"", `{"repair":true}`}, {"?sample=5&repair=false", ""}, {"", ""},
+	} {
+		answer := w.ask(t, http.MethodPost, "/v1/admin/audit"+ask.query, ask.body)
+		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+		require.Equal(t, client.ContentNDJSON, answer.Header().Get("Content-Type"))
+		wire.WriteString(answer.Body.String())
+	}
+	requireGolden(t, "admin.golden", wire.String())
+}
+
+func TestBadAdminInput(t *testing.T) {
+	t.Parallel()
+	w := adminWorld(t)
+	before := w.contents(t, "bob")
+	id := messagetest.ID(1).String()
+	var table strings.Builder
+	for _, bad := range []badInput{
+		{"explain: nobody", http.MethodGet, "/v1/admin/explain?message=" + id, "", 422, nil},
+		{"explain: no user id", http.MethodGet, "/v1/admin/explain?user=a%20b&message=" + id, "", 422, nil},
+		{"explain: nothing", http.MethodGet, "/v1/admin/explain?user=bob", "", 422, nil},
+		{"explain: no UUID", http.MethodGet, "/v1/admin/explain?user=bob&message=7", "", 422, nil},
+		{"explain: posted", http.MethodPost, "/v1/admin/explain?user=bob&message=" + id, "", 405, nil},
+		{"audit: got", http.MethodGet, "/v1/admin/audit", "", 405, nil},
+		{"audit: no user id", http.MethodPost, "/v1/admin/audit?user=", "", 422, nil},
+		{"audit: a user and a sample", http.MethodPost, "/v1/admin/audit?user=bob&sample=1", "", 422, nil},
+		{"audit: a sample of none", http.MethodPost, "/v1/admin/audit?sample=0", "", 422, nil},
+		{"audit: a sample too large", http.MethodPost, "/v1/admin/audit?sample=1000001", "", 422, nil},
+		{"audit: a sample that is no number", http.MethodPost, "/v1/admin/audit?sample=some", "", 422, nil},
+		{"audit: a negative sample", http.MethodPost, "/v1/admin/audit", `{"sample":-1}`, 422, nil},
+		{"audit: repair, perhaps", http.MethodPost, "/v1/admin/audit?repair=maybe", "", 422, nil},
+		{"audit: in two places", http.MethodPost, "/v1/admin/audit?user=bob", `{"repair":true}`, 422, nil},
+		{"audit: unknown field", http.MethodPost, "/v1/admin/audit", `{"users":["bob"]}`, 400, nil},
+		{"audit: no JSON", http.MethodPost, "/v1/admin/audit", `repair`, 400, nil},
+	} {
+		answer := w.ask(t, bad.method, bad.target, bad.body)
+		require.Equal(t, bad.status, answer.Code, "%s: %s", bad.name, answer.Body)
+		p := problem(t, answer)
+		require.Equal(t, before, w.contents(t, "bob"), "%s changes nothing", bad.name)
+		fmt.Fprintf(&table, "%s\n\t%d [%s] %s\n", bad.name, p.Status, p.Field, p.Detail)
+	}
+	requireGolden(t, "bad_admin_input.golden", table.String())
+}
+
+// brittle is a store of buckets of which reading an inbox ends as a test has it.
+type brittle struct {
+	bucket.Store
+	read func(ctx context.Context) error
+}
+
+// Range implements bucket.Store.
+func (s brittle) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Range(ctx, owner, low, high, limit)
+}
+
+func TestAuditThatFails(t *testing.T) {
+	t.Parallel()
+	w := adminWorld(t)
+	audited(t, w, brittle{w.db.Inbox(), func(context.Context) error { return errors.New("the disk is on fire") }})
+	answer := w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/audit", "")
+	lines := strings.Split(strings.TrimSpace(answer), "\n")
+	require.Len(t, lines, 2)
+	require.JSONEq(t, `{"progress":{"users":0,"of":1}}`, lines[0])
+	require.Contains(t, lines[1], `{"error":{"type":"urn:fanmail:problem:internal"`)
+	require.NotContains(t, answer, "fire")
+	require.Contains(t, w.log.String(), "audit of bob: inbox of bob: the disk is on fire")
+}
+
+// TestAuditEndsWithItsClient leaves in the middle of an audit, which would go on for ever.
+func TestAuditEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	w := adminWorld(t)
+	reading, ended := make(chan struct{}), make(chan struct{})
+	audited(t, w, brittle{w.db.Inbox(), func(ctx context.Context) error {
+		close(reading)
+		<-ctx.Done()
+		close(ended)
+		return ctx.Err()
+	}})
+	c, err := client.New(w.serve(t), client.Options{})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for line, err := range c.Audit(t.Context(), client.AuditOptions{}) {
+		require.NoError(t, err)
+		require.NotNil(t, line.Progress)
+		<-reading
+		break
+	}
+	<-ended
+}

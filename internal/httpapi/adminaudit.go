@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// audit answers with one line for everything that an audit tells, as it tells it. When the client goes away, the audit ends.
+func (s *server) audit(w *response, r *http.Request) error {
+	request, err := auditRequest(w, r)
+	if err == nil {
+		err = request.Validate()
+	}
+	if err != nil {
+		return err
+	}
+	stream := newStream(w, r.Body, s.opts.Patience)
+	defer stream.close()
+	w.Header().Set("Content-Type", client.ContentNDJSON)
+	summary, err := s.Audit.Audit(r.Context(), request, func(e audit.Event) error {
+		return writeLine(stream, auditLine(e))
+	})
+	switch {
+	case err == nil:
+		wire := auditSummary(summary)
+		_ = writeLine(stream, client.AuditLine{Summary: &wire}) // nothing more could be done about a client that is gone
+	case w.status == 0:
+		return err
+	default:
+		// The answer has begun: what ended the audit is told on its last line.
+		_ = writeLine(stream, client.AuditLine{Error: s.problem(w, err)})
+	}
+	return nil
+}
+
+// auditRequest reads what to audit from the body, or, where that is empty, from the query.
+func auditRequest(w *response, r *http.Request) (audit.Request, error) {
+	var body client.AuditOptions
+	query := r.URL.Query()
+	switch {
+	case r.ContentLength == 0:
+		return auditQuery(query)
+	case len(query) > 0:
+		return audit.Request{}, refuse(client.ProblemInvalid, "", "there is a body and a query: say what to audit in one of them")
+	}
+	if err := readObject(w, r, smallBytes, &body); err != nil {
+		return audit.Request{}, err
+	}
+	return audit.Request{User: body.User, Sample: body.Sample, Repair: body.Repair}, nil
+}
+
+func auditQuery(query url.Values) (audit.Request, error) {
+	request := audit.Request{User: message.UserID(query.Get("user"))}
+	if query.Has("user") {
+		if err := request.User.Validate("user"); err != nil {
+			return request, err
+		}
+	}
+	if text := query.Get("sample"); query.Has("sample") {
+		sample, err := strconv.Atoi(text)
+		if err != nil || sample < 1 {
+			return request, &message.InvalidError{
+				Field: "sample", Reason: fmt.Sprintf("is %q: give a whole number from 1 to %d, or leave it out for everybody", shorten(text), audit.MaxSample),
+			}
+		}
+		request.Sample = sample
+	}
+	repair := query.Get("repair")
+	if query.Has("repair") && repair != "true" && repair != "false" {
+		return request, &message.InvalidError{Field: "repair", Reason: "is neither true nor false"}
+	}
+	request.Repair = repair == "true"
+	return request, nil
+}
+
+// writeLine writes a line of an answer, and sends it.
+func writeLine(to *stream, line client.AuditLine) error {
+	var b bytes.Buffer
+	if err := newEncoder(&b).Encode(line); err != nil {
+		return err
+	}
+	if _, err := to.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("the client takes no answers: %w", err)
+	}
+	return nil
+}
+
+func auditLine(e audit.Event) client.AuditLine {
+	if p := e.Progress; p != nil {
+		return client.AuditLine{Progress: &client.AuditProgress{Users: p.Users, Of: p.Of}}
+	}
+	f := e.Finding
+	finding := &client.Finding{
+		Kind: client.FindingKind(f.Kind), User: f.User, Message: f.Message, From: f.From,
+		Detail: f.Detail, Repaired: f.Repaired, Note: f.Note,
+	}
+	if f.Placed {
+		finding.Bucket, finding.Slot = &f.At.Sequence, &f.At.Slot
+	}
+	return client.AuditLine{Finding: finding}
+}
+
+func auditSummary(s audit.Summary) client.AuditSummary {
+	return client.AuditSummary{
+		Users: s.Users, Entries: s.Entries, Expected: s.Expected,
+		Found: countsByKind(s.Found), Repaired: countsByKind(s.Repaired), Remaining: countsByKind(s.Remaining),
+		InFlight: s.InFlight, DeadLettered: s.DeadLettered, Tolerated: s.Tolerated, Rehydrating: s.Rehydrating,
+	}
+}
+
+func countsByKind(counts map[audit.Kind]int64) map[client.FindingKind]int64 {
+	wire := make(map[client.FindingKind]int64, len(counts))
+	for kind, n := range counts {
+		wire[client.FindingKind(kind)] = n
+	}
+	return wire
+}

@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func (s *server) login(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	wait, err := loginWait(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	result, err := s.Rehydrate.Login(r.Context(), user, s.opts.Now(), wait)
+	if err != nil {
+		return err
+	}
+	answer := client.Login{User: user, State: client.Active, Was: client.Was(result.Was), Recovered: result.Recovered}
+	status := http.StatusOK
+	if !result.Done {
+		answer.State, status = client.Rehydrating, http.StatusAccepted
+	}
+	return writeJSON(w, status, client.ContentJSON, answer)
+}
+
+// loginWait returns how long a login waits for the inbox to be rebuilt.
+func loginWait(query url.Values) (time.Duration, error) {
+	if !query.Has("wait") {
+		return client.DefaultLoginWait, nil
+	}
+	text := query.Get("wait")
+	wait, err := time.ParseDuration(text)
+	if err != nil || wait < 0 || wait > client.MaxLoginWait {
+		return 0, &message.InvalidError{
+			Field:  "wait",
+			Reason: fmt.Sprintf("is %q: give a duration from 0s to %ds, such as 10s", shorten(text), client.MaxLoginWait/time.Second),
+		}
+	}
+	return wait, nil
+}

@@ -1,0 +1,88 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Page is a page of an inbox as its owner sees it.
+type Page struct {
+	// Entries are newest first. There may be fewer than were asked for where some were deleted.
+	Entries []bucket.Entry
+	// Next is the cursor of the next page, or empty at the end.
+	Next string
+	// Total counts the messages in the inbox, Unread those of them that are not marked read. Of an inbox that is not
+	// complete, they count what is known of it by now.
+	Total  int64
+	Unread int64
+	// Complete tells that the inbox is kept warm and is not being rebuilt. Otherwise the page was answered by fan out on
+	// read: what it shows is right all the same, but there may be more.
+	Complete bool
+	// Buckets counts the buckets that were read.
+	Buckets int
+}
+
+// Read returns a page of at most limit messages. The cursor is one that an earlier page gave, or empty for the first
+// page; one that is not from this inbox is a bucket.ErrCursor. Reading counts as viewing, unless peek is set: the inbox of
+// a user who was dormant, or never seen, is rebuilt from then on, which Read does not wait for.
+func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, limit int, peek bool) (Page, error) {
+	var before *bucket.Cursor
+	if cursor != "" {
+		c, err := bucket.ParseCursor(user, cursor)
+		if err != nil {
+			return Page{}, err
+		}
+		before = &c
+	}
+	state, err := s.look(ctx, user, peek)
+	if err != nil {
+		return Page{}, err
+	}
+	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
+		Owner: user, Hint: state.Head, Before: before, Limit: limit,
+		Absent: s.stretches(state), OnRead: s.lazyFeed(user).newest,
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.complete(state)}
+	if result.Total, result.Unread, err = s.counts(ctx, state, page.Slots); err != nil {
+		return Page{}, err
+	}
+	for _, id := range page.Absent {
+		if !state.InGap(id.Time()) {
+			result.Total++
+			result.Unread++
+		}
+	}
+	if page.Next != nil {
+		result.Next = page.Next.Encode(user)
+	}
+	return result, nil
+}
+
+// look returns the user's state, and unless this is a peek, notes that they have looked.
+func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (userstate.State, error) {
+	if peek {
+		return s.state(ctx, user)
+	}
+	return s.rehydrator.Arrive(ctx, user, s.opts.Now())
+}
+
+// counts counts the messages in the buckets and gaps of an inbox with so many slots.
+func (s *Service) counts(ctx context.Context, state userstate.State, slots int64) (total, unread int64, err error) {
+	since := state.ReadMark.Sequence
+	gaps := make([]bucket.Gap, len(state.Gaps))
+	for i, gap := range state.Gaps {
+		since, gaps[i] = 0, bucket.Gap{Stretch: gap.Stretch(), Messages: gap.Messages}
+	}
+	deletions, err := s.stores.Buckets.Deletions(ctx, state.User, since)
+	if err != nil {
+		return 0, 0, err
+	}
+	total, unread = bucket.Counts(slots, deletions, state.ReadMark, gaps)
+	return total, unread, nil
+}

@@ -1,0 +1,228 @@
+package natsbus_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+const loginSubject = "fanmail.v1.login"
+
+// loginService returns a bus, and JetStream as a login service elsewhere has it: a plain client of the server's address.
+func loginService(t *testing.T, opts natsbus.Options) (*natsbus.Bus, jetstream.JetStream) {
+	t.Helper()
+	opts.Server = start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	return connect(t, opts), admin(t, opts.Server)
+}
+
+func logIn(t *testing.T, js jetstream.JetStream, user string) {
+	t.Helper()
+	_, err := js.Publish(t.Context(), loginSubject, []byte(`{"user":"`+user+`"}`))
+	require.NoError(t, err)
+}
+
+func fetchLogins(t *testing.T, bus *natsbus.Bus, limit int) []*natsbus.Received {
+	t.Helper()
+	received, err := bus.FetchLogins(patient(t), limit)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(received), limit)
+	return received
+}
+
+func TestLoginsOfAnybodyAreFetchedInOrder(t *testing.T) {
+	t.Parallel()
+	bus, js := loginService(t, natsbus.Options{})
+	const count = 25
+	for n := range count {
+		logIn(t, js, fmt.Sprintf("user-%02d", n))
+	}
+	stream, err := js.Stream(t.Context(), natsbus.LoginStream)
+	require.NoError(t, err)
+	var users int
+	for users < count {
+		for _, r := range fetchLogins(t, bus, 10) {
+			d := r.Delivery()
+			login, err := event.DecodeLogin(d.Payload)
+			require.NoError(t, err)
+			require.EqualValues(t, fmt.Sprintf("user-%02d", users), login.User)
+			require.Equal(t, loginSubject, d.Subject)
+			require.Equal(t, 1, d.Attempts)
+			stored, err := stream.GetMsg(t.Context(), d.Sequence)
+			require.NoError(t, err)
+			require.Equal(t, stored.Time.UTC(), d.Stored)
+			require.NoError(t, r.Ack())
+			users++
+		}
+	}
+}
+
+func TestLoginThroughCoreNATSIsKeptToo(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	bus := connect(t, natsbus.Options{Server: server})
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	defer nc.Close()
+	require.NoError(t, nc.Publish(loginSubject, []byte(`{"v":1,"user":"ann"}`)))
+	login, err := event.DecodeLogin(fetchLogins(t, bus, 1)[0].Delivery().Payload)
+	require.NoError(t, err)
+	require.Equal(t, event.Login{User: "ann"}, login)
+}
+
+func TestLoginsAreShared(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	one, two := connect(t, natsbus.Options{Server: server}), connect(t, natsbus.Options{Server: server})
+	js := admin(t, server)
+	seen := make(map[string]bool)
+	for n := range 10 {
+		logIn(t, js, fmt.Sprintf("user-%d", n))
+	}
+	for len(seen) < 10 {
+		for _, bus := range []*natsbus.Bus{one, two} {
+			if len(seen) == 10 {
+				break
+			}
+			for _, r := range fetchLogins(t, bus, 3) { // none is acknowledged: all are out at the same time
+				require.False(t, seen[string(r.Delivery().Payload)])
+				seen[string(r.Delivery().Payload)] = true
+			}
+		}
+	}
+}
+
+func TestLoginComesAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		lease   time.Duration
+		release bool
+	}{
+		"when it is released":        {time.Hour, true},
+		"when its lease has run out": {200 * time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bus, js := loginService(t, natsbus.Options{Lease: test.lease})
+			logIn(t, js, "ann")
+			first := fetchLogins(t, bus, 10)[0]
+			if test.release {
+				require.NoError(t, first.Release())
+			}
+			again := fetchLogins(t, bus, 10)[0]
+			require.Equal(t, 2, again.Delivery().Attempts)
+			require.Equal(t, first.Delivery().Stored, again.Delivery().Stored, "when they logged in does not change")
+			require.NoError(t, again.Ack())
+		})
+	}
+}
+
+func TestMalformedLoginBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	bus, js := loginService(t, natsbus.Options{})
+	stream, err := js.Stream(t.Context(), natsbus.DeadLetterStream)
+	require.NoError(t, err)
+	largest := bytes.Repeat([]byte{0xff}, 64<<10-100) // less what the subject takes
+	for name, payload := range map[string][]byte{
+		"nothing": nil, "no JSON": []byte("\xff"), "no user": []byte(`{}`), "no user id": []byte(`{"user":"a b"}`),
+		"a later version": []byte(`{"v":2,"user":"ann"}`), "as large as a login may be": largest,
+	} {
+		_, err := js.Publish(t.Context(), loginSubject, payload)
+		require.NoError(t, err, name)
+		r := fetchLogins(t, bus, 1)[0]
+		_, err = event.DecodeLogin(r.Delivery().Payload)
+		require.ErrorIs(t, err, event.ErrMalformed, name)
+		letter := event.DeadLetter{
+			Version: event.Version, Reason: "malformed", Error: err.Error(), Attempts: r.Delivery().Attempts,
+			Subject: r.Delivery().Subject, Payload: append([]byte{}, r.Delivery().Payload...),
+		}
+		require.NoError(t, bus.DeadLetter(patient(t), letter), name)
+		require.NoError(t, r.Ack())
+		msg, err := stream.GetLastMsgForSubject(t.Context(), "fanmail.v1.dlq.login")
+		require.NoError(t, err)
+		var got event.DeadLetter
+		require.NoError(t, json.Unmarshal(msg.Data, &got))
+		require.Equal(t, letter, got, name)
+	}
+}
+
+func TestLoginThatIsNotTakenIsTold(t *testing.T) {
+	t.Parallel()
+	t.Run("where the stream is full", func(t *testing.T) {
+		t.Parallel()
+		bus, js := loginService(t, natsbus.Options{LoginBytes: 4 << 10})
+		accepted := 0
+		var err error
+		for err == nil && accepted < 1000 {
+			if _, err = js.Publish(t.Context(), loginSubject, []byte(`{"user":"ann"}`)); err == nil {
+				accepted++
+			}
+		}
+		require.ErrorContains(t, err, "maximum bytes exceeded")
+		for range accepted { // nothing that was accepted is dropped
+			require.NoError(t, fetchLogins(t, bus, 1)[0].Ack())
+		}
+		require.Eventually(t, func() bool { // an acknowledgement is not waited for
+			_, err := js.Publish(t.Context(), loginSubject, []byte(`{"user":"ann"}`))
+			return err == nil
+		}, patience, time.Millisecond, "there is room again")
+	})
+	t.Run("where it is too large", func(t *testing.T) {
+		t.Parallel()
+		_, js := loginService(t, natsbus.Options{})
+		_, err := js.Publish(t.Context(), loginSubject, make([]byte, 64<<10+1))
+		require.ErrorContains(t, err, "message size exceeds maximum allowed")
+	})
+}
+
+func TestFetchLoginsEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	bus := newBus(t, natsbus.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := bus.FetchLogins(ctx, 10)
+		failed <- err
+	}()
+	cancel()
+	require.Equal(t, context.Canceled, receive(t, failed))
+}
+
+func TestRehydratedIsToldToWhoeverListens(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	bus := connect(t, natsbus.Options{Server: server})
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	defer nc.Close()
+	bus.EmitRehydrated(event.NewRehydrated("early", 1)) // nobody listens
+	told := make(chan *nats.Msg, 2)
+	_, err = nc.ChanSubscribe("fanmail.v1.rehydrated", told)
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	bus.EmitRehydrated(event.NewRehydrated("ann", 42))
+	got, err := event.DecodeRehydrated(receive(t, told).Data)
+	require.NoError(t, err)
+	require.Equal(t, event.NewRehydrated("ann", 42), got)
+}
+
+func TestRehydratedWithoutAServerIsLogged(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsbus.EmbeddedOptions{})
+	var log bytes.Buffer
+	bus, err := natsbus.Connect(patient(t), natsbus.Options{Server: server, Partitions: 1, Logger: zerolog.New(zerolog.SyncWriter(&log))})
+	require.NoError(t, err)
+	bus.Close()
+	bus.EmitRehydrated(event.NewRehydrated("ann", 42))
+	require.Contains(t, log.String(), "cannot tell that a user is rehydrated")
+}

@@ -1,0 +1,210 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// encodeStoredAt returns the value of a message among its author's.
+func encodeStoredAt(at time.Time) []byte {
+	return appendTime(append(make([]byte, 0, 1+storedAtLen), version), at)
+}
+
+func parseStoredAt(value []byte) (time.Time, error) {
+	b, err := payload(spaceAuthors, value, storedAtLen)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(b) != storedAtLen {
+		return time.Time{}, corrupt(spaceAuthors)
+	}
+	return timeOf(b), nil
+}
+
+// ToFollowers implements message.Store. It costs a search for each range that can still add something, and a read for
+// each message that is returned.
+func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	ids := &best{limit: limit, order: order}
+	if err := s.collect(spaceAuthors, ranges, ids); err != nil {
+		return nil, fmt.Errorf("messages to followers of %d authors: %w", len(ranges), err)
+	}
+	return s.getAll(ids.ids)
+}
+
+// Naming implements message.Store.
+func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	ids := &best{limit: limit, order: order}
+	if err := s.collect(spaceNaming, []message.Range{{From: user, After: after, Before: before}}, ids); err != nil {
+		return nil, fmt.Errorf("messages that name %s: %w", user, err)
+	}
+	return s.getAll(ids.ids)
+}
+
+// collect offers the ids that an index has in the ranges, until those of a range cannot be among the best any more.
+func (s *Messages) collect(index space, ranges []message.Range, ids *best) (err error) {
+	it, err := s.db.iterate([]byte{byte(index)})
+	if err != nil {
+		return err
+	}
+	defer closeIter(it, &err)
+	r := rangeReader{it: it, index: index}
+	for _, in := range ranges {
+		in = ids.narrow(in)
+		found := r.seek(in, ids.order)
+		for found && ids.offer(idOf(it.Key())) {
+			found = r.next(ids.order)
+		}
+		if err := it.Error(); err != nil {
+			return fmt.Errorf("read from the store: %w", err)
+		}
+	}
+	return nil
+}
+
+// CountToFollowers implements message.Store. It reads nothing but the index.
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer s.db.end()
+	it, err := s.db.iterate([]byte{byte(spaceAuthors)})
+	if err != nil {
+		return 0, err
+	}
+	defer closeIter(it, &err)
+	r := rangeReader{it: it, index: spaceAuthors}
+	for _, in := range ranges {
+		for found := r.seek(in, message.OldestFirst); found; found = r.next(message.OldestFirst) {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return 0, fmt.Errorf("read from the store: %w", err)
+			}
+			m := message.Stored{Message: message.Message{ID: idOf(it.Key())}}
+			if m.StoredAt, err = parseStoredAt(value); err != nil {
+				return 0, fmt.Errorf("messages by %s: %w", in.From, err)
+			}
+			if !m.Void(slack) {
+				count++
+			}
+		}
+		if err := it.Error(); err != nil {
+			return 0, fmt.Errorf("read from the store: %w", err)
+		}
+	}
+	return count, nil
+}
+
+// rangeReader goes through ranges of an index, one after the other, and keeps memory between them.
+type rangeReader struct {
+	it     *pebble.Iterator
+	index  space
+	key    []byte // that of the range's end which is sought first
+	prefix int    // of the author or user in it
+	until  message.ID
+}
+
+// seek goes to the first id in a range, in the given order, and tells whether there is one.
+func (r *rangeReader) seek(in message.Range, order message.Order) bool {
+	if !in.After.Less(in.Before) {
+		return false
+	}
+	r.key = appendIndexed(r.key[:0], r.index, in.From)
+	r.prefix = len(r.key)
+	if order == message.NewestFirst {
+		r.key, r.until = append(r.key, in.Before[:]...), in.After
+		return r.inRange(r.it.SeekLT(r.key), order)
+	}
+	// Followed by a zero byte, it is the least key above.
+	r.key, r.until = append(append(r.key, in.After[:]...), 0), in.Before
+	return r.inRange(r.it.SeekGE(r.key), order)
+}
+
+// next goes on to the next id in the range, and tells whether there is one.
+func (r *rangeReader) next(order message.Order) bool {
+	if order == message.NewestFirst {
+		return r.inRange(r.it.Prev(), order)
+	}
+	return r.inRange(r.it.Next(), order)
+}
+
+func (r *rangeReader) inRange(found bool, order message.Order) bool {
+	if !found || !bytes.HasPrefix(r.it.Key(), r.key[:r.prefix]) {
+		return false
+	}
+	id := idOf(r.it.Key())
+	if order == message.NewestFirst {
+		return r.until.Less(id)
+	}
+	return id.Less(r.until)
+}
+
+// best keeps those of the ids that it is offered which are returned: the first ones in an order, at most limit.
+type best struct {
+	ids   []message.ID
+	limit int
+	order message.Order
+}
+
+// narrow returns the part of a range that can still hold one of the best.
+func (b *best) narrow(in message.Range) message.Range {
+	if len(b.ids) < b.limit {
+		return in
+	}
+	if b.limit <= 0 {
+		return message.Range{}
+	}
+	switch last := b.ids[b.limit-1]; {
+	case b.order == message.NewestFirst && in.After.Less(last):
+		in.After = last
+	case b.order == message.OldestFirst && last.Less(in.Before):
+		in.Before = last
+	}
+	return in
+}
+
+// offer keeps an id if it is one of the best, and tells whether one that comes after it can be, too.
+func (b *best) offer(id message.ID) bool {
+	place, _ := slices.BinarySearchFunc(b.ids, id, b.compare)
+	if place >= b.limit {
+		return false
+	}
+	if len(b.ids) == b.limit {
+		b.ids = b.ids[:b.limit-1]
+	}
+	b.ids = slices.Insert(b.ids, place, id)
+	return true
+}
+
+func (b *best) compare(x, y message.ID) int {
+	if b.order == message.NewestFirst {
+		return y.Compare(x)
+	}
+	return x.Compare(y)
+}
+
+// getAll returns messages by their ids.
+func (s *Messages) getAll(ids []message.ID) ([]message.Stored, error) {
+	messages := make([]message.Stored, len(ids))
+	for i, id := range ids {
+		var err error
+		if messages[i], err = s.get(id); err != nil {
+			return nil, err
+		}
+	}
+	return messages, nil
+}

@@ -1,0 +1,110 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Step implements userstate.Store. Also the state that refused a step survives a crash: its caller goes on from there.
+func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	unlock := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
+	batch := s.db.engine.NewBatch()
+	stepped := make([]userstate.Stepped, len(steps))
+	for i, step := range steps {
+		var err error
+		if stepped[i], err = s.step(batch, step); err != nil {
+			unlock()
+			return nil, fmt.Errorf("step of %s: %w", step.From.User, err)
+		}
+	}
+	return stepped, s.db.commit(batch, unlock)
+}
+
+func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Stepped, error) {
+	was, err := s.read(step.From.User)
+	if err != nil {
+		return userstate.Stepped{}, err
+	}
+	if !was.Same(step.From) {
+		return userstate.Stepped{State: was}, nil
+	}
+	to := step.To
+	to.User, to.Head, to.ReadMark = was.User, was.Head, was.ReadMark
+	value := encodeState(to)
+	if err := batch.Set(s.key(to.User), value, nil); err != nil {
+		return userstate.Stepped{}, err
+	}
+	if err := moveLease(batch, was, to); err != nil {
+		return userstate.Stepped{}, err
+	}
+	to, err = parseState(to.User, value) // as everybody else will read it, in memory of its own
+	return userstate.Stepped{State: to, Applied: true}, err
+}
+
+// rehydrates tells whether a state is in the leases space.
+func rehydrates(st userstate.State) bool { return st.Mark != nil || st.Sweep != nil }
+
+// moveLease changes the place of a state in the leases space.
+func moveLease(batch *pebble.Batch, was, is userstate.State) error {
+	if rehydrates(was) {
+		if err := batch.Delete(leaseKey(was.Lease.Until, was.User), nil); err != nil {
+			return err
+		}
+	}
+	if rehydrates(is) {
+		return batch.Set(leaseKey(is.Lease.Until, is.User), nil, nil)
+	}
+	return nil
+}
+
+// Due implements userstate.Store.
+func (s *Users) Due(ctx context.Context, before time.Time, limit int) (states []userstate.State, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	it, err := s.db.iterate([]byte{byte(spaceLeases)})
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	users, err := s.cloneFor(it, spaceUsers)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(users, &err)
+	end := timePrefix(spaceLeases, before.Add(time.Millisecond-1)) // one that ends in the same millisecond, but earlier, is dead
+	for found := it.First(); found && len(states) < limit && string(it.Key()) < string(end); found = it.Next() {
+		user := leaseUser(it.Key())
+		st, err := seekState(users, s.key(user), user)
+		if err != nil {
+			return nil, err
+		}
+		if !rehydrates(st) {
+			return nil, fmt.Errorf("rehydration of %s: %w", user, corrupt(spaceLeases))
+		}
+		states = append(states, st)
+	}
+	return states, it.Error()
+}
+
+// cloneFor returns an iterator over a space that sees the database at the same moment as another one. Its creator
+// closes it by closeIter.
+func (s *Users) cloneFor(it *pebble.Iterator, space space) (*pebble.Iterator, error) {
+	prefix := []byte{byte(space)}
+	clone, err := it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)}})
+	if err != nil {
+		return nil, fmt.Errorf("read from the store: %w", err)
+	}
+	return clone, nil
+}

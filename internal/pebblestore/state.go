@@ -1,0 +1,167 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// A state is
+//
+//	version[1] parts[1] last_viewed[8] head_sequence[4] head_floor[16]
+//	recovered[8]?
+//	read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8]?
+//	mark_from[8]? sweep_from[8]?
+//	gaps[4] (after[8] before[8] messages[8])*?
+//	lease_until[8] lease_since[8] lease_token?
+//
+// where the bits of parts say which of the parts with a question mark are there. Fan-out reads it for every recipient,
+// so it is no CBOR, and most states are nothing but the first line.
+const (
+	partRecovered = 1 << iota
+	partReadMark
+	partMark
+	partBounded // the mark is
+	partSweep
+	partGaps
+	partLease
+
+	partsKnown = 1<<iota - 1
+)
+
+const (
+	stateHeaderLen = 1 + 8 + 4 + idLen
+	gapLen         = 8 + 8 + 8
+)
+
+func partsOf(st *userstate.State) (parts byte) {
+	add := func(part byte, there bool) {
+		if there {
+			parts |= part
+		}
+	}
+	add(partRecovered, st.Recovered != 0)
+	add(partReadMark, st.ReadMark != bucket.ReadMark{})
+	add(partMark, st.Mark != nil)
+	add(partBounded, st.Mark != nil && st.Mark.Bounded)
+	add(partSweep, st.Sweep != nil)
+	add(partGaps, len(st.Gaps) > 0)
+	add(partLease, st.Lease != userstate.Lease{})
+	return parts
+}
+
+func encodeState(st userstate.State) []byte {
+	parts := partsOf(&st)
+	b := append(make([]byte, 0, 1+stateHeaderLen), version, parts)
+	b = appendTime(b, st.LastViewed)
+	b = binary.BigEndian.AppendUint32(b, st.Head.Sequence)
+	b = append(b, st.Head.Floor[:]...)
+	if parts&partRecovered != 0 {
+		b = appendCount(b, st.Recovered)
+	}
+	if parts&partReadMark != 0 {
+		b = append(b, st.ReadMark.UpTo[:]...)
+		b = binary.BigEndian.AppendUint32(b, st.ReadMark.Sequence)
+		b = appendCount(appendCount(appendCount(b, st.ReadMark.Slots), int64(st.ReadMark.Gaps)), st.ReadMark.Read)
+	}
+	if parts&partMark != 0 {
+		b = appendTime(b, st.Mark.From)
+	}
+	if parts&partSweep != 0 {
+		b = appendTime(b, st.Sweep.From)
+	}
+	if parts&partGaps != 0 {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(st.Gaps))) //nolint:gosec // as many as times a user came back
+		for _, g := range st.Gaps {
+			b = appendCount(appendTime(appendTime(b, g.After), g.Before), g.Messages)
+		}
+	}
+	if parts&partLease != 0 {
+		b = appendTime(appendTime(b, st.Lease.Until), st.Lease.Since)
+		b = append(b, st.Lease.Token...)
+	}
+	return b
+}
+
+func appendCount(b []byte, n int64) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // the bits are what is wanted
+}
+
+// parseState reads what encodeState wrote.
+func parseState(user message.UserID, value []byte) (userstate.State, error) {
+	b, err := payload(spaceUsers, value, stateHeaderLen)
+	if err != nil {
+		return userstate.State{}, err
+	}
+	parts := b[0]
+	f := fields{rest: b[1:]}
+	st := userstate.State{
+		User: user, LastViewed: f.time(),
+		Head: bucket.Hint{Sequence: f.uint32(), Floor: f.id()},
+	}
+	if parts != 0 {
+		f.parts(&st, parts)
+	}
+	if f.short || len(f.rest) > 0 {
+		return userstate.State{}, corrupt(spaceUsers)
+	}
+	return st, nil
+}
+
+// parts reads the parts of a state that are there.
+func (f *fields) parts(st *userstate.State, parts byte) {
+	if parts&partRecovered != 0 {
+		st.Recovered = f.count()
+	}
+	if parts&partReadMark != 0 {
+		st.ReadMark = bucket.ReadMark{UpTo: f.id(), Sequence: f.uint32(), Slots: f.count(), Gaps: int(f.count()), Read: f.count()}
+	}
+	if parts&partMark != 0 {
+		st.Mark = &userstate.Mark{From: f.time(), Bounded: parts&partBounded != 0}
+	}
+	if parts&partSweep != 0 {
+		st.Sweep = &userstate.Sweep{From: f.time()}
+	}
+	if parts&partGaps != 0 {
+		n := int(f.uint32())
+		if n == 0 || n > len(f.rest)/gapLen {
+			f.short = true
+			return
+		}
+		st.Gaps = make([]userstate.Gap, n)
+		for i := range st.Gaps {
+			st.Gaps[i] = userstate.Gap{After: f.time(), Before: f.time(), Messages: f.count()}
+		}
+	}
+	if parts&partLease != 0 {
+		st.Lease = userstate.Lease{Until: f.time(), Since: f.time()}
+		st.Lease.Token, f.rest = string(f.rest), nil
+	}
+	if parts&^partsKnown != 0 {
+		f.short = true
+	}
+}
+
+// fields reads the fields of a record, one after the other.
+type fields struct {
+	rest  []byte
+	short bool // a field was asked for that is not there
+}
+
+func (f *fields) next(n int) []byte {
+	if len(f.rest) < n {
+		f.short = true
+		return make([]byte, n)
+	}
+	field := f.rest[:n]
+	f.rest = f.rest[n:]
+	return field
+}
+
+func (f *fields) time() time.Time { return timeOf(f.next(8)) }
+func (f *fields) id() message.ID  { return message.ID(f.next(idLen)) }
+func (f *fields) uint32() uint32  { return binary.BigEndian.Uint32(f.next(4)) }
+func (f *fields) count() int64    { return int64(binary.BigEndian.Uint64(f.next(8))) } //nolint:gosec // the bits are what is wanted

@@ -1,0 +1,94 @@
+package rehydrate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+const (
+	// loginEvents is how many events are taken from the bus together.
+	loginEvents = 128
+	// loginConcurrency is how many of them are noted at a time: enough to share the store's syncs.
+	loginConcurrency = 16
+	// fetchPause is how long the loop waits after the bus has failed.
+	fetchPause = time.Second
+)
+
+// Received is an event that the bus hands out again unless it is acknowledged in time.
+type Received interface {
+	Delivery() event.Delivery
+	Ack() error
+}
+
+// Logins is where login events come from.
+type Logins struct {
+	// Fetch returns events, at least one and at most limit, or the error of a ctx that has ended.
+	Fetch func(ctx context.Context, limit int) ([]Received, error)
+	// DeadLetter puts an event among the dead letters.
+	DeadLetter func(ctx context.Context, letter event.DeadLetter) error
+}
+
+// RunLogins notes the logins that others tell of on the bus, until intake ends. An event is acknowledged when the mark
+// is set, for then the rehydration is due whatever happens.
+func (s *Service) RunLogins(intake, work context.Context, logins Logins) {
+	for intake.Err() == nil {
+		received, err := logins.Fetch(intake, loginEvents)
+		if err != nil {
+			if intake.Err() == nil {
+				s.opts.Logger.Error().Err(err).Msg("login events cannot be fetched")
+				pause(intake, fetchPause)
+			}
+			continue
+		}
+		var group errgroup.Group
+		group.SetLimit(loginConcurrency)
+		for _, r := range received {
+			group.Go(func() error {
+				s.note(work, logins, r)
+				return nil
+			})
+		}
+		_ = group.Wait() // they log their errors
+	}
+}
+
+// note notes one login event. One that cannot be noted now is handed out again.
+func (s *Service) note(ctx context.Context, logins Logins, r Received) {
+	delivery := r.Delivery()
+	login, err := event.DecodeLogin(delivery.Payload)
+	if errors.Is(err, event.ErrMalformed) {
+		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
+			Str("reason", "malformed").Msg("login event is a dead letter")
+		err = logins.DeadLetter(ctx, event.DeadLetter{
+			Version: event.Version, Reason: "malformed", Error: err.Error(),
+			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload,
+		})
+	} else {
+		at := s.opts.Now()
+		if delivery.Stored.Before(at) && !delivery.Stored.IsZero() {
+			at = delivery.Stored
+		}
+		_, err = s.Arrive(ctx, login.User, at)
+	}
+	if err == nil {
+		err = r.Ack()
+	}
+	if err != nil && ctx.Err() == nil {
+		s.opts.Logger.Error().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
+	}
+}
+
+// pause waits, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

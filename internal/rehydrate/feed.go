@@ -1,0 +1,161 @@
+package rehydrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// edgesPage is how many edges are read at a time.
+const edgesPage = 1000
+
+// Feed is what is for one user, found by fan out on read. It knows whom the user has followed, and when, as that was when
+// the feed was opened; messages are read as they are asked for.
+type Feed struct {
+	messages message.Store
+	slack    time.Duration
+	user     message.UserID
+	edges    []follow.Edge // ascending by followee, so that a store searches in the order of its keys
+}
+
+// Feed opens a user's feed.
+func (s *Service) Feed(ctx context.Context, user message.UserID) (*Feed, error) {
+	f := &Feed{messages: s.stores.Messages, slack: s.opts.Slack, user: user}
+	for after := message.UserID(""); ; {
+		edges, err := s.stores.Edges.Following(ctx, user, after, edgesPage)
+		if err != nil {
+			return nil, fmt.Errorf("whom %s follows: %w", user, err)
+		}
+		f.edges = append(f.edges, edges...)
+		if len(edges) < edgesPage {
+			return f, nil
+		}
+		after = edges[len(edges)-1].Followee
+	}
+}
+
+// Newest returns the newest messages of a stretch, descending, at most limit.
+func (f *Feed) Newest(ctx context.Context, s bucket.Stretch, limit int) ([]bucket.Entry, error) {
+	return f.collect(ctx, s, message.NewestFirst, limit)
+}
+
+// Oldest returns the oldest messages of a stretch, ascending, at most limit.
+func (f *Feed) Oldest(ctx context.Context, s bucket.Stretch, limit int) ([]bucket.Entry, error) {
+	return f.collect(ctx, s, message.OldestFirst, limit)
+}
+
+// Count counts the messages of a stretch.
+func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
+	const page = 1000
+	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.slack)
+	if err != nil {
+		return 0, fmt.Errorf("count what %s missed: %w", f.user, err)
+	}
+	for {
+		named, err := f.messages.Naming(ctx, f.user, s.After, s.Before, message.OldestFirst, page)
+		if err != nil {
+			return 0, fmt.Errorf("messages that name %s: %w", f.user, err)
+		}
+		for _, m := range named {
+			counted := m.ToFollowers() && f.edge(m.From).Holds(m.Sent())
+			if !counted && f.holds(m) {
+				count++
+			}
+		}
+		if len(named) < page {
+			return count, nil
+		}
+		s.After = named[page-1].ID
+	}
+}
+
+// collect returns the messages of a stretch, in order, at most limit.
+func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Order, limit int) ([]bucket.Entry, error) {
+	var found []bucket.Entry
+	ranges := f.ranges(s)
+	for len(found) < limit && !s.Empty() {
+		want := limit - len(found)
+		messages, err := f.read(ctx, ranges, s, order, want)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range messages {
+			if f.holds(m) {
+				found = append(found, bucket.EntryOf(m.Message))
+			}
+		}
+		if len(messages) < want {
+			break
+		}
+		if last := messages[want-1].ID; order == message.OldestFirst {
+			s.After = last
+		} else {
+			s.Before = last
+		}
+		ranges = f.ranges(s)
+	}
+	return found, nil
+}
+
+// read returns messages of a stretch that may be for the user, in order, at most limit.
+func (f *Feed) read(
+	ctx context.Context, ranges []message.Range, s bucket.Stretch, order message.Order, limit int,
+) (messages []message.Stored, err error) {
+	if len(ranges) > 0 {
+		if messages, err = f.messages.ToFollowers(ctx, ranges, order, limit); err != nil {
+			return nil, fmt.Errorf("messages of those whom %s follows: %w", f.user, err)
+		}
+	}
+	named, err := f.messages.Naming(ctx, f.user, s.After, s.Before, order, limit)
+	if err != nil {
+		return nil, fmt.Errorf("messages that name %s: %w", f.user, err)
+	}
+	messages = append(messages, named...)
+	slices.SortFunc(messages, func(x, y message.Stored) int {
+		if order == message.NewestFirst {
+			x, y = y, x
+		}
+		return x.ID.Compare(y.ID)
+	})
+	messages = slices.CompactFunc(messages, func(x, y message.Stored) bool { return x.ID == y.ID })
+	return messages[:min(limit, len(messages))], nil
+}
+
+// holds tells whether a message is for the user.
+func (f *Feed) holds(m message.Stored) bool {
+	return !m.Void(f.slack) && follow.For(m.Message, f.user, f.edge(m.From))
+}
+
+// edge returns the user's edge to an author. If they never followed them, it has no spans.
+func (f *Feed) edge(author message.UserID) follow.Edge {
+	i, found := slices.BinarySearchFunc(f.edges, author, func(e follow.Edge, author message.UserID) int {
+		return cmp.Compare(e.Followee, author)
+	})
+	if !found {
+		return follow.Edge{}
+	}
+	return f.edges[i]
+}
+
+// ranges returns where in a stretch there are messages to followers that are for the user: within the spans of the edges.
+func (f *Feed) ranges(s bucket.Stretch) []message.Range {
+	ranges := make([]message.Range, 0, len(f.edges))
+	for _, edge := range f.edges {
+		for _, span := range edge.Spans {
+			held := bucket.Stretch{After: message.LastBefore(span.Since), Before: message.MaxID}
+			if !span.Open() {
+				held.Before = message.MinID(span.Until)
+			}
+			if held = held.Within(s); !held.Empty() {
+				ranges = append(ranges, message.Range{From: edge.Followee, After: held.After, Before: held.Before})
+			}
+		}
+	}
+	return ranges
+}

@@ -1,0 +1,124 @@
+package rehydrate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// always is the stretch of everything.
+var always = bucket.Stretch{Before: message.MaxID}
+
+func shownIDs(entries []bucket.Entry) (shown []message.ID) {
+	for _, e := range entries {
+		shown = append(shown, e.ID)
+	}
+	return shown
+}
+
+// requireFeed demands that a feed holds messages, however it is read.
+func requireFeed(t *testing.T, w *world, want []message.ID) {
+	t.Helper()
+	f, err := w.Rehydrator(0, 0).Feed(t.Context(), "ann")
+	require.NoError(t, err)
+	count, err := f.Count(t.Context(), always)
+	require.NoError(t, err)
+	require.Equal(t, len(want), int(count))
+	for limit := 1; limit <= len(want)+1; limit++ {
+		oldest, err := f.Oldest(t.Context(), always, limit)
+		require.NoError(t, err)
+		require.Equal(t, want[:min(limit, len(want))], shownIDs(oldest))
+		newest, err := f.Newest(t.Context(), always, limit)
+		require.NoError(t, err)
+		reversed := slices.Clone(want[max(0, len(want)-limit):])
+		slices.Reverse(reversed)
+		require.Equal(t, reversed, shownIDs(newest))
+	}
+}
+
+// A feed holds what was sent within a span, since included and until not, and what names the user, each once, but for what
+// is void.
+func TestFeedHolds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pair := follow.Pair{Follower: "ann", Followee: "author"}
+	at := func(ms int) time.Time { return rig.Epoch.Add(time.Duration(ms) * time.Millisecond) }
+	require.NoError(t, w.Edges.Unfollow(t.Context(), pair, at(3)))
+	_, err := w.Edges.Follow(t.Context(), []follow.Pair{pair}, at(6))
+	require.NoError(t, err)
+	require.NoError(t, w.Edges.Unfollow(t.Context(), pair, at(8)))
+	var want []message.ID
+	for ms := range 10 {
+		m := w.store(t, at(ms))
+		if ms < 3 || ms == 6 || ms == 7 {
+			want = append(want, m.ID)
+		}
+	}
+	named := w.store(t, at(12), "ann", "bob") // names her, though she follows nobody by now
+	w.store(t, at(13), "bob")
+	both := message.Message{ID: message.MinID(at(7)), From: "author", To: []message.UserID{"ann"}, Audience: message.AudienceFollowers, Body: "both"}
+	both.ID[6], both.ID[8], both.ID[15] = 0x70, 0x80, 0xff
+	_, err = w.Messages.Insert(t.Context(), []message.Message{both})
+	require.NoError(t, err)
+	want = append(want, both.ID, named.ID)
+	w.store(t, at(1).Add(-rig.Slack), "ann") // is void
+	requireFeed(t, w, want)
+}
+
+// What the newest messages cost depends on how many are asked for, and not on how many there are, or how long ago.
+func TestNewestCostsTheSameForManyAsForFew(t *testing.T) {
+	t.Parallel()
+	cost := func(messages int, away time.Duration) int {
+		w := newWorld(t)
+		many := make([]message.Message, messages)
+		for i := range many {
+			many[i] = message.Message{ID: message.MinID(rig.Epoch.Add(time.Duration(i-messages) * time.Millisecond)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
+			many[i].ID[6], many[i].ID[8] = 0x70, 0x80
+		}
+		_, err := w.Messages.Insert(t.Context(), many)
+		require.NoError(t, err)
+		w.Clock.Advance(away)
+		a := rig.Start(t.Context(), rig.None, 0, func(ctx context.Context) error {
+			f, err := w.Rehydrator(0, 0).Feed(ctx, "ann")
+			if err != nil {
+				return err
+			}
+			newest, err := f.Newest(ctx, always, 10)
+			if err == nil && len(newest) != 10 {
+				err = fmt.Errorf("%d messages", len(newest))
+			}
+			return err
+		})
+		require.NoError(t, a.Err())
+		return len(a.Trace())
+	}
+	require.Equal(t, 3, cost(10, 0), "whom she follows, and two queries")
+	require.Equal(t, 3, cost(20_000, 0))
+	require.LessOrEqual(t, cost(10, 10*365*24*time.Hour), 11, "windows grow")
+}
+
+// An attempt at a rehydration within the limit reads everything in one pass, and says in three changes what it has come to.
+func TestAnAttemptCosts(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	a := w.work(t, s, rig.None, "", 0)
+	cost := make(map[string]int)
+	for _, operation := range a.Trace() {
+		cost[operation]++
+	}
+	require.Equal(t, 3, cost[changes], "%v", a.Trace())
+	require.Equal(t, 1, cost["Push"], "%v", a.Trace())
+	require.Equal(t, 2, cost["Following"], "%v", a.Trace())
+	w.rest(t, s)
+}

@@ -1,0 +1,150 @@
+package rehydrate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// flight is a rehydration that waits in this process or is carried out by it.
+type flight struct {
+	user  message.UserID
+	token string
+	since time.Time
+	// landed is closed when this process has nothing more to do with it, for better or worse.
+	landed chan struct{}
+}
+
+// flight returns a user's flight, or nil.
+func (s *Service) flight(user message.UserID) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flights[user]
+}
+
+// token returns a token for whoever attends to a user: that of the flight that is there, if there is one.
+func (s *Service) token(user message.UserID) string {
+	if f := s.flight(user); f != nil {
+		return f.token
+	}
+	return s.opts.Token()
+}
+
+// attend puts a user whose rehydration is due into the queue, if the lease is held under this token, and tells whether they
+// are in it. They are not where the queue is full: then the lease runs out, and the reaper tries again.
+func (s *Service) attend(st userstate.State, token string) bool {
+	if st.Lease.Token != token {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flights[st.User] != nil {
+		return true
+	}
+	f := &flight{user: st.User, token: token, since: st.Lease.Since, landed: make(chan struct{})}
+	select {
+	case s.waiting <- f:
+		s.flights[st.User] = f
+		return true
+	default:
+		s.opts.Logger.Warn().Str("user", string(st.User)).Int("queue", s.opts.Queue).
+			Msg("the queue of rehydrations is full: this one waits until there is room")
+		return false
+	}
+}
+
+// Run carries out what is waiting until intake ends, and hands back what is left then. work ends what is under way.
+func (s *Service) Run(intake, work context.Context) {
+	var workers sync.WaitGroup
+	for range s.opts.Workers {
+		workers.Go(func() {
+			for {
+				select {
+				case <-intake.Done():
+					return
+				case f := <-s.waiting:
+					s.fly(work, f)
+				}
+			}
+		})
+	}
+	workers.Go(func() { s.reap(intake, work) })
+	workers.Wait()
+	s.handBack(work)
+}
+
+// Work carries out one rehydration that is waiting, and tells whether there was one. Run does so all the time.
+func (s *Service) Work(ctx context.Context) bool {
+	select {
+	case f := <-s.waiting:
+		s.fly(ctx, f)
+		return true
+	default:
+		return false
+	}
+}
+
+// fly carries out a flight.
+func (s *Service) fly(ctx context.Context, f *flight) {
+	s.mu.Lock()
+	s.running++
+	s.mu.Unlock()
+	err := s.attempt(ctx, f)
+	s.mu.Lock()
+	s.running--
+	s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.metrics.attempts.WithLabelValues(outcomeFinished).Inc()
+	case errors.Is(err, ErrLost):
+		s.metrics.attempts.WithLabelValues(outcomeLost).Inc()
+		s.opts.Logger.Info().Str("user", string(f.user)).Msg("rehydration was taken over by somebody else")
+	default:
+		s.metrics.attempts.WithLabelValues(outcomeFailed).Inc()
+		s.opts.Logger.Error().Err(err).Str("user", string(f.user)).Msg("rehydration failed, and will be tried again")
+		s.release(context.WithoutCancel(ctx), f)
+	}
+	s.land(f)
+}
+
+// land lets go of a flight.
+func (s *Service) land(f *flight) {
+	s.mu.Lock()
+	delete(s.flights, f.user)
+	s.mu.Unlock()
+	close(f.landed)
+}
+
+// release ends the lease of a flight, so that it can be taken over at once. If that fails, the lease runs out.
+func (s *Service) release(ctx context.Context, f *flight) {
+	st, err := s.state(ctx, f.user)
+	if err == nil {
+		_, err = s.step(ctx, st, func(st userstate.State) (userstate.State, error) {
+			next, _ := st.Renew(f.token, s.opts.Now().Add(-time.Millisecond))
+			return next, nil
+		})
+	}
+	if err != nil {
+		s.opts.Logger.Warn().Err(err).Str("user", string(f.user)).Dur("lease", s.opts.Lease).
+			Msg("rehydration cannot be handed back: others take it over when its lease has run out")
+	}
+}
+
+// handBack lets go of everything that waits.
+func (s *Service) handBack(ctx context.Context) {
+	for {
+		select {
+		case f := <-s.waiting:
+			if ctx.Err() == nil {
+				s.release(ctx, f)
+			}
+			s.land(f)
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package rehydrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// patience bounds what a test waits for; it is only used up when something is broken.
+const patience = 20 * time.Second
+
+// service returns a rehydrator with options that differ from the rig's.
+func (w *world) service(change func(*rehydrate.Options)) *rehydrate.Service {
+	opts := w.RehydrateOptions(0)
+	change(&opts)
+	return rehydrate.New(w.RehydrateStores(), opts)
+}
+
+// run runs services until the test has ended, or stop is called.
+func run(t *testing.T, services ...*rehydrate.Service) (stop func()) {
+	t.Helper()
+	intake, end := context.WithCancel(t.Context())
+	var group errgroup.Group
+	for _, s := range services {
+		group.Go(func() error {
+			s.Run(intake, context.WithoutCancel(intake))
+			return nil
+		})
+	}
+	stop = func() {
+		end()
+		_ = group.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// Everybody who waits for a rehydration, wherever that is carried out, gets the same result.
+func TestEveryoneGetsTheSameResult(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.sendSome(t, 4)
+	w.Clock.Advance(2 * rig.Slack)
+	var emitted atomic.Int64
+	opts := func(o *rehydrate.Options) { o.Emit = func(e event.Rehydrated) { emitted.Add(e.Recovered) } }
+	here, there := w.service(opts), w.service(opts)
+	require.NoError(t, login(t.Context(), w, here)) // so that everybody finds the mark
+	var group errgroup.Group
+	for n := range 6 {
+		by := []*rehydrate.Service{here, there}[n%2]
+		group.Go(func() error {
+			result, err := by.Login(t.Context(), "ann", w.now(), patience)
+			if want := (rehydrate.Result{Was: rehydrate.WasDormant, Done: true, Recovered: 5}); err == nil && result != want {
+				err = fmt.Errorf("login %d: %v, not %v", n, result, want)
+			}
+			return err
+		})
+	}
+	require.Equal(t, rehydrate.Load{Waiting: 1, Oldest: w.now().UTC()}, here.Load(), "all of them share one flight")
+	run(t, here, there)
+	require.NoError(t, group.Wait())
+	require.Equal(t, int64(5), emitted.Load())
+	w.rest(t, here)
+	result, err := here.Login(t.Context(), "ann", w.now(), 0)
+	require.NoError(t, err)
+	require.Equal(t, rehydrate.Result{Was: rehydrate.WasActive, Done: true}, result)
+	result, err = here.Login(t.Context(), "zoe", w.now(), patience)
+	require.NoError(t, err)
+	require.Equal(t, rehydrate.Result{Was: rehydrate.WasNew, Done: true}, result)
+}
+
+// There is one flight of a user, whatever asks for it.
+func TestOneFlightPerUser(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	for range 3 {
+		w.login(t, s)
+		require.ErrorIs(t, s.See(t.Context(), "ann", w.now()), rehydrate.ErrUnfinished)
+		_, err := s.Complete(t.Context(), "ann")
+		require.ErrorIs(t, err, rehydrate.ErrUnfinished)
+		w.Clock.Advance(rig.Lease + time.Second)
+		require.NoError(t, s.Reap(t.Context(), w.now()))
+		require.Equal(t, 1, s.Load().Waiting)
+	}
+	require.True(t, s.Work(t.Context()))
+	require.False(t, s.Work(t.Context()))
+	require.Zero(t, s.Load())
+	w.rest(t, s)
+}
+
+// Where the queue is full the mark remains, and is found when there is room again.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service(func(o *rehydrate.Options) { o.Queue = 2 })
+	for n := range 5 {
+		user := message.UserID(fmt.Sprintf("user-%d", n))
+		w.store(t, w.now(), user)
+		w.Clock.Advance(time.Millisecond)
+	}
+	for n := range 5 {
+		result, err := s.Login(t.Context(), message.UserID(fmt.Sprintf("user-%d", n)), w.now(), 0)
+		require.NoError(t, err)
+		require.Equal(t, rehydrate.Result{Was: rehydrate.WasNew}, result)
+	}
+	require.Equal(t, 2, s.Load().Waiting)
+	for worked := 0; worked < 5; {
+		w.Clock.Advance(rig.Lease + time.Second)
+		require.NoError(t, s.Reap(t.Context(), w.now()))
+		require.NotZero(t, s.Load().Waiting, "after %d", worked)
+		for s.Work(t.Context()) {
+			worked++
+		}
+	}
+	for n := range 5 {
+		shown, page := w.ReadInbox(t.Context(), t, message.UserID(fmt.Sprintf("user-%d", n)), 10)
+		require.Len(t, shown, 1)
+		require.True(t, page.Complete)
+	}
+}
+
+// Whoever stops hands back what waits, so that others take it over at once.
+func TestHandBackAtStop(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.service(func(o *rehydrate.Options) { o.Workers = 0 })
+	w.login(t, s)
+	run(t, s)()
+	require.Zero(t, s.Load())
+	other := w.Rehydrator(0, 0)
+	w.Clock.Advance(time.Millisecond)
+	require.NoError(t, other.Reap(t.Context(), w.now()))
+	require.True(t, other.Work(t.Context()))
+	w.rest(t, other)
+}
+
+// Whoever is alone takes over at the start what the process before it has left, without waiting for its leases.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	for _, alone := range []bool{false, true} {
+		w := newDormantWorld(t)
+		w.login(t, w.Rehydrator(0, 0)) // whose process dies
+		s := w.service(func(o *rehydrate.Options) { o.Alone, o.Workers = alone, 0 })
+		intake, stop := context.WithCancel(t.Context())
+		stop() // it looks once before it sees that
+		s.Run(intake, t.Context())
+		other := w.Rehydrator(0, 0)
+		w.Clock.Advance(time.Millisecond)
+		require.NoError(t, other.Reap(t.Context(), w.now()))
+		require.Equal(t, alone, other.Work(t.Context()), "taken over and handed back, if alone is %v", alone)
+		w.rest(t, other)
+	}
+}
+
+// An attempt that fails releases its lease: the next one does not have to wait for it to run out.
+func TestFailureReleasesTheLease(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	w.work(t, s, rig.FailBefore, "Push", 0)
+	require.Zero(t, s.Load())
+	other := w.Rehydrator(0, 0)
+	require.NoError(t, other.Reap(t.Context(), w.now()))
+	require.True(t, other.Work(t.Context()))
+	w.rest(t, other)
+}
+
+// Those who wait take over what nobody is at any more.
+func TestWaitersTakeOver(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.login(t, w.Rehydrator(0, 0)) // whose process dies
+	w.Clock.Advance(rig.Lease + time.Second)
+	s := w.service(func(o *rehydrate.Options) { o.Patience = patience })
+	run(t, s)
+	st, err := s.Complete(t.Context(), "ann")
+	require.NoError(t, err)
+	require.False(t, st.Rehydrating())
+	w.rest(t, s)
+}
+
+// received is a login event that counts how often it was acknowledged.
+type received struct {
+	delivery event.Delivery
+	acked    *int
+}
+
+func (r received) Delivery() event.Delivery { return r.delivery }
+
+func (r received) Ack() error {
+	*r.acked++
+	return nil
+}
+
+// Login events mark whom they name. What cannot be read becomes a dead letter, and what cannot be noted is not acknowledged.
+func TestLoginEvents(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	acked := make([]int, 4)
+	events := make([]rehydrate.Received, len(acked))
+	for i, payload := range []string{`{"user":"ann"}`, `nonsense`, `{"user":"zoe"}`, `{"user":"ann"}`} {
+		events[i] = received{event.Delivery{Payload: []byte(payload), Subject: "logins", Attempts: 1, Stored: w.now()}, &acked[i]}
+	}
+	note := func(ctx context.Context, dead func(event.DeadLetter) error, events ...rehydrate.Received) {
+		intake, stop := context.WithCancel(ctx)
+		defer stop()
+		s.RunLogins(intake, ctx, rehydrate.Logins{
+			Fetch: func(ctx context.Context, _ int) ([]rehydrate.Received, error) {
+				if events == nil {
+					stop()
+					return nil, ctx.Err()
+				}
+				fetched := events
+				events = nil
+				return fetched, nil
+			},
+			DeadLetter: func(_ context.Context, letter event.DeadLetter) error { return dead(letter) },
+		})
+	}
+	note(t.Context(), func(event.DeadLetter) error { return errors.New("full") }, events[1])
+	require.Equal(t, []int{0, 0, 0, 0}, acked, "it has not become a dead letter")
+	broken := rig.Start(t.Context(), rig.FailBefore, 0, func(ctx context.Context) error {
+		note(ctx, nil, events[0])
+		return nil
+	})
+	require.NoError(t, broken.Err())
+	require.Equal(t, []int{0, 0, 0, 0}, acked, "it has not been noted")
+	require.Nil(t, w.State(t.Context(), t, "ann").Mark)
+
+	var letters []event.DeadLetter
+	note(t.Context(), func(letter event.DeadLetter) error {
+		letters = append(letters, letter)
+		return nil
+	}, events...)
+	require.Equal(t, []int{1, 1, 1, 1}, acked)
+	require.Len(t, letters, 1)
+	require.Equal(t, "malformed", letters[0].Reason)
+	require.Equal(t, "nonsense", string(letters[0].Payload))
+	require.Equal(t, 2, s.Load().Waiting, "ann, told of twice, and zoe")
+	require.True(t, s.Work(t.Context()))
+	require.True(t, s.Work(t.Context()))
+	w.rest(t, s)
+	note(t.Context(), nil, events[0]) // handed out again
+	require.Nil(t, w.State(t.Context(), t, "ann").Mark)
+	require.False(t, s.Work(t.Context()))
+}

@@ -1,0 +1,155 @@
+package rehydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// pollEvery is how often somebody looks who waits for a rehydration that is not carried out here.
+const pollEvery = 100 * time.Millisecond
+
+// Login notes that a user has looked at the given time. If they were dormant, their inbox is rebuilt, for which Login waits
+// until the wait is over. Whoever waits for the same rehydration gets the same result.
+func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, wait time.Duration) (Result, error) {
+	before, after, err := s.arrive(ctx, user, at)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Was: s.was(before)}
+	if after.Mark == nil {
+		result.Done = true
+		return result, nil
+	}
+	finished, err := s.await(ctx, user, wait, func(st userstate.State) bool { return st.Mark == nil && st.Sweep == nil })
+	switch {
+	case errors.Is(err, ErrUnfinished):
+		return result, nil
+	case err != nil:
+		return Result{}, err
+	}
+	result.Done, result.Recovered = true, finished.Recovered
+	return result, nil
+}
+
+// Arrive notes that a user has looked at the given time, and returns their state. If that has a mark, the inbox is being
+// rebuilt, or is going to be, which Arrive does not wait for.
+func (s *Service) Arrive(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
+	_, after, err := s.arrive(ctx, user, at)
+	return after, err
+}
+
+// Complete waits until a user's inbox is not being rebuilt, and returns their state then. Where nobody is rebuilding it,
+// somebody is set to. It returns ErrUnfinished when its patience is at an end.
+func (s *Service) Complete(ctx context.Context, user message.UserID) (userstate.State, error) {
+	st, err := s.state(ctx, user)
+	if err != nil || st.Mark == nil {
+		return st, err
+	}
+	return s.await(ctx, user, s.opts.Patience, func(st userstate.State) bool { return st.Mark == nil })
+}
+
+// See records that a user was seen at the given time. If they were dormant, or are new, it waits until their inbox has
+// been rebuilt, as Complete does.
+func (s *Service) See(ctx context.Context, user message.UserID, at time.Time) error {
+	_, after, err := s.arrive(ctx, user, at)
+	if err == nil && after.Mark != nil {
+		_, err = s.Complete(ctx, user)
+	}
+	return err
+}
+
+func (s *Service) was(before userstate.State) Was {
+	switch {
+	case !before.Known() || before.Mark != nil && before.Mark.From.IsZero():
+		return WasNew
+	case before.Mark != nil || !s.opts.Policy.Active(before, s.opts.Now()):
+		return WasDormant
+	default:
+		return WasActive
+	}
+}
+
+// arrive notes that a user has looked, and returns their state before and after. A mark that nobody was at is attended to.
+func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time) (before, after userstate.State, err error) {
+	now := s.opts.Now()
+	// Nearly everybody who looks is active: that takes one conditional update.
+	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: s.opts.Policy.ActiveSince(now)}})
+	if err != nil {
+		return before, after, fmt.Errorf("view of %s: %w", user, err)
+	}
+	before = viewed[0].Previous
+	if viewed[0].Applied && before.Mark == nil {
+		return before, before, nil
+	}
+	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}
+	after, err = s.step(ctx, before, func(st userstate.State) (userstate.State, error) {
+		before = st
+		return s.opts.Policy.Arrive(st, at, now, lease), nil
+	})
+	if err != nil {
+		return before, after, err
+	}
+	if after.Mark != nil {
+		s.attend(after, lease.Token)
+	}
+	return before, after, nil
+}
+
+// step changes a user's state until the change is made to what is really there, and returns what holds then.
+func (s *Service) step(
+	ctx context.Context, seen userstate.State, change func(userstate.State) (userstate.State, error),
+) (userstate.State, error) {
+	for {
+		next, err := change(seen)
+		if err != nil || next.Same(seen) {
+			return seen, err
+		}
+		stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: seen, To: next}})
+		if err != nil {
+			return seen, fmt.Errorf("state of %s: %w", seen.User, err)
+		}
+		if seen = stepped[0].State; stepped[0].Applied {
+			return seen, nil
+		}
+	}
+}
+
+// await waits until the state of a user is as it is wanted, and returns it, or ErrUnfinished when the wait is over. It
+// takes over where nobody is at the rehydration any more.
+func (s *Service) await(
+	ctx context.Context, user message.UserID, wait time.Duration, wanted func(userstate.State) bool,
+) (userstate.State, error) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	for {
+		st, err := s.state(ctx, user)
+		if err != nil || wanted(st) {
+			return st, err
+		}
+		if st.Lease.Until.Before(s.opts.Now()) {
+			if err := s.takeOver(ctx, st); err != nil {
+				return st, err
+			}
+		}
+		var landed <-chan struct{}
+		look := poll.C
+		if f := s.flight(user); f != nil { // it tells when it is over
+			landed, look = f.landed, nil
+		}
+		select {
+		case <-landed:
+		case <-look:
+		case <-over.C:
+			return st, fmt.Errorf("%s: %w", user, ErrUnfinished)
+		case <-ctx.Done():
+			return st, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,401 @@
+package rehydrate_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// Whatever a login or an attempt is doing when it dies, or an operation fails, nothing is missed: not if somebody logs in
+// again, nor if nobody does.
+func TestEveryFaultIsSurvived(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]rig.Fault{
+		"dies before": rig.DieBefore, "dies after": rig.DieAfter, "fails before": rig.FailBefore, "fails after": rig.FailAfter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			operations := w.comeBack(t, rig.None, 0)
+			for after := range operations {
+				w.comeBack(t, fault, after)
+			}
+		})
+	}
+}
+
+// comeBack lets ann become dormant, miss messages, and come back, which a fault befalls. It returns how many operations
+// that took.
+func (w *world) comeBack(t *testing.T, fault rig.Fault, after int) int {
+	t.Helper()
+	w.Clock.Advance(rig.DormantAfter + time.Minute)
+	w.sendSome(t, 5)
+	w.Clock.Advance(2 * rig.Slack)
+	first, second := w.Rehydrator(0, 2), w.Rehydrator(0, 2)
+	a := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+		if err := login(ctx, w, first); err != nil {
+			return err
+		}
+		first.Work(ctx)
+		return nil
+	})
+	require.True(t, a.Finished())
+	if after%2 == 0 || w.State(t.Context(), t, "ann").Mark == nil {
+		w.login(t, second)
+	}
+	w.send(t)
+	w.rest(t, second)
+	return len(a.Trace())
+}
+
+// Between the first query and the moment at which fan-out delivers again, messages become visible that fan-out leaves to the
+// rehydration. Whenever they were sent, as far as their hosts' clocks allow, the sweep finds them.
+func TestSweepFindsWhatTheQueryMissed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		skew time.Duration                        // of the rehydrator
+		slow time.Duration                        // between the query and the sweep
+		sent func(query, now time.Time) time.Time // of the message, which is stored slow after the query
+	}{
+		"sent after the query":                  {sent: func(query, _ time.Time) time.Time { return query.Add(time.Second) }},
+		"sent just after a query that was slow": {slow: 50 * time.Second, sent: func(query, _ time.Time) time.Time { return query.Add(time.Second) }},
+		"stored late":                           {sent: func(query, _ time.Time) time.Time { return query.Add(-rig.Slack / 2) }},
+		"stored as late as can be":              {sent: func(_, now time.Time) time.Time { return now.Add(-rig.Slack) }},
+		"stored as late as can be, and the rehydrator's clock is ahead": {
+			skew: rig.ClockTolerance / 2, sent: func(_, now time.Time) time.Time { return now.Add(-rig.Slack) },
+		},
+		"the author's clock is ahead": {
+			skew: -rig.ClockTolerance / 2, sent: func(_, now time.Time) time.Time { return now.Add(rig.ClockTolerance / 2) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			w.Clock.Advance(rig.Slack)
+			s := w.Rehydrator(test.skew, 0)
+			w.login(t, s)
+			query := w.now()
+			attempt := w.work(t, s, rig.StallBefore, changes, bound)
+			w.Clock.Advance(test.slow)
+			w.fanOut(t, w.store(t, test.sent(query, w.now())))
+			w.Clock.Advance(2*rig.Slack - test.slow)
+			attempt.Resume(rig.None, 0)
+			require.NoError(t, attempt.Err())
+			w.rest(t, s)
+		})
+	}
+}
+
+// A message that is stored so late that it is void counts for nobody, so nobody has to find it.
+func TestVoidMessagesAreMissedByEverybody(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.Clock.Advance(2 * rig.Slack)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	attempt := w.work(t, s, rig.StallBefore, changes, bound)
+	w.fanOut(t, w.store(t, w.now().Add(-rig.Slack-rig.ClockTolerance-time.Second)))
+	attempt.Resume(rig.None, 0)
+	w.rest(t, s)
+	shown, _ := w.ReadInbox(t.Context(), t, "twin", 10)
+	require.Len(t, shown, 1)
+}
+
+// Fan-out delivers while the sweep is under way: the sweep does not look for what comes now.
+func TestFanoutDeliversDuringTheSweep(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	attempt := w.work(t, s, rig.StallBefore, changes, finish)
+	w.send(t)
+	attempt.Resume(rig.None, 0)
+	w.rest(t, s)
+}
+
+// Fan-out decides by what it has read after the message was stored, however long it takes over it.
+func TestFanoutSkipsByAStateItHasJustRead(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	m := w.store(t, w.now(), "ann", "twin")
+	deliverer := w.deliverer() // one that has seen ann dormant, and sees her active
+	_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.now())
+	require.NoError(t, err)
+	for p := range rig.Partitions {
+		require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{{Version: event.Version, ID: m.ID, From: m.From, Lane: event.Bulk, Partition: p}}))
+	}
+	var stalled []*rig.Actor
+	for p := range rig.Partitions {
+		held := w.take(t, event.Bulk, p)
+		stalled = append(stalled, rig.StartAt(t.Context(), rig.StallAfter, "Lookup", 0, func(ctx context.Context) error {
+			return deliverer.Deliver(ctx, held)
+		}))
+	}
+	require.True(t, s.Work(t.Context()))
+	for _, a := range stalled {
+		a.Resume(rig.None, 0)
+		require.NoError(t, a.Err())
+	}
+	w.rest(t, s)
+
+	next := w.store(t, w.now(), "ann", "twin")
+	_, err = w.Progress.Plan(t.Context(), next.ID, []int{0, 1}, w.now())
+	require.NoError(t, err)
+	for p := range rig.Partitions {
+		require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{{Version: event.Version, ID: next.ID, From: next.From, Lane: event.Bulk, Partition: p}}))
+		require.NoError(t, deliverer.Deliver(t.Context(), w.take(t, event.Bulk, p)))
+	}
+	w.rest(t, s)
+}
+
+// What was sent up to the horizon, included, is fan-out's, and what was sent after it is the rehydration's.
+func TestHorizonToTheMillisecond(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, after := range []time.Duration{-time.Millisecond, 0, time.Millisecond, 2 * time.Millisecond} {
+		for _, late := range []bool{false, true} {
+			horizon := w.State(t.Context(), t, "ann").LastViewed.Add(rig.DormantAfter)
+			w.Clock.Advance(horizon.Sub(w.now()))
+			m := w.store(t, horizon.Add(after))
+			w.Clock.Advance(2 * rig.Slack)
+			s := w.Rehydrator(0, 0)
+			if late {
+				w.login(t, s)
+			}
+			w.fanOut(t, m)
+			if !late {
+				w.login(t, s)
+			}
+			w.rest(t, s)
+		}
+	}
+}
+
+// A message that waits beyond the horizon before it is fanned out is delivered as it would have been in time.
+func TestBacklogBeyondTheHorizon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.store(t, w.now())
+	w.Clock.Advance(rig.DormantAfter + time.Hour)
+	w.fanOut(t, m)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	w.rest(t, s)
+}
+
+// A second login finds a rehydration that nobody is at. It goes on from where that has begun.
+func TestSecondLoginKeepsTheMark(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.Clock.Advance(2 * rig.Slack)
+	w.login(t, w.Rehydrator(0, 0)) // whose process dies
+	w.Clock.Advance(rig.Lease + time.Second)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	w.rest(t, s)
+}
+
+// A user who is dormant again before the sweep of their last rehydration has finished has a rehydration as everybody.
+func TestDormantAgainBeforeTheSweep(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 2} {
+		for name, stall := range map[string]int{"before the sweep": settle, "after it": finish} {
+			t.Run(fmt.Sprintf("%s, limit %d", name, limit), func(t *testing.T) {
+				t.Parallel()
+				w := newDormantWorld(t)
+				first, second := w.Rehydrator(0, limit), w.Rehydrator(0, limit)
+				w.login(t, first)
+				fault := rig.StallBefore
+				if stall == settle {
+					fault = rig.StallAfter
+				}
+				attempt := w.work(t, first, fault, changes, stall)
+				w.Clock.Advance(rig.DormantAfter + rig.Slack)
+				w.sendSome(t, 5)
+				w.Clock.Advance(2 * rig.Slack)
+				w.login(t, second)
+				attempt.Resume(rig.None, 0)
+				w.send(t)
+				w.rest(t, second)
+			})
+		}
+	}
+}
+
+// Whoever has lost the lease ends nothing, not even what looks like their own.
+func TestLostLeaseEndsNothing(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	first, second := w.Rehydrator(0, 0), w.Rehydrator(0, 0)
+	w.login(t, first)
+	slow := w.work(t, first, rig.StallBefore, changes, finish)
+	w.Clock.Advance(rig.DormantAfter + rig.Slack)
+	w.send(t)
+	w.login(t, second)
+	taken := w.work(t, second, rig.StallBefore, changes, bound)
+	w.send(t) // is left to the sweep of the second
+	taken.Resume(rig.StallAfter, 3)
+	for w.State(t.Context(), t, "ann").Mark != nil {
+		taken.Resume(rig.StallAfter, 0)
+	}
+	taken.Kill()
+	slow.Resume(rig.None, 0)
+	require.NotNil(t, w.State(t.Context(), t, "ann").Sweep, "nobody has swept")
+	w.rest(t, second)
+}
+
+// A reaper takes over whatever was left, also if all that is left is the sweep.
+func TestReaperTakesOverSweeps(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	attempt := w.work(t, s, rig.StallBefore, changes, bound)
+	w.send(t)
+	attempt.Kill()
+	w.Clock.Advance(rig.Lease + time.Second)
+	second := w.Rehydrator(0, 0)
+	require.NoError(t, second.Reap(t.Context(), w.now()))
+	taken := w.work(t, second, rig.StallBefore, changes, bound)
+	w.send(t)
+	taken.Resume(rig.StallAfter, 0)
+	for w.State(t.Context(), t, "ann").Mark != nil {
+		taken.Resume(rig.StallAfter, 0)
+	}
+	taken.Kill()
+	w.rest(t, w.Rehydrator(0, 0))
+}
+
+// A user whose last look is set by others is judged by the clock, whatever the value, and comes back as if they had looked.
+func TestSettingLastViewedRehydrates(t *testing.T) {
+	t.Parallel()
+	for name, ago := range map[string]time.Duration{
+		"now": 0, "within the old horizon": rig.DormantAfter/2 + 20*time.Minute, "a while ago": rig.DormantAfter / 2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			w.Clock.Advance(rig.DormantAfter / 4)
+			s := w.Rehydrator(0, 0)
+			errs, err := w.InboxesWith(s, 0).SetSeen(t.Context(), []inbox.Seen{{User: "ann", At: w.now().Add(-ago)}})
+			require.NoError(t, err)
+			require.ErrorIs(t, errs[0], rehydrate.ErrUnfinished)
+			w.send(t)
+			w.rest(t, s)
+		})
+	}
+}
+
+// Whatever the limit leaves out can be reached by paging, and what the sweep finds is never left out.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	for limit := range 8 {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			w.sendSome(t, 4)
+			w.Clock.Advance(2 * rig.Slack)
+			s := w.Rehydrator(0, limit)
+			w.login(t, s)
+			attempt := w.work(t, s, rig.StallBefore, changes, bound)
+			w.sendSome(t, 4) // more than the limit, and more than a page
+			attempt.Resume(rig.None, 0)
+			st := w.State(t.Context(), t, "ann")
+			require.Equal(t, int64(9), st.Recovered)
+			if limit == 0 || limit >= 5 {
+				require.Empty(t, st.Gaps)
+			} else {
+				require.Len(t, st.Gaps, 1)
+				require.Equal(t, int64(5-limit), st.Gaps[0].Messages)
+			}
+			w.rest(t, s)
+		})
+	}
+}
+
+// What is left to a gap is decided once, before anything is appended: another attempt, with another limit and at another
+// time, does not decide it anew.
+func TestGapIsDecidedBeforeAnythingIsAppended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for after := range 24 {
+		w.Clock.Advance(rig.DormantAfter + time.Minute)
+		w.sendSome(t, 7)
+		w.Clock.Advance(2 * rig.Slack)
+		first := w.Rehydrator(0, 5)
+		w.login(t, first)
+		attempt := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+			first.Work(ctx)
+			return nil
+		})
+		attempt.Kill()
+		w.sendSome(t, 2)
+		w.Clock.Advance(2 * rig.Slack)
+		w.rest(t, w.Rehydrator(0, 2))
+	}
+}
+
+// A new limit is applied where nothing has been appended, and an earlier gap is left as it is.
+func TestGapsDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.Rehydrator(0, 2)
+	for range 3 {
+		w.Clock.Advance(rig.DormantAfter + time.Minute)
+		w.sendSome(t, 5)
+		w.Clock.Advance(2 * rig.Slack)
+		// Ann has looked, and is dormant by now all the same.
+		ago := w.State(t.Context(), t, "ann").LastViewed.Add(time.Second)
+		errs, err := w.InboxesWith(s, 0).SetSeen(t.Context(), []inbox.Seen{{User: "ann", At: ago}})
+		require.NoError(t, err)
+		require.ErrorIs(t, errs[0], rehydrate.ErrUnfinished)
+		require.True(t, s.Work(t.Context()))
+	}
+	w.login(t, s)
+	w.rest(t, s)
+	require.Len(t, w.State(t.Context(), t, "ann").Gaps, 3)
+}
+
+// The sweep of a rehydration that was never finished leaves alone what a later one has left to a gap.
+func TestOldSweepLeavesGapsAlone(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	first := w.Rehydrator(0, 2)
+	w.login(t, first)
+	w.work(t, first, rig.DieAfter, changes, settle)
+	w.Clock.Advance(rig.DormantAfter + rig.Slack)
+	w.sendSome(t, 6)
+	w.Clock.Advance(2 * rig.Slack)
+	second := w.Rehydrator(0, 2)
+	w.login(t, second)
+	w.rest(t, second)
+	require.Len(t, w.State(t.Context(), t, "ann").Gaps, 1)
+}
+
+// A message that is deleted before the rebuilding has come to it stays deleted.
+func TestDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 2} {
+		w := newDormantWorld(t)
+		deleted := w.send(t)
+		w.send(t)
+		w.send(t)
+		w.Clock.Advance(2 * rig.Slack)
+		s := w.Rehydrator(0, limit)
+		w.login(t, s)
+		require.NoError(t, w.InboxesWith(s, 0).Delete(t.Context(), "ann", deleted.ID))
+		w.twins.Deleted = map[message.ID]bool{deleted.ID: true}
+		w.rest(t, s)
+	}
+}

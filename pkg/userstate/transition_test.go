@@ -1,0 +1,361 @@
+package userstate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const (
+	ms        = time.Millisecond
+	tolerance = 2 * time.Minute
+)
+
+var (
+	policy  = userstate.DefaultPolicy()
+	horizon = epoch.Add(30 * day) // of a user seen at the epoch
+	edge    = horizon.Add(-tolerance)
+)
+
+func lease(token string, until time.Time) userstate.Lease {
+	return userstate.Lease{Token: token, Until: until, Since: until.Add(-time.Minute)}
+}
+
+// marked returns the state of somebody whose rehydration is held under the token "mine".
+func marked() userstate.State {
+	st := seen(horizon.Add(day))
+	st.Mark, st.Lease = &userstate.Mark{From: horizon}, lease("mine", horizon.Add(day))
+	st.Head, st.ReadMark, st.Recovered = bucket.Hint{Sequence: 3}, bucket.ReadMark{Slots: 7}, 5
+	st.Gaps = []userstate.Gap{{After: epoch.Add(-2 * day), Before: epoch.Add(-day), Messages: 9}}
+	return st
+}
+
+func swept() userstate.State {
+	st := marked()
+	st.Mark, st.Sweep = nil, &userstate.Sweep{From: horizon.Add(time.Hour)}
+	return st
+}
+
+func TestArrive(t *testing.T) {
+	t.Parallel()
+	renewed := lease("new", horizon.Add(2*day))
+	bounded := marked()
+	bounded.Mark.Bounded = true
+	again := swept() // of somebody who was away once more
+	for _, test := range []struct {
+		name    string
+		state   userstate.State
+		at, now time.Time
+		want    func(*userstate.State)
+	}{
+		{"active", seen(epoch), epoch.Add(day), epoch.Add(day), func(st *userstate.State) { st.LastViewed = epoch.Add(day) }},
+		{"active, looked before that", seen(epoch), epoch.Add(-day), epoch.Add(day), func(*userstate.State) {}},
+		{"just active", seen(epoch), epoch.Add(day), edge.Add(-ms), func(st *userstate.State) { st.LastViewed = epoch.Add(day) }},
+		{"just dormant", seen(epoch), epoch.Add(day), edge, func(st *userstate.State) {
+			st.LastViewed, st.Mark, st.Lease = epoch.Add(day), &userstate.Mark{From: horizon}, renewed
+		}},
+		{"dormant", seen(epoch), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed, st.Mark, st.Lease = horizon.Add(day), &userstate.Mark{From: horizon}, renewed
+		}},
+		{"dormant, looked before that", seen(epoch), epoch.Add(-day), horizon.Add(day), func(st *userstate.State) {
+			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
+		}},
+		{"never seen", seen(time.Time{}), epoch, epoch, func(st *userstate.State) {
+			st.LastViewed, st.Mark, st.Lease = epoch, &userstate.Mark{}, renewed
+		}},
+		{"never seen, looked long ago", seen(time.Time{}), epoch, epoch.Add(365 * day), func(st *userstate.State) {
+			st.LastViewed, st.Mark, st.Lease = epoch, &userstate.Mark{}, renewed
+		}},
+		{"between milliseconds", seen(epoch), epoch.Add(ms + 999*time.Microsecond).In(time.FixedZone("east", 3600)), epoch, func(st *userstate.State) {
+			st.LastViewed = epoch.Add(ms)
+		}},
+		{"while a mark is held", marked(), horizon.Add(2 * day), horizon.Add(day), func(st *userstate.State) { st.LastViewed = horizon.Add(2 * day) }},
+		{"while a mark's lease just dies", bounded, horizon.Add(day), horizon.Add(day + ms), func(st *userstate.State) {
+			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: bounded.Lease.Since}
+		}},
+		{"while a mark is held, dormant again", marked(), horizon.Add(99 * day), horizon.Add(99 * day), func(st *userstate.State) {
+			st.LastViewed = horizon.Add(99 * day)
+			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: marked().Lease.Since}
+		}},
+		{"while a sweep is due", swept(), horizon.Add(2 * day), horizon.Add(2 * day), func(st *userstate.State) { st.LastViewed = horizon.Add(2 * day) }},
+		{"while a sweep is due, dormant again", again, horizon.Add(99 * day), horizon.Add(99 * day), func(st *userstate.State) {
+			st.LastViewed, st.Mark, st.Lease = horizon.Add(99*day), &userstate.Mark{From: horizon.Add(31 * day)}, renewed
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			before := test.state
+			want := test.state
+			test.want(&want)
+			require.Equal(t, want, policy.Arrive(test.state, test.at, test.now, renewed))
+			require.Equal(t, before, test.state)
+		})
+	}
+}
+
+func TestTransitionsCutTimes(t *testing.T) {
+	t.Parallel()
+	rough := horizon.Add(day + 1999*time.Microsecond).In(time.FixedZone("east", 3600))
+	cut := horizon.Add(day + ms)
+	st := policy.Arrive(seen(epoch), rough, rough, userstate.Lease{Token: "new", Until: rough, Since: rough})
+	require.Equal(t, userstate.Lease{Token: "new", Until: cut, Since: cut}, st.Lease)
+	require.Equal(t, cut, st.LastViewed)
+	taken, ok := swept().TakeOver(userstate.Lease{Token: "new", Until: rough})
+	require.True(t, ok)
+	require.Equal(t, cut, taken.Lease.Until)
+	renewed, ok := swept().Renew("mine", rough)
+	require.True(t, ok)
+	require.Equal(t, cut, renewed.Lease.Until)
+	settled, ok := marked().Settle("mine", rough, 1)
+	require.True(t, ok)
+	require.Equal(t, &userstate.Sweep{From: cut}, settled.Sweep)
+}
+
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	both := marked()
+	both.Sweep = swept().Sweep
+	for name, st := range map[string]userstate.State{"mark": marked(), "sweep": swept(), "both": both} {
+		want := st
+		want.Lease = userstate.Lease{Token: "new", Until: horizon.Add(2 * day), Since: st.Lease.Since}
+		got, ok := st.TakeOver(lease("new", horizon.Add(2*day)))
+		require.True(t, ok, name)
+		require.Equal(t, want, got, "%s: only the holder changes, and it has been due since it was", name)
+	}
+	got, ok := seen(epoch).TakeOver(lease("new", horizon))
+	require.False(t, ok, "there is nothing to be done")
+	require.Equal(t, seen(epoch), got)
+}
+
+// steps are the transitions of whoever holds a lease, by token.
+var steps = map[string]func(st userstate.State, token string) (userstate.State, bool){
+	"renew": func(st userstate.State, token string) (userstate.State, bool) {
+		return st.Renew(token, horizon.Add(3*day))
+	},
+	"bound":  func(st userstate.State, token string) (userstate.State, bool) { return st.Bound(token, nil) },
+	"settle": func(st userstate.State, token string) (userstate.State, bool) { return st.Settle(token, horizon, 1) },
+	"finish": func(st userstate.State, token string) (userstate.State, bool) { return st.Finish(token, 1) },
+}
+
+func TestOnlyTheHolderSteps(t *testing.T) {
+	t.Parallel()
+	both, idle := marked(), seen(epoch)
+	both.Sweep = swept().Sweep
+	bounded := marked()
+	bounded.Mark = &userstate.Mark{From: horizon, Bounded: true}
+	applies := map[string]map[string]bool{
+		"mark":         {"renew": true, "bound": true, "settle": true},
+		"bounded mark": {"renew": true, "settle": true},
+		"sweep":        {"renew": true, "finish": true},
+		"both":         {"renew": true, "bound": true, "settle": true},
+		"neither":      {},
+	}
+	states := map[string]userstate.State{"mark": marked(), "bounded mark": bounded, "sweep": swept(), "both": both, "neither": idle}
+	for of, st := range states {
+		for name, step := range steps {
+			got, ok := step(st, "mine")
+			require.Equal(t, applies[of][name], ok, "%s of %s", name, of)
+			require.Equal(t, !ok, got.Same(st), "%s of %s", name, of)
+			for _, token := range []string{"", "theirs"} {
+				got, ok := step(st, token)
+				require.False(t, ok, "%s of %s by %q", name, of, token)
+				require.Equal(t, st, got, "%s of %s by %q", name, of, token)
+			}
+			ownerless := st
+			ownerless.Lease.Token = ""
+			_, ok = step(ownerless, "")
+			require.False(t, ok, "%s of %s: nobody is no holder", name, of)
+		}
+	}
+}
+
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	want := marked()
+	want.Lease.Until = horizon.Add(3 * day)
+	got, _ := marked().Renew("mine", horizon.Add(3*day))
+	require.Equal(t, want, got)
+}
+
+func TestBound(t *testing.T) {
+	t.Parallel()
+	st := marked()
+	want := marked()
+	want.Mark.Bounded = true
+	got, ok := st.Bound("mine", nil)
+	require.True(t, ok)
+	require.Equal(t, want, got)
+
+	gap := userstate.Gap{After: horizon, Before: horizon.Add(time.Hour), Messages: 4}
+	st.Gaps = append(make([]userstate.Gap, 0, 8), st.Gaps...) // has room for more
+	got, ok = st.Bound("mine", &gap)
+	require.True(t, ok)
+	want.Gaps = append(want.Gaps, gap)
+	require.Equal(t, want, got)
+	other, _ := st.Bound("mine", &userstate.Gap{})
+	require.Equal(t, want, got, "two states never share a gap")
+	require.Len(t, other.Gaps, 2)
+	unchanged := marked()
+	unchanged.Gaps = st.Gaps
+	require.Equal(t, unchanged, st, "what it was made of is as it was")
+	require.Len(t, st.Gaps, 1)
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	from := horizon.Add(time.Hour)
+	for _, test := range []struct {
+		name        string
+		sweep, want time.Time
+	}{
+		{"no sweep", time.Time{}, from},
+		{"an earlier sweep", from.Add(-ms), from.Add(-ms)},
+		{"a sweep of the same time", from, from},
+		{"a later sweep", from.Add(ms), from},
+	} {
+		st := marked()
+		if !test.sweep.IsZero() {
+			st.Sweep = &userstate.Sweep{From: test.sweep}
+		}
+		want := st
+		want.Mark, want.Sweep, want.Recovered = nil, &userstate.Sweep{From: test.want}, 17
+		got, ok := st.Settle("mine", from, 17)
+		require.True(t, ok, test.name)
+		require.Equal(t, want, got, test.name)
+	}
+}
+
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	want := swept()
+	want.Sweep, want.Lease, want.Recovered = nil, userstate.Lease{}, 7
+	got, ok := swept().Finish("mine", 2)
+	require.True(t, ok)
+	require.Equal(t, want, got, "what the sweep found is added")
+}
+
+func TestSame(t *testing.T) {
+	t.Parallel()
+	full := func() userstate.State {
+		st := marked()
+		st.Sweep = swept().Sweep
+		return st
+	}
+	for name, change := range map[string]func(*userstate.State){
+		"last viewed":       func(st *userstate.State) { st.LastViewed = st.LastViewed.Add(ms) },
+		"mark":              func(st *userstate.State) { st.Mark = nil },
+		"from":              func(st *userstate.State) { st.Mark.From = horizon.Add(ms) },
+		"bounded":           func(st *userstate.State) { st.Mark.Bounded = true },
+		"sweep":             func(st *userstate.State) { st.Sweep = nil },
+		"from of the sweep": func(st *userstate.State) { st.Sweep = &userstate.Sweep{From: horizon} },
+		"token":             func(st *userstate.State) { st.Lease.Token = "theirs" },
+		"until":             func(st *userstate.State) { st.Lease.Until = st.Lease.Until.Add(ms) },
+		"since":             func(st *userstate.State) { st.Lease.Since = st.Lease.Since.Add(ms) },
+		"gaps":              func(st *userstate.State) { st.Gaps = nil },
+		"after":             func(st *userstate.State) { st.Gaps[0].After = st.Gaps[0].After.Add(ms) },
+		"before":            func(st *userstate.State) { st.Gaps[0].Before = st.Gaps[0].Before.Add(ms) },
+		"messages":          func(st *userstate.State) { st.Gaps[0].Messages++ },
+		"recovered":         func(st *userstate.State) { st.Recovered++ },
+	} {
+		st := full()
+		change(&st)
+		require.False(t, st.Same(full()), name)
+		require.False(t, full().Same(st), name)
+	}
+	for name, change := range map[string]func(*userstate.State){
+		"head":      func(st *userstate.State) { st.Head = bucket.Hint{} },
+		"read mark": func(st *userstate.State) { st.ReadMark = bucket.ReadMark{} },
+		"the zone": func(st *userstate.State) {
+			zone := time.FixedZone("east", 3600)
+			st.LastViewed, st.Lease.Until = st.LastViewed.In(zone), st.Lease.Until.In(zone)
+		},
+	} {
+		st := full()
+		change(&st)
+		require.True(t, st.Same(full()), name)
+	}
+	require.True(t, userstate.State{User: "ann"}.Same(userstate.State{User: "ann", Gaps: []userstate.Gap{}}))
+}
+
+// idsAt returns the least and the greatest id of a message that was sent at a time.
+func idsAt(sent time.Time) []message.ID {
+	least, greatest := message.MinID(sent), message.LastBefore(sent.Add(ms))
+	least[6], least[8] = 0x70, 0x80
+	greatest[6], greatest[8] = 0x7f, 0xbf
+	return []message.ID{least, greatest}
+}
+
+func TestGap(t *testing.T) {
+	t.Parallel()
+	gap := userstate.Gap{After: epoch, Before: epoch.Add(time.Hour)}
+	for sent, holds := range map[time.Time]bool{
+		epoch.Add(-ms): false, epoch: false, epoch.Add(ms): true,
+		epoch.Add(time.Hour - ms): true, epoch.Add(time.Hour): false, epoch.Add(time.Hour + ms): false,
+	} {
+		require.Equal(t, holds, gap.Holds(sent), sent)
+		st := seen(epoch)
+		st.Gaps = []userstate.Gap{{After: epoch.Add(-2 * day), Before: epoch.Add(-day)}, gap}
+		require.Equal(t, holds, st.InGap(sent), sent)
+		for _, id := range idsAt(sent) {
+			require.Equal(t, holds, gap.Stretch().Holds(id), "%v, %s", sent, id)
+		}
+	}
+	sinceEver := userstate.Gap{Before: epoch}
+	require.True(t, sinceEver.Holds(time.UnixMilli(0)))
+	require.True(t, sinceEver.Stretch().Holds(idsAt(time.UnixMilli(0))[0]))
+}
+
+func TestStateTells(t *testing.T) {
+	t.Parallel()
+	require.True(t, marked().Rehydrating())
+	require.False(t, swept().Rehydrating(), "all but what a sweep may find is there")
+	require.False(t, userstate.State{User: "ann"}.Known())
+}
+
+// TestDeliverWhileRehydrating holds Deliver to the horizon, the mark and the gaps, to the millisecond.
+func TestDeliverWhileRehydrating(t *testing.T) {
+	t.Parallel()
+	gap := userstate.Gap{After: horizon, Before: horizon.Add(time.Hour), Messages: 4}
+	both, gone := marked(), swept()
+	both.Sweep = &userstate.Sweep{From: epoch}
+	both.Gaps = append(both.Gaps, gap)
+	gone.Gaps = append(gone.Gaps, gap)
+	never := userstate.State{User: "ann", LastViewed: epoch, Mark: &userstate.Mark{}}
+	next := horizon.Add(31 * day) // of somebody marked or swept
+	for _, test := range []struct {
+		name    string
+		state   userstate.State
+		sent    time.Time
+		deliver bool
+	}{
+		{"marked: at the mark", marked(), horizon, true},
+		{"marked: after the mark", marked(), horizon.Add(ms), false},
+		{"marked: just before the old gap", marked(), epoch.Add(-2 * day), true},
+		{"marked: at the beginning of the old gap", marked(), epoch.Add(-2*day + ms), false},
+		{"marked: at the end of the old gap", marked(), epoch.Add(-day - ms), false},
+		{"marked: just after the old gap", marked(), epoch.Add(-day), true},
+		{"marked and swept: at the mark", both, horizon, true},
+		{"marked and swept: after the mark", both, horizon.Add(ms), false},
+		{"marked and swept: after the gap", both, horizon.Add(2 * time.Hour), false},
+		{"swept: a sweep holds nothing back", swept(), swept().Sweep.From.Add(-ms), true},
+		{"swept: from the sweep on", swept(), swept().Sweep.From.Add(ms), true},
+		{"swept: at the horizon", swept(), next, true},
+		{"swept: after the horizon", swept(), next.Add(ms), false},
+		{"swept: just before the gap", gone, gap.After, true},
+		{"swept: at the beginning of the gap", gone, gap.After.Add(ms), false},
+		{"swept: at the end of the gap", gone, gap.Before.Add(-ms), false},
+		{"swept: just after the gap", gone, gap.Before, true},
+		{"never seen before: everything is left", never, epoch.Add(-365 * day), false},
+		{"never seen before: even what is now", never, epoch, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.deliver, policy.Deliver(test.state, test.sent))
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package userstatetest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// full returns a state with everything in it that Step compares, which differs with n.
+func full(user message.UserID, n int) userstate.State {
+	return userstate.State{
+		User: user, LastViewed: later(n),
+		Mark:  &userstate.Mark{From: later(n - 100), Bounded: n%2 == 1},
+		Sweep: &userstate.Sweep{From: later(n - 50)},
+		Lease: userstate.Lease{Token: fmt.Sprintf("token-%d", n), Until: later(n + 60), Since: later(n - 10)},
+		Gaps: []userstate.Gap{
+			{After: later(n - 1000), Before: later(n - 900), Messages: int64(n) + 7},
+			{After: later(n - 800), Before: later(n - 700), Messages: 1},
+		},
+		Recovered: int64(n) + 3,
+	}
+}
+
+// change changes the state of a user, whatever it is by now, by comparing and swapping it until that is applied. It begins
+// with a state that may be behind.
+func change(ctx context.Context, store userstate.Store, st userstate.State, to func(*userstate.State)) error {
+	for {
+		next := st
+		to(&next)
+		stepped, err := store.Step(ctx, []userstate.Step{{From: st, To: next}})
+		if err != nil || stepped[0].Applied {
+			return err
+		}
+		if st.Same(stepped[0].State) {
+			return fmt.Errorf("a step of %s was refused by the very state that it began with", st.User)
+		}
+		st = stepped[0].State
+	}
+}
+
+// step puts a state in the place of a user's, whatever that is, and returns it.
+func (h Harness) step(t *testing.T, user message.UserID, to userstate.State) userstate.State {
+	t.Helper()
+	stepped := h.steps(t, userstate.Step{From: h.lookup(t, user), To: to})
+	require.True(t, stepped[0].Applied)
+	return stepped[0].State
+}
+
+func (h Harness) steps(t *testing.T, steps ...userstate.Step) []userstate.Stepped {
+	t.Helper()
+	stepped, err := h.Store.Step(t.Context(), steps)
+	require.NoError(t, err)
+	require.Len(t, stepped, len(steps))
+	return stepped
+}
+
+func (s suite) stepApplies(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	at := userstate.State{User: "ann"}
+	for n := range 4 {
+		to := full("ann", n)
+		require.Equal(t, []userstate.Stepped{{State: to, Applied: true}}, h.steps(t, userstate.Step{From: at, To: to}))
+		require.Equal(t, to, h.lookup(t, "ann"))
+		at = to
+	}
+	bare := userstate.State{User: "ann", LastViewed: later(5)}
+	require.Equal(t, []userstate.Stepped{{State: bare, Applied: true}}, h.steps(t, userstate.Step{From: at, To: bare}))
+	require.Equal(t, bare, h.lookup(t, "ann"), "nothing is left of what was there")
+	require.Equal(t, []userstate.Stepped{{State: bare, Applied: true}}, h.steps(t, userstate.Step{From: bare, To: bare}))
+	h = h.Reopen(t)
+	require.Equal(t, bare, h.lookup(t, "ann"))
+}
+
+func (s suite) stepRefused(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	there := h.step(t, "ann", full("ann", 1))
+	for name, change := range map[string]func(*userstate.State){
+		"last viewed":        func(st *userstate.State) { st.LastViewed = st.LastViewed.Add(time.Millisecond) },
+		"no record":          func(st *userstate.State) { *st = userstate.State{User: "ann"} },
+		"no mark":            func(st *userstate.State) { st.Mark = nil },
+		"where the mark is":  func(st *userstate.State) { st.Mark = &userstate.Mark{From: later(0), Bounded: true} },
+		"bounded":            func(st *userstate.State) { st.Mark = &userstate.Mark{From: st.Mark.From} },
+		"no sweep":           func(st *userstate.State) { st.Sweep = nil },
+		"where the sweep is": func(st *userstate.State) { st.Sweep = &userstate.Sweep{From: later(0)} },
+		"token":              func(st *userstate.State) { st.Lease.Token = "token-2" },
+		"until":              func(st *userstate.State) { st.Lease.Until = later(0) },
+		"since":              func(st *userstate.State) { st.Lease.Since = later(0) },
+		"no gaps":            func(st *userstate.State) { st.Gaps = nil },
+		"one gap less":       func(st *userstate.State) { st.Gaps = st.Gaps[:1] },
+		"messages of a gap": func(st *userstate.State) {
+			st.Gaps = []userstate.Gap{st.Gaps[0], {After: st.Gaps[1].After, Before: st.Gaps[1].Before}}
+		},
+		"the gaps' order":     func(st *userstate.State) { st.Gaps = []userstate.Gap{st.Gaps[1], st.Gaps[0]} },
+		"how many were found": func(st *userstate.State) { st.Recovered++ },
+	} {
+		from := full("ann", 1)
+		change(&from)
+		refused := h.steps(t, userstate.Step{From: from, To: full("ann", 2)})
+		require.Equal(t, []userstate.Stepped{{State: there}}, refused, name)
+		require.Equal(t, there, h.lookup(t, "ann"), name)
+	}
+}
+
+func (s suite) stepCreates(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	unknown := userstate.State{User: "bob"}
+	known := userstate.State{User: "bob", LastViewed: epoch}
+	require.Equal(t, []userstate.Stepped{{State: unknown}}, h.steps(t, userstate.Step{From: known, To: full("bob", 1)}))
+	require.Equal(t, unknown, h.lookup(t, "bob"), "a step that is refused creates nothing")
+	require.Equal(t, []userstate.Stepped{{State: known, Applied: true}}, h.steps(t, userstate.Step{From: unknown, To: known}))
+	require.Equal(t, []userstate.Stepped{{State: known}}, h.steps(t, userstate.Step{From: unknown, To: full("bob", 1)}))
+	require.Equal(t, known, h.lookup(t, "bob"))
+}
+
+func (s suite) stepLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	was := h.step(t, "ann", full("ann", 1))
+	hint := bucket.Hint{Sequence: 3, Floor: id(150)}
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
+	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
+	require.NoError(t, err)
+	to := full("ann", 2)
+	to.Head, to.ReadMark = bucket.Hint{Sequence: 1, Floor: id(50)}, mark(7, 8)
+	want := full("ann", 2)
+	want.Head, want.ReadMark = hint, mark(50, 60)
+	require.Equal(t, []userstate.Stepped{{State: want, Applied: true}}, h.steps(t, userstate.Step{From: was, To: to}),
+		"neither does what From says of them count, nor what To says")
+	require.Equal(t, want, h.lookup(t, "ann"))
+	require.Equal(t, []userstate.Stepped{{State: want}}, h.steps(t, userstate.Step{From: was, To: to}))
+}
+
+// stepKeepsStates stores states with each part alone, and values at the edges.
+func (s suite) stepKeepsStates(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	seen := func(n int) userstate.State {
+		return userstate.State{User: message.UserID(fmt.Sprintf("user-%d", n)), LastViewed: later(n)}
+	}
+	states := make([]userstate.State, 9)
+	for n := range states {
+		states[n] = seen(n)
+	}
+	states[1].Recovered = math.MaxInt64
+	states[2].Mark, states[2].Lease = &userstate.Mark{}, userstate.Lease{Token: "t"} // of a user never seen before
+	states[3].Mark, states[3].Lease = &userstate.Mark{From: time.UnixMilli(1).UTC(), Bounded: true}, userstate.Lease{Until: later(1)}
+	states[4].Sweep, states[4].Lease = &userstate.Sweep{From: epoch}, userstate.Lease{Since: later(1)}
+	states[5].Gaps = []userstate.Gap{{Before: epoch, Messages: 1}} // from the beginning of time
+	states[6].Lease.Token = strings.Repeat("ü", 500)
+	for n := range 300 {
+		states[7].Gaps = append(states[7].Gaps, userstate.Gap{After: later(2 * n), Before: later(2*n + 1), Messages: int64(n)})
+	}
+	states[8].LastViewed = time.Date(2200, 1, 1, 0, 0, 0, int(999*time.Millisecond), time.UTC)
+	for _, want := range states {
+		require.Equal(t, want, h.step(t, want.User, want))
+	}
+	for range 2 {
+		for _, want := range states {
+			require.Equal(t, want, h.lookup(t, want.User))
+		}
+		h = h.Reopen(t)
+	}
+}
+
+func (s suite) stepKeepsNoReference(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	to := full("ann", 1)
+	got := h.step(t, "ann", to)
+	to.Gaps[0], to.Mark.From, to.Sweep.From = userstate.Gap{}, later(0), later(0)
+	require.Equal(t, full("ann", 1), got)
+	got.Gaps[0], got.Mark.From, got.Sweep.From = userstate.Gap{}, later(0), later(0)
+	require.Equal(t, full("ann", 1), h.lookup(t, "ann"))
+}
+
+func (s suite) stepsAreIndependent(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "zoe", later(1))
+	h.create(t, "mia", later(2))
+	zoe, mia := h.lookup(t, "zoe"), h.lookup(t, "mia")
+	stale := mia
+	stale.LastViewed = later(1)
+	got := h.steps(t,
+		userstate.Step{From: zoe, To: full("zoe", 3)},
+		userstate.Step{From: stale, To: full("mia", 4)},
+		userstate.Step{From: userstate.State{User: "ann"}, To: full("ann", 5)},
+		userstate.Step{From: userstate.State{User: "bob", LastViewed: epoch}, To: full("bob", 6)},
+	)
+	require.Equal(t, []userstate.Stepped{
+		{State: full("zoe", 3), Applied: true},
+		{State: mia},
+		{State: full("ann", 5), Applied: true},
+		{State: userstate.State{User: "bob"}},
+	}, got)
+	for _, one := range got {
+		require.Equal(t, one.State, h.lookup(t, one.State.User))
+	}
+	require.Empty(t, h.steps(t))
+}
+
+// stepConcurrently lets callers step from the same state, round after round.
+func (s suite) stepConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers, rounds = 8, 10
+	h := s.open(t)
+	at := userstate.State{User: "ann"}
+	for round := range rounds {
+		stepped := make([][]userstate.Stepped, callers)
+		errs := make([]error, callers)
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				step := userstate.Step{From: at, To: full("ann", round*callers+i)}
+				stepped[i], errs[i] = h.Store.Step(t.Context(), []userstate.Step{step})
+			})
+		}
+		wg.Wait()
+		winners := 0
+		now := h.lookup(t, "ann")
+		for i := range callers {
+			require.NoError(t, errs[i])
+			require.Equal(t, now, stepped[i][0].State, "whoever is refused is told of the winner's")
+			if stepped[i][0].Applied {
+				winners++
+				require.Equal(t, full("ann", round*callers+i), now)
+			}
+		}
+		require.Equal(t, 1, winners)
+		at = now
+	}
+}

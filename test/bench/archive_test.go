@@ -1,0 +1,106 @@
+package bench_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+)
+
+// archive is a data folder that is given a past before a server is started on it.
+type archive struct {
+	dir   string
+	begin time.Time
+	store *pebblestore.DB
+}
+
+// newArchive makes a data folder whose past begins so long ago. The clock of its store stands still there, so that no
+// message is stored too late to count.
+func newArchive(b *testing.B, past time.Duration) *archive {
+	b.Helper()
+	a := &archive{dir: b.TempDir(), begin: time.Now().Add(-past)}
+	defaults := config.Default()
+	var err error
+	a.store, err = pebblestore.Open(b.Context(), a.storeDir(), pebblestore.Options{
+		Partitions: defaults.Partitions, Now: func() time.Time { return a.begin }, Logger: zerolog.Nop(),
+		CacheBytes: int64(defaults.Store.Cache), MemTableBytes: int64(defaults.Store.Memtable),
+	})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, a.store.Close()) })
+	return a
+}
+
+func (a *archive) storeDir() string { return a.dir + "/store" }
+
+// close closes the store, so that somebody else can open it.
+func (a *archive) close(b *testing.B) {
+	b.Helper()
+	require.NoError(b, a.store.Close())
+}
+
+// together is how many records are written in one call.
+const together = 5000
+
+// publish stores messages of 200 bytes to followers, sent at even distances from the beginning to now. Their fan-out is
+// over. It returns them in the order in which they were sent.
+func (a *archive) publish(b *testing.B, messages int, author func(n int) message.UserID) []message.Ref {
+	b.Helper()
+	sent := a.begin
+	ids := message.NewGenerator(func() time.Time { return sent }, rand.Reader)
+	distance := time.Since(a.begin) / time.Duration(messages+1)
+	body := strings.Repeat("x", 200)
+	refs := make([]message.Ref, 0, messages)
+	for first := 0; first < messages; first += together {
+		batch := make([]message.Message, min(together, messages-first))
+		for i := range batch {
+			sent = sent.Add(distance)
+			id, err := ids.Next()
+			require.NoError(b, err)
+			batch[i] = message.Message{ID: id, From: author(first + i), Audience: message.AudienceFollowers, Body: body}
+			refs = append(refs, batch[i].Ref())
+		}
+		_, err := a.store.Messages().Insert(b.Context(), batch)
+		require.NoError(b, err)
+		require.NoError(b, a.store.Messages().Finish(b.Context(), refs[first:]))
+	}
+	return refs
+}
+
+// populate makes users follow authors since the beginning, and has them seen last at a time.
+func (a *archive) populate(b *testing.B, users []message.UserID, seen time.Time, authors func(n int) []message.UserID) {
+	b.Helper()
+	var pairs []follow.Pair
+	for n, user := range users {
+		for _, author := range authors(n) {
+			pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+		}
+		if len(pairs) >= together || n == len(users)-1 {
+			_, err := a.store.Edges().Follow(b.Context(), pairs, a.begin)
+			require.NoError(b, err)
+			pairs = pairs[:0]
+		}
+	}
+	for first := 0; first < len(users); first += together {
+		some := users[first:min(len(users), first+together)]
+		require.NoError(b, userstatetest.See(b.Context(), a.store.Users(), seen, some...))
+	}
+}
+
+// named returns users with numbered names.
+func named(prefix string, n int) []message.UserID {
+	users := make([]message.UserID, n)
+	for i := range users {
+		users[i] = message.UserID(fmt.Sprintf("%s-%06d", prefix, i))
+	}
+	return users
+}

@@ -1,0 +1,147 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+const (
+	year = 365 * 24 * time.Hour
+	page = 50
+)
+
+// BenchmarkFirstPage opens the inbox of users who were away for a year: each of them once, for none of them has been seen
+// since. The next one comes when the inbox of the one before has been rebuilt.
+func BenchmarkFirstPage(b *testing.B) {
+	for _, messages := range []int{sized(*missed), 10} {
+		b.Run(fmt.Sprintf("missed=%d", messages), func(b *testing.B) {
+			users := named("user", 1+sized(*openings))
+			past := newReturn(b, messages, users)
+			c := past.serve(b, config.Default().Rehydrate.Limit)
+			var took durations
+			for _, user := range users {
+				start := time.Now()
+				got, err := c.Inbox(b.Context(), user, client.InboxOptions{Limit: page})
+				took = append(took, time.Since(start))
+				require.NoError(b, err)
+				require.Len(b, got.Messages, min(page, messages))
+				require.Equal(b, past.last().ID, got.Messages[0].ID)
+				require.False(b, got.Complete)
+				past.awaitRebuilt(b, c, user)
+			}
+			cold, warm := took[0], took[1:]
+			raw := past.rawPages(b, page)
+			b.ReportMetric(warm.percentile(50), "p50-ms")
+			b.ReportMetric(warm.percentile(99), "p99-ms")
+			b.ReportMetric(milliseconds(cold), "cold-ms")
+			b.ReportMetric(raw.percentile(50), "raw-p50-ms")
+			b.ReportMetric(raw.percentile(50)/warm.percentile(50), "of-raw")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkRebuild measures, from a login of a user who was away for a year, how long it takes until their inbox is
+// complete.
+func BenchmarkRebuild(b *testing.B) {
+	for _, messages := range []int{sized(*missed), 10} {
+		for _, limit := range []int{0, config.Default().Rehydrate.Limit} {
+			b.Run(fmt.Sprintf("missed=%d/limit=%d", messages, limit), func(b *testing.B) {
+				users := named("user", *rebuilt)
+				past := newReturn(b, messages, users)
+				c := past.serve(b, limit)
+				var took durations
+				var most memory
+				var read client.InboxPage
+				before := memoryNow(b)
+				for _, user := range users {
+					stop := peak(b)
+					start := time.Now()
+					past.awaitRebuilt(b, c, user)
+					took = append(took, time.Since(start))
+					used := stop()
+					most.heap, most.rss = max(most.heap, used.heap), max(most.rss, used.rss)
+					var err error
+					read, err = c.Inbox(b.Context(), user, client.InboxOptions{Limit: page})
+					require.NoError(b, err)
+					require.True(b, read.Complete)
+					require.EqualValues(b, messages, read.Total)
+				}
+				entries := messages
+				if limit > 0 {
+					entries = min(limit, messages)
+				}
+				raw := rawAppends(b, entries)
+				b.ReportMetric(took.percentile(50), "p50-ms")
+				b.ReportMetric(took.percentile(100), "max-ms")
+				b.ReportMetric(milliseconds(raw), "raw-ms")
+				b.ReportMetric(milliseconds(raw)/took.percentile(50), "of-raw")
+				b.ReportMetric(float64(read.BucketsRead), "buckets-read")
+				b.ReportMetric(mebibytes(before.heap), "heap-before-MiB")
+				b.ReportMetric(mebibytes(most.heap), "heap-MiB")
+				b.ReportMetric(mebibytes(before.rss), "rss-before-MiB")
+				b.ReportMetric(mebibytes(most.rss), "rss-MiB")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// past is a year in which messages were published to users who did not look.
+type past struct {
+	*archive
+	authors  []message.UserID
+	messages []message.Ref
+}
+
+func newReturn(b *testing.B, messages int, users []message.UserID) *past {
+	b.Helper()
+	p := &past{archive: newArchive(b, year), authors: named("author", sized(*followed))}
+	random := rand.New(rand.NewPCG(1, 2))
+	p.messages = p.publish(b, messages, func(int) message.UserID { return p.authors[random.IntN(len(p.authors))] })
+	seen := p.begin.Add(-config.Default().DormantAfter)
+	p.populate(b, users, seen, func(int) []message.UserID { return p.authors })
+	p.close(b)
+	return p
+}
+
+func (p *past) last() message.Ref { return p.messages[len(p.messages)-1] }
+
+// serve runs everything that "fanmail serve" runs on the data folder, none of which is cached, and returns a client.
+func (p *past) serve(b *testing.B, limit int) *client.Client {
+	b.Helper()
+	forget(b, p.dir)
+	cfg := config.Default()
+	cfg.Addr, cfg.Data = "127.0.0.1:0", p.dir
+	cfg.Rehydrate.Limit = limit
+	a := app.New(cfg, app.Options{Logger: zerolog.Nop()})
+	require.NoError(b, a.Start(b.Context()))
+	b.Cleanup(func() { require.NoError(b, a.Stop(context.WithoutCancel(b.Context()))) })
+	c, err := client.New(a.URL(), client.Options{})
+	require.NoError(b, err)
+	b.Cleanup(c.Close)
+	return c
+}
+
+// awaitRebuilt waits until a user's inbox is rebuilt, which it begins if nobody has.
+func (p *past) awaitRebuilt(b *testing.B, c *client.Client, user message.UserID) {
+	b.Helper()
+	for {
+		login, err := c.Login(b.Context(), user, client.MaxLoginWait)
+		require.NoError(b, err)
+		if login.State == client.Active {
+			return
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package mutation_test
+
+const (
+	rebuildGo    = "internal/rehydrate/rebuild.go"
+	loginGo      = "internal/rehydrate/login.go"
+	policyGo     = "pkg/userstate/policy.go"
+	transitionGo = "pkg/userstate/transition.go"
+	pageGo       = "pkg/bucket/page.go"
+	seenGo       = "internal/inbox/user.go"
+
+	rehydration = "./internal/rehydrate"
+	inbox       = "./internal/inbox"
+)
+
+func rehydrating() []mutation {
+	const sweepFrom = "sweepFrom := began.Add(-a.opts.Slack - a.opts.Policy.ClockTolerance)"
+	return []mutation{
+		{
+			name: "dormancy by the worker's clock, and a rehydration", trap: "a message delayed past the horizon is skipped, and too old for the rehydrator's query: lost",
+			edits: []edit{{deliverGo, "b.deliverer.opts.Policy.Deliver(states[i], j.message.Sent())", "b.deliverer.opts.Policy.Deliver(states[i], b.deliverer.opts.Now())"}},
+			pkg:   rehydration, run: "^TestBacklogBeyondTheHorizon$",
+		},
+		{
+			name: "last viewed and the mark in two updates", trap: "a crash and a second login come between: lost",
+			edits: []edit{{loginGo, "	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}\n", `	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}
+	dormant := before
+	if before, err = s.step(ctx, before, func(st userstate.State) (userstate.State, error) {
+		st.LastViewed = at.UTC().Truncate(time.Millisecond)
+		return st, nil
+	}); err != nil {
+		return before, after, err
+	}
+	if dormant.Mark == nil {
+		after, err = s.step(ctx, before, func(st userstate.State) (userstate.State, error) {
+			st.Mark, st.Lease = &userstate.Mark{From: s.opts.Policy.Horizon(dormant)}, lease
+			return st, nil
+		})
+		if err != nil {
+			return before, after, err
+		}
+		before = after
+	}
+`}},
+			pkg: rehydration, run: "^TestEveryFaultIsSurvived$",
+		},
+		{
+			name: "a second login that overwrites the mark", trap: "what the unfinished attempt had not appended: lost",
+			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: p.Horizon(s)}\n		}\n	case"}},
+			pkg:   rehydration, run: "^TestSecondLoginKeepsTheMark$",
+		},
+		{
+			name: "no sweep", trap: "a message stored between the query and the end of the mark: lost",
+			edits: []edit{{rebuildGo, "	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {", "	if err := a.each(ctx, feed, bucket.Stretch{}, func(entries []bucket.Entry) error {\n		_ = stretch"}},
+			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
+		},
+		{
+			name: "a sweep from when the mark is removed", trap: "a message stored between the query and then: lost",
+			edits: []edit{{
+				rebuildGo, "return st.Settle(a.token, sweepFrom, recovered) })",
+				"return st.Settle(a.token, a.opts.Now().Add(-a.opts.Slack-a.opts.Policy.ClockTolerance), recovered)\n	})",
+			}},
+			pkg: rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
+		},
+		{
+			name: "a sweep without the slack", trap: "a message that was stored late: lost",
+			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.opts.Policy.ClockTolerance)"}},
+			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
+		},
+		{
+			name: "a sweep without the clock tolerance", trap: "clocks apart by a millisecond, and a message is lost",
+			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.opts.Slack)"}},
+			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
+		},
+		{
+			name: "a sweep treated like a mark in fan-out", trap: "what comes after it has looked is left to a rehydrator that has finished: lost",
+			edits: []edit{{policyGo, "s.Mark != nil && sent.After(s.Mark.From) {", "s.Mark != nil && sent.After(s.Mark.From) || s.Sweep != nil && sent.After(s.Sweep.From) {"}},
+			pkg:   rehydration, run: "^TestFanoutDeliversDuringTheSweep$",
+		},
+		{
+			name: "a login that waits for a sweep, dormant again or not", trap: "what was missed since the sweep looked: lost",
+			edits: []edit{{transitionGo, "	case s.Mark != nil:", "	case s.Mark == nil && s.Sweep != nil:\n	case s.Mark != nil:"}},
+			pkg:   rehydration, run: "^TestDormantAgainBeforeTheSweep$",
+		},
+		{
+			name: "ending a rehydration whatever the token", trap: "a slow rehydrator ends the work of the one who took over: lost",
+			edits: []edit{{transitionGo, "return token != \"\" && s.Lease.Token == token }", "return token != \"\" }"}},
+			pkg:   rehydration, run: "^TestLostLeaseEndsNothing$",
+		},
+		{
+			name: "neither side takes the horizon", trap: "messages of that very millisecond: lost",
+			edits: []edit{{policyGo, "if sent.After(p.Horizon(s)) ||", "if !sent.Before(p.Horizon(s)) ||"}},
+			pkg:   rehydration, run: "^TestHorizonToTheMillisecond$",
+		},
+		{
+			name: "neither side takes the millisecond after the mark", trap: "messages of that very millisecond: lost",
+			edits: []edit{{rebuildGo, "message.LastBefore(a.state.Mark.From.Add(time.Millisecond))", "message.LastBefore(a.state.Mark.From.Add(2 * time.Millisecond))"}},
+			pkg:   rehydration, run: "^TestHorizonToTheMillisecond$",
+		},
+		{
+			name: "skipping by a stale read", trap: "whoever has come back since is skipped: lost",
+			edits: []edit{
+				{deliverGo, "	\"slices\"\n", "	\"slices\"\n	\"sync\"\n"},
+				{deliverGo, "	\"github.com/fanmail/fanmail/pkg/bucket\"\n", "	\"github.com/fanmail/fanmail/pkg/bucket\"\n	\"github.com/fanmail/fanmail/pkg/userstate\"\n"},
+				{deliverGo, "// deliver appends", "var remembered sync.Map\n\n// deliver appends"},
+				{deliverGo, "	appends := make([]bucket.Append, 0, len(s.owners))\n", `	for i, owner := range s.owners {
+		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", b.deliverer, owner), states[i])
+		states[i] = known.(userstate.State)
+	}
+	appends := make([]bucket.Append, 0, len(s.owners))
+`},
+			},
+			pkg: rehydration, run: "^TestFanoutSkipsByAStateItHasJustRead$",
+		},
+		{
+			name: "no message is void", trap: "one that becomes visible after its publisher gave up, and that neither query sees: lost",
+			edits: []edit{{"pkg/message/store.go", "return s.StoredAt.Sub(s.Sent()) > slack }", "return slack < 0 }"}},
+			pkg:   rehydration, run: "^TestVoidMessagesAreMissedByEverybody$",
+		},
+		{
+			name: "dormancy by the value that is set", trap: "a dormant user becomes active without a rehydration: lost",
+			edits: []edit{
+				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At, After: s.opts.Policy.ActiveSince(seen[i].At)}"},
+				{seenGo, "	since := s.opts.Policy.ActiveSince(s.opts.Now())\n", ""},
+			},
+			pkg: rehydration, run: "^TestSettingLastViewedRehydrates$",
+		},
+		{
+			name: "setting last viewed without a rehydration", trap: "a dormant user becomes active: lost",
+			edits: []edit{
+				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At}"},
+				{seenGo, "	since := s.opts.Policy.ActiveSince(s.opts.Now())\n", ""},
+			},
+			pkg: rehydration, run: "^TestSettingLastViewedRehydrates$",
+		},
+		{
+			name: "a limit without a recorded gap", trap: "what was cut off can no longer be reached by paging",
+			edits: []edit{{rebuildGo, "return st.Bound(a.token, gap) }); err != nil {\n			return err\n		}\n", `return st.Bound(a.token, nil) }); err != nil {
+			return err
+		}
+		if gap != nil {
+			a.state.Gaps = append(a.state.Gaps, *gap)
+		}
+`}},
+			pkg: rehydration, run: "^TestLimit$",
+		},
+		{
+			name: "the limit applied to the sweep", trap: "holes",
+			edits: []edit{{rebuildGo, "return a.appended[e.ID] })\n", `return a.appended[e.ID] })
+		if limit := a.opts.Limit; limit > 0 && len(entries) > limit {
+			entries = entries[len(entries)-limit:]
+		}
+`}},
+			pkg: rehydration, run: "^TestLimit$",
+		},
+		{
+			name: "a gap decided after appending", trap: "another attempt decides it anew: what has been appended is in a gap too",
+			edits: []edit{{rebuildGo, "		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {\n			return err\n		}\n", `		if gap != nil {
+			a.state.Gaps = append(a.state.Gaps, *gap)
+			err := a.each(ctx, feed, missed, func(entries []bucket.Entry) error {
+				_, err := a.append(ctx, entries, sweepFrom)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {
+			return err
+		}
+`}, {rebuildGo, "	if !last.IsZero() && gap.After.Before(last.Time()) {", "	if false {"}},
+			pkg: rehydration, run: "^TestGapIsDecidedBeforeAnythingIsAppended$",
+		},
+		{
+			name: "a gap over what has been appended", trap: "a user whose last look is set to long ago: what is in a gap is in a bucket, or in another gap, too",
+			edits: []edit{{rebuildGo, "	if !last.IsZero() && gap.After.Before(last.Time()) {", "	if false {"}},
+			pkg:   inbox, run: "^TestSeenLongAgo$",
+		},
+		{
+			name: "a sweep that appends what is in a gap", trap: "it is counted twice",
+			edits: []edit{{rebuildGo, "	recovered := int64(0)\n", "	recovered := int64(0)\n	a.state.Gaps = nil\n"}},
+			pkg:   rehydration, run: "^TestOldSweepLeavesGapsAlone$",
+		},
+		{
+			name: "a page that shows what is in a bucket by fan out on read, too", trap: "twice on a page",
+			edits: []edit{{pageGo, "	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return held[e.ID] })\n", ""}},
+			pkg:   inbox, run: "^TestReadingWhileRebuilt$",
+		},
+		{
+			name: "a cursor that names a bucket while older ones are being filled", trap: "what is in the buckets above it is left out",
+			edits: []edit{{pageGo, "return s.Before == message.MaxID }) {", "return s.Before == message.MaxID && s.After == s.Before }) {"}},
+			pkg:   inbox, run: "^TestPagingAcrossARebuild$",
+		},
+		{
+			name: "a reaper that forgets sweeps", trap: "nobody looks for what the first query did not see: lost",
+			edits: []edit{{"internal/pebblestore/rehydrations.go", "return st.Mark != nil || st.Sweep != nil }", "return st.Mark != nil }"}},
+			pkg:   rehydration, run: "^TestReaperTakesOverSweeps$",
+		},
+	}
+}

@@ -1,0 +1,346 @@
+package statemachine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// twinCount is how many users come and go.
+const twinCount = 3
+
+// TestTwins lets users come and go at random while messages are published and fanned out, attempts at rehydrations
+// overlap, stall, fail and die at any operation, and the process crashes. Each user has a twin whom the same messages are
+// for, and who was never dormant. Whenever everything has come to rest and everybody has come back, their inboxes cannot
+// be told apart.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	bus := rig.NewBus(t, rig.Partitions)
+	rapid.Check(t, func(t *rapid.T) {
+		m := newTwins(t, bus)
+		defer m.stop(t)
+		t.Repeat(weighted(map[string]action{
+			"publish":   {5, m.publish},
+			"route":     {3, m.route},
+			"deliver":   {5, m.deliver},
+			"overtake":  {3, m.overtake},
+			"resume":    {4, m.resume},
+			"kill":      {1, m.kill},
+			"expire":    {1, m.expire},
+			"duplicate": {1, m.duplicate},
+			"lose":      {1, m.lose},
+			"crash":     {1, m.crash},
+			"sweep":     {1, m.sweep},
+			"follow":    {2, m.follow},
+			"unfollow":  {1, m.unfollow},
+			"age":       {4, m.age},
+			"login":     {4, m.login},
+			"open":      {2, m.open},
+			"set seen":  {2, m.setSeen},
+			"work":      {6, m.work},
+			"reap":      {2, m.reap},
+			"page":      {3, m.page},
+			"mark":      {1, m.mark},
+			"delete":    {2, m.delete},
+			"rest":      {1, m.rest},
+		}))
+		m.rest(t)
+	})
+}
+
+// twins is the pipeline with users who come and go.
+type twins struct {
+	*machine
+	users   []*rig.Twins
+	marks   map[message.UserID]message.ID
+	reading *reading
+}
+
+// reading is somebody paging through their inbox.
+type reading struct {
+	of     *rig.Twins
+	cursor string
+	shown  []message.ID
+	// there is what was in the inbox when the reading began.
+	there []message.ID
+}
+
+func newTwins(t *rapid.T, bus *rig.Bus) *twins {
+	require.NoError(t, bus.Clear(t.Context()))
+	users := []message.UserID{"author-0", "author-1", "author-2"}
+	m := &twins{
+		machine: &machine{clock: rig.NewClock(), mates: make(map[message.UserID]message.UserID)},
+		marks:   make(map[message.UserID]message.ID),
+	}
+	for i := range twinCount {
+		user := message.UserID(fmt.Sprintf("user-%d", i))
+		m.mates[user] = user + "-twin"
+		m.users = append(m.users, &rig.Twins{User: user, Twin: m.mates[user], Deleted: make(map[message.ID]bool), Read: make(map[message.ID]bool)})
+		users = append(users, user)
+	}
+	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
+	var err error
+	m.rig, err = rig.Open(t.Context(), m.clock, bus, m.model)
+	require.NoError(t, err)
+	m.hire()
+	for i, w := range m.users {
+		m.populate(t, i, w)
+	}
+	return m
+}
+
+// populate draws whether a user has been seen, whom they follow, and how much is in their inbox.
+func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
+	var inserted []message.Message
+	for n := range rapid.SampledFrom([]int{0, 0, 1, 46, 49, 50, 98}).Draw(t, "prefilled") {
+		id := prefilledID(-time.Duration(i+1)*time.Second, n)
+		inserted = append(inserted, message.Message{ID: id, From: "author-0", To: []message.UserID{w.User, w.Twin}, Body: "before"})
+	}
+	_, err := m.rig.Messages.Insert(t.Context(), inserted)
+	require.NoError(t, err)
+	refs, entries := make([]message.Ref, len(inserted)), make([]bucket.Entry, len(inserted))
+	for k, before := range inserted {
+		refs[k], entries[k] = before.Ref(), bucket.EntryOf(before)
+	}
+	require.NoError(t, m.rig.Messages.Finish(t.Context(), refs))
+	appends := []bucket.Append{{Owner: w.Twin, Entries: entries}}
+	if rapid.IntRange(0, 3).Draw(t, "seen") > 0 {
+		require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users(), m.clock.Now(), w.User))
+		appends = append(appends, bucket.Append{Owner: w.User, Entries: entries})
+	}
+	require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users(), m.clock.Now().AddDate(10, 0, 0), w.Twin))
+	_, err = m.rig.Appender.Append(t.Context(), appends)
+	require.NoError(t, err)
+	for _, author := range m.model.users[:authorCount] {
+		if rapid.IntRange(0, 3).Draw(t, "follows") > 0 {
+			_, err = m.rig.Edges.Follow(t.Context(), m.pairs(w, author), m.clock.Now().Add(-time.Minute))
+			require.NoError(t, err)
+		}
+	}
+}
+
+func (m *twins) pairs(w *rig.Twins, author message.UserID) []follow.Pair {
+	return []follow.Pair{{Follower: w.User, Followee: author}, {Follower: w.Twin, Followee: author}}
+}
+
+func (m *twins) draw(t *rapid.T) *rig.Twins { return rapid.SampledFrom(m.users).Draw(t, "user") }
+
+func (m *twins) drawPairs(t *rapid.T) []follow.Pair {
+	return m.pairs(m.draw(t), rapid.SampledFrom(m.model.users[:authorCount]).Draw(t, "author"))
+}
+
+// follow lets a user and their twin follow an author.
+func (m *twins) follow(t *rapid.T) {
+	require.NoError(t, m.rig.Following(m.worker(t).skew).Follow(t.Context(), m.drawPairs(t)))
+}
+
+// unfollow ends an edge, at a time when it can be told of each message whether it was sent before.
+func (m *twins) unfollow(t *rapid.T) {
+	m.clock.Advance(rig.ClockTolerance)
+	following := m.rig.Following(m.worker(t).skew)
+	for _, pair := range m.drawPairs(t) {
+		require.NoError(t, following.Unfollow(t.Context(), pair))
+	}
+}
+
+// age lets time go by: so little that it is not noticed, or so much that everybody is dormant.
+func (m *twins) age(t *rapid.T) {
+	ages := []time.Duration{
+		time.Millisecond, time.Second, rig.Slack / 2, 2 * rig.Slack,
+		rig.DormantAfter - rig.ClockTolerance, rig.DormantAfter, rig.DormantAfter + time.Millisecond, 2 * rig.DormantAfter,
+	}
+	m.clock.Advance(rapid.SampledFrom(ages).Draw(t, "age"))
+	m.keys++
+}
+
+// login lets a user look, who does not wait for what comes of it.
+func (m *twins) login(t *rapid.T) {
+	user, w := m.draw(t).User, m.worker(t)
+	m.call(t, 3, nil, func(ctx context.Context) error {
+		_, err := w.rehydrator.Login(ctx, user, m.clock.Skewed(w.skew)(), 0)
+		return err
+	}, func(*rapid.T, error) {})
+}
+
+// open lets a user open their inbox, which counts as looking.
+func (m *twins) open(t *rapid.T) {
+	user, w := m.draw(t).User, m.worker(t)
+	m.call(t, 6, nil, func(ctx context.Context) error {
+		_, err := w.inboxes.Read(ctx, user, "", 50, false)
+		return err
+	}, func(*rapid.T, error) {})
+}
+
+// setSeen tells when a user was seen, now or long ago.
+func (m *twins) setSeen(t *rapid.T) {
+	user, w := m.draw(t).User, m.worker(t)
+	ago := rapid.SampledFrom([]time.Duration{0, time.Minute, rig.DormantAfter / 2, rig.DormantAfter, 3 * rig.DormantAfter}).Draw(t, "ago")
+	m.call(t, 4, nil, func(ctx context.Context) error {
+		errs, err := w.inboxes.SetSeen(ctx, []inbox.Seen{{User: user, At: m.clock.Skewed(w.skew)().Add(-ago)}})
+		if err == nil && !errors.Is(errs[0], rehydrate.ErrUnfinished) && !errors.Is(errs[0], userstate.ErrBackwards) {
+			err = errs[0]
+		}
+		return err
+	}, func(*rapid.T, error) {})
+}
+
+// work carries out a rehydration that waits somewhere.
+func (m *twins) work(t *rapid.T) {
+	waits := slices.DeleteFunc(slices.Clone(m.workers), func(w *worker) bool { return w.rehydrator.Load().Waiting == 0 })
+	if len(waits) == 0 {
+		t.Skip("nothing waits")
+	}
+	w := rapid.SampledFrom(waits).Draw(t, "worker")
+	m.call(t, 20, nil, func(ctx context.Context) error {
+		w.rehydrator.Work(ctx)
+		return nil
+	}, func(*rapid.T, error) {})
+}
+
+// reap takes over rehydrations that nobody is at any more, or who is at them is slow.
+func (m *twins) reap(t *rapid.T) {
+	if rapid.Bool().Draw(t, "leases die") {
+		m.clock.Advance(rig.Lease + rig.ClockTolerance)
+	}
+	w := m.worker(t)
+	m.call(t, 2, nil, func(ctx context.Context) error {
+		return w.rehydrator.Reap(ctx, m.clock.Skewed(w.skew)())
+	}, func(*rapid.T, error) {})
+}
+
+// page lets somebody page on, and demands at the end that they have seen everything that was there when they began, in
+// order, and nothing twice, whatever has happened to the inbox since.
+func (m *twins) page(t *rapid.T) {
+	limit := rapid.SampledFrom([]int{1, 3, 20, 50}).Draw(t, "limit")
+	if m.reading == nil {
+		m.reading = &reading{of: m.draw(t)}
+		m.reading.there, _ = m.rig.ReadInbox(t.Context(), t, m.reading.of.User, 50)
+	}
+	r := m.reading
+	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, r.cursor, limit, true)
+	require.NoError(t, err)
+	for _, e := range page.Entries {
+		if len(r.shown) > 0 {
+			require.True(t, e.ID.Less(r.shown[len(r.shown)-1]), "%s is shown after %s", e.ID, r.shown[len(r.shown)-1])
+		}
+		r.shown = append(r.shown, e.ID)
+	}
+	if r.cursor = page.Next; r.cursor != "" {
+		return
+	}
+	for _, id := range r.there {
+		require.True(t, r.of.Deleted[id] || slices.Contains(r.shown, id), "%s was left out", id)
+	}
+	m.reading = nil
+}
+
+// mark sets a read mark. It counts for what is in the inbox, and not for what is still to be rebuilt.
+func (m *twins) mark(t *rapid.T) {
+	w := m.draw(t)
+	upTo := m.drawShown(t, w)
+	var there []message.ID
+	shown, _ := m.rig.ReadInbox(t.Context(), t, w.User, 50)
+	st, buckets := m.rig.State(t.Context(), t, w.User), m.rig.Buckets(t.Context(), t, w.User)
+	for _, id := range shown {
+		if st.InGap(id.Time()) || held(buckets, id) {
+			there = append(there, id)
+		}
+	}
+	err := m.worker(t).inboxes.MarkRead(t.Context(), w.User, upTo)
+	if errors.Is(err, rehydrate.ErrUnfinished) || errors.Is(err, userstate.ErrNotFound) {
+		return
+	}
+	require.NoError(t, err)
+	if upTo.Less(m.marks[w.User]) {
+		return
+	}
+	m.marks[w.User] = upTo
+	for _, id := range there {
+		if !upTo.Less(id) {
+			w.Read[id] = true
+		}
+	}
+}
+
+// delete deletes what an inbox shows, wherever it was found.
+func (m *twins) delete(t *rapid.T) {
+	w := m.draw(t)
+	id := m.drawShown(t, w)
+	require.NoError(t, m.worker(t).inboxes.Delete(t.Context(), w.User, id))
+	w.Deleted[id] = true
+}
+
+func (m *twins) drawShown(t *rapid.T, w *rig.Twins) message.ID {
+	shown, _ := m.rig.ReadInbox(t.Context(), t, w.User, 50)
+	if len(shown) == 0 {
+		t.Skip("the inbox is empty")
+	}
+	return shown[rapid.IntRange(0, min(len(shown), 20)-1).Draw(t, "entry")]
+}
+
+// rest lets everything come to its end and everybody come back, and compares them with their twins.
+func (m *twins) rest(t *rapid.T) {
+	m.finish(t)
+	w := m.workers[0]
+	for _, user := range m.users {
+		_, err := w.rehydrator.Login(t.Context(), user.User, m.clock.Now(), 0)
+		require.NoError(t, err)
+	}
+	for worked := true; worked; {
+		m.clock.Advance(rig.Lease + rig.ClockTolerance)
+		require.NoError(t, w.rehydrator.Reap(t.Context(), m.clock.Now()))
+		worked = false
+		for w.rehydrator.Work(t.Context()) {
+			worked = true
+		}
+	}
+	limit := rapid.SampledFrom([]int{2, 5, 49, 50, 51, 200}).Draw(t, "page size")
+	for _, user := range m.users {
+		m.rig.RequireAlike(t.Context(), t, *user, limit)
+	}
+	m.requireCounts(t)
+}
+
+// requireCounts demands of every message that was fanned out that each of its recipients was counted once: fan-out
+// delivers to them, or leaves them to a rehydration.
+func (m *twins) requireCounts(t *rapid.T) {
+	for _, s := range m.model.messages {
+		if s.Void(rig.Slack) || s.Body == "before" {
+			continue
+		}
+		fanout, err := m.rig.Progress.Get(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.True(t, fanout.Done(), "%v", fanout)
+		var named, candidates int64
+		for _, user := range slices.Concat(m.model.users, m.twinsOf()) {
+			v := m.model.judge(s, user)
+			named += count(v.recipient)
+			candidates += count(v.candidate)
+		}
+		delivered, skipped := fanout.Counts()
+		require.LessOrEqual(t, named, delivered+skipped, "recipients of %s who were not counted", s.ID)
+		require.GreaterOrEqual(t, candidates, delivered+skipped, "recipients of %s who were counted in vain", s.ID)
+	}
+}
+
+func (m *twins) twinsOf() (all []message.UserID) {
+	for _, w := range m.users {
+		all = append(all, w.Twin)
+	}
+	return all
+}
