@@ -89,7 +89,7 @@ func TestExplain(t *testing.T) {
 				return m
 			},
 			verdict:  audit.Recovered,
-			sentence: `ben has ID: they were dormant when it was sent, and the rehydration that followed recovered it into bucket 0, slot 0 of their inbox.`,
+			sentence: `ben has ID: a rehydration recovered it into bucket 0, slot 0 of their inbox.`,
 		},
 		"in a gap": {
 			arrange: func(w *world) message.Message {

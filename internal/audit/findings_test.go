@@ -47,8 +47,6 @@ type finding struct {
 }
 
 const (
-	byHand     = "not repaired: the bounds of a bucket never change, and whoever appends relies on that"
-	lostSlot   = "not repaired: the store has no way to fill a slot again, which counts as one message too many"
 	outOfPlace = "the slot has lost its record, and is counted all the same"
 )
 
@@ -166,10 +164,10 @@ func TestFindings(t *testing.T) {
 		"a slot that lost its record": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
 				w.remove(all[7].ID)
-				return all[7], nil
+				return all[7], all
 			},
 			want: []finding{
-				{kind: audit.OutOfOrder, detail: outOfPlace, note: lostSlot},
+				{kind: audit.OutOfOrder, detail: outOfPlace, repaired: true},
 				{
 					kind: audit.MissingEntry, repaired: true,
 					detail: "the message, sent at 2026-01-02T03:04:04.955Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
@@ -179,11 +177,11 @@ func TestFindings(t *testing.T) {
 		"a full bucket that lost its last record": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
 				w.remove(all[bucket.Capacity-1].ID)
-				return all[bucket.Capacity-1], nil
+				return all[bucket.Capacity-1], all
 			},
 			want: []finding{
-				{kind: audit.OutOfOrder, detail: outOfPlace, note: lostSlot},
-				{kind: audit.OutOfOrder, detail: "the floor of bucket 1 is ID, and the last of the bucket below it is BELOW", note: byHand},
+				{kind: audit.OutOfOrder, detail: outOfPlace, repaired: true},
+				{kind: audit.OutOfOrder, detail: "the floor of bucket 1 is ID, and the last of the bucket below it is BELOW", repaired: true},
 				{
 					kind: audit.MissingEntry, repaired: true,
 					detail: "the message, sent at 2026-01-02T03:04:04.997Z, is not in the inbox, although its fan-out in partition 1 has passed the user",

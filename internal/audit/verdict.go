@@ -55,7 +55,7 @@ func (s *Service) judgeEntry(e *Explanation) (Verdict, string) {
 	}
 	verdict, how := Delivered, "it was delivered into"
 	if e.Entry.Recovered {
-		verdict, how = Recovered, "they were dormant when it was sent, and the rehydration that followed recovered it into"
+		verdict, how = Recovered, "a rehydration recovered it into"
 	}
 	sentence := fmt.Sprintf("%s has %s: %s %s of their inbox.", e.User, e.Message, how, e.At)
 	if why := s.stranger(e.Stored, e.User, e.Edge); why != "" {

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -84,8 +85,11 @@ func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32,
 
 // blank adds what a blanking changes to a batch.
 func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) error {
-	if at.ID.IsZero() || at.Slot < 0 || at.Slot >= bucket.Capacity {
+	if at.Slot < 0 || at.Slot >= bucket.Capacity {
 		return bucket.ErrNotFound
+	}
+	if at.ID.IsZero() {
+		return s.fill(batch, owner, at)
 	}
 	key := appendPlace(s.prefix(spaceInbox, owner), at.Sequence, at.Slot)
 	var tombstone []byte
@@ -107,6 +111,43 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 		return bucket.ErrNotFound
 	}
 	if err := batch.Set(key, tombstone, nil); err != nil || counted {
+		return err
+	}
+	return s.count(batch, owner, at)
+}
+
+// fill adds a tombstone without an id to a batch, for a slot that is counted although its record is lost: there are records
+// above it. It keeps of the bucket what only that record told.
+func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) (err error) {
+	prefix := s.prefix(spaceInbox, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return err
+	}
+	defer closeIter(it, &err)
+	key := appendPlace(bytes.Clone(prefix), at.Sequence, at.Slot)
+	if !it.SeekGE(key) || bytes.Equal(it.Key(), key) {
+		return cmp.Or(it.Error(), bucket.ErrNotFound)
+	}
+	lost := entryRecord{deleted: true}
+	if !inBucket(it.Key(), prefix, at.Sequence) { // it was the highest of its bucket: the next one's floor is its last
+		above, err := entryAt(it)
+		if err != nil {
+			return err
+		}
+		lost.last = above.floor
+	}
+	if at.Slot == 0 && at.Sequence > 0 && it.SeekLT(key) { // it was the lowest: its floor is the last of the one before
+		below, err := entryAt(it)
+		if err != nil {
+			return err
+		}
+		lost.floor = below.last
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	if err := batch.Set(key, lost.appendTo(nil), nil); err != nil {
 		return err
 	}
 	return s.count(batch, owner, at)

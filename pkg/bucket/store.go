@@ -107,6 +107,9 @@ type Store interface {
 	// Blank puts a tombstone without an id in place of the entry in a slot, provided that the entry has the given id;
 	// otherwise it returns ErrNotFound and changes nothing. Among the Deletions the tombstone keeps the id. It is how an
 	// entry is removed of which the inbox holds another copy. It is atomic and survives a crash once it has returned.
+	//
+	// The zero id stands for a slot that has lost its entry, which reads as the zero Entry, or is above the last that is there
+	// in a bucket that is not the head: so it is not counted any more.
 	Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error
 
 	// Deletions counts the owner's tombstones, and returns those in buckets from the given sequence up.
