@@ -189,10 +189,12 @@ func lockFolder(dir string, files vfs.FS) (*pebble.Lock, error) {
 
 func engineOptions(opts Options, lock *pebble.Lock) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          opts.FS,
-		Lock:                        lock,
-		FormatMajorVersion:          engineFormat,
-		CacheSize:                   opts.CacheBytes,
+		FS:                 opts.FS,
+		Lock:               lock,
+		FormatMajorVersion: engineFormat,
+		// Pebble takes memtables out of its cache: without room for all of them a busy store has no cache left, reads its
+		// index blocks from the file for every key, and lets whoever wants the same block wait for the others.
+		CacheSize:                   opts.CacheBytes + memTables*opts.MemTableBytes,
 		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // it is not negative
 		MemTableStopWritesThreshold: memTables,
 		Logger:                      engineLogger{log: opts.Logger},

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -26,6 +27,10 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 			unlock()
 			return nil, fmt.Errorf("step of %s: %w", step.From.User, err)
 		}
+	}
+	if !slices.ContainsFunc(steps, func(step userstate.Step) bool { return !step.Lazy }) {
+		defer unlock()
+		return stepped, s.db.apply(batch) // what is written later is behind it in the log
 	}
 	return stepped, s.db.commit(batch, unlock)
 }

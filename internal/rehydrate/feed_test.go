@@ -70,7 +70,7 @@ func TestFeedHolds(t *testing.T) {
 	_, err = w.Messages.Insert(t.Context(), []message.Message{both})
 	require.NoError(t, err)
 	want = append(want, both.ID, named.ID)
-	w.store(t, at(1).Add(-rig.Slack), "ann") // is void
+	w.store(t, at(-1).Add(-rig.Slack), "ann") // is void
 	requireFeed(t, w, want)
 }
 

@@ -123,7 +123,7 @@ func (s *Service) land(f *flight) {
 func (s *Service) release(ctx context.Context, f *flight) {
 	st, err := s.state(ctx, f.user)
 	if err == nil {
-		_, err = s.step(ctx, st, func(st userstate.State) (userstate.State, error) {
+		_, err = s.step(ctx, st, lazy, func(st userstate.State) (userstate.State, error) {
 			next, _ := st.Renew(f.token, s.opts.Now().Add(-time.Millisecond))
 			return next, nil
 		})

@@ -87,7 +87,7 @@ func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time)
 		return before, before, nil
 	}
 	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}
-	after, err = s.step(ctx, before, func(st userstate.State) (userstate.State, error) {
+	after, err = s.step(ctx, before, durable, func(st userstate.State) (userstate.State, error) {
 		before = st
 		return s.opts.Policy.Arrive(st, at, now, lease), nil
 	})
@@ -100,16 +100,25 @@ func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time)
 	return before, after, nil
 }
 
+// durability says whether a change of a user's state has to survive a crash by itself. That a user has come back has
+// to. What follows is done again by whoever finds the mark, if a crash undoes it.
+type durability bool
+
+const (
+	durable durability = false
+	lazy    durability = true
+)
+
 // step changes a user's state until the change is made to what is really there, and returns what holds then.
 func (s *Service) step(
-	ctx context.Context, seen userstate.State, change func(userstate.State) (userstate.State, error),
+	ctx context.Context, seen userstate.State, d durability, change func(userstate.State) (userstate.State, error),
 ) (userstate.State, error) {
 	for {
 		next, err := change(seen)
 		if err != nil || next.Same(seen) {
 			return seen, err
 		}
-		stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: seen, To: next}})
+		stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: seen, To: next, Lazy: bool(d)}})
 		if err != nil {
 			return seen, fmt.Errorf("state of %s: %w", seen.User, err)
 		}

@@ -3,6 +3,7 @@ package rehydrate_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -301,7 +302,7 @@ func TestSettingLastViewedRehydrates(t *testing.T) {
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	for limit := range 8 {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
 			t.Parallel()
 			w := newDormantWorld(t)
 			w.sendSome(t, 4)

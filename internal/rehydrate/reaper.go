@@ -60,7 +60,7 @@ func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
 	}
 	now := s.opts.Now()
 	lease := userstate.Lease{Token: s.opts.Token(), Until: now.Add(s.opts.Lease)}
-	after, err := s.step(ctx, dead, func(st userstate.State) (userstate.State, error) {
+	after, err := s.step(ctx, dead, lazy, func(st userstate.State) (userstate.State, error) {
 		if st.Lease.Token != dead.Lease.Token {
 			return st, nil
 		}

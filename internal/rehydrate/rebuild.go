@@ -107,10 +107,7 @@ func (a *attempt) gap(
 		return nil, nil
 	}
 	seen := 0
-	for {
-		if seen+len(newest) >= a.opts.Limit {
-			break
-		}
+	for seen+len(newest) < a.opts.Limit {
 		seen += len(newest)
 		if len(newest) < a.opts.Page {
 			return nil, nil
@@ -259,7 +256,7 @@ func (a *attempt) renew(ctx context.Context) error {
 // change changes the state on the attempt's own token. It returns ErrLost if that has been replaced.
 func (a *attempt) change(ctx context.Context, to func(userstate.State) (userstate.State, bool)) error {
 	var err error
-	a.state, err = a.step(ctx, a.state, func(st userstate.State) (userstate.State, error) {
+	a.state, err = a.step(ctx, a.state, lazy, func(st userstate.State) (userstate.State, error) {
 		next, ok := to(st)
 		if !ok {
 			return st, ErrLost

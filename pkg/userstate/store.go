@@ -38,6 +38,9 @@ type Viewed struct {
 // Step is a change of a user's state by whoever has seen it as From. Both are of the same user.
 type Step struct {
 	From, To State
+	// Lazy allows the store to lose the step in a crash, if every write that began after it had returned is lost with it. It
+	// is for changes that are made again if they are lost, and spares a store that syncs a file from doing so.
+	Lazy bool
 }
 
 // Stepped is what a Step came to.

@@ -82,6 +82,25 @@ func (s suite) stepApplies(t *testing.T) {
 	require.Equal(t, bare, h.lookup(t, "ann"))
 }
 
+func (s suite) stepLazily(t *testing.T) {
+	t.Parallel()
+	for range 20 { // what a crash takes with it is drawn
+		h := s.open(t)
+		before := h.step(t, "ann", full("ann", 0))
+		after := h.steps(t, userstate.Step{From: before, To: full("ann", 1), Lazy: true})[0]
+		require.True(t, after.Applied)
+		require.Equal(t, after.State, h.lookup(t, "ann"))
+		h = h.Reopen(t)
+		require.Contains(t, []userstate.State{before, after.State}, h.lookup(t, "ann"))
+
+		at := h.lookup(t, "ann")
+		h.steps(t, userstate.Step{From: at, To: full("ann", 2), Lazy: true})
+		h.step(t, "bob", full("bob", 0))
+		h = h.Reopen(t)
+		require.Equal(t, full("ann", 2), h.lookup(t, "ann"), "what followed it survived")
+	}
+}
+
 func (s suite) stepRefused(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
