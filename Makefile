@@ -22,6 +22,7 @@ build: ## Build the commands into bin/.
 test: ## Run every test, with the race detector.
 	@echo 'Backends under test: embedded store (Pebble), embedded NATS server (JetStream).'
 	$(GO) test -race -count=1 -timeout=20m ./...
+	$(GO) test -count=1 -run BucketConformance ./internal/pebblestore # every schedule, where the detector allows a sample
 
 .PHONY: test-short
 test-short: ## Run the tests that give an answer in under two minutes.

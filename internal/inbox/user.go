@@ -83,7 +83,10 @@ func (s *Service) setSeen(ctx context.Context, seen []Seen, round []int, errs []
 	for k, i := range round {
 		views[k] = userstate.View{User: seen[i].User, At: seen[i].At, After: since}
 	}
-	viewed, err := s.stores.Users.View(ctx, views)
+	// Who is active is judged by a clock that is read before the update takes effect: so that has to be soon.
+	soon, cancel := context.WithTimeout(ctx, s.opts.Policy.ClockTolerance/2)
+	defer cancel()
+	viewed, err := s.stores.Users.View(soon, views)
 	if err != nil {
 		return err
 	}

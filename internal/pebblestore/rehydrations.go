@@ -19,6 +19,10 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 	}
 	defer s.db.end()
 	unlock := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
+	if err := ctx.Err(); err != nil { // steps are judged by a clock: late is wrong
+		unlock()
+		return nil, err
+	}
 	batch := s.db.engine.NewBatch()
 	stepped := make([]userstate.Stepped, len(steps))
 	for i, step := range steps {

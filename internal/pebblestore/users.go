@@ -123,6 +123,10 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 	}
 	defer s.db.end()
 	unlock := s.lock(len(views), func(i int) message.UserID { return views[i].User })
+	if err := ctx.Err(); err != nil { // views are judged by a clock: late is wrong
+		unlock()
+		return nil, err
+	}
 	batch := s.db.engine.NewBatch()
 	viewed := make([]userstate.Viewed, len(views))
 	for i, v := range views {

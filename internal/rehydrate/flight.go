@@ -26,12 +26,15 @@ func (s *Service) flight(user message.UserID) *flight {
 	return s.flights[user]
 }
 
-// token returns a token for whoever attends to a user: that of the flight that is there, if there is one.
-func (s *Service) token(user message.UserID) string {
-	if f := s.flight(user); f != nil {
-		return f.token
+// lease returns a lease for whoever attends to a user who is in a state. Where that has the mark of a flight that is
+// there, it is the flight's again. Any other mark gets a token of its own: a flight that has lost its lease must not find
+// that it holds one for another rehydration.
+func (s *Service) lease(st userstate.State, now time.Time) userstate.Lease {
+	token := s.opts.Token()
+	if f := s.flight(st.User); f != nil && st.Mark != nil && st.Lease.Token == f.token {
+		token = f.token
 	}
-	return s.opts.Token()
+	return userstate.Lease{Token: token, Until: now.Add(s.opts.Lease), Since: now}
 }
 
 // attend puts a user whose rehydration is due into the queue, if the lease is held under this token, and tells whether they
@@ -106,7 +109,7 @@ func (s *Service) fly(ctx context.Context, f *flight) {
 	default:
 		s.metrics.attempts.WithLabelValues(outcomeFailed).Inc()
 		s.opts.Logger.Error().Err(err).Str("user", string(f.user)).Msg("rehydration failed, and will be tried again")
-		s.release(context.WithoutCancel(ctx), f)
+		s.release(context.WithoutCancel(ctx), f, s.opts.Now().Add(retryAfter))
 	}
 	s.land(f)
 }
@@ -119,12 +122,15 @@ func (s *Service) land(f *flight) {
 	close(f.landed)
 }
 
-// release ends the lease of a flight, so that it can be taken over at once. If that fails, the lease runs out.
-func (s *Service) release(ctx context.Context, f *flight) {
+// retryAfter is how long a rehydration that failed is left alone.
+const retryAfter = time.Second
+
+// release lets the lease of a flight end at the given time, so that it can be taken over then. If that fails, it runs out.
+func (s *Service) release(ctx context.Context, f *flight, until time.Time) {
 	st, err := s.state(ctx, f.user)
 	if err == nil {
 		_, err = s.step(ctx, st, lazy, func(st userstate.State) (userstate.State, error) {
-			next, _ := st.Renew(f.token, s.opts.Now().Add(-time.Millisecond))
+			next, _ := st.Renew(f.token, until)
 			return next, nil
 		})
 	}
@@ -140,7 +146,7 @@ func (s *Service) handBack(ctx context.Context) {
 		select {
 		case f := <-s.waiting:
 			if ctx.Err() == nil {
-				s.release(ctx, f)
+				s.release(ctx, f, s.opts.Now().Add(-time.Millisecond))
 			}
 			s.land(f)
 		default:

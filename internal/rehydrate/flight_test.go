@@ -174,6 +174,9 @@ func TestFailureReleasesTheLease(t *testing.T) {
 	require.Zero(t, s.Load())
 	other := w.Rehydrator(0, 0)
 	require.NoError(t, other.Reap(t.Context(), w.now()))
+	require.False(t, other.Work(t.Context()), "it is left alone for a moment")
+	w.Clock.Advance(2 * time.Second)
+	require.NoError(t, other.Reap(t.Context(), w.now()))
 	require.True(t, other.Work(t.Context()))
 	w.rest(t, other)
 }
@@ -189,6 +192,8 @@ func TestWaitersTakeOver(t *testing.T) {
 	st, err := s.Complete(t.Context(), "ann")
 	require.NoError(t, err)
 	require.False(t, st.Rehydrating())
+	ctx := t.Context()
+	require.Eventually(t, func() bool { return w.State(ctx, t, "ann").Sweep == nil }, patience, time.Millisecond, "the sweep goes on")
 	w.rest(t, s)
 }
 

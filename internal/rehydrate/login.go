@@ -76,9 +76,12 @@ func (s *Service) was(before userstate.State) Was {
 
 // arrive notes that a user has looked, and returns their state before and after. A mark that nobody was at is attended to.
 func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time) (before, after userstate.State, err error) {
-	now := s.opts.Now()
+	// Whether somebody is active is judged by a clock that is read before the update takes effect: so that has to be soon.
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Policy.ClockTolerance/2)
+	defer cancel()
 	// Nearly everybody who looks is active: that takes one conditional update.
-	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: s.opts.Policy.ActiveSince(now)}})
+	since := s.opts.Policy.ActiveSince(s.opts.Now())
+	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: since}})
 	if err != nil {
 		return before, after, fmt.Errorf("view of %s: %w", user, err)
 	}
@@ -86,9 +89,10 @@ func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time)
 	if viewed[0].Applied && before.Mark == nil {
 		return before, before, nil
 	}
-	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}
+	var lease userstate.Lease
 	after, err = s.step(ctx, before, durable, func(st userstate.State) (userstate.State, error) {
-		before = st
+		now := s.opts.Now()
+		before, lease = st, s.lease(st, now)
 		return s.opts.Policy.Arrive(st, at, now, lease), nil
 	})
 	if err != nil {

@@ -352,6 +352,22 @@ func TestGapsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.Rehydrator(0, 2)
+	for n := range 3 {
+		w.Clock.Advance(rig.DormantAfter + time.Minute)
+		w.sendSome(t, 5)
+		w.Clock.Advance(2 * rig.Slack)
+		w.login(t, s)
+		w.rest(t, s)
+		require.Len(t, w.State(t.Context(), t, "ann").Gaps, n+1)
+	}
+}
+
+// What was sent beyond the horizon is appended by nobody: if the last look is set to long ago, it is for the next
+// rehydration, which finds all of it missing.
+func TestNothingBeyondTheHorizon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.Rehydrator(0, 2)
 	for range 3 {
 		w.Clock.Advance(rig.DormantAfter + time.Minute)
 		w.sendSome(t, 5)
@@ -362,10 +378,47 @@ func TestGapsDoNotOverlap(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, errs[0], rehydrate.ErrUnfinished)
 		require.True(t, s.Work(t.Context()))
+		require.Empty(t, w.Buckets(t.Context(), t, "ann"))
 	}
 	w.login(t, s)
 	w.rest(t, s)
-	require.Len(t, w.State(t.Context(), t, "ann").Gaps, 3)
+	st := w.State(t.Context(), t, "ann")
+	require.Len(t, st.Gaps, 1)
+	require.EqualValues(t, 13, st.Gaps[0].Messages)
+	require.EqualValues(t, 15, st.Recovered)
+}
+
+// Somebody looks while a rehydration that ends at an earlier horizon is under way: the sweep makes up for the rest.
+func TestHorizonRaisedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.Clock.Advance(2 * rig.Slack) // what was missed is older than what a sweep looks for in any case
+	s := w.Rehydrator(0, 0)
+	_, err := s.Arrive(t.Context(), "ann", rig.Epoch.Add(time.Second))
+	require.NoError(t, err)
+	attempt := w.work(t, s, rig.StallBefore, changes, 0)
+	w.login(t, s)
+	attempt.Resume(rig.None, 0)
+	w.rest(t, s)
+}
+
+// A flight that has lost its lease wakes up when there is a mark again, set by the process that it belongs to.
+func TestNewMarkHasATokenOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	comeBack := func(s *rehydrate.Service) {
+		w.Clock.Advance(rig.DormantAfter + time.Minute)
+		w.sendSome(t, 5)
+		w.Clock.Advance(2 * rig.Slack)
+		w.login(t, s)
+	}
+	s := w.Rehydrator(0, 2)
+	comeBack(s)
+	stalled := w.work(t, s, rig.StallBefore, changes, bound)
+	w.rest(t, w.Rehydrator(0, 2))
+	comeBack(s)
+	stalled.Resume(rig.None, 0)
+	w.rest(t, w.Rehydrator(0, 2))
 }
 
 // The sweep of a rehydration that was never finished leaves alone what a later one has left to a gap.

@@ -58,11 +58,18 @@ func (s *Service) attempt(ctx context.Context, f *flight) error {
 func (a *attempt) rebuild(ctx context.Context) error {
 	began := a.opts.Now() // before the first query: what is visible by now, that sees
 	sweepFrom := began.Add(-a.opts.Slack - a.opts.Policy.ClockTolerance)
+	// What was sent beyond the horizon is for the next rehydration, whose mark will be there: nobody may append it before.
+	// If the horizon is raised meanwhile, the sweep looks for what was sent since this one.
+	beyond := a.beyond()
+	sweepFrom = earlier(sweepFrom, beyond)
 	feed, err := a.Feed(ctx, a.state.User)
 	if err != nil {
 		return err
 	}
-	missed := bucket.Stretch{After: message.LastBefore(a.state.Mark.From.Add(time.Millisecond)), Before: message.MinID(began)}
+	missed := bucket.Stretch{
+		After:  message.LastBefore(a.state.Mark.From.Add(time.Millisecond)),
+		Before: message.MinID(earlier(began, beyond)),
+	}
 	newest, err := feed.Newest(ctx, missed, a.opts.Page)
 	if err != nil {
 		return err
@@ -122,18 +129,11 @@ func (a *attempt) gap(
 	if settled = settled.UTC().Truncate(time.Millisecond); settled.Before(gap.Before) {
 		gap.Before = settled
 	}
-	// An earlier rehydration has gone beyond this mark, if what was recorded of the user after it was long ago.
-	last, err := a.stores.Appender.Last(ctx, a.state.User, a.head)
-	if err != nil {
-		return nil, err
-	}
-	if !last.IsZero() && gap.After.Before(last.Time()) {
-		gap.After = last.Time()
-	}
 	stretch := gap.Stretch()
 	if stretch.Empty() {
 		return nil, nil
 	}
+	var err error
 	if gap.Messages, err = feed.Count(ctx, stretch); err != nil || gap.Messages == 0 {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (a *attempt) sweep(ctx context.Context) error {
 		return err
 	}
 	// Everything that was left was visible before the mark was removed. It may have been sent by a clock that is ahead.
-	end := a.opts.Now().Add(a.opts.Slack + a.opts.Policy.ClockTolerance)
+	end := earlier(a.opts.Now().Add(a.opts.Slack+a.opts.Policy.ClockTolerance), a.beyond())
 	stretch := bucket.Stretch{After: message.LastBefore(a.state.Sweep.From), Before: message.MinID(end)}
 	recovered := int64(0)
 	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {
@@ -169,6 +169,16 @@ func (a *attempt) sweep(ctx context.Context) error {
 		return err
 	}
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, recovered) })
+}
+
+// beyond returns the first moment after the horizon, as the attempt knows it: it may be later by now, never earlier.
+func (a *attempt) beyond() time.Time { return a.opts.Policy.Horizon(a.state).Add(time.Millisecond) }
+
+func earlier(x, y time.Time) time.Time {
+	if y.Before(x) {
+		return y
+	}
+	return x
 }
 
 // each hands the messages of a stretch to do, a page at a time, the oldest first, but for those in gaps.

@@ -50,6 +50,7 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 	results := make([]Appended, len(appends))
 	work := make([]*pending, 0, len(appends))
 	for i := range appends {
+		results[i].Head = appends[i].Hint
 		if len(appends[i].Entries) > 0 {
 			work = append(work, newPending(&appends[i], &results[i]))
 		}
@@ -79,15 +80,6 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 		}
 	}
 	return results, nil
-}
-
-// Last returns the greatest id that has ever been in an owner's inbox, or the zero ID if none has.
-func (a *Appender) Last(ctx context.Context, owner message.UserID, hint Hint) (message.ID, error) {
-	heads, err := a.store.Heads(ctx, []Ref{{Owner: owner, Sequence: hint.Sequence}})
-	if err != nil {
-		return message.ID{}, fmt.Errorf("head of the inbox of %s: %w", owner, err)
-	}
-	return heads[0].Last, nil
 }
 
 // look takes a look at the inboxes whose next push is not known, and plans their pushes.

@@ -23,5 +23,10 @@
 // may be followed by the death of whoever made it: the mark or the sweep remains, and Store.Due finds it. A sweep that
 // nobody finished stays beside the mark of the next rehydration, which ends both.
 //
+// Two things are easy to get wrong. A rehydration appends nothing that was sent after the user's horizon, as it knows it:
+// that is for the next one, which may leave it to a gap, and a gap and the buckets have no message in common. If the
+// horizon is raised meanwhile, the sweep begins where this one ended. And who is active is judged by a clock that is read
+// before the change takes effect, so that the change has to take effect within half of Policy.ClockTolerance, or not at all.
+//
 // docs/proof checks this exhaustively for small instances.
 package userstate

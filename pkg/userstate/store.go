@@ -61,7 +61,8 @@ type Store interface {
 	Lookup(ctx context.Context, partition int, users []message.UserID) ([]State, error)
 
 	// View carries out views, each on its own, and returns in their order what they found. LastViewed never goes
-	// backwards. No two may be for the same user.
+	// backwards. No two may be for the same user. Views are judged by a clock that was read before: none takes effect
+	// long after ctx has ended. The same holds for Step.
 	View(ctx context.Context, views []View) ([]Viewed, error)
 
 	// Step carries out steps, each on its own, and returns in their order what came of them. A step applies if and

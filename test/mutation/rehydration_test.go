@@ -3,6 +3,7 @@ package mutation_test
 const (
 	rebuildGo    = "internal/rehydrate/rebuild.go"
 	loginGo      = "internal/rehydrate/login.go"
+	flightGo     = "internal/rehydrate/flight.go"
 	policyGo     = "pkg/userstate/policy.go"
 	transitionGo = "pkg/userstate/transition.go"
 	pageGo       = "pkg/bucket/page.go"
@@ -22,16 +23,16 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "last viewed and the mark in two updates", trap: "a crash and a second login come between: lost",
-			edits: []edit{{loginGo, "	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}\n", `	lease := userstate.Lease{Token: s.token(user), Until: now.Add(s.opts.Lease), Since: now}
+			edits: []edit{{loginGo, "	var lease userstate.Lease\n", `	lease := s.lease(before, s.opts.Now())
 	dormant := before
-	if before, err = s.step(ctx, before, func(st userstate.State) (userstate.State, error) {
+	if before, err = s.step(ctx, before, durable, func(st userstate.State) (userstate.State, error) {
 		st.LastViewed = at.UTC().Truncate(time.Millisecond)
 		return st, nil
 	}); err != nil {
 		return before, after, err
 	}
 	if dormant.Mark == nil {
-		after, err = s.step(ctx, before, func(st userstate.State) (userstate.State, error) {
+		after, err = s.step(ctx, before, durable, func(st userstate.State) (userstate.State, error) {
 			st.Mark, st.Lease = &userstate.Mark{From: s.opts.Policy.Horizon(dormant)}, lease
 			return st, nil
 		})
@@ -49,9 +50,19 @@ func rehydrating() []mutation {
 			pkg:   rehydration, run: "^TestSecondLoginKeepsTheMark$",
 		},
 		{
+			name: "a second login that overwrites the mark, at random", trap: "what the unfinished attempt had not appended: lost",
+			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: p.Horizon(s)}\n		}\n	case"}},
+			pkg:   pipeline, run: "^TestTwins$",
+		},
+		{
 			name: "no sweep", trap: "a message stored between the query and the end of the mark: lost",
 			edits: []edit{{rebuildGo, "	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {", "	if err := a.each(ctx, feed, bucket.Stretch{}, func(entries []bucket.Entry) error {\n		_ = stretch"}},
 			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
+		},
+		{
+			name: "no sweep, under schedules", trap: "a message stored between the query and the end of the mark: lost",
+			edits: []edit{{rebuildGo, "	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {", "	if err := a.each(ctx, feed, bucket.Stretch{}, func(entries []bucket.Entry) error {\n		_ = stretch"}},
+			pkg:   pipeline, run: "^TestSchedules$",
 		},
 		{
 			name: "a sweep from when the mark is removed", trap: "a message stored between the query and then: lost",
@@ -167,13 +178,23 @@ func rehydrating() []mutation {
 		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {
 			return err
 		}
-`}, {rebuildGo, "	if !last.IsZero() && gap.After.Before(last.Time()) {", "	if false {"}},
+`}},
 			pkg: rehydration, run: "^TestGapIsDecidedBeforeAnythingIsAppended$",
 		},
 		{
-			name: "a gap over what has been appended", trap: "a user whose last look is set to long ago: what is in a gap is in a bucket, or in another gap, too",
-			edits: []edit{{rebuildGo, "	if !last.IsZero() && gap.After.Before(last.Time()) {", "	if false {"}},
+			name: "appending beyond the horizon", trap: "a user whose last look is set to long ago: the next mark begins at that horizon, and what is in its gap is in a bucket, too",
+			edits: []edit{{rebuildGo, "message.MinID(earlier(began, beyond))", "message.MinID(began)"}},
 			pkg:   inbox, run: "^TestSeenLongAgo$",
+		},
+		{
+			name: "a sweep from no earlier than the horizon was", trap: "the horizon is raised during the query, which ended at the old one: lost",
+			edits: []edit{{rebuildGo, "	sweepFrom = earlier(sweepFrom, beyond)\n", ""}},
+			pkg:   rehydration, run: "^TestHorizonRaisedMeanwhile$",
+		},
+		{
+			name: "a flight's token for another mark", trap: "a flight that lost its lease decides a gap anew, over what has been appended",
+			edits: []edit{{flightGo, "f != nil && st.Mark != nil && st.Lease.Token == f.token", "f != nil"}},
+			pkg:   rehydration, run: "^TestNewMarkHasATokenOfItsOwn$",
 		},
 		{
 			name: "a sweep that appends what is in a gap", trap: "it is counted twice",

@@ -83,22 +83,30 @@ func (a *absence) onRead(_ context.Context, s bucket.Stretch, limit int) ([]buck
 // read.
 func (r *reader) requireAbsent(t tester, page bucket.Page, held []int) {
 	t.Helper()
-	var named []message.ID
+	before, now, named := set(held), set(r.arrived), map[message.ID]bool{}
+	for _, absent := range page.Absent {
+		named[absent] = true
+	}
+	require.Len(t, page.Absent, len(named), "each is named once")
 	for _, e := range page.Entries {
-		if slices.Contains(page.Absent, e.ID) {
-			named = append(named, e.ID)
+		switch {
+		case before[e.ID] && named[e.ID]:
+			require.Fail(t, "it was in a bucket before", "%s", e.ID)
+		case !now[e.ID] && !named[e.ID]:
+			require.Fail(t, "it is in no bucket even now", "%s", e.ID)
 		}
+		delete(named, e.ID)
 	}
-	require.ElementsMatch(t, named, page.Absent, "each of them is shown")
-	shown := idsOf(page.Entries)
-	for _, n := range held {
-		require.NotContains(t, page.Absent, id(n), "it was in a bucket before")
+	require.Empty(t, named, "each of them is shown")
+}
+
+// set returns the ids of messages.
+func set(ns []int) map[message.ID]bool {
+	ids := make(map[message.ID]bool, len(ns))
+	for _, n := range ns {
+		ids[id(n)] = true
 	}
-	for _, n := range r.absent.missed {
-		if !slices.Contains(r.arrived, n) && slices.Contains(shown, id(n)) {
-			require.Contains(t, page.Absent, id(n), "it is in no bucket even now")
-		}
-	}
+	return ids
 }
 
 // rehydration is a reader whose owner stays away for so long that messages are left out, and comes back.
@@ -116,9 +124,11 @@ type rehydration struct {
 
 // missing returns the messages that have to be appended yet, the oldest first.
 func (r *rehydration) missing() []int {
-	return slices.DeleteFunc(ordered(r.absent.missed), func(n int) bool {
-		return r.absent.gapOf(n) || slices.Contains(r.arrived, n)
-	})
+	arrived := make(map[int]bool, len(r.arrived))
+	for _, n := range r.arrived {
+		arrived[n] = true
+	}
+	return slices.DeleteFunc(ordered(r.absent.missed), func(n int) bool { return r.absent.gapOf(n) || arrived[n] })
 }
 
 // send sends messages: they are delivered, or left to a rehydration.
