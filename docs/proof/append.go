@@ -1,0 +1,505 @@
+//nolint:gosec // all numbers are small, and the length of a slice is not below 0: no conversion overflows
+package main
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// appending is the protocol by which a message gets into an inbox once, whoever appends it, how often and whenever: one
+// owner, and writers that append any of the messages, from any hint that is not ahead, stall between any two operations on
+// the store, and crash. It follows bucket.Appender step by step; the package comment of pkg/bucket has the protocol.
+//
+// Ids are 1 to 3, and 0 is below all of them. Sets of ids are bits.
+type appending struct {
+	mutation mutation
+
+	messages int8
+	capacity int8
+	writers  int
+	attempts int8 // by each writer
+	batches  bool // several messages at once
+	deletes  int8
+}
+
+const (
+	maxWriters = 3
+	maxBuckets = 4
+)
+
+// inbox is a state of appending.
+type inbox struct {
+	buckets [maxBuckets]bucket
+	writers [maxWriters]writer
+	deletes int8
+	// Known to nobody in the protocol:
+	acknowledged, deleted, removed ids
+
+	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
+	counter int8 // the next slot (a mutation)
+}
+
+// ids is a set of message ids.
+type ids uint8
+
+func (s ids) has(id int8) bool { return s&(1<<id) != 0 }
+func (s ids) least() int8      { return int8(bits.TrailingZeros8(uint8(s))) }
+func (s ids) most() int8       { return int8(bits.Len8(uint8(s))) - 1 }
+func (s ids) len() int8        { return int8(bits.OnesCount8(uint8(s))) }
+
+// oldest returns the n least.
+func (s ids) oldest(n int8) ids {
+	for s.len() > n {
+		s &^= 1 << s.most()
+	}
+	return s
+}
+
+func (s ids) String() string {
+	var b strings.Builder
+	for id := range int8(8) {
+		if s.has(id) {
+			fmt.Fprint(&b, id)
+		}
+	}
+	return b.String()
+}
+
+type bucket struct {
+	exists      bool
+	slots       int8
+	ids         ids // tombstones included
+	floor, last int8
+	created     int8 // a reading of the creator's clock (a mutation)
+}
+
+// writer is an Append under way, and what the writer knows: see pending in pkg/bucket.
+type writer struct {
+	phase    doing
+	attempts int8 // left
+	all      ids
+	entries  ids // neither pushed nor found yet
+
+	hint, hintFloor int8
+	next            push
+	filled          extent
+	refusals        int8
+
+	head  int8   // the bucket that was seen as the head
+	seen  extent // as it was then
+	below int8   // the bucket to look at next
+	now   int8   // the clock when the attempt began (a mutation)
+}
+
+type push struct {
+	bucket        int8
+	entries       ids
+	guard, create bool
+	floor         int8
+}
+
+type extent struct{ slots, last int8 }
+
+// doing is what a writer does next.
+type doing uint8
+
+const (
+	resting doing = iota
+	looking       // at the head
+	lower         // at a bucket below it
+	upward        // at one bucket after the other (a mutation)
+	pushing
+	counted // push onto the slot that the counter gave (a mutation)
+)
+
+// maxRefusals is more than can be refused: a hint that is behind, twice, and once for each message that others push.
+const maxRefusals = 6
+
+func (m *appending) initial() []inbox {
+	s := inbox{deletes: m.deletes, now: m.messages}
+	if m.mutation == onceForBatch {
+		s.now = 1
+	}
+	for i := range m.writers {
+		s.writers[i].attempts = m.attempts
+	}
+	return []inbox{s}
+}
+
+func (m *appending) next(s inbox, yield func(event, inbox)) {
+	for i := range m.writers {
+		n := int8(i)
+		w := s.writers[i]
+		if w.phase == resting {
+			if w.attempts > 0 {
+				m.start(s, n, yield)
+			}
+			continue
+		}
+		t := s
+		t.writers[i] = writer{attempts: w.attempts}
+		yield(happened("writer %d crashes", n), m.normal(t))
+		m.work(s, n, yield)
+	}
+	m.delete(s, yield)
+	m.surroundings(s, yield)
+}
+
+// start begins an attempt with any messages and any hint.
+func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
+	for all := ids(2); all < 2<<m.messages; all += 2 {
+		if all.len() > 1 && !m.batches || all.most() > s.now {
+			continue
+		}
+		for hint := range m.hints(&s) {
+			t := s
+			w := &t.writers[n]
+			*w = writer{phase: looking, attempts: w.attempts - 1, all: all, entries: all, hint: hint}
+			if m.mutation == onceForBatch {
+				w.now = s.now
+			}
+			w.hintFloor = m.floor(s.buckets[hint])
+			switch {
+			case m.mutation == counterAndPush:
+				w.phase = counted
+				w.head = t.counter
+				t.counter++
+			case all.len() <= m.capacity && w.hintFloor < all.least() || m.mutation == newestGuards:
+				w.plan(push{bucket: hint, entries: all, guard: true})
+			}
+			yield(happened("writer %d is to append "+all.String()+", with bucket %d for a hint", n, hint), m.normal(t))
+		}
+	}
+}
+
+// hints returns how many hints there can be: one for each bucket, at least that of bucket 0.
+func (m *appending) hints(s *inbox) int8 {
+	head := s.head()
+	if m.mutation == hintAhead && head >= 0 && s.buckets[head].slots == m.capacity {
+		head++
+	}
+	return min(max(head, 0)+1, maxBuckets)
+}
+
+func (s *inbox) head() int8 {
+	head := int8(-1)
+	for i, b := range s.buckets {
+		if b.exists {
+			head = int8(i)
+		}
+	}
+	return head
+}
+
+// work is the next operation of a writer on the store, with what follows from it.
+func (m *appending) work(s inbox, n int8, yield func(event, inbox)) {
+	w := &s.writers[n]
+	switch w.phase {
+	case resting:
+	case looking:
+		m.look(&s, w)
+		yield(happened("writer %d looks at the head", n), m.normal(s))
+	case lower:
+		b := s.buckets[w.below]
+		at := w.below
+		w.entries &^= b.ids
+		w.below--
+		m.goDown(&s, w, m.floor(b))
+		yield(happened("writer %d looks at bucket %d", n, at), m.normal(s))
+	case upward:
+		m.lookUp(s, n, yield)
+	case pushing:
+		m.push(s, n, yield)
+	case counted:
+		if b := &s.buckets[min(w.head/m.capacity, maxBuckets-1)]; b.ids&w.all != 0 {
+			s.removed |= b.ids & w.all // twice in one bucket
+		} else {
+			b.exists, b.slots, b.ids = true, b.slots+1, b.ids|w.all
+		}
+		w.entries = 0
+		m.finish(&s, w)
+		yield(happened("writer %d pushes onto its slot", n), m.normal(s))
+	}
+}
+
+func (m *appending) look(s *inbox, w *writer) {
+	head := s.head()
+	if m.mutation == oneQuery && head >= 0 {
+		w.phase, w.below = upward, 0
+		return
+	}
+	if head < w.hint {
+		if w.hint > 0 {
+			w.hint, w.hintFloor = 0, 0
+			return
+		}
+		w.plan(push{bucket: 0, entries: w.entries.oldest(m.capacity), guard: true})
+		w.fill(m.capacity, extent{})
+		return
+	}
+	b := s.buckets[head]
+	w.saw(head, b.floor)
+	w.head, w.seen = head, extent{b.slots, b.last}
+	w.entries &^= b.ids
+	w.below = head - 1
+	if m.mutation == fullHeadOnly && b.slots == m.capacity {
+		w.below = -1
+	}
+	m.goDown(s, w, m.floor(b))
+}
+
+// goDown looks further below unless the floor of the bucket above proves that nothing of the rest is there.
+func (m *appending) goDown(s *inbox, w *writer, floor int8) {
+	switch {
+	case w.entries == 0:
+		m.finish(s, w)
+	case w.below >= 0 && floor >= w.entries.least():
+		w.phase = lower
+	default:
+		m.planOnto(w, w.head, w.seen)
+	}
+}
+
+// lookUp is one query over all buckets, which reads each as it comes to it.
+func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
+	w := &s.writers[n]
+	at := w.below
+	if at < maxBuckets && s.buckets[at].exists {
+		b := s.buckets[at]
+		w.entries &^= b.ids
+		w.saw(at, b.floor)
+		w.head, w.seen = at, extent{b.slots, b.last}
+		w.below++
+		yield(happened("writer %d reads bucket %d in its query", n, at), m.normal(s))
+		return
+	}
+	w.below = -1
+	m.goDown(&s, w, 0)
+	yield(happened("writer %d comes to the end of its query", n), m.normal(s))
+}
+
+func (w *writer) saw(bucket, floor int8) {
+	if bucket > w.hint {
+		w.hint, w.hintFloor = bucket, floor
+	}
+}
+
+func (w *writer) plan(p push) { w.phase, w.next, w.filled = pushing, p, extent{} }
+
+// fill notes the extent of the bucket after next, if next fills it.
+func (w *writer) fill(capacity int8, onto extent) {
+	if onto.slots+w.next.entries.len() == capacity {
+		w.filled = extent{capacity, max(onto.last, w.next.entries.most())}
+	}
+}
+
+// planOnto plans a push onto a bucket that was seen or, if it was full, onto the one after it.
+func (m *appending) planOnto(w *writer, bucket int8, seen extent) {
+	p := push{bucket: bucket, entries: w.entries.oldest(m.capacity - seen.slots)}
+	if seen.slots >= m.capacity {
+		p = push{bucket: bucket + 1, entries: w.entries.oldest(m.capacity), create: true, floor: seen.last}
+		seen = extent{last: seen.last}
+	}
+	if m.mutation == allOrNothing {
+		p.entries = w.entries
+	}
+	w.plan(p)
+	w.fill(m.capacity, seen)
+}
+
+// push lets the store apply or refuse a push. A refusal tells what was seen, or does not.
+func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
+	w := &s.writers[n]
+	p := w.next
+	b := &s.buckets[p.bucket]
+	if !m.applies(*b, p) {
+		seen := extent{b.slots, b.last}
+		w.next, w.filled = push{}, extent{}
+		w.phase = looking
+		w.refusals++
+		yield(happened("writer %d is refused by bucket %d", n, p.bucket), m.normal(s))
+		if w.refusals == 1 && seen.slots > 0 && (seen.last < w.entries.least() || m.mutation == refusalIsLook) {
+			m.planOnto(w, p.bucket, seen)
+			yield(happened("writer %d is refused by bucket %d, whose last is below", n, p.bucket), m.normal(s))
+		}
+		return
+	}
+	if !b.exists {
+		*b = bucket{exists: true, floor: p.floor, last: p.floor}
+		if m.mutation == lastForgotten {
+			b.last = 0
+		}
+		if m.mutation == onceForBatch && p.bucket > 0 {
+			b.created = w.now // with timeForFloor, the host's clock is behind by more than there are messages
+		}
+	}
+	b.slots += p.entries.len()
+	b.ids |= p.entries
+	b.last = max(b.last, p.entries.most())
+	w.entries &^= p.entries
+	if p.create {
+		w.saw(p.bucket, p.floor)
+	}
+	filled := w.filled
+	w.next, w.filled = push{}, extent{}
+	w.phase = looking
+	switch {
+	case w.entries == 0:
+		m.finish(&s, w)
+	case filled.slots > 0:
+		m.planOnto(w, p.bucket, filled)
+	}
+	yield(happened("writer %d pushes "+p.entries.String()+" onto bucket %d", n, p.bucket), m.normal(s))
+}
+
+// floor returns the floor of a bucket, or what takes its place.
+func (m *appending) floor(b bucket) int8 {
+	if m.mutation == timeForFloor || m.mutation == onceForBatch {
+		return b.created
+	}
+	return b.floor
+}
+
+// applies is the condition of a push.
+func (m *appending) applies(b bucket, p push) bool {
+	if !b.exists && p.bucket > 0 && !p.create && m.mutation != hintAhead {
+		return false
+	}
+	guarded := b.floor < p.entries.least()
+	switch m.mutation {
+	case timeForFloor, onceForBatch:
+		guarded = m.floor(b) < p.entries.least()
+	case newestGuards:
+		guarded = b.floor < p.entries.most()
+	default:
+	}
+	return b.slots+p.entries.len() <= m.capacity && b.ids&p.entries == 0 && (!p.guard || guarded)
+}
+
+// finish ends an attempt: all its messages are pushed or found.
+func (m *appending) finish(s *inbox, w *writer) {
+	s.acknowledged |= w.all
+	*w = writer{attempts: w.attempts}
+}
+
+// delete lets the owner delete an entry.
+func (m *appending) delete(s inbox, yield func(event, inbox)) {
+	if s.deletes == 0 {
+		return
+	}
+	for i, b := range s.buckets {
+		for id := range m.messages + 1 {
+			if !b.ids.has(id) || s.deleted.has(id) {
+				continue
+			}
+			t := s
+			t.deletes--
+			t.deleted |= 1 << id
+			if m.mutation == noTombstone {
+				t.buckets[i].ids &^= 1 << id
+			}
+			yield(happened("the owner deletes %d", id), t)
+		}
+	}
+}
+
+// surroundings are what happens besides, with some mutations.
+func (m *appending) surroundings(s inbox, yield func(event, inbox)) {
+	if s.now < m.messages {
+		t := s
+		t.now++
+		yield(happened("message %d is published", t.now), t)
+	}
+	if b := s.buckets[0]; m.mutation == bucketRemoved && s.head() > 0 && b.exists {
+		t := s
+		t.buckets[0] = bucket{}
+		t.removed = b.ids
+		yield(happened("bucket 0 is old and is removed"), t)
+	}
+}
+
+func (m *appending) wrong(s inbox) string {
+	var seen ids
+	for i, b := range s.buckets {
+		if twice := seen & b.ids; twice != 0 {
+			return fmt.Sprintf("message %v is in the inbox twice", twice)
+		}
+		seen |= b.ids
+		if b.exists && i > 0 && s.buckets[i-1].slots < m.capacity && s.removed == 0 {
+			return fmt.Sprintf("bucket %d is there, and bucket %d is not full", i, i-1)
+		}
+	}
+	if back := seen & s.removed; back != 0 {
+		return fmt.Sprintf("message %v was there before and is appended again", back)
+	}
+	if m.mutation == noTombstone && seen&s.deleted != 0 {
+		return fmt.Sprintf("message %v was deleted and is back", seen&s.deleted)
+	}
+	if lost := s.acknowledged &^ seen &^ s.deleted &^ s.removed; lost != 0 {
+		return fmt.Sprintf("message %v was acknowledged and is not there", lost)
+	}
+	for i, w := range s.writers {
+		if w.refusals > maxRefusals {
+			return fmt.Sprintf("writer %d is refused over and over", i)
+		}
+	}
+	return ""
+}
+
+// stuck has nothing to find: a writer can always go on.
+func (m *appending) stuck(s inbox) string {
+	for i, w := range s.writers {
+		if w.phase != resting {
+			return fmt.Sprintf("writer %d has come to no end", i)
+		}
+	}
+	return ""
+}
+
+// normal puts the writers into an order: they have no identity.
+func (m *appending) normal(s inbox) inbox {
+	if m.mutation != correct {
+		return s // so that in a trace everybody keeps their name
+	}
+	for i := 1; i < m.writers; i++ {
+		for j := i; j > 0 && s.writers[j].weight() > s.writers[j-1].weight(); j-- {
+			s.writers[j], s.writers[j-1] = s.writers[j-1], s.writers[j]
+		}
+	}
+	return s
+}
+
+// weight is a number that is different for different writers.
+func (w *writer) weight() uint64 {
+	weight := uint64(w.all)<<6 | uint64(w.entries)
+	flags := uint8(0)
+	if w.next.guard {
+		flags |= 1
+	}
+	if w.next.create {
+		flags |= 2
+	}
+	weight = weight<<6 | uint64(w.next.entries)
+	for _, v := range [...]int8{
+		int8(w.phase), w.attempts, w.hint, w.hintFloor, w.next.bucket, int8(flags), w.next.floor,
+		w.filled.slots, w.filled.last, w.refusals, w.head, w.seen.slots, w.seen.last, w.below, w.now,
+	} {
+		weight = weight<<3 | uint64(v+1)&7
+	}
+	return weight
+}
+
+func (m *appending) show(s inbox) string {
+	var b strings.Builder
+	for i, bucket := range s.buckets {
+		if bucket.exists {
+			fmt.Fprintf(&b, "bucket %d {%v} of %d, floor %d, last %d; ", i, bucket.ids, m.capacity, bucket.floor, bucket.last)
+		}
+	}
+	fmt.Fprintf(&b, "acknowledged {%v}", s.acknowledged)
+	if s.deleted != 0 {
+		fmt.Fprintf(&b, ", deleted {%v}", s.deleted)
+	}
+	return b.String()
+}
