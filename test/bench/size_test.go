@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// What the benchmarks of coming back are measured with. With -short, sizes are a twentieth.
+// What the benchmarks of coming back are measured with. With -short, there are a twentieth of the users, authors and
+// messages.
 var (
 	followed  = flag.Int("followed", 1000, "how many authors they follow who come back")
 	missed    = flag.Int("missed", 200_000, "how many messages they have missed in a year; another run is always with ten")

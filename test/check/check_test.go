@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The messages were sent on 2026-01-01. Ben was seen on that day, and Cleo, who follows Ann as well, so long before that she is
-// dormant. Dora was never seen.
+// The messages were sent on 2026-01-01. Ben was seen on that day, and has logged in since. Cleo, who follows Ann as well, was seen
+// so long before that she is dormant. Dora was never seen.
 const (
 	users     = `{"user":"ben","last_viewed":"2026-01-01T00:00:00Z"}` + "\n" + `{"user":"cleo","last_viewed":"2025-11-01T00:00:00Z"}`
 	follows   = "ben\tann\ncleo\tann\n"
@@ -32,14 +32,18 @@ const (
 `
 )
 
+const logins = `{"user":"ben","by":"login","was":"dormant","recovered":0,"tries":1,"asked":"2026-07-01T00:00:00Z","answered":"2026-07-01T00:00:01Z",
+"read":{"asked":"2026-07-01T00:00:01Z","answered":"2026-07-01T00:00:01Z","ids":["019b76da-a803-7000-8000-000000000003"],"complete":true}}`
+
 type object = map[string]any
 
 // fake is a server that holds what it is told to hold.
 type fake struct {
 	statuses map[string]object
 	inboxes  map[string][]object
-	total    int // that is added to the true one
-	short    int // by which pages are too short
+	dormant  map[string]bool // whose pages are not complete
+	total    int             // that is added to the true one
+	short    int             // by which pages are too short
 }
 
 func newFake() *fake {
@@ -58,7 +62,8 @@ func newFake() *fake {
 	}
 	one, two, three := entry("1", "ann", "one"), entry("2", "ann", "two"), entry("3", "eve", "three")
 	return &fake{
-		inboxes: map[string][]object{"ben": {three, two, one}},
+		inboxes: map[string][]object{"ben": {three, two, one}, "cleo": {two, one}, "dora": {two}},
+		dormant: map[string]bool{"cleo": true, "dora": true},
 		statuses: map[string]object{
 			one["id"].(string):   status(one, object{"audience": "followers"}, 1, 1),
 			two["id"].(string):   status(two, object{"audience": "followers", "to": []string{"ben", "dora"}}, 1, 2),
@@ -77,7 +82,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("before")) // none is 0
 	entries := f.inboxes[user]
 	to := min(from+size-f.short, len(entries))
-	page := object{"messages": entries[from:to], "next": nil, "total": len(entries) + f.total}
+	page := object{"messages": entries[from:to], "next": nil, "total": len(entries) + f.total, "complete": !f.dormant[user]}
 	if to < len(entries) {
 		page["next"] = strconv.Itoa(to)
 	}
@@ -97,7 +102,13 @@ type outcome struct {
 	SaidSkipped int `json:"said_skipped"`
 	Wrong       int
 	Findings    map[string]int
+	Examples    map[string][]string
 	Pages       []object
+	Perhaps     int
+	Either      int
+	Looks       object
+	Gaps        object
+	Twins       object
 }
 
 func TestCheck(t *testing.T) {
@@ -109,7 +120,9 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nothing wrong", func(*fake) {}, map[string]int{}},
 		{"missing", func(f *fake) { f.inboxes["ben"] = f.inboxes["ben"][1:] }, map[string]int{"missing": 1, "wrong total": 1}},
-		{"extra", func(f *fake) { f.inboxes["cleo"] = f.inboxes["ben"][:1] }, map[string]int{"extra": 1, "wrong total": 1}},
+		{"extra", func(f *fake) { f.inboxes["cleo"] = f.inboxes["ben"] }, map[string]int{"extra": 1}},
+		{"complete", func(f *fake) { f.dormant["cleo"] = false }, map[string]int{"wrong completeness": 1}},
+		{"not complete", func(f *fake) { f.dormant["ben"] = true }, map[string]int{"wrong completeness": 1}},
 		{"double", func(f *fake) {
 			f.inboxes["ben"] = slices.Insert(f.inboxes["ben"], 1, f.inboxes["ben"][0])
 		}, map[string]int{"double": 1, "wrong total": 2}},
@@ -121,8 +134,8 @@ func TestCheck(t *testing.T) {
 			}
 			f.inboxes["ben"][0] = changed
 		}, map[string]int{"wrong content": 1}},
-		{"wrong total", func(f *fake) { f.total = 1 }, map[string]int{"wrong total": 4}},
-		{"short pages", func(f *fake) { f.short = 1 }, map[string]int{"wrong page": 2}},
+		{"wrong total", func(f *fake) { f.total = 1 }, map[string]int{"wrong total": 2}},
+		{"short pages", func(f *fake) { f.short = 1 }, map[string]int{"wrong page": 3}},
 		{"not done", func(f *fake) {
 			for _, s := range f.statuses {
 				s["fanout"].(object)["state"] = "running"
@@ -161,9 +174,9 @@ func TestCheckStatistics(t *testing.T) {
 	_, found := runCheck(t, newFake(), published)
 	require.Equal(t, 3, found.SaidSkipped)
 	require.Len(t, found.Pages, 1)
-	// Ben has two pages, the second from entry 2 on, for which the server says 3; Cleo and Dora have an empty one.
+	// Ben has two pages, the second from entry 2 on, for which the server says 3; Cleo has a full one, and Dora one.
 	require.Equal(t, object{
-		"size": 2.0, "pages": 4.0, "full": 1.0, "average_buckets": 1.5, "average_buckets_full": 1.0, "most_buckets": 3.0,
+		"size": 2.0, "pages": 4.0, "full": 2.0, "average_buckets": 1.5, "average_buckets_full": 1.0, "most_buckets": 3.0,
 		"pages_by_buckets": object{"1": 3.0, "3": 1.0},
 	}, found.Pages[0])
 }
@@ -206,7 +219,7 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-func runCheck(t *testing.T, f *fake, published string) (int, outcome) {
+func runCheck(t *testing.T, f *fake, published string, more ...string) (int, outcome) {
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -214,7 +227,9 @@ func runCheck(t *testing.T, f *fake, published string) (int, outcome) {
 	args := []string{
 		"--server", server.URL, "--page-sizes", "2", "--json", "--published", write(t, dir, "published", published),
 		"--follows", write(t, dir, "follows", follows), "--users", write(t, dir, "users", users),
+		"--logins", write(t, dir, "logins", strings.ReplaceAll(logins, "\n", "")),
 	}
+	args = append(args, more...)
 	var stdout, stderr strings.Builder
 	code := check.Run(t.Context(), args, &stdout, &stderr)
 	var found outcome

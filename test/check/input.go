@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,60 +22,185 @@ type published struct {
 	To       []string `json:"to"`
 	Audience string   `json:"audience"`
 	Body     string   `json:"body"`
+	// Answered is when it was accepted, or zero if that is not recorded.
+	Answered time.Time `json:"answered"`
+}
+
+// pair is a follower and whom they follow.
+type pair struct {
+	Follower string `json:"follower"`
+	Followee string `json:"followee"`
+}
+
+// change is a change of edges.
+type change struct {
+	Follow   []pair    `json:"follow"`
+	Unfollow []pair    `json:"unfollow"`
+	Asked    time.Time `json:"asked"`
+	Answered time.Time `json:"answered"`
+}
+
+// look is somebody who came back, with what they saw.
+type look struct {
+	User      string    `json:"user"`
+	By        string    `json:"by"`
+	Was       string    `json:"was"`
+	Recovered *int64    `json:"recovered"`
+	Tries     int       `json:"tries"`
+	Asked     time.Time `json:"asked"`
+	Answered  time.Time `json:"answered"`
+	Read      struct {
+		// Asked is when the first page was asked for, Answered when it was there.
+		Asked    time.Time `json:"asked"`
+		Answered time.Time `json:"answered"`
+		IDs      []string  `json:"ids"`
+		Complete bool      `json:"complete"`
+		End      bool      `json:"end"`
+		Pages    int       `json:"pages"`
+	} `json:"read"`
 }
 
 // input is what the inboxes follow from.
 type input struct {
 	messages  []published
-	followers map[string][]string // of each followee
+	followers map[string]map[string]spans // of each followee, by follower
 	edges     int
+	changes   []change
 	seen      map[string]time.Time
+	looks     map[string][]look // of each user, in the order of time
+	unlogged  map[string]bool   // who may have looked before
+	pairs     [][2]string
+	twins     map[string]bool
 }
 
 func read(opts options) (input, error) {
-	in := input{followers: make(map[string][]string), seen: make(map[string]time.Time)}
-	err := eachLine(opts.published, func(line []byte) error {
-		var m published
-		if err := json.Unmarshal(line, &m); err != nil {
-			return err
-		}
-		if m.ID == "" || m.From == "" {
-			return errors.New("id or from is missing")
-		}
-		in.messages = append(in.messages, m)
-		return nil
-	})
-	if err != nil {
-		return in, err
+	in := input{
+		followers: make(map[string]map[string]spans), seen: make(map[string]time.Time),
+		looks: make(map[string][]look), twins: make(map[string]bool),
+		unlogged: make(map[string]bool),
 	}
-	if opts.follows != "" {
-		err = eachLine(opts.follows, func(line []byte) error {
-			follower, followee, ok := strings.Cut(string(line), "\t")
-			if !ok {
-				return errors.New("there is no tab between a follower and a followee")
+	for _, file := range []struct {
+		path string
+		read func(line []byte) error
+	}{
+		{opts.follows, in.readEdge},
+		{opts.published, in.readPublished},
+		{opts.users, in.readUser},
+		{opts.logins, in.readLook},
+		{opts.unlogged, in.readUnlogged},
+		{opts.pairs, in.readPair},
+	} {
+		if file.path == "" {
+			continue
+		}
+		for path := range strings.SplitSeq(file.path, ",") {
+			if err := eachLine(path, file.read); err != nil {
+				return in, err
 			}
-			in.followers[followee] = append(in.followers[followee], follower)
-			in.edges++
-			return nil
-		})
-		if err != nil {
-			return in, err
 		}
 	}
-	return in, eachLine(opts.users, func(line []byte) error {
-		var user struct {
-			User       string    `json:"user"`
-			LastViewed time.Time `json:"last_viewed"`
-		}
-		if err := json.Unmarshal(line, &user); err != nil {
-			return err
-		}
-		if user.User == "" || user.LastViewed.IsZero() {
-			return errors.New("user or last_viewed is missing")
-		}
-		in.seen[user.User] = user.LastViewed
+	for user := range in.looks {
+		slices.SortFunc(in.looks[user], func(a, b look) int { return a.Asked.Compare(b.Asked) })
+	}
+	return in, in.change()
+}
+
+func (in *input) readPublished(line []byte) error {
+	var c change
+	if err := json.Unmarshal(line, &c); err != nil {
+		return err
+	}
+	if len(c.Follow)+len(c.Unfollow) > 0 {
+		in.changes = append(in.changes, c)
 		return nil
+	}
+	var m published
+	if err := json.Unmarshal(line, &m); err != nil {
+		return err
+	}
+	if m.ID == "" || m.From == "" {
+		return errors.New("id or from is missing")
+	}
+	in.messages = append(in.messages, m)
+	return nil
+}
+
+func (in *input) readEdge(line []byte) error {
+	follower, followee, ok := strings.Cut(string(line), "\t")
+	if !ok {
+		return errors.New("there is no tab between a follower and a followee")
+	}
+	in.edges++
+	in.follow(pair{follower, followee}, moment{})
+	return nil
+}
+
+func (in *input) readUser(line []byte) error {
+	var user struct {
+		User       string    `json:"user"`
+		LastViewed time.Time `json:"last_viewed"`
+	}
+	if err := json.Unmarshal(line, &user); err != nil {
+		return err
+	}
+	if user.User == "" || user.LastViewed.IsZero() {
+		return errors.New("user or last_viewed is missing")
+	}
+	in.seen[user.User] = user.LastViewed
+	return nil
+}
+
+func (in *input) readLook(line []byte) error {
+	var l look
+	if err := json.Unmarshal(line, &l); err != nil {
+		return err
+	}
+	if l.User == "" || l.Asked.IsZero() || l.Answered.IsZero() || l.Read.Asked.IsZero() {
+		return errors.New("user, asked, answered or read is missing")
+	}
+	in.looks[l.User] = append(in.looks[l.User], l)
+	return nil
+}
+
+func (in *input) readUnlogged(line []byte) error {
+	in.unlogged[string(line)] = true
+	return nil
+}
+
+func (in *input) readPair(line []byte) error {
+	user, twin, ok := strings.Cut(string(line), "\t")
+	if !ok {
+		return errors.New("there is no tab between a user and their twin")
+	}
+	in.pairs = append(in.pairs, [2]string{user, twin})
+	in.twins[twin] = true
+	return nil
+}
+
+// change carries out the changes of edges, in the order of time.
+func (in *input) change() error {
+	slices.SortStableFunc(in.changes, func(a, b change) int {
+		return cmp.Or(a.Asked.Compare(b.Asked), a.Answered.Compare(b.Answered))
 	})
+	for _, c := range in.changes {
+		at := moment{asked: c.Asked, answered: c.Answered}
+		for _, p := range c.Follow {
+			in.follow(p, at)
+		}
+		for _, p := range c.Unfollow {
+			if err := in.followers[p.Followee][p.Follower].unfollow(at); err != nil {
+				return fmt.Errorf("%s and %s: %w", p.Follower, p.Followee, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (in *input) follow(p pair, at moment) {
+	if in.followers[p.Followee] == nil {
+		in.followers[p.Followee] = make(map[string]spans)
+	}
+	in.followers[p.Followee][p.Follower] = in.followers[p.Followee][p.Follower].follow(at)
 }
 
 // eachLine calls do with every line of a file that is not blank, decompressed if need be.

@@ -23,15 +23,21 @@ const usage = `check tells whether every published message is in exactly the inb
 
   go run ./test/check --server http://127.0.0.1:8080 --published LOG --follows FILE --users FILE
 
-It reads three files, each of which may be compressed with gzip:
+It reads these files, each of which may be compressed with gzip; several of a kind are separated by commas:
 
-  --published  what was published, as "go run ./test/driver publish" logs it: NDJSON with id, from, to, audience, body
-  --follows    who follows whom: a follower, a tab, a followee; needed only if messages went to followers
+  --published  what was published, as "go run ./test/driver publish" logs it: NDJSON with id, from, to, audience, body; and
+               who began or ceased to follow whom meanwhile
+  --follows    who follows whom at first: a follower, a tab, a followee; needed only if messages went to followers
   --users      who was seen when: NDJSON with user and last_viewed. A user who is not in it was never seen
+  --logins     who has come back, as "go run ./test/driver login" and "roam" log it. Everybody in it is taken to be active now
+  --unlogged   who may have come back before without that being in --logins: one user a line
+  --pairs      a user, a tab, their twin, to whom everything happens that happens to the user: their inboxes are compared
 
-A message belongs in the inbox of everybody whom it names, and, if its audience is "followers", of everybody who follows its
-author; provided that it was sent within --dormant-after of when they were last seen. Nothing but what is in these files
-may have happened on the server: nothing else published, no message deleted, nobody followed later.
+A message belongs in the inbox of everybody whom it names, and, if its audience is "followers", of everybody who followed its
+author when it was sent. The inbox of somebody who is dormant shows all the same, and says that it is not complete.
+Fan-out brings it to those who were seen within --dormant-after of that, and skips the others. What was recovered when
+somebody came back, and what they were shown before all of it was there, is compared with what had been accepted by then.
+Nothing but what is in these files may have happened on the server: nothing else published, no message deleted.
 
 Exit codes: 0 nothing is wrong, 1 something is, or the check failed, 2 wrong usage.
 
@@ -42,13 +48,19 @@ type options struct {
 	published    string
 	follows      string
 	users        string
+	logins       string
+	unlogged     string
+	pairs        string
 	dormantAfter time.Duration
-	pageSizes    []int
-	workers      int
-	wait         time.Duration
-	timeout      time.Duration
-	examples     int
-	json         bool
+	settledAfter time.Duration
+	// rehydrateLimit is how many messages are copied for somebody who comes back; 0 means all.
+	rehydrateLimit int
+	pageSizes      []int
+	workers        int
+	wait           time.Duration
+	timeout        time.Duration
+	examples       int
+	json           bool
 }
 
 func main() {
@@ -101,6 +113,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&opts.published, "published", "", "`file` of what was published (required)")
 	flags.StringVar(&opts.follows, "follows", "", "`file` of who follows whom")
 	flags.StringVar(&opts.users, "users", "", "`file` of who was seen when (required)")
+	flags.StringVar(&opts.logins, "logins", "", "`files` of who came back")
+	flags.StringVar(&opts.unlogged, "unlogged", "", "`file` of who may have come back besides")
+	flags.StringVar(&opts.pairs, "pairs", "", "`file` of twins")
+	flags.DurationVar(&opts.settledAfter, "settled-after", 4*time.Minute, "publish_slack and clock_tolerance of the server together")
+	flags.IntVar(&opts.rehydrateLimit, "rehydrate-limit", 1000, "rehydrate.limit of the server")
 	flags.DurationVar(&opts.dormantAfter, "dormant-after", 30*24*time.Hour, "dormant_after of the server")
 	flags.IntVar(&opts.workers, "workers", 8, "requests at a time")
 	flags.DurationVar(&opts.wait, "wait", 0, "how long to wait for messages whose fan-out is not done")
@@ -135,16 +152,20 @@ func check(ctx context.Context, opts options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := expect(in, opts.dormantAfter)
+	want := expect(in, opts)
 	found := newReport(in, want, opts.examples)
 	s := newServer(opts)
 	if err := s.checkStatuses(ctx, want, found); err != nil {
 		return nil, err
 	}
+	looks{want: want, opts: opts, found: found}.check(in)
 	for _, size := range opts.pageSizes {
-		if err := s.checkInboxes(ctx, want, size, found); err != nil {
+		if err := s.checkInboxes(ctx, in, want, size, found); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.checkTwins(ctx, in, want, found); err != nil {
+		return nil, err
 	}
 	found.Seconds = time.Since(begun).Seconds()
 	return found, nil

@@ -14,14 +14,20 @@ type report struct {
 	Edges    int `json:"edges"`
 	// Inboxes counts the inboxes that were read: of everybody who was ever seen, or was to get anything.
 	Inboxes int `json:"inboxes"`
-	// Delivered and Skipped are the sums that follow from the input, SaidDelivered and SaidSkipped those of what the
-	// server says of its messages.
+	// Perhaps counts what may be in an inbox or not, since it was sent while an edge was being changed.
+	Perhaps int `json:"perhaps"`
+	// Delivered and Skipped are the sums that follow from the input, Either is how many deliveries may be one or the other,
+	// since their recipient came back; SaidDelivered and SaidSkipped are the sums of what the server says of its messages.
 	Delivered     int64 `json:"delivered"`
 	Skipped       int64 `json:"skipped"`
+	Either        int64 `json:"either"`
 	SaidDelivered int64 `json:"said_delivered"`
 	SaidSkipped   int64 `json:"said_skipped"`
 	// Pages are by the sizes that were asked for.
 	Pages []*pageStatistics `json:"pages"`
+	Looks lookStatistics    `json:"looks"`
+	Gaps  gapStatistics     `json:"gaps"`
+	Twins twinStatistics    `json:"twins"`
 	// Wrong counts the findings, of which Findings tells how many there are of each kind, and Examples some.
 	Wrong    int                 `json:"wrong"`
 	Findings map[string]int      `json:"findings"`
@@ -30,16 +36,62 @@ type report struct {
 
 	mu       sync.Mutex
 	examples int
+	gaps     map[string]gap // by user
+}
+
+// lookStatistics tells what was checked of those who came back.
+type lookStatistics struct {
+	// Users and Looks count who looked, and how often, Provisional the first pages that were not complete.
+	Users       int `json:"users"`
+	Looks       int `json:"looks"`
+	Provisional int `json:"provisional"`
+	// Read counts messages that were shown, all of which were checked.
+	Read int `json:"read"`
+	// Compared counts logins of which was and recovered were checked, Recovered is the sum of what all of them recovered.
+	Compared  int   `json:"compared"`
+	Recovered int64 `json:"recovered"`
+}
+
+func (l *lookStatistics) add(look look) {
+	l.Looks++
+	l.Read += len(look.Read.IDs)
+	if !look.Read.Complete {
+		l.Provisional++
+	}
+	if look.Recovered != nil {
+		l.Recovered += *look.Recovered
+	}
+}
+
+// gapStatistics tells of the gaps that there have to be.
+type gapStatistics struct {
+	// Gaps counts them, Messages the messages in them.
+	Gaps     int `json:"gaps"`
+	Messages int `json:"messages"`
+	// Paged counts how often one was paged through, with all page sizes, Pages the pages that showed some of it.
+	Paged int `json:"paged"`
+	Pages int `json:"pages"`
+}
+
+// twinStatistics tells of the pairs that were compared.
+type twinStatistics struct {
+	Pairs int `json:"pairs"`
+	// Messages counts what both of a pair have.
+	Messages int `json:"messages"`
+	// Tolerated counts what only one has, and may.
+	Tolerated int `json:"tolerated"`
 }
 
 func newReport(in input, want *expected, examples int) *report {
 	r := &report{
 		Messages: len(want.messages), Edges: in.edges, Inboxes: len(want.inboxes),
 		Findings: make(map[string]int), Examples: make(map[string][]string), examples: examples,
+		Perhaps: want.perhaps, Looks: lookStatistics{Users: len(in.looks)}, gaps: make(map[string]gap),
 	}
 	for _, m := range want.messages {
-		r.Delivered += m.delivered
-		r.Skipped += m.skipped
+		r.Delivered += m.delivered.least
+		r.Skipped += m.skipped.least
+		r.Either += m.recipients.most - m.delivered.least - m.skipped.least
 	}
 	return r
 }
@@ -61,6 +113,15 @@ func (r *report) count(delivered, skipped int64) {
 	defer r.mu.Unlock()
 	r.SaidDelivered += delivered
 	r.SaidSkipped += skipped
+}
+
+// countPair counts a pair that was compared.
+func (r *report) countPair(messages, tolerated int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Twins.Pairs++
+	r.Twins.Messages += messages
+	r.Twins.Tolerated += tolerated
 }
 
 // pages begins the statistics of pages of a size.
@@ -105,7 +166,7 @@ func (p *pageStatistics) add(buckets, messages int) {
 func (r *report) print(w io.Writer) error {
 	p := &printer{w: w}
 	p.printf("%d messages, %d edges, %d inboxes read in %.1f s\n", r.Messages, r.Edges, r.Inboxes, r.Seconds)
-	p.printf("deliveries: %d, skipped: %d, together %d\n", r.Delivered, r.Skipped, r.Delivered+r.Skipped)
+	p.printf("deliveries: %d, skipped: %d, either: %d, together %d\n", r.Delivered, r.Skipped, r.Either, r.Delivered+r.Skipped+r.Either)
 	p.printf("the server says: %d, %d, together %d\n", r.SaidDelivered, r.SaidSkipped, r.SaidDelivered+r.SaidSkipped)
 	for _, s := range r.Pages {
 		p.printf("pages of %d: %d (%d full), buckets read: %.3f on average (full pages: %.3f), %d at most;", s.Size, s.Pages, s.Full, s.Average, s.AverageFull, s.Most)
@@ -113,6 +174,19 @@ func (r *report) print(w io.Writer) error {
 			p.printf(" %d for %d", buckets, s.Buckets[buckets])
 		}
 		p.printf("\n")
+	}
+	if l := r.Looks; l.Looks > 0 {
+		p.printf("%d users looked %d times and were shown %d messages; %d first pages were provisional; of %d logins was and recovered were compared; %d messages recovered\n",
+			l.Users, l.Looks, l.Read, l.Provisional, l.Compared, l.Recovered)
+	}
+	if g := r.Gaps; g.Gaps > 0 {
+		p.printf("gaps: %d with %d messages, paged through %d times, on %d pages\n", g.Gaps, g.Messages, g.Paged, g.Pages)
+	}
+	if t := r.Twins; t.Pairs > 0 {
+		p.printf("twins: %d pairs with %d messages each have; %d differences tolerated\n", t.Pairs, t.Messages, t.Tolerated)
+	}
+	if r.Perhaps > 0 {
+		p.printf("sent while an edge was being changed, and therefore uncertain: %d\n", r.Perhaps)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Findings)) {
 		p.printf("%s: %d\n", kind, r.Findings[kind])

@@ -17,11 +17,14 @@ type server struct {
 	http    *http.Client
 	workers int
 	wait    time.Duration
+
+	dormantAfter, settledAfter time.Duration
 }
 
 func newServer(opts options) *server {
 	return &server{
 		url: opts.server, workers: opts.workers, wait: opts.wait,
+		dormantAfter: opts.dormantAfter, settledAfter: opts.settledAfter,
 		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: opts.workers}},
 	}
 }

@@ -25,18 +25,23 @@ func printCelebrities(_ context.Context, args []string, p program) error {
 	if err := eachEdge(*follows, func(_, followee string) { followers[followee]++ }); err != nil {
 		return err
 	}
-	authors := slices.SortedFunc(maps.Keys(followers), func(a, b string) int {
-		return cmp.Or(cmp.Compare(followers[b], followers[a]), cmp.Compare(a, b))
-	})
+	authors := mostFirst(followers)
 	out := bufio.NewWriter(p.stdout)
 	encoder := json.NewEncoder(out)
 	for n := range *each {
 		for _, author := range authors[:min(*count, len(authors))] {
-			m := draft{From: author, Audience: "followers", Body: fmt.Sprintf("message %d to %d followers", n+1, followers[author])}
+			m := draft{From: author, Audience: toFollowers, Body: fmt.Sprintf("message %d to %d followers", n+1, followers[author])}
 			if err := encoder.Encode(m); err != nil {
 				return err
 			}
 		}
 	}
 	return out.Flush()
+}
+
+// mostFirst returns the names that are counted, those that are counted most often first.
+func mostFirst(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
 }

@@ -1,5 +1,6 @@
 // Command driver makes work for a server: it turns recorded data into users and messages, publishes messages over many
-// connections, and logs every message that was accepted, so that test/check can tell what became of it.
+// connections, lets users come back, and logs every message that was accepted and everything that somebody saw, so that
+// test/check can tell what became of it.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 )
 
@@ -20,10 +22,15 @@ const usage = `driver makes work for a Fanmail server, and logs what was accepte
   go run ./test/driver celebrities --follows test/testdata/wiki-vote.follows.tsv.gz > messages.ndjson
   go run ./test/driver publish --server http://127.0.0.1:8080 --file messages.ndjson --log published.ndjson
 
+  go run ./test/driver login --server http://127.0.0.1:8080 --file test/testdata/email-eu.last-seen.tsv --log logins.ndjson
+
 Commands:
   users        print users and when they were seen last, as "fanmail import users" reads them
   celebrities  print one message by each of the most followed, to their followers
+  twins        write messages and changes of edges in which every user has a twin, to whom happens what happens to them
   publish      publish the messages of a file, each exactly once, whatever happens to the server meanwhile
+  login        let users come back, and log what they see
+  roam         let users look at random while their twins are seen all the time, and log what they see
 
 Each command has a --help. Files may be compressed with gzip. Exit codes: 0 done, 1 failed, 2 wrong usage.
 `
@@ -38,7 +45,7 @@ type program struct {
 var errUsage = errors.New("wrong usage")
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], program{stdout: os.Stdout, stderr: os.Stderr, now: time.Now})
 	stop()
 	os.Exit(code)
@@ -46,7 +53,8 @@ func main() {
 
 func run(ctx context.Context, args []string, p program) int {
 	commands := map[string]func(context.Context, []string, program) error{
-		"users": printUsers, "celebrities": printCelebrities, "publish": publishFile,
+		"users": printUsers, "celebrities": printCelebrities, "twins": writeTwins,
+		"publish": publishFile, "login": loginAll, "roam": roam,
 	}
 	if len(args) == 0 {
 		say(p.stderr, usage)

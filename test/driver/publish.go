@@ -13,26 +13,11 @@ import (
 	"time"
 )
 
-// draft is a message that is to be published.
-type draft struct {
-	From     string   `json:"from"`
-	To       []string `json:"to,omitempty"`
-	Audience string   `json:"audience,omitempty"`
-	Body     string   `json:"body"`
-}
-
-// accepted is a line of the log: a message that the server has answered with 202.
-type accepted struct {
-	Line int    `json:"line"`
-	ID   string `json:"id"`
-	// Tries counts the requests that it took.
-	Tries int `json:"tries"`
-	draft
-}
-
 // summary tells how publishing went.
 type summary struct {
-	Accepted    int     `json:"accepted"`
+	Accepted int `json:"accepted"`
+	// Changed counts the lines that changed who follows whom.
+	Changed     int     `json:"changed"`
 	Connections int     `json:"connections"`
 	Seconds     float64 `json:"seconds"`
 	PerSecond   float64 `json:"per_second"`
@@ -44,12 +29,16 @@ type summary struct {
 func publishFile(ctx context.Context, args []string, p program) error {
 	flags := newFlags(p, "publish", "driver publish publishes the messages of a file, one JSON object a line, each with an idempotency key of its own, and logs\n"+
 		"every message that was accepted with what was sent. While the server is away or busy it goes on trying, so that in the\n"+
-		"end each line was published exactly once. It stops at any other answer than 202.")
+		"end each line was published exactly once. It stops at any other answer than 202.\n\n"+
+		"A line may also be {\"follow\":[{\"follower\",\"followee\"}]}, which is one request, or {\"unfollow\":[…]}. These are\n"+
+		"carried out in their order, beside the messages, and logged as well.")
 	url := flags.String("server", "http://127.0.0.1:8080", "URL of the server")
 	file := flags.String("file", "", "`file` of messages (required)")
 	log := flags.String("log", "", "`file` to log accepted messages to (required; replaced)")
 	connections := flags.Int("connections", 16, "how many requests are under way at a time")
 	first := flags.Int("first", 0, "publish only so many messages, the first of the file; 0 means all")
+	pace := flags.Float64("pace", 0, "publish at most so many lines a second; 0 means as many as possible")
+	apart := flags.Duration("apart", 10*time.Millisecond, "how far an unfollow is kept from messages to followers by who is unfollowed")
 	key := flags.String("key", "", "what every idempotency key begins with: with the same one, nothing is published twice (default random)")
 	timeout := flags.Duration("timeout", 30*time.Minute, "how long it may take")
 	asJSON := flags.Bool("json", false, "print the summary as JSON")
@@ -71,7 +60,12 @@ func publishFile(ctx context.Context, args []string, p program) error {
 		return err
 	}
 	r := &publishing{
-		sender: newSender(strings.TrimRight(*url, "/"), *key, *connections), now: p.now, log: json.NewEncoder(out), stderr: p.stderr,
+		sender: &sender{caller: newCaller(strings.TrimRight(*url, "/"), *connections+1), key: *key},
+		quiet:  quiet{apart: *apart, authors: make(map[string]*sync.RWMutex)},
+		now:    p.now, log: json.NewEncoder(out), stderr: p.stderr,
+	}
+	if *pace > 0 {
+		r.every = time.Duration(float64(time.Second) / *pace)
 	}
 	result, err := r.run(ctx, *file, *first, *connections)
 	if err := errors.Join(err, out.Close()); err != nil {
@@ -80,8 +74,8 @@ func publishFile(ctx context.Context, args []string, p program) error {
 	if *asJSON {
 		return json.NewEncoder(p.stdout).Encode(result)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%d messages accepted over %d connections in %.2f s: %.0f a second; %d answers were busy, %d requests broke\n",
-		result.Accepted, result.Connections, result.Seconds, result.PerSecond, result.Busy, result.Broken)
+	_, err = fmt.Fprintf(p.stdout, "%d messages accepted and %d changes of edges made over %d connections in %.2f s: %.0f a second; %d answers were busy, %d requests broke\n",
+		result.Accepted, result.Changed, result.Connections, result.Seconds, result.PerSecond, result.Busy, result.Broken)
 	return err
 }
 
@@ -90,80 +84,149 @@ var errEnough = errors.New("enough")
 
 // numbered is a line of the file.
 type numbered struct {
-	line  int
-	draft draft
+	line int
+	step step
 }
 
 // publishing publishes one file.
 type publishing struct {
 	sender *sender
+	quiet  quiet
 	now    func() time.Time
+	every  time.Duration // from one line to the next, at the least
 	stderr io.Writer
 
 	mu       sync.Mutex
 	log      *json.Encoder // not buffered: whoever reads the log meanwhile sees everything that was accepted
 	accepted int
+	changed  int
 	reported time.Time
 }
+
+// waitingChanges is how many changes of edges may wait for their turn before the messages wait for them.
+const waitingChanges = 1000
 
 func (r *publishing) run(ctx context.Context, file string, first, connections int) (summary, error) {
 	begun := r.now()
 	r.reported = begun
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	queue := make(chan numbered)
 	var sending sync.WaitGroup
-	for range connections {
+	work := func(queue <-chan numbered, do func(context.Context, numbered) error) {
 		sending.Go(func() {
 			for n := range queue {
-				if err := r.publish(ctx, n); err != nil {
+				if err := do(ctx, n); err != nil {
 					cancel(fmt.Errorf("%s:%d: %w", file, n.line, err))
 				}
 			}
 		})
 	}
+	messages, changes := make(chan numbered), make(chan numbered, waitingChanges)
+	work(changes, r.change) // only one at a time, for their order matters
+	for range connections {
+		work(messages, r.publish)
+	}
+	err := r.read(ctx, file, first, messages, changes)
+	close(messages)
+	close(changes)
+	sending.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return summary{}, cause
+	}
+	if err != nil {
+		return summary{}, err
+	}
+	took := r.now().Sub(begun).Seconds()
+	return summary{
+		Accepted: r.accepted, Changed: r.changed, Connections: connections, Seconds: took, PerSecond: float64(r.accepted) / took,
+		Busy: int(r.sender.busy.Load()), Broken: int(r.sender.broken.Load()),
+	}, nil
+}
+
+// read hands the lines of a file to whoever carries them out.
+func (r *publishing) read(ctx context.Context, file string, first int, messages, changes chan<- numbered) error {
 	count := 0
 	err := eachLine(file, func(number int, text []byte) error {
-		var d draft
-		if err := json.Unmarshal(text, &d); err != nil {
+		n := numbered{line: number}
+		if err := json.Unmarshal(text, &n.step); err != nil {
 			return err
 		}
+		queue := messages
+		if !n.step.empty() {
+			queue = changes
+		}
 		select {
-		case queue <- numbered{number, d}:
+		case queue <- n:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		if count++; count == first {
 			return errEnough
 		}
+		if r.every > 0 {
+			return rest(ctx, r.every)
+		}
 		return nil
 	})
-	close(queue)
-	sending.Wait()
-	if cause := context.Cause(ctx); cause != nil {
-		return summary{}, cause
+	if errors.Is(err, errEnough) {
+		return nil
 	}
-	if err != nil && !errors.Is(err, errEnough) {
-		return summary{}, err
-	}
-	took := r.now().Sub(begun).Seconds()
-	return summary{
-		Accepted: r.accepted, Connections: connections, Seconds: took, PerSecond: float64(r.accepted) / took,
-		Busy: int(r.sender.busy.Load()), Broken: int(r.sender.broken.Load()),
-	}, nil
+	return err
 }
 
 func (r *publishing) publish(ctx context.Context, n numbered) error {
-	id, tries, err := r.sender.send(ctx, n.line, n.draft)
+	line := accepted{draft: n.step.draft}
+	err := r.quiet.publish(line.draft, func() error {
+		return r.record(n.line, &line.done, func() (err error) {
+			line.ID, line.Tries, err = r.sender.send(ctx, n.line, line.draft)
+			return err
+		})
+	})
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.log.Encode(accepted{Line: n.line, ID: id, Tries: tries, draft: n.draft}); err != nil {
+	return r.write(line, &r.accepted)
+}
+
+func (r *publishing) change(ctx context.Context, n numbered) error {
+	line := changed{change: n.step.change}
+	if len(line.Follow) > 0 && len(line.Unfollow) > 0 {
+		return errors.New("the line has both follow and unfollow: write two")
+	}
+	carryOut := func(change func(context.Context, []pair) (int, error), pairs []pair) error {
+		return r.record(n.line, &line.done, func() (err error) {
+			line.Tries, err = change(ctx, pairs)
+			return err
+		})
+	}
+	var err error
+	if len(line.Follow) > 0 {
+		err = carryOut(r.sender.follow, line.Follow)
+	} else {
+		err = r.quiet.unfollow(ctx, line.Unfollow, func() error { return carryOut(r.sender.unfollow, line.Unfollow) })
+	}
+	if err != nil {
 		return err
 	}
-	r.accepted++
+	return r.write(line, &r.changed)
+}
+
+// record carries out a line, and tells when.
+func (r *publishing) record(line int, d *done, do func() error) error {
+	d.Line, d.Asked = line, r.now().UTC()
+	err := do()
+	d.Answered = r.now().UTC()
+	return err
+}
+
+// write writes a line of the log, and counts it.
+func (r *publishing) write(line any, count *int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.log.Encode(line); err != nil {
+		return err
+	}
+	*count++
 	if now := r.now(); now.Sub(r.reported) >= reportEvery {
 		r.reported = now
 		say(r.stderr, "%d messages accepted so far\n", r.accepted)

@@ -5,33 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"strconv"
-	"sync/atomic"
-	"time"
 )
 
-const (
-	// firstPause and lastPause bound the pauses between two tries, each of which is twice as long as the one before.
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
-	// patience is how long one request may take.
-	patience = 30 * time.Second
-)
-
-// sender sends messages until they are accepted.
+// sender sends messages until they are accepted, and changes edges until that is done.
 type sender struct {
-	url  string
-	key  string
-	http *http.Client
-
-	busy, broken atomic.Int64
-}
-
-func newSender(url, key string, connections int) *sender {
-	transport := &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}
-	return &sender{url: url, key: key, http: &http.Client{Timeout: patience, Transport: transport}}
+	*caller
+	key string
 }
 
 // send publishes a message, again and again until the server answers that it is accepted, and returns the id that it was
@@ -41,54 +23,72 @@ func (s *sender) send(ctx context.Context, line int, d draft) (id string, tries 
 	if err != nil {
 		return "", 0, err
 	}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		tries++
-		id, wait, err := s.try(ctx, line, body, d.From)
-		if err != nil || id != "" {
-			return id, tries, err
-		}
-		select {
-		case <-time.After(max(wait, pause)):
-		case <-ctx.Done():
-			return "", tries, context.Cause(ctx)
-		}
+	r := request{
+		method: http.MethodPost, path: "/v1/messages", content: "application/json", key: s.key + "-" + strconv.Itoa(line), body: body,
 	}
-}
-
-// try sends a message once. An empty id means to try again, after a while at the least.
-func (s *sender) try(ctx context.Context, line int, body []byte, from string) (id string, wait time.Duration, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/messages", bytes.NewReader(body))
+	got, err := s.call(ctx, r)
 	if err != nil {
-		return "", 0, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", s.key+"-"+strconv.Itoa(line))
-	answer, err := s.http.Do(request)
-	if err != nil {
-		s.broken.Add(1)
-		return "", 0, nil // the server is away: it may come back
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.broken.Add(1)
-		return "", 0, nil // the server went away amid its answer
-	}
-	switch answer.StatusCode {
-	case http.StatusAccepted:
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		s.busy.Add(1)
-		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // none is no wait
-		return "", time.Duration(seconds) * time.Second, nil
-	default:
-		return "", 0, fmt.Errorf("the server answered %s: %s", answer.Status, text)
+		return "", got.tries, err
 	}
 	var receipt struct {
 		ID   string `json:"id"`
 		From string `json:"from"`
 	}
-	if err := json.Unmarshal(text, &receipt); err != nil || receipt.ID == "" || receipt.From != from {
-		return "", 0, fmt.Errorf("the server answered %s with %s, which is no receipt of this message", answer.Status, text)
+	if got.status != http.StatusAccepted {
+		return "", got.tries, got.unexpected(r)
 	}
-	return receipt.ID, 0, nil
+	if err := json.Unmarshal(got.text, &receipt); err != nil || receipt.ID == "" || receipt.From != d.From {
+		return "", got.tries, fmt.Errorf("the server answered %s, which is no receipt of this message", got.text)
+	}
+	return receipt.ID, got.tries, nil
+}
+
+// follow makes the pairs follow, all of them in one request, so that they have done so since the same moment.
+func (s *sender) follow(ctx context.Context, pairs []pair) (tries int, err error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	for _, p := range pairs {
+		if err := encoder.Encode(p); err != nil {
+			return 0, err
+		}
+	}
+	accepted, tries, err := s.batch(ctx, "/v1/following:batch", body.Bytes())
+	if err == nil && accepted != len(pairs) {
+		err = fmt.Errorf("the server accepted %d of %v", accepted, pairs)
+	}
+	return tries, err
+}
+
+// batch sends a batch, and returns how many of its lines were accepted.
+func (c *caller) batch(ctx context.Context, path string, body []byte) (accepted, tries int, err error) {
+	r := request{method: http.MethodPost, path: path, content: "application/x-ndjson", body: body}
+	got, err := c.call(ctx, r)
+	if err != nil {
+		return 0, got.tries, err
+	}
+	var result struct {
+		Accepted int `json:"accepted"`
+	}
+	if got.status != http.StatusOK || json.Unmarshal(got.text, &result) != nil {
+		return 0, got.tries, got.unexpected(r)
+	}
+	return result.Accepted, got.tries, nil
+}
+
+// unfollow ends the following of the pairs, one after the other.
+func (s *sender) unfollow(ctx context.Context, pairs []pair) (tries int, err error) {
+	for _, p := range pairs {
+		r := request{
+			method: http.MethodDelete,
+			path:   "/v1/users/" + url.PathEscape(p.Follower) + "/following/" + url.PathEscape(p.Followee),
+		}
+		got, err := s.call(ctx, r)
+		if tries += got.tries; err != nil {
+			return tries, err
+		}
+		if got.status != http.StatusNoContent {
+			return tries, got.unexpected(r)
+		}
+	}
+	return tries, nil
 }

@@ -75,11 +75,25 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
+// crowdFans is how many follow the star of a crowd.
+const crowdFans = 60
+
+func fan(i int) string { return fmt.Sprintf("fan-%02d", i%crowdFans) }
+
+// crowd returns everybody who gets anything of a crowd.
+func crowd() []string {
+	users := []string{"stranger"}
+	for i := range crowdFans {
+		users = append(users, fan(i))
+	}
+	return users
+}
+
 // crowd gives the server a star with followers, some of whom are dormant, and makes messages of all kinds. It returns how many
 // messages.
 func (w *world) crowd(ctx context.Context) int {
 	w.Helper()
-	const fans, messages = 60, 90
+	const messages = 90
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	var users, follows, drafts strings.Builder
 	var views []client.Seen
@@ -91,8 +105,7 @@ func (w *world) crowd(ctx context.Context) int {
 		views = append(views, client.Seen{User: message.UserID(user), LastViewed: at})
 		line(&users, views[len(views)-1])
 	}
-	fan := func(i int) string { return fmt.Sprintf("fan-%02d", i%fans) }
-	for i := range fans {
+	for i := range crowdFans {
 		pairs = append(pairs, follow.Pair{Follower: message.UserID(fan(i)), Followee: "star"})
 		fmt.Fprintf(&follows, "%s\tstar\n", fan(i))
 		switch i % 10 {

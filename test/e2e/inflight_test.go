@@ -3,8 +3,10 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,39 +16,106 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // inFlight counts what a killed server has left to do: messages that are stored and nobody has begun to fan out, and messages
-// whose fan-out has begun and is not done. It looks at a copy of the store, so that the next server finds it as it was left.
+// whose fan-out has begun and is not done.
 func (w *world) inFlight(ctx context.Context) (pending, running int) {
+	w.Helper()
+	w.left(ctx, func(store *pebblestore.DB) {
+		for after, more := (message.ID{}), true; more; {
+			refs, err := store.Messages().Unfinished(ctx, after, leftPage)
+			require.NoError(w, err)
+			for _, ref := range refs {
+				after = ref.ID
+				fanout, err := store.Progress().Get(ctx, ref.ID)
+				switch {
+				case errors.Is(err, progress.ErrNotFound):
+					pending++
+					continue
+				case err == nil && !fanout.Done(): // one that is done may be recorded as unfinished still
+					running++
+				}
+				require.NoError(w, err)
+			}
+			more = len(refs) == leftPage
+		}
+	})
+	return pending, running
+}
+
+// rehydrating returns the users of whom a killed server has left a mark, and those of whom it has left only a sweep.
+func (w *world) rehydrating(ctx context.Context) (marked, swept []message.UserID) {
+	w.Helper()
+	forever := time.UnixMilli(1 << 47)
+	w.left(ctx, func(store *pebblestore.DB) {
+		due, err := store.Users().Due(ctx, forever, math.MaxInt)
+		require.NoError(w, err)
+		for _, st := range due {
+			if st.Mark != nil {
+				marked = append(marked, st.User)
+			} else {
+				swept = append(swept, st.User)
+			}
+		}
+	})
+	return marked, swept
+}
+
+// gaps counts the gaps in the inboxes of a stopped server, and the messages in them, and requires that no bucket holds one of
+// these.
+func (w *world) gaps(ctx context.Context) (gaps, messages int) {
+	w.Helper()
+	w.left(ctx, func(store *pebblestore.DB) {
+		for p := range partition.DefaultCount {
+			for after, more := message.UserID(""), true; more; {
+				states, err := store.Users().List(ctx, p, after, leftPage)
+				require.NoError(w, err)
+				for _, st := range states {
+					after = st.User
+					for _, gap := range st.Gaps {
+						gaps++
+						messages += int(gap.Messages)
+						w.requireNothingIn(ctx, store, st, gap)
+					}
+				}
+				more = len(states) == leftPage
+			}
+		}
+	})
+	return gaps, messages
+}
+
+// requireNothingIn requires that no bucket has an entry in a gap.
+func (w *world) requireNothingIn(ctx context.Context, store *pebblestore.DB, st userstate.State, gap userstate.Gap) {
+	w.Helper()
+	buckets, err := store.Inbox().Range(ctx, st.User, 0, math.MaxUint32, math.MaxInt)
+	require.NoError(w, err)
+	for _, b := range buckets {
+		for _, e := range b.Entries {
+			require.False(w, gap.Holds(e.Sent()), "%s has %s in bucket %d and in a gap", st.User, e.ID, b.Sequence)
+		}
+	}
+}
+
+// leftPage is how much is read at a time of what was left.
+const leftPage = 500
+
+// left opens a copy of the store as a server has left it, so that the next server finds it as it was.
+func (w *world) left(ctx context.Context, look func(*pebblestore.DB)) {
 	w.Helper()
 	dir, err := os.MkdirTemp(w.dir, "left-")
 	require.NoError(w, err)
 	defer func() { require.NoError(w, os.RemoveAll(dir)) }()
 	require.NoError(w, os.CopyFS(dir, os.DirFS(filepath.Join(w.site.Data, "store"))))
-	store, err := pebblestore.Open(ctx, dir, pebblestore.Options{
-		Partitions: partition.DefaultCount, Now: time.Now, Logger: zerolog.Nop(),
-	})
+	partitions := partition.DefaultCount
+	if text := w.site.Settings["partitions"]; text != "" {
+		partitions, err = strconv.Atoi(text)
+		require.NoError(w, err)
+	}
+	store, err := pebblestore.Open(ctx, dir, pebblestore.Options{Partitions: partitions, Now: time.Now, Logger: zerolog.Nop()})
 	require.NoError(w, err)
 	defer func() { require.NoError(w, store.Close()) }()
-	const page = 500
-	for after := (message.ID{}); ; {
-		refs, err := store.Messages().Unfinished(ctx, after, page)
-		require.NoError(w, err)
-		for _, ref := range refs {
-			after = ref.ID
-			fanout, err := store.Progress().Get(ctx, ref.ID)
-			switch {
-			case errors.Is(err, progress.ErrNotFound):
-				pending++
-				continue
-			case err == nil && !fanout.Done(): // one that is done may be recorded as unfinished still
-				running++
-			}
-			require.NoError(w, err)
-		}
-		if len(refs) < page {
-			return pending, running
-		}
-	}
+	look(store)
 }

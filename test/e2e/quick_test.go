@@ -51,20 +51,22 @@ func TestFromPublishToInbox(t *testing.T) {
 	named := publish("named", 3, 1, "--to", "ben,dora,nobody")
 	both := publish("both", 4, 2, "--followers", "--to", "ben,nobody")
 
-	bodies := func(user message.UserID) []string {
-		page, err := c.Inbox(ctx, user, client.InboxOptions{})
+	read := func(user message.UserID, complete bool) []string {
+		page, err := c.Inbox(ctx, user, client.InboxOptions{Peek: true})
 		require.NoError(t, err)
 		require.EqualValues(t, len(page.Messages), page.Total)
+		require.Equal(t, complete, page.Complete, user)
 		bodies := make([]string, len(page.Messages))
 		for i, m := range page.Messages {
 			bodies[i] = m.Body
 		}
 		return bodies
 	}
+	bodies := func(user message.UserID) []string { return read(user, true) }
 	require.Equal(t, []string{"both", "named", "to followers"}, bodies("ben"))
 	require.Equal(t, []string{"both", "to followers"}, bodies("cleo"))
-	require.Empty(t, bodies("dora"), "dora is dormant")
-	require.Empty(t, bodies("nobody"), "nobody was never seen")
+	require.Equal(t, []string{"both", "named", "to followers"}, read("dora", false), "found by fan out on read")
+	require.Equal(t, []string{"both", "named"}, read("nobody", false), "although nobody was never seen")
 	require.Contains(t, w.fanmail(ctx, "inbox", "ben"), "3 unread")
 	require.Contains(t, w.fanmail(ctx, "status", both.String()), "done")
 
@@ -76,13 +78,18 @@ func TestFromPublishToInbox(t *testing.T) {
 	require.Len(t, page.Messages, 1)
 	require.Equal(t, []int64{2, 1}, []int64{page.Total, page.Unread})
 	publish("after cleo left", 2, 1, "--followers")
+	require.Equal(t, []string{"after cleo left", "both", "named", "to followers"}, read("dora", false), "peeking is not looking")
+	back, err := c.Login(ctx, "dora", client.DefaultLoginWait)
+	require.NoError(t, err)
+	require.Equal(t, client.Login{User: "dora", State: client.Active, Was: client.WasDormant, Recovered: 4}, back)
 
 	server.Stop(ctx)
 	server = w.start(ctx)
 	require.Equal(t, []string{"after cleo left", "both", "named"}, bodies("ben"))
 	require.Equal(t, []string{"both", "to followers"}, bodies("cleo"))
-	publish("after a restart", 2, 1, "--followers")
+	publish("after a restart", 2, 2, "--followers")
 	require.Equal(t, []string{"after a restart", "after cleo left", "both", "named"}, bodies("ben"))
+	require.Equal(t, []string{"after a restart", "after cleo left", "both", "named", "to followers"}, bodies("dora"))
 	server.Stop(ctx)
 }
 

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// looks checks what those who came back were told and shown, against what had been published by then.
+type looks struct {
+	want  *expected
+	opts  options
+	found *report
+}
+
+func (l looks) check(in input) {
+	for user, looks := range in.looks {
+		if in.twins[user] {
+			continue // others have had them seen in between
+		}
+		// Until when the inbox was surely being kept warm at the most, and at the least.
+		latest := in.seen[user].Add(l.opts.dormantAfter)
+		if in.seen[user].IsZero() {
+			latest = time.Time{}
+		}
+		for i, look := range looks {
+			l.found.Looks.add(look)
+			if i == 0 && in.unlogged[user] { // anything may have been on its way
+				l.checkRead(look, look.Answered)
+			} else {
+				l.checkRead(look, latest)
+			}
+			if i == 0 && !in.unlogged[user] {
+				l.checkFirst(look, latest)
+			}
+			latest = later(latest, look.Answered.Add(l.opts.dormantAfter))
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// checkRead checks pages that somebody read. They have to show the newest messages, and leave none out. What had been sent
+// before the horizon may have been on its way still. A page that is not complete was read when it was asked for; one that is has
+// what there was before its owner came back, while later messages may have been on their way.
+func (l looks) checkRead(look look, horizon time.Time) {
+	by := look.Read.Asked
+	if look.Read.Complete {
+		by = look.Asked
+	}
+	belongs := make(map[string]belonging)
+	for _, m := range l.want.inboxes[look.User] {
+		belongs[m.ID] = m
+	}
+	shown := make(map[string]bool, len(look.Read.IDs))
+	lowest := ""
+	for i, id := range look.Read.IDs {
+		switch {
+		case shown[id]:
+			l.found.add("look: double", "%s at %s: %s", look.User, look.Read.Asked, id)
+		case i > 0 && id > lowest:
+			l.found.add("look: out of order", "%s at %s: %s after %s", look.User, look.Read.Asked, id, lowest)
+		}
+		if _, ok := belongs[id]; !ok {
+			l.found.add("look: extra", "%s at %s: %s", look.User, look.Read.Asked, id)
+		}
+		shown[id], lowest = true, id
+	}
+	for id, m := range belongs {
+		reached := look.Read.End || id > lowest
+		if reached && !shown[id] && m.certain() && m.sent.After(horizon) && m.acceptedBy(by) {
+			l.found.add("look: missing", "%s at %s: %s, which was accepted at %s", look.User, look.Read.Asked, id, m.Answered)
+		}
+	}
+}
+
+func (b belonging) certain() bool { return !b.perhaps }
+
+// acceptedBy tells whether the message was surely stored by a time.
+func (b belonging) acceptedBy(t time.Time) bool { return !b.Answered.IsZero() && !b.Answered.After(t) }
+
+// checkFirst checks what somebody was told who had not looked before, whose horizon is therefore known.
+func (l looks) checkFirst(look look, horizon time.Time) {
+	settled := look.Asked.Add(-l.opts.settledAfter)
+	var missed []belonging // surely, ascending
+	recovered := bounds{}
+	for _, m := range l.want.inboxes[look.User] {
+		if m.sent.After(horizon) || m.sent.After(settled) { // a sweep may be faster than fan-out
+			certain := m.certain() && m.sent.After(horizon) && m.acceptedBy(look.Asked)
+			if certain {
+				missed = append(missed, m)
+			}
+			if !m.sent.After(look.Answered) {
+				recovered = recovered.andOne(certain)
+			}
+		}
+	}
+	dormant := look.Asked.After(horizon)
+	if surely := look.Answered.Add(l.opts.settledAfter).Before(horizon); look.By == "login" && look.Tries == 1 && (dormant || surely) {
+		was := map[bool]string{true: "dormant", false: "active"}[dormant]
+		if dormant && horizon.IsZero() {
+			was = "new"
+		}
+		if look.Was != was {
+			l.found.add("look: wrong was", "%s was %s at %s: should be %s", look.User, look.Was, look.Asked, was)
+		}
+		l.found.Looks.Compared++
+		if dormant && (look.Recovered == nil || !recovered.holds(*look.Recovered)) {
+			l.found.add("look: wrong recovered", "%s at %s: recovered %s, should be %s", look.User, look.Asked, value(look.Recovered), recovered)
+		}
+	}
+	if dormant {
+		l.countGap(look, missed, settled)
+	}
+}
+
+// countGap counts what has to have been left to a gap: all but the newest messages, as far as nothing older could still come.
+func (l looks) countGap(look look, missed []belonging, settled time.Time) {
+	limit := l.opts.rehydrateLimit
+	if limit == 0 || len(missed) <= limit {
+		return
+	}
+	cut := missed[len(missed)-limit].sent
+	if settled.Before(cut) {
+		cut = settled
+	}
+	left, _ := slices.BinarySearchFunc(missed, cut, func(b belonging, t time.Time) int { return b.sent.Compare(t) })
+	if left == 0 {
+		return
+	}
+	gap := gap{messages: make(map[string]bool, left)}
+	for _, m := range missed[:left] {
+		gap.messages[m.ID] = true
+	}
+	l.found.gaps[look.User] = gap
+	l.found.Gaps.Gaps++
+	l.found.Gaps.Messages += left
+}
+
+// gap is what a rehydration must have left out of the buckets.
+type gap struct{ messages map[string]bool }
+
+// countGapPages counts the pages of a size on which there was something that is in a gap, and how many gaps were read whole.
+func (r *report) countGapPages(user string, entries []entry, size int) {
+	g, ok := r.gaps[user]
+	if !ok {
+		return
+	}
+	pages := make(map[int]bool)
+	for i, e := range entries {
+		if g.messages[e.ID] {
+			pages[i/size] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Gaps.Paged++
+	r.Gaps.Pages += len(pages)
+}
+
+func value(n *int64) any {
+	if n == nil {
+		return "nothing"
+	}
+	return cmp.Or(*n, 0)
+}

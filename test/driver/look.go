@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// look is a line of the log of those who looked: a login, or the opening of an inbox.
+type look struct {
+	User string `json:"user"`
+	// By is byLogin or byInbox.
+	By string `json:"by"`
+	// Was and Recovered are what the server answered to a login.
+	Was       string `json:"was,omitempty"`
+	Recovered *int64 `json:"recovered,omitempty"`
+	// Tries counts the requests that it took for the first one to be answered.
+	Tries int `json:"tries"`
+	// Asked is when the first request was sent, Answered when the last was answered.
+	Asked    time.Time `json:"asked"`
+	Answered time.Time `json:"answered"`
+	Read     read      `json:"read"`
+	// FirstMS and CompleteMS tell after how many milliseconds the first page was there, and after how many it was complete.
+	FirstMS    float64  `json:"first_ms"`
+	CompleteMS *float64 `json:"complete_ms,omitempty"`
+}
+
+// How somebody can look.
+const (
+	byLogin = "login"
+	byInbox = "inbox"
+)
+
+// read is what was read of an inbox: its first page, and perhaps more of them.
+type read struct {
+	// Asked and Answered are of the first page.
+	Asked    time.Time `json:"asked"`
+	Answered time.Time `json:"answered"`
+	IDs      []string  `json:"ids"`
+	// Complete is what the first page says of itself.
+	Complete bool `json:"complete"`
+	// End tells that there is no further page.
+	End   bool `json:"end"`
+	Pages int  `json:"pages"`
+}
+
+// viewer looks.
+type viewer struct {
+	*caller
+	now func() time.Time
+}
+
+// page is a page of an inbox.
+type page struct {
+	Messages []struct {
+		ID string `json:"id"`
+	} `json:"messages"`
+	Next     *string `json:"next"`
+	Complete bool    `json:"complete"`
+}
+
+// loginWait is how long the server is asked to wait for an inbox to be rebuilt.
+const loginWait = 20 * time.Second
+
+// login logs somebody in, again and again until their inbox is complete.
+func (v *viewer) login(ctx context.Context, l *look) error {
+	r := request{method: http.MethodPost, path: "/v1/users/" + url.PathEscape(l.User) + "/login?wait=" + loginWait.String()}
+	for {
+		got, err := v.call(ctx, r)
+		if err != nil {
+			return err
+		}
+		l.Tries += got.tries
+		var login struct {
+			State     string `json:"state"`
+			Was       string `json:"was"`
+			Recovered *int64 `json:"recovered"`
+		}
+		if got.status != http.StatusOK && got.status != http.StatusAccepted || json.Unmarshal(got.text, &login) != nil {
+			return got.unexpected(r)
+		}
+		if l.Was == "" {
+			l.Was = login.Was
+		}
+		if got.status == http.StatusOK {
+			l.Recovered = login.Recovered
+			return nil
+		}
+	}
+}
+
+// open opens an inbox: it reads at most so many pages of a size.
+func (v *viewer) open(ctx context.Context, l *look, size, pages int) error {
+	query := url.Values{"limit": {strconv.Itoa(size)}}
+	for {
+		asked := v.now().UTC()
+		p, tries, err := v.page(ctx, l.User, query)
+		if err != nil {
+			return err
+		}
+		if l.Read.Pages++; l.Read.Pages == 1 {
+			l.Read.Asked, l.Read.Answered, l.Read.Complete = asked, v.now().UTC(), p.Complete
+			if l.Tries == 0 {
+				l.Tries = tries
+			}
+		}
+		for _, m := range p.Messages {
+			l.Read.IDs = append(l.Read.IDs, m.ID)
+		}
+		if l.Read.End = p.Next == nil; l.Read.End || l.Read.Pages == pages {
+			return nil
+		}
+		query.Set("before", *p.Next)
+	}
+}
+
+// awaitComplete waits until an inbox is complete, without counting as a look.
+func (v *viewer) awaitComplete(ctx context.Context, user string) error {
+	query := url.Values{"limit": {"1"}, "peek": {"true"}}
+	for pause := time.Millisecond; ; pause = min(2*pause, lastPause) {
+		p, _, err := v.page(ctx, user, query)
+		if err != nil || p.Complete {
+			return err
+		}
+		if err := rest(ctx, pause); err != nil {
+			return fmt.Errorf("inbox of %s is not complete: %w", user, err)
+		}
+	}
+}
+
+func (v *viewer) page(ctx context.Context, user string, query url.Values) (p page, tries int, err error) {
+	r := request{method: http.MethodGet, path: "/v1/users/" + url.PathEscape(user) + "/inbox?" + query.Encode()}
+	got, err := v.call(ctx, r)
+	if err != nil {
+		return p, got.tries, err
+	}
+	if got.status != http.StatusOK || json.Unmarshal(got.text, &p) != nil {
+		return p, got.tries, got.unexpected(r)
+	}
+	return p, got.tries, nil
+}
+
+// begin begins a look.
+func (v *viewer) begin(user, by string) look {
+	return look{User: user, By: by, Asked: v.now().UTC(), Read: read{IDs: []string{}}}
+}
+
+// millis returns how long it is since the look began.
+func (v *viewer) millis(l *look) float64 {
+	return float64(v.now().Sub(l.Asked).Microseconds()) / 1000
+}

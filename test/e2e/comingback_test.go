@@ -1,0 +1,187 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// Of the users of the mail trace.
+const (
+	traceUsers   = 816
+	traceDormant = 107
+	traceNew     = 144
+)
+
+// TestComingBack publishes real mail to users of whom some are dormant, lets them come back, and pages through what they find;
+// then it damages inboxes and has them mended.
+func TestComingBack(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	for _, test := range []struct {
+		name     string
+		settings map[string]string
+		by       string
+		limit    int
+	}{
+		{"everything copied", nil, "login", 0},
+		{"the newest twenty copied", map[string]string{"publish_slack": "1s", "clock_tolerance": "1s"}, "either", 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := bounded(t, 10*time.Minute)
+			settings := map[string]string{"rehydrate.limit": strconv.Itoa(test.limit)}
+			maps.Copy(settings, test.settings)
+			w := newWorld(t, settings)
+			w.checking = append(w.checking, "--rehydrate-limit", strconv.Itoa(test.limit), "--page-sizes", "50,17")
+			if test.limit > 0 {
+				w.checking = append(w.checking, "--settled-after", "2s")
+			}
+			server := w.start(ctx)
+			missed := w.mailTrace(ctx)
+
+			settled := time.Now().Add(3 * time.Second) // later than all of them by slack and tolerance
+			testenv.Eventually(ctx, t, "what was published is settled", func() bool {
+				return test.limit == 0 || time.Now().After(settled)
+			})
+			came := w.login(ctx, w.testdata("email-eu.last-seen.tsv"), "--by", test.by)
+			if test.by == "login" {
+				require.Equal(t, map[string]int{"active": traceUsers - traceDormant - traceNew, "dormant": traceDormant, "new": traceNew}, came.Was)
+				require.EqualValues(t, missed, came.Recovered)
+			} else {
+				require.Positive(t, came.Provisional)
+			}
+			found := w.check(ctx)
+			require.Equal(t, traceUsers, found.Looks.Users)
+			if test.limit > 0 {
+				require.Positive(t, found.Gaps.Gaps)
+				require.Equal(t, 2*found.Gaps.Gaps, found.Gaps.Paged, "with each page size")
+				require.Greater(t, found.Gaps.Pages, found.Gaps.Paged)
+			}
+			w.requireSoundInboxes(ctx)
+
+			// There have to be so many gaps as the checker has worked out, and nothing in their place.
+			server.Stop(ctx)
+			gaps, inThem := w.gaps(ctx)
+			require.Equal(t, []int{found.Gaps.Gaps, found.Gaps.Messages}, []int{gaps, inThem})
+			w.damageAndRepair(ctx)
+		})
+	}
+}
+
+// mailTrace publishes the mail trace, or the first part of it, and returns how many deliveries were skipped.
+func (w *world) mailTrace(ctx context.Context) (skipped int) {
+	w.Helper()
+	w.messages = w.testdata("email-eu.messages.ndjson.gz")
+	w.generate(ctx, w.users, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))
+	require.Contains(w, w.fanmail(ctx, "import", "users", w.users), "imported 672 users")
+	if full() {
+		w.publish(ctx, "--connections", "64")
+	} else {
+		w.publish(ctx, "--connections", "64", "--first", strconv.Itoa(part()))
+	}
+	found := w.check(ctx)
+	require.Zero(w, found.Either, "nobody has come back yet")
+	return found.Skipped
+}
+
+// damageAndRepair removes an entry of a stopped server's data and doubles another one, and requires that the audit finds both,
+// tells so, and mends both.
+func (w *world) damageAndRepair(ctx context.Context) {
+	w.Helper()
+	const owner, writer = "e2", "e1"
+	server := w.start(ctx)
+	inbox, err := w.client().Inbox(ctx, owner, client.InboxOptions{Peek: true, Limit: 3})
+	require.NoError(w, err)
+	require.Len(w, inbox.Messages, 3)
+	server.Stop(ctx)
+	removed, doubled := inbox.Messages[0].ID, inbox.Messages[2].ID
+	w.tamper(ctx, owner, "remove", removed)
+	w.tamper(ctx, owner, "double", doubled)
+
+	server = w.start(ctx)
+	code, findings, _ := w.audit(ctx)
+	require.Equal(w, 1, code, "the audit exits as if there were nothing")
+	kinds := make(map[message.ID]client.FindingKind)
+	for _, f := range findings {
+		require.EqualValues(w, owner, f.User)
+		kinds[f.Message] = f.Kind
+	}
+	require.Equal(w, map[message.ID]client.FindingKind{removed: client.FindingMissing, doubled: client.FindingDouble}, kinds)
+	code, findings, summary := w.audit(ctx, "--repair")
+	require.Zero(w, code)
+	require.Len(w, findings, 2)
+	require.Empty(w, summary.Remaining)
+	w.requireSoundInboxes(ctx)
+	w.check(ctx)
+	server.Stop(ctx)
+}
+
+func (w *world) tamper(ctx context.Context, owner, how string, id message.ID) {
+	w.Helper()
+	w.Logf("%s", testenv.Run(ctx, w.T, programs.Tamper, "-data", w.site.Data, "-user", owner, how, id.String()))
+}
+
+// requireSoundInboxes requires that the audit finds nothing.
+func (w *world) requireSoundInboxes(ctx context.Context) {
+	w.Helper()
+	code, findings, summary := w.audit(ctx)
+	require.Empty(w, findings)
+	require.Zero(w, code)
+	require.Positive(w, summary.Entries)
+}
+
+// audit runs "fanmail audit" and returns its exit code and what it printed.
+func (w *world) audit(ctx context.Context, args ...string) (code int, findings []client.Finding, summary client.AuditSummary) {
+	w.Helper()
+	args = append([]string{"audit", "--json", "--server", w.site.URL()}, args...)
+	audit := testenv.Exec(ctx, w.T, nil, programs.Fanmail, args...)
+	code = audit.Code(ctx)
+	for text := range strings.Lines(audit.Stdout()) {
+		var line client.AuditLine
+		require.NoError(w, json.Unmarshal([]byte(text), &line))
+		if line.Finding != nil {
+			findings = append(findings, *line.Finding)
+		}
+		if line.Summary != nil {
+			summary = *line.Summary
+			w.Logf("audit %v: %s", args[4:], strings.TrimSpace(text))
+		}
+	}
+	require.Positive(w, summary.Users, audit.Stderr())
+	return code, findings, summary
+}
+
+// came is what the driver tells of those who came back.
+type came struct {
+	Users       int            `json:"users"`
+	Was         map[string]int `json:"was"`
+	Recovered   int64          `json:"recovered"`
+	Provisional int            `json:"provisional"`
+}
+
+// login lets the users of a file come back, and has it checked from then on what they saw.
+func (w *world) login(ctx context.Context, users string, args ...string) came {
+	w.Helper()
+	log := w.dir + "/logins-" + strconv.Itoa(len(w.logins)) + ".ndjson"
+	args = append([]string{"login", "--server", w.site.URL(), "--file", users, "--log", log, "--timeout", "4m", "--json"}, args...)
+	driver := testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
+	require.Zero(w, driver.Code(ctx), "logging in failed: %s", driver.Stderr())
+	w.logins = append(w.logins, log)
+	w.Logf("came back: %s", strings.TrimSpace(driver.Stdout()))
+	var summary came
+	require.NoError(w, json.Unmarshal([]byte(driver.Stdout()), &summary))
+	return summary
+}

@@ -1,0 +1,207 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// size is how large TestTwins is.
+type size struct {
+	pairs, mails, kills int
+	// pace is how many lines are published a second. It makes the time that everything takes, so that users are away for long
+	// enough to become dormant, over and over.
+	pace int
+	// dormantAfter is the server's dormant_after, gap how long a user is away on average, keep how often their twin is seen.
+	dormantAfter, gap, keep time.Duration
+}
+
+func twinsSize() size {
+	switch {
+	case full():
+		return size{
+			pairs: 2000, mails: 20_000, kills: 10, pace: 100,
+			dormantAfter: 20 * time.Second, gap: 40 * time.Second, keep: 4 * time.Second,
+		}
+	case testenv.Race:
+		return size{
+			pairs: 40, mails: 1500, kills: 2, pace: 30,
+			dormantAfter: 6 * time.Second, gap: 8 * time.Second, keep: 500 * time.Millisecond,
+		}
+	default:
+		return size{
+			pairs: 60, mails: 3000, kills: 2, pace: 80,
+			dormantAfter: 5 * time.Second, gap: 6 * time.Second, keep: 500 * time.Millisecond,
+		}
+	}
+}
+
+// TestTwins lets users go dormant and come back at random while messages are published to them, and they follow and unfollow, and
+// the server is killed amid rehydrations. Each has a twin to whom the same happens, but who is never dormant. In the end, the
+// inboxes of both are the same.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	for _, test := range []struct {
+		name  string
+		limit int
+	}{{"everything copied", 0}, {"the newest twenty copied", 20}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := bounded(t, 40*time.Minute)
+			size, seed := twinsSize(), seed(t)
+			w := newWorld(t, impatient(map[string]string{
+				"dormant_after": size.dormantAfter.String(), "clock_tolerance": "500ms", "publish_slack": "1s",
+				"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "4",
+				"rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",
+				"fanout.express_max": "20", "fanout.batch_owners": "40",
+			}))
+			w.checking = []string{"--dormant-after", size.dormantAfter.String(), "--settled-after", "1500ms", "--rehydrate-limit", strconv.Itoa(test.limit)}
+			server := w.start(ctx)
+			pairs := w.twins(ctx, size, seed)
+
+			driver := w.drive(ctx, "--connections", "32", "--pace", strconv.Itoa(size.pace), "--timeout", "30m")
+			roaming := w.roam(ctx, pairs, size, seed)
+			server = w.killAmidRehydrations(ctx, server, driver, size, rand.New(rand.NewPCG(seed, 1)))
+			require.Zero(t, driver.Code(ctx), "publishing failed")
+			t.Log(driver.Stdout())
+			roaming.Terminate()
+			require.Zero(t, roaming.Code(ctx), "roaming failed")
+			t.Logf("roamed: %s", strings.TrimSpace(roaming.Stdout()))
+
+			w.everybodyActive(ctx, server, pairs)
+			server = w.start(ctx)
+			found := w.check(ctx)
+			require.Equal(t, size.pairs, found.Twins.Pairs)
+			require.Zero(t, found.Twins.Tolerated, "nothing was published to followers while somebody ceased to be one")
+			w.requireSoundInboxes(ctx)
+			server.Stop(ctx)
+			gaps, messages := w.gaps(ctx)
+			t.Logf("%d gaps with %d messages", gaps, messages)
+			require.Equal(t, test.limit > 0, gaps > 0)
+		})
+	}
+}
+
+// seed returns what decides what happens in a test: FANMAIL_E2E_SEED, or any number.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64() >> 32
+	if text := os.Getenv("FANMAIL_E2E_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("FANMAIL_E2E_SEED=%d", seed)
+	return seed
+}
+
+// twins makes the users, edges and messages of pairs of twins, imports what there is at first, and returns the file of the pairs.
+func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string) {
+	w.Helper()
+	testenv.Run(ctx, w.T, programs.Driver, "twins", "--mails", w.testdata("email-eu.messages.ndjson.gz"),
+		"--follows", w.testdata("wiki-vote.follows.tsv.gz"), "--dir", w.dir,
+		"--pairs", strconv.Itoa(size.pairs), "--first", strconv.Itoa(size.mails), "--seed", strconv.FormatUint(seed, 10))
+	pairs, w.follows, w.messages = w.dir+"/pairs.tsv", w.dir+"/follows.tsv", w.dir+"/script.ndjson"
+	w.generate(ctx, w.users, "users", "--follows", pairs)
+	w.fanmail(ctx, "import", "users", w.users)
+	w.fanmail(ctx, "import", "follows", w.follows)
+	w.checking = append(w.checking, "--pairs", pairs)
+	return pairs
+}
+
+// roam begins to let the users of pairs look at random.
+func (w *world) roam(ctx context.Context, pairs string, size size, seed uint64) *testenv.Process {
+	w.Helper()
+	log := filepath.Join(w.dir, "looks.ndjson")
+	w.logins = append(w.logins, log)
+	return testenv.Exec(ctx, w.T, nil, programs.Driver, "roam", "--server", w.site.URL(), "--pairs", pairs, "--log", log,
+		"--seed", strconv.FormatUint(seed, 10), "--gap", size.gap.String(), "--keep", size.keep.String(), "--connections", "16")
+}
+
+// killAmidRehydrations kills the server while messages are being published, each time when it says that it is carrying out
+// rehydrations, until that has left some of them behind as often as is wanted, and returns the last server.
+func (w *world) killAmidRehydrations(
+	ctx context.Context, server *testenv.Server, driver *testenv.Process, size size, random *rand.Rand,
+) *testenv.Server {
+	w.Helper()
+	total := w.lines(w.messages)
+	for killed := 0; killed < size.kills; {
+		step := (total - w.accepted()) / (size.kills - killed + 1)
+		target := w.accepted() + step/2 + random.IntN(step/2+1)
+		running := 0
+		testenv.Eventually(ctx, w.T, "rehydrations are under way", func() bool {
+			if w.accepted() < target && driver.Running() {
+				return false
+			}
+			running = w.metric(ctx, "fanmail_rehydrations_running")
+			return running > 0 || !driver.Running()
+		})
+		require.True(w, driver.Running(), "everything was published before the server had been killed %d times", size.kills)
+		server.Kill()
+		server.RequireSound()
+		marked, swept := w.rehydrating(ctx)
+		if len(marked)+len(swept) > 0 {
+			killed++ // the others were at an end when it died
+		}
+		w.Logf("kill %d: %d lines done, %d rehydrations running; left behind: %d marks, %d sweeps",
+			killed, w.accepted(), running, len(marked), len(swept))
+		server = w.start(ctx)
+	}
+	return server
+}
+
+// everybodyActive lets everybody of the pairs log in, stops the server, and has the next one keep inboxes warm for long: nothing is
+// sent after the logins, so nothing is left out by that.
+func (w *world) everybodyActive(ctx context.Context, server *testenv.Server, pairs string) {
+	w.Helper()
+	text, err := os.ReadFile(pairs)
+	require.NoError(w, err)
+	var twins strings.Builder
+	for line := range strings.Lines(string(text)) {
+		_, twin, _ := strings.Cut(line, "\t")
+		twins.WriteString(twin)
+	}
+	file := filepath.Join(w.dir, "twins")
+	w.write(file, twins.String())
+	w.login(ctx, pairs, "--by", "either")
+	w.login(ctx, file)
+	testenv.Eventually(ctx, w.T, "everything comes to rest", func() bool {
+		return w.metric(ctx, "fanmail_rehydrations_running")+w.metric(ctx, "fanmail_rehydrations_waiting") == 0
+	})
+	server.Stop(ctx)
+	w.site.Settings["dormant_after"] = "720h"
+}
+
+// metric returns what the server says of itself.
+func (w *world) metric(ctx context.Context, name string) int {
+	w.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.site.URL()+"/metrics", http.NoBody)
+	require.NoError(w, err)
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := once.Do(request)
+	require.NoError(w, err)
+	defer func() { require.NoError(w, answer.Body.Close()) }()
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			value, err := strconv.Atoi(text)
+			require.NoError(w, err)
+			return value
+		}
+	}
+	require.Fail(w, "there is no such metric", name)
+	return 0
+}
