@@ -195,7 +195,7 @@ func Default() Config {
 		},
 		Rehydrate: Rehydrate{
 			Limit:     1000,
-			Workers:   4,
+			Workers:   16,
 			Queue:     100_000,
 			Lease:     30 * time.Second,
 			ReapEvery: 5 * time.Second,

@@ -66,7 +66,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"idempotency.ttl": "1h", "fanout.express_workers": "1", "fanout.medium_workers": "3", "fanout.bulk_workers": "4", "fanout.express_max": "10",
 		"fanout.medium_max": "11", "fanout.batch_owners": "12", "fanout.batch_tasks": "13", "fanout.batch_bytes": "1GiB", "fanout.class_cache": "14",
 		"fanout.class_ttl": "1.5s", "fanout.sweep_after": "2m", "fanout.sweep_every": "3m", "fanout.max_attempts": "15",
-		"rehydrate.limit": "0", "rehydrate.workers": "16", "rehydrate.queue": "17", "rehydrate.lease": "9s", "rehydrate.reap_every": "10s",
+		"rehydrate.limit": "0", "rehydrate.workers": "24", "rehydrate.queue": "17", "rehydrate.lease": "9s", "rehydrate.reap_every": "10s",
 		"rehydrate.page": "18", "nats.listen": "localhost:0",
 		"nats.ack_wait": "4s", "nats.max_published": "1MiB", "nats.max_fanout": "2MiB", "nats.max_login": "6MiB", "nats.max_dlq": "3MiB", "nats.sync_always": "true",
 		"store.cache": "4MiB", "store.memtable": "5MiB", "store.remembered_owners": "7", "http.read_header_timeout": "6s", "http.read_timeout": "7s", "http.idle_timeout": "8s",
