@@ -41,7 +41,7 @@ func twinsSize() size {
 		}
 	default:
 		return size{
-			pairs: 60, mails: 3000, kills: 2, pace: 80,
+			pairs: 60, mails: 3000, kills: 2, pace: 100,
 			dormantAfter: 5 * time.Second, gap: 6 * time.Second, keep: 500 * time.Millisecond,
 		}
 	}
