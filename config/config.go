@@ -195,11 +195,11 @@ func Default() Config {
 		},
 		Rehydrate: Rehydrate{
 			Limit:     1000,
-			Workers:   16,
+			Workers:   128,
 			Queue:     100_000,
 			Lease:     30 * time.Second,
 			ReapEvery: 5 * time.Second,
-			Page:      200,
+			Page:      100,
 		},
 		NATS: NATS{
 			AckWait:      30 * time.Second,
