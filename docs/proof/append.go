@@ -3,7 +3,6 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 )
 
@@ -38,32 +37,6 @@ type inbox struct {
 
 	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
 	counter int8 // the next slot (a mutation)
-}
-
-// ids is a set of message ids.
-type ids uint8
-
-func (s ids) has(id int8) bool { return s&(1<<id) != 0 }
-func (s ids) least() int8      { return int8(bits.TrailingZeros8(uint8(s))) }
-func (s ids) most() int8       { return int8(bits.Len8(uint8(s))) - 1 }
-func (s ids) len() int8        { return int8(bits.OnesCount8(uint8(s))) }
-
-// oldest returns the n least.
-func (s ids) oldest(n int8) ids {
-	for s.len() > n {
-		s &^= 1 << s.most()
-	}
-	return s
-}
-
-func (s ids) String() string {
-	var b strings.Builder
-	for id := range int8(8) {
-		if s.has(id) {
-			fmt.Fprint(&b, id)
-		}
-	}
-	return b.String()
 }
 
 type bucket struct {

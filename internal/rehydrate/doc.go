@@ -17,8 +17,8 @@
 // what has a dead lease, whoever died.
 //
 // A gap is decided before anything is appended, and reaches only up to what was settled before the first query: what
-// can still become visible is always appended. So a gap and the buckets have no message in common, the messages of a
-// gap can be counted once and for all, and everybody who appends (fan-out, the sweep, a follow that catches up) leaves
+// can still become visible is always appended. What was sent beyond the user's horizon is left to the next rehydration.
+// So a gap and the buckets have no message in common, the messages of a gap can be counted once and for all, and everybody who appends (fan-out, the sweep, a follow that catches up) leaves
 // a gap alone.
 //
 // # Fan out on read
