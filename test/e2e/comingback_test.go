@@ -37,7 +37,7 @@ func TestComingBack(t *testing.T) {
 		limit    int
 	}{
 		{"everything copied", nil, "login", 0},
-		{"the newest twenty copied", map[string]string{"publish_slack": "1s", "clock_tolerance": "1s"}, "either", 20},
+		{"only the newest copied", map[string]string{"publish_slack": "1s", "clock_tolerance": "1s"}, "either", newest()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -79,6 +79,15 @@ func TestComingBack(t *testing.T) {
 			w.damageAndRepair(ctx)
 		})
 	}
+}
+
+// newest returns to how many of the messages that somebody missed a limit is set, so that some miss more: of a part of the messages
+// nobody misses many.
+func newest() int {
+	if full() {
+		return 20
+	}
+	return 4
 }
 
 // mailTrace publishes the mail trace, or the first part of it, and returns how many deliveries were skipped.

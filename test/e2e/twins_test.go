@@ -58,14 +58,14 @@ func TestTwins(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		limit int
-	}{{"everything copied", 0}, {"the newest twenty copied", 20}} {
+	}{{"everything copied", 0}, {"only the newest copied", newest()}} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 40*time.Minute)
 			size, seed := twinsSize(), seed(t)
 			w := newWorld(t, impatient(map[string]string{
 				"dormant_after": size.dormantAfter.String(), "clock_tolerance": "500ms", "publish_slack": "1s",
-				"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "4",
+				"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "2",
 				"rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",
 				"fanout.express_max": "20", "fanout.batch_owners": "40",
 			}))
@@ -133,14 +133,15 @@ func (w *world) roam(ctx context.Context, pairs string, size size, seed uint64) 
 }
 
 // killAmidRehydrations kills the server while messages are being published, each time when it says that it is carrying out
-// rehydrations, until that has left some of them behind as often as is wanted, and returns the last server.
+// rehydrations, until that has left some of them behind as often as is wanted, and returns the last server. Where many of them were
+// at an end when it died, it goes on after everything is published: the users still come and go.
 func (w *world) killAmidRehydrations(
 	ctx context.Context, server *testenv.Server, driver *testenv.Process, size size, random *rand.Rand,
 ) *testenv.Server {
 	w.Helper()
 	total := w.lines(w.messages)
 	for killed := 0; killed < size.kills; {
-		step := (total - w.accepted()) / (size.kills - killed + 1)
+		step := max(0, total-w.accepted()) / (size.kills - killed + 1)
 		target := w.accepted() + step/2 + random.IntN(step/2+1)
 		running := 0
 		testenv.Eventually(ctx, w.T, "rehydrations are under way", func() bool {
@@ -148,9 +149,8 @@ func (w *world) killAmidRehydrations(
 				return false
 			}
 			running = w.metric(ctx, "fanmail_rehydrations_running")
-			return running > 0 || !driver.Running()
+			return running > 0
 		})
-		require.True(w, driver.Running(), "everything was published before the server had been killed %d times", size.kills)
 		server.Kill()
 		server.RequireSound()
 		marked, swept := w.rehydrating(ctx)
