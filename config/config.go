@@ -136,6 +136,8 @@ type Store struct {
 	Memtable Size `key:"memtable"`
 	// RememberedOwners is for how many owners the end of their inbox is kept in memory.
 	RememberedOwners int `key:"remembered_owners"`
+	// RememberedMessages is how many of the messages that were read last are kept in memory.
+	RememberedMessages int `key:"remembered_messages"`
 }
 
 // HTTP configures the HTTP server.
@@ -208,7 +210,7 @@ func Default() Config {
 			MaxLogin:     256 * MiB,
 			MaxDLQ:       GiB,
 		},
-		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000},
+		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000, RememberedMessages: 16_384},
 		HTTP: HTTP{
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       time.Minute,

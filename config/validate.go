@@ -41,6 +41,7 @@ func (c Config) validate(sources map[string]string) error {
 	within(&v, "store.cache", c.Store.Cache, MiB, 1024*GiB)
 	within(&v, "store.memtable", c.Store.Memtable, MiB, 2*GiB)
 	within(&v, "store.remembered_owners", c.Store.RememberedOwners, 1, 100_000_000)
+	within(&v, "store.remembered_messages", c.Store.RememberedMessages, 1, 10_000_000)
 	within(&v, "http.read_header_timeout", c.HTTP.ReadHeaderTimeout, 10*time.Millisecond, day)
 	within(&v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
 	within(&v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)

@@ -70,7 +70,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	w.store, err = pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
 		Partitions: cfg.Partitions, Now: opts.Now, Logger: opts.Logger,
 		CacheBytes: int64(cfg.Store.Cache), MemTableBytes: int64(cfg.Store.Memtable),
-		RememberedOwners: cfg.Store.RememberedOwners,
+		RememberedOwners: cfg.Store.RememberedOwners, RememberedMessages: cfg.Store.RememberedMessages,
 	})
 	if err != nil {
 		return Parts{}, err

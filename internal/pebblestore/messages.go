@@ -14,8 +14,9 @@ import (
 
 // Messages is the canonical store of messages.
 type Messages struct {
-	db    *DB
-	locks stripes
+	db         *DB
+	locks      stripes
+	remembered remembered
 }
 
 var _ message.Store = (*Messages)(nil)
@@ -183,9 +184,15 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, er
 	return stored, nil
 }
 
-func (s *Messages) get(id message.ID) (stored message.Stored, err error) {
+func (s *Messages) get(id message.ID) (message.Stored, error) {
+	stored, found := s.remembered.get(id)
+	if found {
+		return stored, nil
+	}
 	found, err := s.db.get(idKey(spaceMessages, id), func(value []byte) (err error) {
-		stored, err = parseMessage(id, value)
+		if stored, err = parseMessage(id, value); err == nil {
+			s.remembered.add(stored, len(value))
+		}
 		return err
 	})
 	if err == nil && !found {

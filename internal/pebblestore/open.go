@@ -36,6 +36,8 @@ const (
 	DefaultMemTableBytes = 32 << 20
 	// DefaultRememberedOwners takes about 50 MiB when it is used up.
 	DefaultRememberedOwners = 500_000
+	// DefaultRememberedMessages takes about 40 MiB when it is used up, by messages of the greatest size that is remembered.
+	DefaultRememberedMessages = 16_384
 	// memTables bounds memory while files are being written; writes wait beyond.
 	memTables = 4
 	// baseLevelBytes and fileBytes are many times Pebble's defaults, so that entries are rewritten less often on
@@ -68,6 +70,9 @@ type Options struct {
 	// RememberedOwners is for how many owners the end of their inbox is kept in memory, at about 100 bytes each,
 	// which makes appending to them several times as fast; 0 is DefaultRememberedOwners.
 	RememberedOwners int
+	// RememberedMessages is how many of the messages that were read last are kept in memory, at up to about 2.5 KiB each;
+	// larger ones are not. 0 is DefaultRememberedMessages.
+	RememberedMessages int
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -89,8 +94,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.RememberedOwners == 0 {
 		o.RememberedOwners = DefaultRememberedOwners
 	}
-	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 {
-		return o, errors.New("options: CacheBytes, MemTableBytes and RememberedOwners must not be negative")
+	if o.RememberedMessages == 0 {
+		o.RememberedMessages = DefaultRememberedMessages
+	}
+	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 || o.RememberedMessages < 0 {
+		return o, errors.New("options: CacheBytes, MemTableBytes, RememberedOwners and RememberedMessages must not be negative")
 	}
 	return o, partition.ValidateCount(o.Partitions)
 }
@@ -152,7 +160,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 
 func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now}
-	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable)}
+	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), remembered: newRemembered(opts.RememberedMessages)}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
 	db.inbox = newInbox(db, opts.RememberedOwners)
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// Each of those who come back follows some of the authors, of whom every other one has published twice.
-	stampedeAuthors, stampedeFollowed = 300, 60
+	// Each of those who come back follows some of the authors, of whom every stampedeTwice-th has published twice, the others once.
+	stampedeAuthors, stampedeFollowed, stampedeTwice = 300, 50, 6
 	// connections is how many of them open their inbox at a time, at most.
 	connections = 64
 )
@@ -80,9 +80,9 @@ func newStampede(b *testing.B) *stampede {
 		archive: newArchive(b, dormantAfter), authors: named("author", stampedeAuthors),
 		users: named("user", sized(*returning)), fans: named("fan", sized(*fans)),
 	}
-	s.messages = s.publish(b, stampedeAuthors*3/2, func(n int) message.UserID {
+	s.messages = s.publish(b, stampedeAuthors+stampedeAuthors/stampedeTwice, func(n int) message.UserID {
 		if n >= stampedeAuthors {
-			n = 2 * (n - stampedeAuthors)
+			n = stampedeTwice * (n - stampedeAuthors)
 		}
 		return s.authors[n]
 	})
