@@ -89,7 +89,7 @@ func (w *world) store(t *testing.T, n int, from message.UserID, to ...message.Us
 
 func (w *world) insert(t *testing.T, m message.Message) message.Message {
 	t.Helper()
-	slices.Sort(m.To)
+	m.To = slices.Sorted(slices.Values(m.To)) // tests share what they hand over
 	_, err := w.Messages.Insert(t.Context(), []message.Message{m})
 	require.NoError(t, err)
 	return m
