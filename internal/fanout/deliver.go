@@ -43,7 +43,7 @@ func (b *batch) deliver(ctx context.Context, s *stretch) error {
 		}
 		appends, delivering = append(appends, a), append(delivering, warm)
 	}
-	results, err := b.deliverer.stores.Appender.Append(ctx, appends)
+	results, err := b.deliverer.stores.Appender.AppendLazily(ctx, appends) // record makes them durable
 	if err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
@@ -71,7 +71,7 @@ func (b *batch) deliverAlone(ctx context.Context, together bucket.Append, jobs [
 	for _, j := range jobs {
 		alone := together
 		alone.Entries = []bucket.Entry{j.entry}
-		results, err := b.deliverer.stores.Appender.Append(ctx, []bucket.Append{alone})
+		results, err := b.deliverer.stores.Appender.AppendLazily(ctx, []bucket.Append{alone})
 		switch {
 		case err != nil:
 			return fmt.Errorf("append: %w", err)

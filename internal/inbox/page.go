@@ -69,7 +69,7 @@ func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (use
 	if peek {
 		return s.state(ctx, user)
 	}
-	return s.rehydrator.Arrive(ctx, user, s.opts.Now())
+	return s.rehydrator.ArriveLazily(ctx, user, s.opts.Now())
 }
 
 // counts counts the messages in the buckets and gaps of an inbox with so many slots.

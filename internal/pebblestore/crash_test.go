@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // acknowledged collects what writers were told is done.
@@ -144,4 +146,71 @@ func TestCrashAfterDelete(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bucket.Entry{entries[0], {ID: entries[1].ID, Deleted: true}}, buckets[0].Entries)
 	require.Equal(t, entries[1].ID, buckets[0].Last)
+}
+
+// TestCrashAfterLazyAppends takes images of the disk while inboxes are rebuilt as rehydrations do it: messages are appended,
+// then the state says so, and nobody waits for a sync. In each image a state says so only where the messages are there; a
+// state that was recorded durably says so in each image that was taken later.
+func TestCrashAfterLazyAppends(t *testing.T) {
+	t.Parallel()
+	for _, percent := range []int{0, 50, 100} {
+		for _, lazy := range []bool{true, false} {
+			t.Run(fmt.Sprintf("with %d percent of the unsynced, lazy=%v", percent, lazy), func(t *testing.T) {
+				t.Parallel()
+				files := vfs.NewCrashableMem()
+				db := open(t, files)
+				appender := bucket.NewAppender(db.Inbox(), db.Users())
+				rng := rand.New(rand.NewPCG(2, uint64(percent)))
+				const owners, messages = 60, 70
+				found := 0
+				for n := range owners {
+					owner := crashOwner(n)
+					entries := make([]bucket.Entry, messages)
+					for i := range entries {
+						entries[i] = bucket.EntryOf(messagetest.Message(i+1, "ada"))
+					}
+					done, err := appender.AppendLazily(t.Context(), []bucket.Append{{Owner: owner, Entries: entries}})
+					require.NoError(t, err)
+					require.Equal(t, messages, done[0].New)
+					said := userstate.State{User: owner, LastViewed: time.UnixMilli(1).UTC(), Recovered: messages}
+					stepped, err := db.Users().Step(t.Context(), []userstate.Step{{From: userstate.State{User: owner}, To: said, Lazy: lazy}})
+					require.NoError(t, err)
+					require.True(t, stepped[0].Applied)
+					if n%10 == 9 {
+						image := files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+						found = requireDoneAsSaid(t, image, n+1, messages)
+						if !lazy {
+							require.Equal(t, n+1, found)
+						}
+					}
+				}
+				if percent == 100 {
+					require.NotZero(t, found, "nothing is lost but what is still in the process")
+				}
+			})
+		}
+	}
+}
+
+// requireDoneAsSaid opens what a crash left, and demands that the inboxes hold what the owners' states say was recovered. It
+// returns how many states say so.
+func requireDoneAsSaid(t *testing.T, image *vfs.MemFS, owners, messages int) (said int) {
+	t.Helper()
+	db, err := pebblestore.Open(t.Context(), "store", options(t, image))
+	require.NoError(t, err)
+	for n := range owners {
+		owner := crashOwner(n)
+		st, err := userstate.Get(t.Context(), db.Users(), options(t, image).Partitions, owner)
+		require.NoError(t, err)
+		if st.Recovered == 0 {
+			continue
+		}
+		said++
+		buckets, err := db.Inbox().Range(t.Context(), owner, 0, math.MaxUint32, math.MaxInt)
+		require.NoError(t, err)
+		require.Len(t, buckets, 2)
+		require.Len(t, buckets[0].Entries, messages-bucket.Capacity)
+	}
+	require.NoError(t, db.Close())
+	return said
 }

@@ -11,5 +11,9 @@
 // a call that finds what it was to write in place already, put there by somebody who still waits for the sync.
 // Such a call waits for a sync of its own (see DB.barrier).
 //
+// What a contract lets be lost together with all that follows is not synced at all: pushes before Persist, lazy steps. The
+// order of the log sees to the rest. So a fan-out syncs once for a batch, when it records how far it is, and a
+// rehydration never: what it has done is durable when anything is that was done later.
+//
 // All keys are laid out in keys.go; the first byte of every value is the version of its format.
 package pebblestore

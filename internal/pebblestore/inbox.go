@@ -32,8 +32,16 @@ func (s *Inbox) prefix(space space, owner message.UserID) []byte {
 	return appendOwner(nil, space, partition.Of(owner, s.db.partitions), owner)
 }
 
-// Heads implements bucket.Store. What it returns survives a crash, and so does everything in lower buckets: an
-// appender takes what it finds there as delivered.
+// Persist implements bucket.Store.
+func (s *Inbox) Persist(ctx context.Context) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	return s.db.sync()
+}
+
+// Heads implements bucket.Store.
 func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) (_ []bucket.Outline, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
@@ -50,7 +58,7 @@ func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) (_ []bucket.Outlin
 			return nil, fmt.Errorf("head of %s: %w", ref.Owner, err)
 		}
 	}
-	return outlines, s.db.barrier()
+	return outlines, nil
 }
 
 func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, error) {

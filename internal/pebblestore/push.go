@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -74,12 +73,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	if len(pushes) == 0 {
 		return outcomes, nil
 	}
-	s.db.unsynced.Add(1)
-	defer s.db.unsynced.Add(-1)
-	err := s.pushChunks(ctx, s.place(pushes), outcomes)
-	// Also where everything was refused: the appender goes on from what refused it as from what is there. And
-	// also after an error, for what was applied before it can be seen by others.
-	if err = errors.Join(err, s.db.sync()); err != nil {
+	if err := s.pushChunks(ctx, s.place(pushes), outcomes); err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
 	return outcomes, nil

@@ -136,7 +136,13 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 			return nil, fmt.Errorf("view of %s: %w", v.User, err)
 		}
 	}
-	return viewed, s.db.commit(batch, unlock)
+	for i, v := range views {
+		if viewed[i].Applied && !v.Lazy {
+			return viewed, s.db.commit(batch, unlock)
+		}
+	}
+	defer unlock()
+	return viewed, s.db.apply(batch)
 }
 
 func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, error) {

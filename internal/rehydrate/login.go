@@ -16,7 +16,7 @@ const pollEvery = 100 * time.Millisecond
 // Login notes that a user has looked at the given time. If they were dormant, their inbox is rebuilt, for which Login waits
 // until the wait is over. Whoever waits for the same rehydration gets the same result.
 func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, wait time.Duration) (Result, error) {
-	before, after, err := s.arrive(ctx, user, at)
+	before, after, err := s.arrive(ctx, user, at, durable)
 	if err != nil {
 		return Result{}, err
 	}
@@ -39,7 +39,14 @@ func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, 
 // Arrive notes that a user has looked at the given time, and returns their state. If that has a mark, the inbox is being
 // rebuilt, or is going to be, which Arrive does not wait for.
 func (s *Service) Arrive(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
-	_, after, err := s.arrive(ctx, user, at)
+	_, after, err := s.arrive(ctx, user, at, durable)
+	return after, err
+}
+
+// ArriveLazily is Arrive, but for the crash: it may be lost in one, with everything that was written after it. The user is
+// then as if they had not looked, which whoever only shows them their inbox can put up with: nothing is missing from it.
+func (s *Service) ArriveLazily(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
+	_, after, err := s.arrive(ctx, user, at, lazy)
 	return after, err
 }
 
@@ -56,7 +63,7 @@ func (s *Service) Complete(ctx context.Context, user message.UserID) (userstate.
 // See records that a user was seen at the given time. If they were dormant, or are new, it waits until their inbox has
 // been rebuilt, as Complete does.
 func (s *Service) See(ctx context.Context, user message.UserID, at time.Time) error {
-	_, after, err := s.arrive(ctx, user, at)
+	_, after, err := s.arrive(ctx, user, at, durable)
 	if err == nil && after.Mark != nil {
 		_, err = s.Complete(ctx, user)
 	}
@@ -75,13 +82,15 @@ func (s *Service) was(before userstate.State) Was {
 }
 
 // arrive notes that a user has looked, and returns their state before and after. A mark that nobody was at is attended to.
-func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time) (before, after userstate.State, err error) {
+func (s *Service) arrive(
+	ctx context.Context, user message.UserID, at time.Time, d durability,
+) (before, after userstate.State, err error) {
 	// Whether somebody is active is judged by a clock that is read before the update takes effect: so that has to be soon.
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Policy.ClockTolerance/2)
 	defer cancel()
 	// Nearly everybody who looks is active: that takes one conditional update.
 	since := s.opts.Policy.ActiveSince(s.opts.Now())
-	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: since}})
+	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: since, Lazy: bool(d)}})
 	if err != nil {
 		return before, after, fmt.Errorf("view of %s: %w", user, err)
 	}
@@ -90,7 +99,7 @@ func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time)
 		return before, before, nil
 	}
 	var lease userstate.Lease
-	after, err = s.step(ctx, before, durable, func(st userstate.State) (userstate.State, error) {
+	after, err = s.step(ctx, before, d, func(st userstate.State) (userstate.State, error) {
 		now := s.opts.Now()
 		before, lease = st, s.lease(st, now)
 		return s.opts.Policy.Arrive(st, at, now, lease), nil
@@ -104,7 +113,7 @@ func (s *Service) arrive(ctx context.Context, user message.UserID, at time.Time)
 	return before, after, nil
 }
 
-// durability says whether a change of a user's state has to survive a crash by itself. That a user has come back has
+// durability says whether a change of a user's state has to survive a crash by itself. That a user has logged in has
 // to. What follows is done again by whoever finds the mark, if a crash undoes it.
 type durability bool
 

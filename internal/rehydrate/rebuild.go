@@ -235,7 +235,8 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember t
 	for i := range entries {
 		entries[i].Recovered = true
 	}
-	results, err := a.stores.Appender.Append(ctx, []bucket.Append{{Owner: a.state.User, Hint: a.head, Entries: entries}})
+	// What a crash undoes is done again, since it undoes what is written of it later, too.
+	results, err := a.stores.Appender.AppendLazily(ctx, []bucket.Append{{Owner: a.state.User, Hint: a.head, Entries: entries}})
 	if err != nil {
 		return 0, err
 	}

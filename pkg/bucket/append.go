@@ -47,6 +47,20 @@ func NewAppender(store Store, hints Hints) *Appender { return &Appender{store: s
 //
 // The steady state costs one call of Store.Push for all owners together.
 func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, error) {
+	results, err := a.AppendLazily(ctx, appends)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.store.Persist(ctx); err != nil {
+		return nil, fmt.Errorf("persist: %w", err)
+	}
+	return results, nil
+}
+
+// AppendLazily is Append, but for the crash: entries may be lost in one, together with every write to the same database that
+// began after AppendLazily had returned. It is for callers that go on to record durably what they have appended, and
+// append again what is not recorded: their record makes both durable at once.
+func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Appended, error) {
 	results := make([]Appended, len(appends))
 	work := make([]*pending, 0, len(appends))
 	for i := range appends {

@@ -82,10 +82,15 @@ type Deletions struct {
 // the kind about several buckets, which is why Appender reads them in the order that it does.
 type Store interface {
 	// Push attempts every push on its own, in no particular order, and returns their outcomes in the order
-	// of pushes. Each is atomic. No two may be for the same owner. What was applied survives a crash once Push
-	// has returned. After an error any of them may have been applied or not. The store keeps no reference
+	// of pushes. Each is atomic. No two may be for the same owner. What was applied need not survive a crash before
+	// Persist has returned; if it is lost, then together with every write to any store of the same database that began
+	// after Push had returned. After an error any of them may have been applied or not. The store keeps no reference
 	// to the entries.
 	Push(ctx context.Context, pushes []Push) ([]Outcome, error)
+
+	// Persist returns when everything survives a crash that had been applied, by whomever, before it was called. A store
+	// whose pushes are durable when they return has nothing to do.
+	Persist(ctx context.Context) error
 
 	// Heads returns, in the order of refs, the outline of each owner's bucket with the highest sequence at or
 	// above the one given. Where there is none, the outline has no IDs.

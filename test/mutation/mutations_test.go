@@ -124,6 +124,11 @@ func appending() []mutation {
 			pkg: suite, run: suiteTraps,
 		},
 		{
+			name: "an append that is not persisted", trap: "what was acknowledged is lost in a crash",
+			edits: []edit{{appendGo, "	if err := a.store.Persist(ctx); err != nil {", "	if err := ctx.Err(); err != nil {"}},
+			pkg:   pebble, run: "^TestCrashWhileAppending$",
+		},
+		{
 			name: "going on from a refusal whatever was seen", trap: "a message in a bucket below is not looked for: twice",
 			edits: []edit{{pendingGo, "seen.Slots > 0 && seen.Last.Less(p.entries[0].ID):", "seen.Slots > 0:"}},
 			pkg:   suite, run: suiteTraps,

@@ -106,6 +106,9 @@ func (m *Model) between(owner message.UserID, low, high uint32) []bucket.Bucket 
 	return buckets
 }
 
+// Persist implements bucket.Store: nothing of a Model is ever lost.
+func (*Model) Persist(context.Context) error { return nil }
+
 // Heads implements bucket.Store.
 func (m *Model) Heads(_ context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
 	heads := make([]bucket.Outline, len(refs))

@@ -60,6 +60,14 @@ func (s *Seam) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome
 	})
 }
 
+// Persist implements bucket.Store.
+func (s *Seam) Persist(ctx context.Context) error {
+	_, err := through(ctx, s, &Op{Method: "Persist"}, func() (struct{}, error) {
+		return struct{}{}, s.Store.Persist(ctx)
+	})
+	return err
+}
+
 // Heads implements bucket.Store.
 func (s *Seam) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
 	return through(ctx, s, &Op{Method: "Heads"}, func() ([]bucket.Outline, error) {

@@ -228,6 +228,11 @@ func (s Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome
 	return through(ctx, "Push", func() ([]bucket.Outcome, error) { return s.Store.Push(ctx, pushes) })
 }
 
+// Persist implements bucket.Store.
+func (s Inbox) Persist(ctx context.Context) error {
+	return run(ctx, "Persist", func() error { return s.Store.Persist(ctx) })
+}
+
 // Heads implements bucket.Store.
 func (s Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
 	return through(ctx, "Heads", func() ([]bucket.Outline, error) { return s.Store.Heads(ctx, refs) })
