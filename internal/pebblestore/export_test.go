@@ -147,3 +147,15 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 
 // Engine returns the database below.
 func (db *DB) Engine() *pebble.DB { return db.engine }
+
+// The bounds of large pushes.
+const (
+	BulkPushes = bulkPushes
+	Crowded    = crowded
+)
+
+// WithoutCompactions returns options that leave files as they are.
+func WithoutCompactions(opts Options) Options {
+	opts.noCompactions = true
+	return opts
+}

@@ -73,6 +73,9 @@ type Options struct {
 	// RememberedMessages is how many of the messages that were read last are kept in memory, at up to about 2.5 KiB each;
 	// larger ones are not. 0 is DefaultRememberedMessages.
 	RememberedMessages int
+
+	// noCompactions leaves files as they are, for tests of what happens then.
+	noCompactions bool
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -210,6 +213,8 @@ func engineOptions(opts Options, lock *pebble.Lock) *pebble.Options {
 	}
 	o.LBaseMaxBytes = baseLevelBytes
 	o.TargetFileSizes[0] = fileBytes
+	o.L0StopWritesThreshold = overcrowded
+	o.DisableAutomaticCompactions = opts.noCompactions
 	return o
 }
 

@@ -73,6 +73,11 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	if len(pushes) == 0 {
 		return outcomes, nil
 	}
+	if len(pushes) >= bulkPushes {
+		if err := s.db.giveWay(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.pushChunks(ctx, s.place(pushes), outcomes); err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
