@@ -20,6 +20,7 @@ func (s suite) stored(t *testing.T) Harness {
 	t.Helper()
 	h := s.open(t)
 	prefill(t, h.Store, owner, numbers(10, 10, 130))
+	require.NoError(t, h.Store.Persist(t.Context()))
 	return h
 }
 
@@ -152,6 +153,7 @@ func (s suite) pushKeepsContents(t *testing.T) {
 	}
 	require.True(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Entries: want, Guard: true}))
 	require.Equal(t, want, readInbox(t, h.Store, owner).entries())
+	require.NoError(t, h.Store.Persist(t.Context()))
 	h = h.Reopen(t)
 	require.Equal(t, want, readInbox(t, h.Store, owner).entries())
 }
