@@ -30,12 +30,15 @@ func (s *Service) flight(user message.UserID) *flight {
 // there, it is the flight's again. Any other mark gets a token of its own: a flight that has lost its lease must not find
 // that it holds one for another rehydration.
 func (s *Service) lease(st userstate.State, now time.Time) userstate.Lease {
-	token := s.opts.Token()
+	token := s.token()
 	if f := s.flight(st.User); f != nil && st.Mark != nil && st.Lease.Token == f.token {
 		token = f.token
 	}
 	return userstate.Lease{Token: token, Until: now.Add(s.opts.Lease), Since: now}
 }
+
+// token returns a token that nobody else has, and that this process knows for its own.
+func (s *Service) token() string { return s.self + "/" + s.opts.Token() }
 
 // attend puts a user whose rehydration is due into the queue, if the lease is held under this token, and tells whether they
 // are in it. They are not where the queue is full: then the lease runs out, and the reaper tries again.

@@ -21,7 +21,7 @@ func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, 
 		return Result{}, err
 	}
 	result := Result{Was: s.was(before)}
-	if after.Mark == nil {
+	if before.Mark == nil && after.Mark == nil {
 		result.Done = true
 		return result, nil
 	}
@@ -101,7 +101,10 @@ func (s *Service) arrive(
 	var lease userstate.Lease
 	after, err = s.step(ctx, before, d, func(st userstate.State) (userstate.State, error) {
 		now := s.opts.Now()
-		before, lease = st, s.lease(st, now)
+		if before.Mark == nil { // one that was found first and is gone by now has been waited for, if not for long
+			before = st
+		}
+		lease = s.lease(st, now)
 		return s.opts.Policy.Arrive(st, at, now, lease), nil
 	})
 	if err != nil {

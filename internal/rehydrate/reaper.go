@@ -2,6 +2,7 @@ package rehydrate
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -55,11 +56,12 @@ func (s *Service) Reap(ctx context.Context, dead time.Time) error {
 // takeOver takes over the rehydration of a user that is in a state with a dead lease, unless it waits here already or
 // somebody was faster.
 func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
-	if s.flight(dead.User) != nil {
+	now := s.opts.Now()
+	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && dead.Lease.Until.After(now) // it may not have come to the queue yet
+	if ours || s.flight(dead.User) != nil {
 		return nil
 	}
-	now := s.opts.Now()
-	lease := userstate.Lease{Token: s.opts.Token(), Until: now.Add(s.opts.Lease)}
+	lease := userstate.Lease{Token: s.token(), Until: now.Add(s.opts.Lease)}
 	after, err := s.step(ctx, dead, lazy, func(st userstate.State) (userstate.State, error) {
 		if st.Lease.Token != dead.Lease.Token {
 			return st, nil

@@ -69,6 +69,8 @@ type Service struct {
 	stores  Stores
 	opts    Options
 	metrics metrics
+	// self is what the tokens of this process begin with.
+	self string
 
 	mu      sync.Mutex
 	flights map[message.UserID]*flight
@@ -79,7 +81,7 @@ type Service struct {
 // New returns a Service.
 func New(stores Stores, opts Options) *Service {
 	return &Service{
-		stores: stores, opts: opts, metrics: newMetrics(),
+		stores: stores, opts: opts, metrics: newMetrics(), self: opts.Token(),
 		flights: make(map[message.UserID]*flight), waiting: make(chan *flight, opts.Queue),
 	}
 }

@@ -164,7 +164,7 @@ func (m *machine) populate(t *rapid.T) {
 			continue
 		}
 		seen = append(seen, user)
-		m.model.viewed[user] = at
+		m.model.viewed[user], m.model.recorded[user] = at, at
 		var entries []bucket.Entry
 		for n := range rapid.SampledFrom([]int{0, 0, 46, 48, 49, 50, 98, 99}).Draw(t, "prefilled") {
 			entries = append(entries, bucket.Entry{ID: prefilledID(-time.Hour, n), From: "before", Body: "before"})

@@ -20,6 +20,8 @@ type model struct {
 	edges    map[follow.Pair][]version
 	moment   int // counts what took effect
 	viewed   map[message.UserID]time.Time
+	// recorded is what of viewed survives a crash.
+	recorded map[message.UserID]time.Time
 	caught   map[follow.Pair][]caughtUp
 	inboxes  map[message.UserID]*inboxModel
 	// wrong is the first answer of a store that is not what the model knows.
@@ -55,7 +57,7 @@ var _ rig.Observer = (*model)(nil)
 
 func newModel(users []message.UserID) *model {
 	m := &model{
-		users: users, edges: make(map[follow.Pair][]version), viewed: make(map[message.UserID]time.Time),
+		users: users, edges: make(map[follow.Pair][]version), viewed: make(map[message.UserID]time.Time), recorded: make(map[message.UserID]time.Time),
 		caught: make(map[follow.Pair][]caughtUp), inboxes: make(map[message.UserID]*inboxModel),
 	}
 	for _, user := range users {
@@ -137,7 +139,28 @@ func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
 		if at := v.At.Truncate(time.Millisecond); applies && at.After(before) {
 			m.viewed[v.User] = at
 		}
+		if applies && !v.Lazy {
+			m.recorded[v.User] = m.viewed[v.User]
+		}
 	}
+}
+
+// crashed takes note of when a user had looked by what a crash has left. Views that were not recorded durably may be lost: then
+// nothing is there either that came of them, so that they count for no message.
+func (m *model) crashed(user message.UserID, left time.Time) error {
+	if left.Before(m.recorded[user]) || left.After(m.viewed[user]) {
+		return fmt.Errorf("after a crash, %s was seen at %v, which is not between %v and %v", user, left, m.recorded[user], m.viewed[user])
+	}
+	if m.viewed[user].IsZero() {
+		return nil
+	}
+	m.viewed[user], m.recorded[user] = left, left
+	for _, s := range m.messages {
+		if s.viewed[user].After(left) {
+			s.viewed[user] = left
+		}
+	}
+	return nil
 }
 
 // followed notes that a Follow, by a clock that showed now, has come to its end.
