@@ -148,11 +148,11 @@ func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
 // crashed takes note of when a user had looked by what a crash has left. Views that were not recorded durably may be lost: then
 // nothing is there either that came of them, so that they count for no message.
 func (m *model) crashed(user message.UserID, left time.Time) error {
+	if m.viewed[user].IsZero() { // never seen, or not by a view
+		return nil
+	}
 	if left.Before(m.recorded[user]) || left.After(m.viewed[user]) {
 		return fmt.Errorf("after a crash, %s was seen at %v, which is not between %v and %v", user, left, m.recorded[user], m.viewed[user])
-	}
-	if m.viewed[user].IsZero() {
-		return nil
 	}
 	m.viewed[user], m.recorded[user] = left, left
 	for _, s := range m.messages {
