@@ -1,5 +1,8 @@
 GO ?= go
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+# Runs a command with a MongoDB server for the tests, which it finds or installs. It is built and then run, as "go run"
+# would not pass signals on to it.
+WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -20,12 +23,12 @@ build: ## Build the commands into bin/.
 # Without -count=1 a result could come from the cache although a binary that the test drives has changed.
 .PHONY: test
 test: ## Run every test, with the race detector.
-	@echo 'Backends under test: embedded store (Pebble), embedded NATS server (JetStream).'
-	$(GO) test -race -count=1 -timeout=20m ./...
+	@echo 'Backends under test: embedded store (Pebble), MongoDB (which server is told below), embedded NATS server (JetStream).'
+	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=20m ./...
 	$(GO) test -count=1 -run BucketConformance ./internal/pebblestore # every schedule, where the detector allows a sample
 
 .PHONY: test-short
-test-short: ## Run the tests that give an answer in under two minutes.
+test-short: ## Run the tests that give an answer in under two minutes, without a MongoDB server.
 	$(GO) test -short -timeout=5m ./...
 
 .PHONY: fuzz
@@ -39,11 +42,11 @@ fuzz: ## Run each fuzz test for FUZZTIME (10s).
 
 .PHONY: bench
 bench: ## Run the benchmarks that match BENCH (all).
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	$(WITH_MONGODB) $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 .PHONY: cover
 cover: ## Measure what the tests cover; coverage.out has the details.
-	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(WITH_MONGODB) $(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: lint

@@ -1,0 +1,120 @@
+package services_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/test/services"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script is what installs DocumentDB.
+const script = "documentdb/install"
+
+// complaint runs the script with a cache of its own, requires that it fails, and returns what it says.
+func complaint(t *testing.T, cache string, bash *exec.Cmd) string {
+	t.Helper()
+	bash.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
+	output, err := bash.CombinedOutput()
+	require.ErrorAs(t, err, new(*exec.ExitError), "it succeeds: %s", output)
+	return string(output)
+}
+
+// What was broken off is no installation.
+func TestHalfAnInstallationIsNone(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	for _, folder := range []string{"root", "template", "bin"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(cache, "fanmail", "building", folder), 0o755))
+	}
+	said := complaint(t, cache, exec.CommandContext(t.Context(), "bash", script, "--check"))
+	require.Contains(t, said, "not installed")
+	require.Contains(t, said, filepath.Join(cache, "fanmail", "documentdb-"))
+}
+
+func TestOnlyRootInstalls(t *testing.T) {
+	t.Parallel()
+	text, err := os.Open(script) // others may not read it where it is
+	require.NoError(t, err)
+	defer func() { require.NoError(t, text.Close()) }()
+	bash := exec.CommandContext(t.Context(), "bash", "-s")
+	bash.Stdin, bash.Dir = text, "/"
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		bash.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	require.Contains(t, complaint(t, "/nonexistent", bash), "only root can install")
+}
+
+// A step that fails says which, why, and where there is more. It leaves nothing that would be taken for an installation.
+func TestInstallationFails(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root installs")
+	}
+	const debootstrap = "#!/bin/sh\necho there is no network here >&2\nexit 1\n"
+	folder, cache := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "debootstrap"), []byte(debootstrap), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "go"), []byte("#!/bin/sh\n"), 0o755)) // nothing is built in vain
+	t.Setenv("PATH", folder+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	said := complaint(t, cache, exec.CommandContext(t.Context(), "bash", script))
+	require.Contains(t, said, "there is no network here\ndocumentdb: the smallest Debian sid (debootstrap): failed")
+	log := filepath.Join(cache, "fanmail", "building", "log")
+	require.Contains(t, said, log)
+	require.FileExists(t, log)
+	said = complaint(t, cache, exec.CommandContext(t.Context(), "bash", script, "--check"))
+	require.Contains(t, said, "not installed")
+}
+
+// A mongod on the PATH comes first, and looking for a server installs none.
+func TestFindMongoDB(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	program, err := services.FindMongoDB(t.Context())
+	if path, missing := exec.LookPath("mongod"); missing == nil {
+		require.NoError(t, err)
+		require.Equal(t, path, program.String())
+	} else {
+		require.ErrorIs(t, err, services.ErrNotInstalled)
+	}
+	entries, err := os.ReadDir(cache)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+// A server that cannot start says why, and leaves nothing running.
+func TestStartFailsWithTheLog(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: without a MongoDB server")
+	}
+	program, err := services.FindMongoDB(t.Context())
+	if err != nil {
+		require.ErrorIs(t, err, services.ErrNotInstalled)
+		t.Skip(err)
+	}
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "data"), nil, 0o600), "where the data folder should be")
+	port, err := services.FreePort(t.Context())
+	require.NoError(t, err)
+	server := program.NewServer(folder, port)
+	server.Kill() // of one that was never started
+	require.NoError(t, server.Stop(t.Context()))
+	require.ErrorContains(t, server.Start(t.Context()), "starting "+program.String())
+	<-server.Ended()
+
+	require.NoError(t, os.Remove(filepath.Join(folder, "data")))
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "data", "database", "WiredTiger"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "data", "WiredTiger"), 0o700))
+	err = server.Start(t.Context())
+	require.ErrorContains(t, err, "it ended at once")
+	require.ErrorContains(t, err, "the end of its log:\n")
+	<-server.Ended()
+	t.Log(err)
+}

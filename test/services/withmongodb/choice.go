@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanmail/fanmail/test/services"
+)
+
+const (
+	startTimeout = 3 * time.Minute
+	stopTimeout  = time.Minute
+)
+
+// choice is the server with which a command runs.
+type choice struct {
+	uri string // empty: without a server
+	// report and farewell are printed before and after the command.
+	report, farewell string
+	// ended is closed when the server has ended. It is nil if that is not known here.
+	ended <-chan struct{}
+	// close stops and removes what was started.
+	close func(ctx context.Context) error
+}
+
+// choose finds or starts the server. A signal ends it.
+func choose(ctx context.Context, variables map[string]string, signals <-chan os.Signal, progress io.Writer) (*choice, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	chosen := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case received := <-signals:
+			cancel(fmt.Errorf("received %s", received))
+		case <-chosen:
+		}
+	}()
+	defer func() {
+		close(chosen)
+		<-watched
+		cancel(nil)
+	}()
+	switch off, uri := variables[services.SwitchVariable], variables[services.URIVariable]; {
+	case off == services.Off:
+		return without(), nil
+	case off != "":
+		return nil, fmt.Errorf("%s=%s: it can only be %s, or not set", services.SwitchVariable, off, services.Off)
+	case uri != "":
+		return given(ctx, uri)
+	}
+	program, err := services.InstallMongoDB(ctx, progress)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	} else if err != nil {
+		_, _ = fmt.Fprintln(progress, remedies)
+		return nil, fmt.Errorf("there is no MongoDB server for the tests: %w", err)
+	}
+	return started(ctx, program)
+}
+
+const remedies = `There is no MongoDB server for the tests. Any of these helps:
+  - set ` + services.URIVariable + ` to the URI of a server, such as mongodb://127.0.0.1:27017, whose databases
+    named fanmail_test_… the tests may create and drop
+  - put a mongod on the PATH
+  - run as root on Debian with a network, to let DocumentDB be installed
+  - set ` + services.SwitchVariable + `=` + services.Off + ` to leave out the tests that need a server`
+
+// without is no server, as the user wants it.
+func without() *choice {
+	const warning = `
+**************************************************************************************************
+  ` + services.SwitchVariable + `=` + services.Off + `: there is NO MongoDB server. Tests of the MongoDB store are SKIPPED:
+  this run says nothing about it.
+**************************************************************************************************
+`
+	return &choice{report: warning, farewell: warning, close: func(context.Context) error { return nil }}
+}
+
+// given is the server of which the user has given the URI.
+func given(ctx context.Context, uri string) (*choice, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	version, err := services.Identify(ctx, uri)
+	if err != nil {
+		return nil, fmt.Errorf("the server of %s: %w", services.URIVariable, err)
+	}
+	report := fmt.Sprintf("MongoDB server under test: the one of %s, %s.", services.URIVariable, version)
+	if _, err := services.FindMongoDB(ctx); errors.Is(err, services.ErrNotInstalled) {
+		report += "\nTests that kill and restart a server of their own are SKIPPED: " + err.Error() + "."
+	}
+	return &choice{uri: uri, report: report, close: func(context.Context) error { return nil }}, nil
+}
+
+// started is a server of its own.
+func started(ctx context.Context, program *services.MongoDB) (_ *choice, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	folder, err := os.MkdirTemp("", "fanmail-mongodb-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+	}()
+	port, err := services.FreePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server := program.NewServer(folder, port)
+	begin := time.Now()
+	if err := server.Start(ctx); err != nil {
+		return nil, err
+	}
+	version, err := services.Identify(ctx, server.URI())
+	if err != nil {
+		server.Kill()
+		return nil, err
+	}
+	return &choice{
+		uri: server.URI(),
+		report: fmt.Sprintf("MongoDB server under test: %s,\n  which says that it is %s. Started in %.1f s on port %d.",
+			program, version, time.Since(begin).Seconds(), port),
+		ended: server.Ended(),
+		close: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+			defer cancel()
+			return errors.Join(server.Stop(ctx), os.RemoveAll(folder))
+		},
+	}, nil
+}
+
+// environment is that of the command: the given one, with the server in it.
+func (c *choice) environment(given []string) []string {
+	environment := slices.DeleteFunc(slices.Clone(given), func(variable string) bool {
+		return strings.HasPrefix(variable, services.URIVariable+"=")
+	})
+	if c.uri != "" {
+		environment = append(environment, services.URIVariable+"="+c.uri)
+	}
+	return environment
+}
+
+// variables are the variables of an environment.
+func variables(environment []string) map[string]string {
+	variables := make(map[string]string, len(environment))
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
+		variables[name] = value
+	}
+	return variables
+}

@@ -1,0 +1,96 @@
+package main_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// listens tells whether there is a server.
+func listens(t *testing.T, addr string) bool {
+	t.Helper()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		return false
+	}
+	require.NoError(t, conn.Close())
+	return true
+}
+
+// The server is there while the command runs, and no longer. The command's exit code is passed on.
+func TestOwnServer(t *testing.T) {
+	t.Parallel()
+	p, addr := ownServer(t, "read -r _; exit 7")
+	require.Equal(t, 7, p.Code(within(t)), "standard input is at its end")
+	require.Contains(t, p.Stderr(), "MongoDB server under test: ")
+	require.False(t, listens(t, addr), "the server is left behind")
+}
+
+// A signal reaches what the command has started, and the server ends after it.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	p, addr := ownServer(t, `
+		sh -c 'trap "echo told; exit" TERM; echo set; sleep 60 & wait' &
+		trap 'wait; exit 9' TERM
+		wait`)
+	testenv.Eventually(within(t), t, "the command's own command runs", func() bool { return lines(p) == 2 })
+	require.True(t, listens(t, addr))
+	p.Terminate()
+	require.Equal(t, 9, p.Code(within(t)))
+	require.Contains(t, p.Stdout(), "told\n")
+	require.False(t, listens(t, addr), "the server is left behind")
+}
+
+// A command that was killed by a signal gives the code that a shell would give.
+func TestCommandIsKilled(t *testing.T) {
+	t.Parallel()
+	p, _ := ownServer(t, "kill -9 $$")
+	require.Equal(t, 128+9, p.Code(within(t)))
+}
+
+// Nothing is left of the server when the program is killed, which leaves it no time to stop anything.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	p, addr := ownServer(t, "sleep 3")
+	require.True(t, listens(t, addr))
+	p.Kill()
+	testenv.Eventually(within(t), t, "the server is gone", func() bool { return !listens(t, addr) })
+}
+
+// Nothing goes on when who has started the program is gone.
+func TestOrphaned(t *testing.T) {
+	t.Parallel()
+	p, addr := ownServer(t, "sleep 60 & wait", "sh", "-c", `"$@"; true`, "sh")
+	require.True(t, listens(t, addr))
+	p.Kill() // the shell before the program, and waits for all who could still print
+	require.False(t, listens(t, addr), "the server is left behind")
+}
+
+// A command that succeeds although its server was killed has not been tested on it.
+func TestServerEnds(t *testing.T) {
+	t.Parallel()
+	p, _ := ownServer(t, `
+		for task in /proc/$PPID/task/*; do
+			for child in $(cat $task/children); do
+				[ $child = $$ ] || { kill -9 $child; while [ -e /proc/$child ]; do sleep 0.1; done; }
+			done
+		done
+		exit 0`)
+	require.Equal(t, 1, p.Code(within(t)))
+	require.Contains(t, p.Stderr(), "the MongoDB server has ended before the command")
+}
+
+// lines counts what a command has printed.
+func lines(p *testenv.Process) int {
+	count := 0
+	for _, r := range p.Stdout() {
+		if r == '\n' {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,130 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/test/services"
+)
+
+// mongoTimeout is for starting or stopping a server, and for dropping a database.
+const mongoTimeout = 3 * time.Minute
+
+// MongoDB returns the URI of the MongoDB server that the tests share, and the name of a database for this test alone. There is no
+// such database yet; it is dropped when the test ends.
+//
+// The test fails if there is no server, but for two cases in which it is skipped: FANMAIL_TEST_MONGODB=off, and -short.
+func MongoDB(tb testing.TB) (uri, database string) {
+	tb.Helper()
+	uri = os.Getenv(services.URIVariable)
+	skipIfOff(tb)
+	if uri == "" {
+		skipIfShort(tb)
+		require.Fail(tb, "there is no MongoDB server", "%s is not set. Run the tests with one by \"make test\", or these alone by\n"+
+			"    go run ./test/services/withmongodb go test [-run ...] ./some/package\n"+
+			"or leave them out with %s=%s.", services.URIVariable, services.SwitchVariable, services.Off)
+	}
+	database = databaseName(tb.Name())
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), mongoTimeout)
+		defer cancel()
+		client, err := mongo.Connect(options.Client().ApplyURI(uri))
+		require.NoError(tb, err)
+		require.NoError(tb, errors.Join(client.Database(database).Drop(ctx), client.Disconnect(ctx)), "the database cannot be dropped")
+	})
+	return uri, database
+}
+
+// databaseName returns a name that nobody else has, and that tells in the server's log which test it was.
+func databaseName(test string) string {
+	const prefix, most = "fanmail_test_", 63 // bytes
+	name := strings.Map(func(r rune) rune {
+		if ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z') || ('0' <= r && r <= '9') {
+			return r
+		}
+		return '_'
+	}, test)
+	name = prefix + rand.Text()[:8] + "_" + name
+	return name[:min(len(name), most)]
+}
+
+func skipIfOff(tb testing.TB) {
+	tb.Helper()
+	if os.Getenv(services.SwitchVariable) == services.Off {
+		tb.Skipf("%s=%s: without a MongoDB server", services.SwitchVariable, services.Off)
+	}
+}
+
+func skipIfShort(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short: without a MongoDB server")
+	}
+}
+
+// MongoServer is a MongoDB server of a test's own, which the test can kill and start again.
+type MongoServer struct {
+	t      *testing.T
+	server *services.Server
+}
+
+// StartMongoDB starts a server for this test alone, which is killed when the test ends. It has no databases.
+//
+// The test fails if no server program is installed, but for the cases in which MongoDB skips it too, and that in which the
+// tests run on a server that somebody has given: nobody may kill that.
+func StartMongoDB(t *testing.T) *MongoServer {
+	t.Helper()
+	skipIfOff(t)
+	skipIfShort(t)
+	program, err := services.FindMongoDB(t.Context())
+	if uri := os.Getenv(services.URIVariable); uri != "" && errors.Is(err, services.ErrNotInstalled) {
+		t.Skipf("only the server of %s is there, which no test may kill: %v", services.URIVariable, err)
+	}
+	require.NoError(t, err, "test/services/documentdb/install, or a mongod on the PATH, would help")
+	_, port, err := net.SplitHostPort(freeAddr(t))
+	require.NoError(t, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	s := &MongoServer{t: t, server: program.NewServer(t.TempDir(), number)}
+	t.Cleanup(func() {
+		s.server.Kill()
+		if t.Failed() {
+			t.Logf("the end of the log of %s:\n%s", program, s.server.Log())
+		}
+	})
+	s.Start()
+	return s
+}
+
+// URI is where clients find the server, also after it was started again.
+func (s *MongoServer) URI() string { return s.server.URI() }
+
+// Kill kills the server, as kill -9 does, and returns when nothing of it is left. What it has acknowledged is not lost.
+func (s *MongoServer) Kill() { s.server.Kill() }
+
+// Start starts the server that was killed or stopped, on the same data and port, and returns when it answers.
+func (s *MongoServer) Start() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), mongoTimeout)
+	defer cancel()
+	require.NoError(s.t, s.server.Start(ctx))
+}
+
+// Stop asks the server to end and waits until it has.
+func (s *MongoServer) Stop() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), mongoTimeout)
+	defer cancel()
+	require.NoError(s.t, s.server.Stop(ctx))
+}
