@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestPage holds the tables in the page against those that the program prints.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../sharding.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "<!-- go run ./docs/sharding -->\n")
+	require.True(t, found, "the page says where its tables begin")
+	there, _, found := strings.Cut(rest, "<!-- end -->\n")
+	require.True(t, found, "the page says where its tables end")
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, run(nil, &stdout, &stderr), "%s", stderr.String())
+	require.Equal(t, stdout.String(), there, "put the output of go run ./docs/sharding into docs/sharding.md")
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		"a call for help": {[]string{"-help"}, 0, "go run ./docs/sharding"},
+		"an argument":     {[]string{"inbox"}, 2, `unexpected argument "inbox"`},
+		"an unknown flag": {[]string{"-fast"}, 2, "-fast"},
+		"no number":       {[]string{"-seed", "x"}, 2, "-seed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, test.code, run(test.args, &stdout, &stderr))
+			require.Contains(t, stderr.String(), test.stderr)
+			require.Empty(t, stdout.String())
+		})
+	}
+}
+
+// small is a population that takes no time.
+var small = dimensions{
+	seed: 1, users: 500, newcomers: 20, followees: 10, posts: 50, window: 0.1, stays: 0.3,
+	partitions: 4, express: 100, batch: 50,
+}
+
+// TestWorld holds a population to what the page says of it.
+func TestWorld(t *testing.T) {
+	t.Parallel()
+	first := tables(newWorld(small))
+	require.Equal(t, first, tables(newWorld(small)), "the same number, the same tables")
+	other := small
+	other.seed++
+	require.NotEqual(t, first, tables(newWorld(other)))
+	w := newWorld(small)
+	edges, most, active := 0, 0, 0
+	for u := range w.users {
+		edges += len(w.follows[u])
+		most = max(most, len(w.followers[u]))
+		require.Len(t, slices.Compact(slices.Clone(w.followers[u])), len(w.followers[u]), "each once")
+		require.NotContains(t, w.followers[u], u, "nobody follows themselves")
+		if w.active[u] {
+			active++
+		}
+	}
+	require.EqualValues(t, w.users-1, most, "everybody follows the most followed")
+	require.InEpsilon(t, float64(w.users)*w.followees, edges, 0.1)
+	require.InEpsilon(t, w.stays, float64(active)/float64(w.users), 0.2)
+	for u := range user(len(w.active)) {
+		require.LessOrEqual(t, w.lived[u], max(0, 1-float64(u)/float64(w.users)), "nobody is active before they register")
+		require.False(t, u >= w.users && w.past[u] > 0, "newcomers have published nothing")
+	}
+}
+
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	var documents []key
+	for i := range uint64(10 * rangesEach) {
+		documents = append(documents, key{hash(i), i})
+	}
+	for i := range uint64(100) {
+		documents = append(documents, key{7}, key{i % 2, 1})
+	}
+	l := cut(documents)
+	sum := 0
+	for i, size := range l.size {
+		sum += size
+		require.Equal(t, i, l.find(l.from[i]), "a range begins with its first key")
+		if i > 0 {
+			require.Negative(t, l.from[i-1].compare(l.from[i]), "no key is in two ranges")
+			require.Equal(t, i-1, l.find(key{l.from[i][0] - 1, 1 << 63}))
+		}
+	}
+	require.Equal(t, len(documents), sum, "each document is in one of them")
+	require.GreaterOrEqual(t, l.size[l.find(key{7})], 100, "what has one key stays together")
+	require.Zero(t, l.find(key{}), "the first range begins below everything")
+	for _, shards := range clusters {
+		held := make([]int, shards)
+		for i, shard := range l.deal(shards) {
+			held[shard] += l.size[i]
+		}
+		for _, n := range held {
+			require.InDelta(t, len(documents)/shards, n, 150, "dealt evenly, but for the large range")
+		}
+	}
+}

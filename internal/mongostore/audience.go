@@ -1,0 +1,157 @@
+package mongostore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+const (
+	// authorsPerQuery is how many authors a query names. DocumentDB compares every message that it finds with all of them.
+	authorsPerQuery = 250
+	// stretchesPerQuery is how many different stretches of ids a query has, each for as many authors.
+	stretchesPerQuery = 100
+)
+
+// ToFollowers implements message.Store.
+func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	byAuthor, all := byAuthor(ranges)
+	q := search{
+		index: byFrom.name(), bounds: all, order: order, limit: limit, first: recently,
+		keep: func(ref message.Ref) bool {
+			return slices.ContainsFunc(byAuthor[ref.From], func(in message.Range) bool { return in.After.Less(ref.ID) && ref.ID.Less(in.Before) })
+		},
+	}
+	authors := make([]message.UserID, 0, len(byAuthor))
+	for author := range byAuthor {
+		authors = append(authors, author)
+	}
+	slices.Sort(authors)
+	for some := range slices.Chunk(authors, authorsPerQuery) {
+		q.filters = append(q.filters, bson.D{{Key: fieldFrom, Value: in(some)}, {Key: fieldAudience, Value: message.AudienceFollowers}})
+	}
+	refs, err := s.search(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return s.getAll(ctx, refs)
+}
+
+// byAuthor returns the ranges of each author that are not empty, and the window that holds all of them.
+func byAuthor(ranges []message.Range) (map[message.UserID][]message.Range, window) {
+	byAuthor := make(map[message.UserID][]message.Range)
+	all := window{from: message.MaxID}
+	for _, in := range ranges {
+		if in.After.Next().Less(in.Before) {
+			byAuthor[in.From] = append(byAuthor[in.From], in)
+			all.from, all.to = least(all.from, in.After.Next()), greatest(all.to, in.Before)
+		}
+	}
+	return byAuthor, all
+}
+
+// Naming implements message.Store. It asks every shard, and so begins with all there is: mostly that is little.
+func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
+	refs, err := s.search(ctx, search{
+		filters: []bson.D{{{Key: fieldTo, Value: user}}}, index: byTo.name(),
+		bounds: window{after.Next(), before}, order: order, limit: limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.getAll(ctx, refs)
+}
+
+// Unfinished implements message.Store. It asks every shard.
+func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) ([]message.Ref, error) {
+	return s.search(ctx, search{
+		filters: []bson.D{{{Key: fieldUnfinished, Value: true}}}, index: byUnfinished.name(),
+		bounds: window{after.Next(), message.MaxID}, order: message.OldestFirst, limit: limit,
+	})
+}
+
+// getAll returns messages by their refs.
+func (s *Messages) getAll(ctx context.Context, refs []message.Ref) ([]message.Stored, error) {
+	messages := make([]message.Stored, len(refs))
+	place := make(map[message.ID]int, len(refs))
+	for i, ref := range refs {
+		place[ref.ID] = i
+	}
+	read := 0
+	err := s.byRef(refs, func(filter bson.D) error {
+		records, err := all[messageRecord](ctx, s.c, "get messages", filter, options.Find())
+		for _, r := range records {
+			stored, err := r.stored()
+			if err != nil {
+				return err
+			}
+			messages[place[stored.ID]] = stored
+			read++
+		}
+		return err
+	})
+	if err == nil && read != len(refs) {
+		err = fmt.Errorf("mongostore: %d of %d messages were found, and are not there: %w", len(refs)-read, len(refs), ErrCorrupt)
+	}
+	return messages, err
+}
+
+// CountToFollowers implements message.Store. The index holds what it takes, so where servers read no more than that, no
+// message is read.
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
+	for _, stretches := range stretchesOf(ranges) {
+		filter := bson.D{
+			{Key: "$or", Value: stretches},
+			{Key: fieldAudience, Value: message.AudienceFollowers},
+			{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())},
+		}
+		err := s.c.call(ctx, "count messages", func(ctx context.Context) error {
+			n, err := s.c.CountDocuments(ctx, filter, options.Count().SetHint(byFrom.name()))
+			if err == nil {
+				count += n
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return count, nil
+}
+
+// stretchesOf returns filters that find what is in ranges, each of them once, in groups that make a query. Most ranges are the
+// same stretch of ids, of so many authors.
+func stretchesOf(ranges []message.Range) (groups [][]bson.D) {
+	type stretch struct{ after, before message.ID }
+	authors := make(map[stretch][]message.UserID)
+	for _, in := range ranges {
+		if at := (stretch{in.After, in.Before}); in.After.Next().Less(in.Before) {
+			authors[at] = append(authors[at], in.From)
+		}
+	}
+	var filters []bson.D
+	size := 0
+	for at, from := range authors {
+		slices.SortFunc(from, cmp.Compare)
+		for some := range slices.Chunk(from, authorsPerQuery) {
+			if size += len(some); size > authorsPerQuery || len(filters) == stretchesPerQuery {
+				groups, filters, size = append(groups, filters), nil, len(some)
+			}
+			filters = append(filters, bson.D{
+				{Key: fieldFrom, Value: in(some)},
+				{Key: fieldID, Value: bson.D{{Key: "$gt", Value: uuid(at.after)}, {Key: "$lt", Value: uuid(at.before)}}},
+			})
+		}
+	}
+	if len(filters) > 0 {
+		groups = append(groups, filters)
+	}
+	return groups
+}

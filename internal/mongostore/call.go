@@ -1,0 +1,108 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+)
+
+const (
+	// firstPause is longer than colliding writers need to get out of each other's way.
+	firstPause = 10 * time.Millisecond
+	// longestPause is how late an operation notices that the server is back.
+	longestPause = time.Second
+)
+
+// collection is a collection, and how it is called.
+type collection struct {
+	*mongo.Collection
+	db *DB
+}
+
+func (db *DB) collection(name string) collection {
+	return collection{Collection: db.database.Collection(name), db: db}
+}
+
+func (c collection) call(ctx context.Context, doing string, operation func(context.Context) error) error {
+	return c.db.call(ctx, doing+" in "+c.Name(), operation)
+}
+
+// call carries out an operation that may be repeated, within Options.Timeout. It repeats what fails for a reason that may
+// pass. An operation that fails wholly or in part must report so by an error.
+func (db *DB) call(ctx context.Context, doing string, operation func(context.Context) error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = firstPause, longestPause
+	return db.within(ctx, doing, func(ctx context.Context) error {
+		for {
+			err := operation(ctx)
+			if err == nil || permanent(err) || ctx.Err() != nil {
+				return err
+			}
+			next := pauses.NextBackOff()
+			db.opts.Logger.Debug().Err(err).Str("work", doing).Dur("again_in", next).Msg("database operation failed: trying again")
+			pause(ctx, next)
+		}
+	})
+}
+
+// once carries out an operation within Options.Timeout, and does not repeat it.
+func (db *DB) once(ctx context.Context, doing string, operation func(context.Context) error) error {
+	return db.within(ctx, doing, operation)
+}
+
+// within gives an operation its deadline, and its error a sentinel. The end of the caller's own context passes untouched:
+// it says nothing about the server.
+func (db *DB) within(ctx context.Context, doing string, operation func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, db.opts.Timeout)
+	defer cancel()
+	err := operation(limited)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, mongo.ErrClientDisconnected):
+		return fmt.Errorf("mongostore: %s: %w", doing, ErrClosed)
+	case permanent(err):
+		return fmt.Errorf("mongostore: %s: %w", doing, err)
+	default: // of the error only the words: the end of this deadline must not pass for that of the caller's
+		return fmt.Errorf("mongostore: %s: %w: no success within %v: %v", doing, ErrUnavailable, db.opts.Timeout, err) //nolint:errorlint // see above
+	}
+}
+
+// pause waits, or returns earlier when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// each does something n times, some of them at the same time, and returns the first error.
+func (db *DB) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	if n == 1 {
+		return do(ctx, 0)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(db.opts.Concurrency)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// partition returns the partition of a user.
+func (db *DB) partition(user message.UserID) int { return partition.Of(user, db.opts.Partitions) }

@@ -1,0 +1,151 @@
+package mongostore_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// documentIn returns the document of a collection that a filter finds. What differs from run to run is replaced.
+func documentIn(t *testing.T, opts mongostore.Options, collection string, filter bson.D) bson.D {
+	t.Helper()
+	var document bson.D
+	require.NoError(t, raw(t, opts).Collection(collection).FindOne(t.Context(), filter).Decode(&document))
+	return settled(document)
+}
+
+// settled replaces object ids, which no two runs have in common.
+func settled(document bson.D) bson.D {
+	for i, e := range document {
+		switch value := e.Value.(type) {
+		case bson.ObjectID:
+			document[i].Value = "an object id"
+		case bson.D:
+			document[i].Value = settled(value)
+		}
+	}
+	return document
+}
+
+// TestDocuments pins what is stored. What was written yesterday must be readable tomorrow: a golden file is never edited, and a
+// new format gets a new version and files beside these.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	_, opts := create(t)
+	at := messagetest.Epoch
+	opts.Stamp = func() time.Time { return at.Add(7 * time.Millisecond) }
+	db := open(t, opts)
+	ctx := t.Context()
+
+	m := message.Message{
+		ID: messagetest.ID(5), From: "ann", To: []message.UserID{"ben", "zoë"}, Audience: message.AudienceFollowers,
+		Body: "hi", ContentType: "text/plain", Attrs: json.RawMessage(`{"a":1.50}`),
+	}
+	_, err := db.Messages().Insert(ctx, []message.Message{m, messagetest.Message(6, "ann")})
+	require.NoError(t, err)
+	requireGolden(t, "message.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "hi"}}))
+	require.NoError(t, db.Messages().Finish(ctx, []message.Ref{{From: "ann", ID: messagetest.ID(6)}}))
+	requireGolden(t, "message_finished.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
+
+	user := userstate.State{
+		User: "ann", LastViewed: at, Mark: &userstate.Mark{From: at.Add(-time.Hour), Bounded: true}, Sweep: &userstate.Sweep{From: at.Add(-time.Minute)},
+		Lease:     userstate.Lease{Token: "token", Until: at.Add(time.Minute), Since: at.Add(-time.Second)},
+		Gaps:      []userstate.Gap{{After: at.Add(-3 * time.Hour), Before: at.Add(-2 * time.Hour), Messages: 12}},
+		Recovered: 34,
+	}
+	_, err = db.Users().Step(ctx, []userstate.Step{
+		{From: userstate.State{User: "ann"}, To: user},
+		{From: userstate.State{User: "ben"}, To: userstate.State{User: "ben", LastViewed: at}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: bucket.Hint{Sequence: 3, Floor: messagetest.ID(150)}}}))
+	_, err = db.Users().SetReadMark(ctx, "ann", bucket.ReadMark{UpTo: messagetest.ID(120), Sequence: 2, Slots: 170, Gaps: 2, Read: 121})
+	require.NoError(t, err)
+	requireGolden(t, "user.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "ann"}}))
+	requireGolden(t, "user_bare.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "ben"}}))
+
+	pair := follow.Pair{Follower: "ben", Followee: "ann"}
+	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at)
+	require.NoError(t, err)
+	require.NoError(t, db.Edges().Unfollow(ctx, pair, at.Add(time.Hour)))
+	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at.Add(2*time.Hour))
+	require.NoError(t, err)
+	requireGolden(t, "follower.golden.json", documentIn(t, opts, "followers", bson.D{{Key: "followee", Value: "ann"}}))
+	requireGolden(t, "following.golden.json", documentIn(t, opts, "following", bson.D{{Key: "follower", Value: "ben"}}))
+
+	_, err = db.Progress().Plan(ctx, m.ID, []int{0, 13}, at)
+	require.NoError(t, err)
+	to := progress.Scan{}.Join("ben").Advance("zoë", false, 5, 6)
+	_, err = db.Progress().Step(ctx, []progress.Step{{ID: m.ID, Partition: 13, To: to}}, at.Add(time.Second))
+	require.NoError(t, err)
+	requireGolden(t, "fanout.golden.json", documentIn(t, opts, "fanouts", bson.D{}))
+
+	_, err = db.Keys().Reserve(ctx, message.Key{From: "ann", Key: "order 17", ID: m.ID, Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}, at)
+	require.NoError(t, err)
+	requireGolden(t, "key.golden.json", documentIn(t, opts, "publish_keys", bson.D{}))
+	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
+}
+
+// TestOtherFormatsAreRefused has each store come across a document of a later version, and one of none.
+func TestOtherFormatsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		version any
+		want    error
+	}{
+		"a later version": {int32(2), mongostore.ErrFormat},
+		"no version":      {"1", message.ErrCorrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, opts := create(t)
+			ctx := t.Context()
+			m := messagetest.Message(1, "ann")
+			_, err := db.Messages().Insert(ctx, []message.Message{m})
+			require.NoError(t, err)
+			state := userstate.State{User: "ann", LastViewed: messagetest.Epoch}
+			_, err = db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "ann"}, To: state}})
+			require.NoError(t, err)
+			pair := follow.Pair{Follower: "ann", Followee: "ben"}
+			_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, messagetest.Epoch)
+			require.NoError(t, err)
+			_, err = db.Progress().Plan(ctx, m.ID, []int{0}, messagetest.Epoch)
+			require.NoError(t, err)
+			key := message.Key{From: "ann", Key: "k", ID: m.ID, Expires: messagetest.Epoch.Add(time.Hour)}
+			_, err = db.Keys().Reserve(ctx, key, messagetest.Epoch)
+			require.NoError(t, err)
+			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys"} {
+				_, err := raw(t, opts).Collection(collection).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: test.version}}}})
+				require.NoError(t, err)
+			}
+			for call, err := range map[string]error{
+				"Get":    failure(db.Messages().Get(ctx, m.Ref())),
+				"Naming": failure(db.Messages().ToFollowers(ctx, []message.Range{{From: "ann", Before: message.MaxID}}, message.OldestFirst, 1)),
+				"Lookup": failure(db.Users().Lookup(ctx, 0, []message.UserID{"ann"})),
+				"View":   failure(db.Users().View(ctx, []userstate.View{{User: "ann", At: messagetest.Epoch}})),
+				"Step":   failure(db.Users().Step(ctx, []userstate.Step{{From: state, To: state}})),
+				"Edge":   failure(db.Edges().Get(ctx, []follow.Pair{pair})),
+				"Follow": failure(db.Edges().Follow(ctx, []follow.Pair{pair}, messagetest.Epoch)),
+				"List":   failure(db.Edges().Following(ctx, "ann", "", 1)),
+				"Scans":  failure(db.Progress().Get(ctx, m.ID)),
+				"Plan":   failure(db.Progress().Plan(ctx, m.ID, nil, messagetest.Epoch)),
+				"Key":    failure(db.Keys().Reserve(ctx, key, messagetest.Epoch)),
+			} {
+				require.ErrorIs(t, err, test.want, call)
+			}
+		})
+	}
+}
+
+func failure[T any](_ T, err error) error { return err }

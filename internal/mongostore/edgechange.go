@@ -1,0 +1,167 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+func recordOfEdge(e follow.Edge, revision int64) *edgeRecord {
+	return &edgeRecord{Follower: e.Follower, Followee: e.Followee, Spans: recordsOfSpans(e.Spans), Revision: revision, Pending: true}
+}
+
+// filter finds an edge in followers by its shard key.
+func (s *Edges) filter(p follow.Pair) bson.D {
+	return bson.D{
+		{Key: fieldFollowee, Value: p.Followee},
+		{Key: fieldPartition, Value: s.partition(p.Follower)},
+		{Key: fieldFollower, Value: p.Follower},
+	}
+}
+
+// key is what writes to followers are sorted by.
+func (s *Edges) key(p follow.Pair) string {
+	return string(p.Followee) + "\x00" + strconv.Itoa(s.partition(p.Follower)) + "\x00" + string(p.Follower)
+}
+
+const (
+	// followersPerQuery and groupsPerQuery bound how much a query names: followers, and ranges that they are in.
+	followersPerQuery = 5000
+	groupsPerQuery    = 200
+)
+
+// filters returns filters that find the edges of pairs in followers, grouped by the ranges they are in.
+func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
+	type group struct {
+		followee  message.UserID
+		partition int
+	}
+	followers := make(map[group][]message.UserID)
+	for _, p := range pairs {
+		g := group{p.Followee, s.partition(p.Follower)}
+		followers[g] = append(followers[g], p.Follower)
+	}
+	var groups []bson.D
+	size := 0
+	flush := func() {
+		if len(groups) > 0 {
+			filters = append(filters, bson.D{{Key: "$or", Value: groups}})
+			groups, size = nil, 0
+		}
+	}
+	for g, users := range followers {
+		for some := range slices.Chunk(users, followersPerQuery) {
+			if size+len(some) > followersPerQuery || len(groups) == groupsPerQuery {
+				flush()
+			}
+			size += len(some)
+			groups = append(groups, bson.D{
+				{Key: fieldFollowee, Value: g.followee},
+				{Key: fieldPartition, Value: g.partition},
+				{Key: fieldFollower, Value: in(some)},
+			})
+		}
+	}
+	flush()
+	return filters
+}
+
+// revised is what the first write of a change sets.
+func revised(spans []follow.Span, revision int64) bson.D {
+	return bson.D{
+		{Key: fieldVersion, Value: int32(version)},
+		{Key: fieldSpans, Value: recordsOfSpans(spans)},
+		{Key: fieldRevision, Value: revision},
+		{Key: fieldPending, Value: true},
+	}
+}
+
+// change replaces an edge by what to makes of it, and returns it as it is then. A change that was carried out although its
+// reply was lost is found in place when it is repeated.
+func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) (follow.Edge, bool)) (edge follow.Edge, err error) {
+	var found *edgeRecord
+	err = s.followers.call(ctx, "change an edge", func(ctx context.Context) error {
+		for {
+			there, err := s.read(ctx, p)
+			if err != nil {
+				return err
+			}
+			next, changed := to(there.edge())
+			if edge, found = next, there; !changed {
+				return nil
+			}
+			found = recordOfEdge(next, there.Revision+1)
+			if replaced, err := s.replace(ctx, p, next.Spans, there.Revision); replaced || err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return follow.Edge{}, err
+	}
+	if found.Pending {
+		err = s.complete(ctx, []*edgeRecord{found})
+	}
+	return edge, err
+}
+
+// read returns an edge as followers has it. Where there is none, it has no spans, and revision 0.
+func (s *Edges) read(ctx context.Context, p follow.Pair) (*edgeRecord, error) {
+	r, err := one[edgeRecord](s.followers, s.followers.FindOne(ctx, s.filter(p)))
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return &edgeRecord{Follower: p.Follower, Followee: p.Followee}, nil
+	}
+	return &r, err
+}
+
+// replace is the first write of a change: it applies while followers has the revision that the change was made from.
+func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span, from int64) (bool, error) {
+	filter := s.filter(p)
+	if from > 0 {
+		filter = append(filter, bson.E{Key: fieldRevision, Value: from})
+		result, err := s.followers.UpdateOne(ctx, filter, operator("$set", revised(spans, from+1)))
+		return err == nil && result.MatchedCount > 0, err
+	}
+	result, err := s.followers.UpdateOne(ctx, filter, operator("$setOnInsert", revised(spans, 1)), options.UpdateOne().SetUpsert(true))
+	if duplicate(err) { // somebody else has made it, at the same moment
+		return false, nil
+	}
+	return err == nil && result.UpsertedCount > 0, err
+}
+
+// complete carries out the second and the third write of changes whose first has been carried out.
+func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
+	mirror, settle := make([]write, len(pending)), make([]write, len(pending))
+	for i, r := range pending {
+		p := r.pair()
+		mirror[i] = write{
+			// An upsert that finds no earlier revision runs into the unique key of a later one.
+			key: string(p.Follower) + "\x00" + string(p.Followee), upsert: true,
+			filter: bson.D{
+				{Key: fieldFollower, Value: p.Follower},
+				{Key: fieldFollowee, Value: p.Followee},
+				{Key: fieldRevision, Value: operator("$lt", r.Revision)},
+			},
+			update: operator("$set", bson.D{
+				{Key: fieldVersion, Value: int32(version)}, {Key: fieldSpans, Value: r.Spans}, {Key: fieldRevision, Value: r.Revision},
+			}),
+		}
+		settle[i] = write{
+			key: s.key(p), filter: append(s.filter(p), bson.E{Key: fieldRevision, Value: r.Revision}),
+			update: operator("$unset", bson.D{{Key: fieldPending, Value: ""}}),
+		}
+	}
+	if _, err := s.following.bulk(ctx, "mirror edges", mirror); err != nil {
+		return err
+	}
+	_, err := s.followers.bulk(ctx, "settle edges", settle)
+	return err
+}

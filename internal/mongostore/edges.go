@@ -1,0 +1,217 @@
+package mongostore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Edges is the store of edges. Each edge is two documents, to be found from either end, and is changed in three writes:
+//
+//  1. followers gets the new spans under the next revision, if the last one is what was read, and is pending from then on;
+//  2. following gets the same spans, unless it has a later revision;
+//  3. followers is pending no longer, if it still has that revision.
+//
+// The document in followers decides. Whoever finds it pending carries out what is left of the three, before anything is made
+// of it: so an edge takes effect for everybody when the second write does, and no fan-out delivers by spans that a
+// rehydration does not know. A crash before the first write leaves nothing behind; after it, fan-out completes the edge in
+// passing, or the next call for it. The other way round would lose messages: with the edge only in following, a user would
+// follow whose fan-out knows nothing of it. No step needs to be undone, and each may be repeated, by anybody, at any time.
+type Edges struct {
+	followers, following collection
+	pages                *pages
+}
+
+var _ follow.Store = (*Edges)(nil)
+
+// edgeRecord is an edge as it is stored in either collection.
+type edgeRecord struct {
+	Version  int32          `bson:"v"`
+	Follower message.UserID `bson:"follower"`
+	Followee message.UserID `bson:"followee"`
+	Spans    []spanRecord   `bson:"spans"`
+	Revision int64          `bson:"revision"`
+	Pending  bool           `bson:"pending"`
+}
+
+type spanRecord struct {
+	Since bson.DateTime  `bson:"since"`
+	Until *bson.DateTime `bson:"until,omitempty"`
+}
+
+func recordsOfSpans(spans []follow.Span) []spanRecord {
+	records := make([]spanRecord, len(spans))
+	for i, span := range spans {
+		records[i].Since = date(span.Since)
+		if !span.Open() {
+			until := date(span.Until)
+			records[i].Until = &until
+		}
+	}
+	return records
+}
+
+func (r *edgeRecord) pair() follow.Pair {
+	return follow.Pair{Follower: r.Follower, Followee: r.Followee}
+}
+
+func (r *edgeRecord) edge() follow.Edge {
+	spans := make([]follow.Span, len(r.Spans))
+	for i, span := range r.Spans {
+		spans[i].Since = timeOf(span.Since)
+		if span.Until != nil {
+			spans[i].Until = timeOf(*span.Until)
+		}
+	}
+	return follow.Edge{Follower: r.Follower, Followee: r.Followee, Spans: spans}
+}
+
+func (s *Edges) partition(follower message.UserID) int { return s.followers.db.partition(follower) }
+
+// Follow implements follow.Store. Edges that are new, as most are, are made in bulk.
+func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
+	edges := make([]follow.Edge, len(pairs))
+	writes := make([]write, len(pairs))
+	for i, p := range pairs {
+		edges[i], _ = follow.Edge{Follower: p.Follower, Followee: p.Followee}.Follow(at)
+		writes[i] = write{
+			key: s.key(p), filter: s.filter(p), upsert: true,
+			update: operator("$setOnInsert", revised(edges[i].Spans, 1)),
+		}
+	}
+	written, err := s.followers.bulk(ctx, "follow", writes)
+	if err != nil {
+		return nil, err
+	}
+	var made []*edgeRecord
+	var known []int
+	for i, w := range written {
+		if w.inserted {
+			made = append(made, recordOfEdge(edges[i], 1))
+		} else {
+			known = append(known, i)
+		}
+	}
+	if err := s.complete(ctx, made); err != nil {
+		return nil, err
+	}
+	return edges, s.followKnown(ctx, pairs, edges, known, at)
+}
+
+// followKnown follows those of the pairs of which there is an edge.
+func (s *Edges) followKnown(ctx context.Context, pairs []follow.Pair, edges []follow.Edge, known []int, at time.Time) error {
+	again := make([]follow.Pair, len(known))
+	for k, i := range known {
+		again[k] = pairs[i]
+	}
+	there, err := s.Get(ctx, again)
+	if err != nil {
+		return err
+	}
+	return s.followers.db.each(ctx, len(known), func(ctx context.Context, k int) (err error) {
+		i := known[k]
+		if edges[i] = there[k]; !edges[i].Open() {
+			edges[i], err = s.change(ctx, pairs[i], func(e follow.Edge) (follow.Edge, bool) { return e.Follow(at) })
+		}
+		return err
+	})
+}
+
+// Unfollow implements follow.Store.
+func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) error {
+	_, err := s.change(ctx, pair, func(e follow.Edge) (follow.Edge, bool) { return e.Unfollow(at) })
+	return err
+}
+
+// Get implements follow.Store.
+func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
+	edges := make([]follow.Edge, len(pairs))
+	place := make(map[follow.Pair]int, len(pairs))
+	for i, p := range pairs {
+		edges[i] = follow.Edge{Follower: p.Follower, Followee: p.Followee}
+		place[p] = i
+	}
+	for _, filter := range s.filters(pairs) {
+		records, err := s.find(ctx, filter, options.Find())
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			edges[place[r.pair()]] = r.edge()
+		}
+	}
+	return edges, nil
+}
+
+// Followers implements follow.Store. Of a large audience, it asks for ranges with two ends, as far as it knows where to end.
+func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+	of := audience{followee, partition}
+	edges := make([]follow.Edge, 0, min(limit, leastPage))
+	for from := after; len(edges) < limit; {
+		bounds := operator("$gt", from)
+		end, bounded := s.pages.end(of, from)
+		if bounded {
+			bounds = append(bounds, bson.E{Key: "$lte", Value: end})
+		}
+		filter := bson.D{{Key: fieldFollowee, Value: followee}, {Key: fieldPartition, Value: partition}, {Key: fieldFollower, Value: bounds}}
+		records, err := s.find(ctx, filter, inOrder(fieldFollower, limit-len(edges)))
+		if err != nil {
+			return nil, err
+		}
+		if edges = append(edges, edgesOf(records)...); len(edges) == limit {
+			s.pages.note(of, after, edges[limit-1].Follower, limit)
+		}
+		if from = end; !bounded {
+			break
+		}
+	}
+	return edges, nil
+}
+
+// Following implements follow.Store.
+func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	filter := bson.D{{Key: fieldFollower, Value: follower}, {Key: fieldFollowee, Value: operator("$gt", after)}}
+	records, err := all[edgeRecord](ctx, s.following, "list whom a user follows", filter, inOrder(fieldFollowee, limit))
+	return edgesOf(records), err
+}
+
+// inOrder asks for so many documents in the order of a field, in as few replies as possible.
+func inOrder(field string, limit int) *options.FindOptionsBuilder {
+	const largestBatch = 10_000
+	return options.Find().SetSort(ascending(field)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, largestBatch))) //nolint:gosec // it is bounded
+}
+
+func edgesOf(records []edgeRecord) []follow.Edge {
+	edges := make([]follow.Edge, len(records))
+	for i := range records {
+		edges[i] = records[i].edge()
+	}
+	return edges
+}
+
+// find returns documents of followers, and completes those that are pending.
+func (s *Edges) find(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder) ([]edgeRecord, error) {
+	records, err := all[edgeRecord](ctx, s.followers, "list followers", filter, opts)
+	if err != nil {
+		return nil, err
+	}
+	var pending []*edgeRecord
+	for i := range records {
+		if records[i].Pending {
+			pending = append(pending, &records[i])
+		}
+	}
+	if err := s.complete(ctx, pending); err != nil {
+		return nil, fmt.Errorf("complete what another call began: %w", err)
+	}
+	return records, nil
+}

@@ -1,0 +1,98 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+)
+
+// formatID is the id of the record of what is fixed when a database is initialized. There is one.
+const formatID = "format"
+
+type formatRecord struct {
+	ID         string `bson:"_id"`
+	Version    int32  `bson:"v"`
+	Partitions int32  `bson:"partitions"`
+	Capacity   int32  `bson:"capacity"`
+}
+
+// Check returns nil if the database was initialized as it is configured, and everything that was made then is there. It
+// returns an error that wraps ErrNotInitialized, ErrFormat, ErrPartitions or ErrCapacity otherwise.
+func (db *DB) Check(ctx context.Context) error {
+	if err := db.checkFormat(ctx); err != nil {
+		return err
+	}
+	all := schemas()
+	return db.each(ctx, len(all), func(ctx context.Context, i int) error { return db.checkIndexes(ctx, all[i]) })
+}
+
+func isNotInitialized(err error) bool { return errors.Is(err, ErrNotInitialized) }
+
+// checkFormat compares what is recorded with what is configured.
+func (db *DB) checkFormat(ctx context.Context) error {
+	var found formatRecord
+	c := db.collection(metaName)
+	err := c.call(ctx, "read the format", func(ctx context.Context) error {
+		return c.FindOne(ctx, bson.D{{Key: fieldID, Value: formatID}}).Decode(&found)
+	})
+	wanted := db.format()
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return fmt.Errorf("the database %s %w", db.database.Name(), ErrNotInitialized)
+	case err != nil:
+		return err
+	case found.Version != wanted.Version:
+		return checkVersion(metaName, found.Version)
+	case found.Partitions != wanted.Partitions:
+		return fmt.Errorf("%w: the database was initialized with %d, %d are configured: configure %d, or choose another database",
+			ErrPartitions, found.Partitions, wanted.Partitions, found.Partitions)
+	case found.Capacity != wanted.Capacity:
+		return fmt.Errorf("%w: the database was initialized with %d slots, this release has %d: run the release that initialized it, or choose another database",
+			ErrCapacity, found.Capacity, wanted.Capacity)
+	}
+	return nil
+}
+
+func (db *DB) format() formatRecord {
+	return formatRecord{ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity} //nolint:gosec // at most partition.MaxCount
+}
+
+// recordFormat records what is configured, unless something is recorded.
+func (db *DB) recordFormat(ctx context.Context) error {
+	c := db.collection(metaName)
+	return c.call(ctx, "record the format", func(ctx context.Context) error {
+		_, err := c.InsertOne(ctx, db.format())
+		if duplicate(err) { // somebody else has, at the same moment
+			return nil
+		}
+		return err
+	})
+}
+
+// checkIndexes returns an error unless a collection has its indexes.
+func (db *DB) checkIndexes(ctx context.Context, s schema) error {
+	c := db.collection(s.name)
+	var specs []mongo.IndexSpecification
+	err := c.call(ctx, "list indexes", func(ctx context.Context) (err error) {
+		specs, err = c.Indexes().ListSpecifications(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(specs))
+	for _, spec := range specs {
+		there[spec.Name] = true
+	}
+	for _, x := range s.indexes {
+		if !there[x.name()] {
+			return fmt.Errorf("the index %s of the collection %s %w", x.name(), s.name, ErrNotInitialized)
+		}
+	}
+	return nil
+}

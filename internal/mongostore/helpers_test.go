@@ -1,0 +1,62 @@
+package mongostore_test
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// TestMain has rapid try a fifth of what it does by default, unless -rapid.checks says otherwise: every operation is a round trip.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "20"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const partitions = 16
+
+func testOptions(tb testing.TB, uri, database string) mongostore.Options {
+	tb.Helper()
+	monitor, _ := watched(tb)
+	return mongostore.Options{
+		URI: uri, Database: database, Partitions: partitions, Now: time.Now, KeyGrace: mongostore.MaxKeyGrace,
+		Timeout: 2 * time.Minute, // a loaded machine may need long: what is late is told apart by other means
+		Logger:  zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.WarnLevel),
+		Monitor: monitor,
+	}
+}
+
+// connect connects to a server, and closes the connection when the test is over.
+func connect(tb testing.TB, opts mongostore.Options) *mongostore.DB {
+	tb.Helper()
+	db, err := mongostore.Connect(tb.Context(), opts)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
+	return db
+}
+
+// open opens a database that has been initialized, and closes it when the test is over.
+func open(tb testing.TB, opts mongostore.Options) *mongostore.DB {
+	tb.Helper()
+	db, err := mongostore.Open(tb.Context(), opts)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
+	return db
+}
+
+// create initializes a database that is nobody else's, and opens it.
+func create(tb testing.TB) (*mongostore.DB, mongostore.Options) {
+	tb.Helper()
+	uri, database := testenv.MongoDB(tb)
+	opts := testOptions(tb, uri, database)
+	require.NoError(tb, connect(tb, opts).Init(tb.Context(), false))
+	return open(tb, opts), opts
+}

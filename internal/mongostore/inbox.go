@@ -1,0 +1,95 @@
+package mongostore
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Inbox holds the buckets, one document each. inbox_record.go says what is in it. Every operation is one update of one
+// document, or reads each document as it is at one moment.
+//
+// No query sorts an owner's buckets without a bound on the sequence: there are servers that read all of them first.
+type Inbox struct{ c collection }
+
+var _ bucket.Store = (*Inbox)(nil)
+
+func newInbox(c collection) *Inbox { return &Inbox{c: c} }
+
+// Range implements bucket.Store.
+func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	if low > high || limit <= 0 {
+		return nil, nil
+	}
+	filter := bson.D{
+		{Key: fieldOwner, Value: owner},
+		{Key: fieldSequence, Value: bson.D{{Key: "$gte", Value: int64(low)}, {Key: "$lte", Value: int64(high)}}},
+	}
+	find := options.Find()
+	if int64(limit) <= int64(high)-int64(low) { // there may be more: the server has to know which to leave out
+		find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limit))
+	}
+	records, err := all[bucketRecord](ctx, s.c, "read buckets", filter, find)
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	slices.SortFunc(records, func(x, y bucketRecord) int { return cmp.Compare(y.Sequence, x.Sequence) })
+	buckets := make([]bucket.Bucket, len(records))
+	for i := range records {
+		if buckets[i], err = records[i].bucket(); err != nil {
+			return nil, err
+		}
+	}
+	return buckets, nil
+}
+
+// Overlapping implements bucket.Store. What is marked as late may not be: see bucketRecord.
+func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
+	if above == math.MaxUint32 {
+		return nil, nil
+	}
+	records, err := all[bucketRecord](ctx, s.c, "read late buckets", bson.D{
+		{Key: fieldOwner, Value: owner},
+		{Key: fieldLate, Value: append(operator("$lt", uuid(id)), exists...)}, // as the partial index has it
+		{Key: fieldSequence, Value: operator("$gt", int64(above))},
+	}, options.Find())
+	if err != nil {
+		return nil, err
+	}
+	var buckets []bucket.Bucket
+	for i := range records {
+		b, err := records[i].bucket()
+		if err != nil {
+			return nil, err
+		}
+		ids, err := records[i].ids()
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(ids, func(held message.ID) bool { return !b.Floor.Less(held) && held.Less(id) }) {
+			buckets = append(buckets, b)
+		}
+	}
+	return buckets, nil
+}
+
+// inboxSchema says how buckets are spread and found. All that belongs to an owner lies side by side, in the order of
+// sequences, and the unique key is what makes a push to a bucket that is full, or holds the message, fail. There is hardly a
+// bucket that came late or has tombstones, so that those two indexes are small, and cost other pushes next to nothing.
+func inboxSchema() schema {
+	return schema{
+		name: inboxName, key: ascending(fieldOwner, fieldSequence), unique: true,
+		indexes: []index{
+			{keys: ascending(fieldOwner, fieldSequence), unique: true},
+			{keys: ascending(fieldOwner, fieldLate), partial: bson.D{{Key: fieldLate, Value: exists}}},
+			{keys: ascending(fieldOwner, fieldDeleted), partial: bson.D{{Key: fieldDeleted, Value: exists}}},
+		},
+	}
+}

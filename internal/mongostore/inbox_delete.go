@@ -1,0 +1,156 @@
+package mongostore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Delete implements bucket.Store. An entry never moves: so its slot is looked up first, and the update names it, and takes
+// place only if the entry is still there.
+func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
+	slot, err := s.slotOf(ctx, owner, sequence, id)
+	if err == nil {
+		kept := uuid(id)
+		at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
+		_, err = s.bury(ctx, owner, at, entryRecord{ID: &kept, Deleted: true}) // if it is a tombstone already, so be it
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
+	}
+	return nil
+}
+
+// slotOf returns the slot of an entry or tombstone with an id.
+func (s *Inbox) slotOf(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) (int, error) {
+	filter := append(bucketOf(owner, sequence), bson.E{Key: path(fieldEntries, fieldEntryID), Value: uuid(id)})
+	records, err := all[bucketRecord](ctx, s.c, "find an entry", filter, options.Find().SetProjection(outlined))
+	if err != nil {
+		return 0, err
+	}
+	if len(records) == 0 {
+		return 0, bucket.ErrNotFound
+	}
+	o, err := records[0].outline()
+	return slices.Index(o.IDs, id), err
+}
+
+// Blank implements bucket.Store. If the server has blanked the entry and its reply is lost, the repetition finds nothing to
+// blank, and says so.
+func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
+	done, err := false, error(nil)
+	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
+	switch {
+	case slot < 0 || slot >= bucket.Capacity:
+	case id.IsZero():
+		done, err = s.fill(ctx, owner, at)
+	default:
+		done, err = s.blank(ctx, owner, at)
+	}
+	if err == nil && !done {
+		err = bucket.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("blank %s in slot %d of bucket %d of %s: %w", id, slot, sequence, owner, err)
+	}
+	return nil
+}
+
+// blank blanks an entry, or else a tombstone, which is counted already. No tombstone becomes an entry again: so one of the
+// two updates finds it, whoever deletes it meanwhile.
+func (s *Inbox) blank(ctx context.Context, owner message.UserID, at bucket.Tombstone) (done bool, err error) {
+	if done, err = s.bury(ctx, owner, at, blankEntry); done || err != nil {
+		return done, err
+	}
+	filter := append(bucketOf(owner, at.Sequence), bson.E{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: uuid(at.ID)})
+	return s.update(ctx, "blank a tombstone", filter, operator("$set", operator(path(fieldEntries, at.Slot), blankEntry)))
+}
+
+// bury puts what remains of an entry in its place, and counts the tombstone, unless there is one already.
+func (s *Inbox) bury(ctx context.Context, owner message.UserID, at bucket.Tombstone, remains entryRecord) (done bool, err error) {
+	id := uuid(at.ID)
+	filter := append(bucketOf(owner, at.Sequence),
+		bson.E{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: id},
+		bson.E{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)})
+	return s.update(ctx, "bury an entry", filter, tombstone(at.Slot, &id, remains))
+}
+
+// fill puts a tombstone into a slot that is counted although its entry is lost: the bucket says that the slot is taken, or
+// there is a bucket above.
+func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombstone) (done bool, err error) {
+	lost := append(bucketOf(owner, at.Sequence),
+		bson.E{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: operator("$exists", false)},
+		bson.E{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)})
+	taken := append(slices.Clip(lost), bson.E{Key: fieldSlots, Value: operator("$gt", at.Slot)})
+	done, err = s.update(ctx, "fill a slot", taken, tombstone(at.Slot, nil, blankEntry))
+	if done || err != nil || at.Sequence == math.MaxUint32 {
+		return done, err
+	}
+	above, err := all[bucketRecord](ctx, s.c, "find the next bucket", bucketOf(owner, at.Sequence+1), options.Find().SetProjection(outlined))
+	if err != nil || len(above) == 0 {
+		return false, err
+	}
+	missing := append(slices.Clip(lost), bson.E{Key: fieldSlots, Value: operator("$lte", at.Slot)})
+	update := append(tombstone(at.Slot, nil, blankEntry), bson.E{Key: "$max", Value: operator(fieldSlots, at.Slot+1)})
+	return s.update(ctx, "fill a slot", missing, update)
+}
+
+// blankEntry is what is left of an entry that was blanked.
+var blankEntry = entryRecord{Deleted: true}
+
+// tombstone returns the update that puts a tombstone into a slot, and counts it.
+func tombstone(slot int, id *bson.Binary, remains entryRecord) bson.D {
+	record := tombstoneRecord{Slot: int32(slot), ID: id} //nolint:gosec // a slot is below the capacity
+	return bson.D{
+		{Key: "$set", Value: operator(path(fieldEntries, slot), remains)},
+		{Key: "$inc", Value: operator(fieldDeleted, 1)},
+		{Key: "$push", Value: operator(fieldTombstones, record)},
+	}
+}
+
+// bucketOf returns the filter for a bucket.
+func bucketOf(owner message.UserID, sequence uint32) bson.D {
+	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: int64(sequence)}}
+}
+
+// update updates a bucket and tells whether the filter matched it.
+func (s *Inbox) update(ctx context.Context, doing string, filter, update bson.D) (done bool, err error) {
+	filter = append(filter, ofThisVersion)
+	err = s.c.call(ctx, doing, func(ctx context.Context) error {
+		result, err := s.c.UpdateOne(ctx, filter, update)
+		done = err == nil && result.MatchedCount == 1
+		return err
+	})
+	return done, err
+}
+
+// Deletions implements bucket.Store by one query, to which no bucket without a tombstone contributes, and no entry.
+func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
+	recent := operator("$gte", bson.A{"$" + fieldSequence, int64(from)})
+	records, err := all[bucketRecord](ctx, s.c, "read deletions", bson.D{
+		{Key: fieldOwner, Value: owner},
+		{Key: fieldDeleted, Value: append(operator("$gt", 0), exists...)}, // as the partial index has it
+	}, options.Find().SetProjection(append(fields(fieldSequence, fieldDeleted),
+		bson.E{Key: fieldTombstones, Value: operator("$cond", bson.A{recent, "$" + fieldTombstones, "$$REMOVE"})})))
+	if err != nil {
+		return bucket.Deletions{}, err
+	}
+	for _, r := range records {
+		d.Total += r.Deleted
+		for _, t := range r.Tombstones {
+			id, err := optionalID(t.ID)
+			if err != nil {
+				return bucket.Deletions{}, err
+			}
+			d.Recent = append(d.Recent, bucket.Tombstone{Sequence: uint32(r.Sequence), Slot: int(t.Slot), ID: id}) //nolint:gosec // it was one
+		}
+	}
+	return d, nil
+}

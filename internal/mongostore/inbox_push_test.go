@@ -1,0 +1,261 @@
+package mongostore_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+// TestPushIsSplit pushes more than is sent together, by the number of updates and by their bytes, out of order.
+func TestPushIsSplit(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]mongostore.Options{
+		"by operations": {BulkOperations: 7},
+		"by bytes":      {BulkBytes: 20_000},
+		"not at all":    {},
+		"one by one":    {BulkBytes: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, _, meter := metered(t, func(o *mongostore.Options) {
+				o.BulkOperations, o.BulkBytes = limits.BulkOperations, limits.BulkBytes
+			})
+			owners := numbered(60)
+			pushes := make([]bucket.Push, len(owners))
+			for i, o := range rand.New(rand.NewPCG(1, 2)).Perm(len(owners)) {
+				e := entriesOf(i, 1)
+				e[0].Body = strings.Repeat("body", 500)
+				pushes[i] = bucket.Push{Owner: owners[o], Entries: e, Guard: true}
+			}
+			pushes[13].Sequence = 3 // is not there
+			outcomes, err := db.Inbox().Push(t.Context(), pushes)
+			require.NoError(t, err)
+			for i, o := range outcomes {
+				require.Equal(t, bucket.Outcome{Applied: i != 13}, o, "push %d", i)
+				heads, err := db.Inbox().Heads(t.Context(), []bucket.Ref{{Owner: pushes[i].Owner}})
+				require.NoError(t, err)
+				if o.Applied {
+					require.Equal(t, []message.ID{messagetest.ID(i)}, heads[0].IDs)
+				}
+			}
+			sent := 0
+			for _, command := range meter.sent {
+				updates, err := command.Lookup("updates").Array().Values()
+				require.NoError(t, err)
+				before := ""
+				for _, u := range updates {
+					owner := u.Document().Lookup("q", "owner").StringValue()
+					require.Less(t, before, owner, "in the order of owners")
+					before = owner
+				}
+				if limits.BulkOperations > 0 {
+					require.LessOrEqual(t, len(updates), limits.BulkOperations)
+				}
+				if limits.BulkBytes > 0 && len(updates) > 1 {
+					require.LessOrEqual(t, len(command), limits.BulkBytes)
+				}
+				sent += len(updates)
+			}
+			require.Equal(t, len(owners), sent)
+			commands := map[string]int{"by operations": 9, "by bytes": 9, "not at all": 1, "one by one": 60}
+			require.Len(t, meter.sent, commands[name])
+		})
+	}
+}
+
+// TestPushedUpdates compares what is sent with a golden file: the conditions of a push are what keeps messages from being
+// in an inbox twice.
+func TestPushedUpdates(t *testing.T) {
+	t.Parallel()
+	db, _, meter := metered(t, nil)
+	for _, push := range []bucket.Push{
+		{Sequence: 0, Entries: entriesOf(1, 2), Guard: true},
+		{Sequence: 0, Entries: entriesOf(3, 1)},
+		{Sequence: 1, Entries: entriesOf(4, 1), Guard: true},
+		{Sequence: 1, Entries: entriesOf(5, 2)},
+		{Sequence: 1, Entries: entriesOf(7, 1), Create: true, Floor: messagetest.ID(6)},
+		{Sequence: 2, Entries: entriesOf(7, 1), Create: true, Floor: messagetest.ID(8)},
+	} {
+		push.Owner = "ann"
+		_, err := db.Inbox().Push(t.Context(), []bucket.Push{push})
+		require.NoError(t, err)
+	}
+	updates := bson.A{}
+	for _, command := range meter.sent {
+		require.False(t, command.Lookup("ordered").Boolean())
+		require.Equal(t, "majority", command.Lookup("writeConcern", "w").StringValue())
+		require.True(t, command.Lookup("writeConcern", "j").Boolean())
+		updates = append(updates, command.Lookup("updates").Array().Index(0))
+	}
+	requireGolden(t, "pushes.golden.json", bson.D{{Key: "updates", Value: updates}})
+}
+
+// TestBucketDocument compares a bucket as it is stored with a golden file.
+func TestBucketDocument(t *testing.T) {
+	t.Parallel()
+	db, opts, _ := metered(t, nil)
+	ctx, inbox := t.Context(), db.Inbox()
+	full := entriesOf(100, bucket.Capacity)
+	some := entriesOf(150, 4)
+	some[0].ContentType, some[0].Attrs = "text/plain", []byte(`{"a":1}`)
+	some[1].Recovered = true
+	late := entriesOf(99, 1)
+	for _, push := range []bucket.Push{
+		{Entries: full, Guard: true},
+		{Sequence: 1, Entries: some, Create: true, Floor: full[len(full)-1].ID},
+		{Sequence: 1, Entries: late},
+	} {
+		push.Owner = "ann"
+		outcomes, err := inbox.Push(ctx, []bucket.Push{push})
+		require.NoError(t, err)
+		require.True(t, outcomes[0].Applied)
+	}
+	require.NoError(t, inbox.Delete(ctx, "ann", 1, some[2].ID))
+	require.NoError(t, inbox.Blank(ctx, "ann", 1, 3, some[3].ID))
+	document := documentIn(t, opts, "inbox", bson.D{{Key: "owner", Value: "ann"}, {Key: "sequence", Value: 1}})
+	requireGolden(t, "bucket.golden.json", document)
+}
+
+// TestBucketOfAnotherVersion neither reads nor changes what another release has written.
+func TestBucketOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	db, opts, _ := metered(t, nil)
+	ctx, inbox := t.Context(), db.Inbox()
+	_, err := inbox.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entriesOf(1, 2), Guard: true}})
+	require.NoError(t, err)
+	documents := raw(t, opts).Collection("inbox")
+	_, err = documents.UpdateOne(ctx, bson.D{{Key: "owner", Value: "ann"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 2}}}})
+	require.NoError(t, err)
+	var before, after bson.M
+	require.NoError(t, documents.FindOne(ctx, bson.D{}).Decode(&before))
+
+	_, err = inbox.Range(ctx, "ann", 0, 9, 10)
+	require.ErrorIs(t, err, mongostore.ErrFormat)
+	_, err = inbox.Heads(ctx, []bucket.Ref{{Owner: "ann"}})
+	require.ErrorIs(t, err, mongostore.ErrFormat)
+	require.ErrorIs(t, inbox.Delete(ctx, "ann", 0, messagetest.ID(1)), mongostore.ErrFormat)
+	require.ErrorIs(t, inbox.Blank(ctx, "ann", 0, 0, messagetest.ID(1)), bucket.ErrNotFound)
+	outcomes, err := inbox.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entriesOf(3, 1), Guard: true}})
+	require.NoError(t, err)
+	require.Equal(t, []bucket.Outcome{{}}, outcomes)
+	require.NoError(t, documents.FindOne(ctx, bson.D{}).Decode(&after))
+	require.Equal(t, before, after)
+}
+
+// TestOverlappingOfBlankedEntries is not misled by entries that have no id, in a bucket into which something came out of turn.
+func TestOverlappingOfBlankedEntries(t *testing.T) {
+	t.Parallel()
+	db, _, _ := metered(t, nil)
+	ctx, inbox := t.Context(), db.Inbox()
+	for _, push := range []bucket.Push{
+		{Entries: entriesOf(1, bucket.Capacity), Guard: true},
+		{Sequence: 1, Entries: entriesOf(60, 1), Create: true, Floor: messagetest.ID(bucket.Capacity)},
+		{Sequence: 1, Entries: entriesOf(55, 1)}, // not guarded, but above the floor
+	} {
+		push.Owner = "ann"
+		outcomes, err := inbox.Push(ctx, []bucket.Push{push})
+		require.NoError(t, err)
+		require.True(t, outcomes[0].Applied)
+	}
+	require.NoError(t, inbox.Blank(ctx, "ann", 1, 0, messagetest.ID(60)))
+	late, err := inbox.Overlapping(ctx, "ann", 0, message.MaxID)
+	require.NoError(t, err)
+	require.Empty(t, late)
+}
+
+// TestFillLostSlots damages buckets as no store would, and puts tombstones where entries are lost.
+func TestFillLostSlots(t *testing.T) {
+	t.Parallel()
+	db, opts, _ := metered(t, nil)
+	inbox, documents := db.Inbox(), raw(t, opts).Collection("inbox")
+	appender := bucket.NewAppender(inbox, noHints{})
+	for name, damage := range map[string]struct {
+		update bson.D
+		slots  []int // that are lost then
+	}{
+		"an entry in the middle":  {bson.D{{Key: "$unset", Value: bson.D{{Key: "entries.7", Value: 1}}}}, []int{7}},
+		"the highest entries":     {bson.D{{Key: "$push", Value: bson.D{{Key: "entries", Value: bson.D{{Key: "$each", Value: bson.A{}}, {Key: "$slice", Value: 48}}}}}}, []int{48, 49}},
+		"the highest, uncounted":  {bson.D{{Key: "$pop", Value: bson.D{{Key: "entries", Value: 1}}}, {Key: "$set", Value: bson.D{{Key: "slots", Value: 49}}}}, []int{49}},
+		"one that says nothing":   {bson.D{{Key: "$set", Value: bson.D{{Key: "entries.0", Value: bson.D{}}}}}, []int{0}},
+		"one below one uncounted": {bson.D{{Key: "$unset", Value: bson.D{{Key: "entries.48", Value: 1}}}, {Key: "$set", Value: bson.D{{Key: "slots", Value: 49}}}}, []int{48}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			owner := message.UserID(strings.ReplaceAll(name, " ", "-"))
+			_, err := appender.Append(ctx, []bucket.Append{{Owner: owner, Entries: entriesOf(1, 60)}})
+			require.NoError(t, err)
+			filter := bson.D{{Key: "owner", Value: string(owner)}, {Key: "sequence", Value: 0}}
+			result, err := documents.UpdateOne(ctx, filter, damage.update)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, result.ModifiedCount)
+			for i, slot := range damage.slots {
+				require.NoError(t, inbox.Blank(ctx, owner, 0, slot, message.ID{}))
+				require.ErrorIs(t, inbox.Blank(ctx, owner, 0, slot, message.ID{}), bucket.ErrNotFound, "it is filled")
+				d, err := inbox.Deletions(ctx, owner, 0)
+				require.NoError(t, err)
+				require.EqualValues(t, i+1, d.Total)
+				require.Equal(t, bucket.Tombstone{Slot: slot}, d.Recent[i])
+			}
+			buckets, err := inbox.Range(ctx, owner, 0, 0, 1)
+			require.NoError(t, err)
+			require.Equal(t, bucket.Capacity, buckets[0].Slots())
+			for slot, e := range buckets[0].Entries {
+				want := bucket.EntryOf(messagetest.Message(1+slot, "author"))
+				for _, lost := range damage.slots {
+					if lost == slot {
+						want = bucket.Entry{Deleted: true}
+					}
+				}
+				require.Equal(t, want, e, "slot %d", slot)
+			}
+			require.ErrorIs(t, inbox.Blank(ctx, owner, 1, 10, message.ID{}), bucket.ErrNotFound, "above the last of the head nothing is lost")
+			require.ErrorIs(t, inbox.Blank(ctx, owner, 2, 0, message.ID{}), bucket.ErrNotFound, "there is no such bucket")
+		})
+	}
+}
+
+// TestLostReplies appends through a network that loses replies to updates which have been applied.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	_, opts := create(t)
+	network := newBadNetwork(t, opts.URI, 3)
+	opts.URI = network.uri
+	db := open(t, opts)
+	appender := bucket.NewAppender(db.Inbox(), noHints{})
+	owners := numbered(20)
+	hints := make([]bucket.Hint, len(owners))
+	const messages, together = 120, 8
+	for first := 0; first < messages; first += together {
+		appends := make([]bucket.Append, len(owners))
+		for i, owner := range owners {
+			appends[i] = bucket.Append{Owner: owner, Hint: hints[i], Entries: entriesOf(first, together)}
+		}
+		results, err := appender.Append(t.Context(), appends)
+		require.NoError(t, err)
+		for i, r := range results {
+			require.NoError(t, r.Err)
+			hints[i] = r.Head
+		}
+	}
+	require.Positive(t, network.lost.Load(), "no reply was lost: this has shown nothing")
+	for _, owner := range owners {
+		buckets, err := db.Inbox().Range(t.Context(), owner, 0, 9, 10)
+		require.NoError(t, err)
+		var got []bucket.Entry
+		for _, b := range slices.Backward(buckets) {
+			got = append(got, b.Entries...)
+		}
+		require.Equal(t, entriesOf(0, messages), got, "each message once, and in order: %s", owner)
+	}
+	t.Logf("%d replies were lost", network.lost.Load())
+}

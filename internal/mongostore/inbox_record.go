@@ -1,0 +1,184 @@
+package mongostore
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// The fields of a bucket besides owner and sequence, and those of an entry.
+const (
+	fieldSlots      = "slots"      // how many slots are taken
+	fieldEntries    = "entries"    // what is in them, in their order
+	fieldFloor      = "floor"      // as in bucket.Bucket; bucket 0 has none
+	fieldLast       = "last"       // as in bucket.Bucket
+	fieldLate       = "late"       // the least id that may be at or below the floor
+	fieldDeleted    = "deleted"    // how many tombstones there are; in an entry, that it is one
+	fieldTombstones = "tombstones" // their slots and ids
+
+	fieldEntryID = "id"
+	fieldSlot    = "slot"
+)
+
+// MaxEntryBytes is the greatest length of an entry as it is encoded, so that a bucket, which has bucket.Capacity of them,
+// is far from the 16 MiB that a document may have.
+const MaxEntryBytes = 128 << 10
+
+// bucketRecord is a bucket as it is stored.
+//
+// Late buckets are found by an index on late. A push that may put an id at or below the floor takes note of it there. It
+// need not know the floor, which only the server does: so the id may turn out to be above it. That costs nothing, for who
+// asks for what is late below an id has found a floor below that id already, and the floors of all buckets above are
+// higher.
+//
+// Tombstones are where they are needed together, in the entries to refuse what was deleted, and apart to be counted: a
+// page wants to know of them, and of the entries of two buckets only. The tombstone keeps the id of an entry that was
+// blanked.
+type bucketRecord struct {
+	Version    int32             `bson:"v"`
+	Owner      message.UserID    `bson:"owner"`
+	Sequence   int64             `bson:"sequence"`
+	Slots      int32             `bson:"slots"`
+	Entries    []entryRecord     `bson:"entries"`
+	Floor      *bson.Binary      `bson:"floor,omitempty"`
+	Last       bson.Binary       `bson:"last"`
+	Deleted    int64             `bson:"deleted,omitempty"`
+	Tombstones []tombstoneRecord `bson:"tombstones,omitempty"`
+}
+
+// ofThisVersion keeps updates from documents of other versions, and is the version of what an upsert inserts.
+var ofThisVersion = bson.E{Key: fieldVersion, Value: version}
+
+// entryRecord is an entry as it is stored. A tombstone has nothing but its id, and a blanked one not even that.
+type entryRecord struct {
+	ID          *bson.Binary   `bson:"id,omitempty"`
+	From        message.UserID `bson:"from,omitempty"`
+	Body        string         `bson:"body,omitempty"`
+	ContentType string         `bson:"content_type,omitempty"`
+	Attrs       []byte         `bson:"attrs,omitempty"`
+	Recovered   bool           `bson:"recovered,omitempty"`
+	Deleted     bool           `bson:"deleted,omitempty"`
+}
+
+type tombstoneRecord struct {
+	Slot int32        `bson:"slot"`
+	ID   *bson.Binary `bson:"id,omitempty"`
+}
+
+// encodeEntry returns an entry as it is stored.
+func encodeEntry(e *bucket.Entry) (bson.Raw, error) {
+	id := uuid(e.ID)
+	r := entryRecord{ID: &id, From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Recovered: e.Recovered}
+	encoded, err := bson.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode entry %s: %w", e.ID, err)
+	}
+	return encoded, nil
+}
+
+func (r *entryRecord) entry() (e bucket.Entry, err error) {
+	if e.ID, err = optionalID(r.ID); err != nil {
+		return bucket.Entry{}, err
+	}
+	e.From, e.Body, e.ContentType, e.Attrs, e.Recovered, e.Deleted = r.From, r.Body, r.ContentType, r.Attrs, r.Recovered, r.Deleted
+	return e, nil
+}
+
+// optionalID returns the zero id for none.
+func optionalID(b *bson.Binary) (message.ID, error) {
+	if b == nil {
+		return message.ID{}, nil
+	}
+	return idOf(inboxName, *b)
+}
+
+// slots returns how many slots count as taken. Entries that are lost, by whatever hand, read as zero entries.
+func (r *bucketRecord) slots() int { return max(len(r.Entries), int(r.Slots)) }
+
+// bounds returns the sequence, the floor and the last.
+func (r *bucketRecord) bounds() (sequence uint32, floor, last message.ID, err error) {
+	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > math.MaxUint8 {
+		return 0, floor, last, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d slots", r.Sequence, r.Owner, r.slots()))
+	}
+	if floor, err = optionalID(r.Floor); err == nil {
+		last, err = idOf(inboxName, r.Last)
+	}
+	return uint32(r.Sequence), floor, last, err
+}
+
+func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
+	b.Owner = r.Owner
+	if b.Sequence, b.Floor, b.Last, err = r.bounds(); err != nil {
+		return bucket.Bucket{}, err
+	}
+	b.Entries = make([]bucket.Entry, r.slots())
+	for i := range r.Entries {
+		if b.Entries[i], err = r.Entries[i].entry(); err != nil {
+			return bucket.Bucket{}, err
+		}
+	}
+	return b, nil
+}
+
+func (r *bucketRecord) outline() (o bucket.Outline, err error) {
+	if o.Sequence, o.Floor, o.Last, err = r.bounds(); err != nil {
+		return bucket.Outline{}, err
+	}
+	o.IDs = make([]message.ID, r.slots())
+	for i := range r.Entries {
+		if o.IDs[i], err = optionalID(r.Entries[i].ID); err != nil {
+			return bucket.Outline{}, err
+		}
+	}
+	return o, nil
+}
+
+// ids returns the ids of all that is in the bucket, or was before it was blanked, in no particular order.
+func (r *bucketRecord) ids() (ids []message.ID, err error) {
+	add := func(b *bson.Binary) {
+		id, wrong := optionalID(b)
+		if err = cmp.Or(err, wrong); !id.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	for i := range r.Entries {
+		add(r.Entries[i].ID)
+	}
+	for i := range r.Tombstones {
+		add(r.Tombstones[i].ID)
+	}
+	return ids, err
+}
+
+// contents encodes each entry once for all the owners who get it.
+type contents map[message.ID]encodedEntry
+
+type encodedEntry struct {
+	entry *bucket.Entry
+	raw   bson.Raw
+}
+
+func (c contents) of(e *bucket.Entry) (bson.Raw, error) {
+	known, ok := c[e.ID]
+	if ok && sameEntry(known.entry, e) {
+		return known.raw, nil
+	}
+	raw, err := encodeEntry(e)
+	if err == nil && !ok {
+		c[e.ID] = encodedEntry{entry: e, raw: raw}
+	}
+	return raw, err
+}
+
+// sameEntry compares what two entries of one id say, which is quick where they share memory, as they do when one message
+// goes to many.
+func sameEntry(x, y *bucket.Entry) bool {
+	return x == y || x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType &&
+		bytes.Equal(x.Attrs, y.Attrs) && x.Recovered == y.Recovered
+}

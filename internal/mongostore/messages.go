@@ -1,0 +1,219 @@
+package mongostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Messages is the canonical store of messages.
+type Messages struct{ c collection }
+
+var _ message.Store = (*Messages)(nil)
+
+// messageRecord is a message as it is stored. When it was sent is in its id, and when it was stored is the lag after that:
+// so whether it is void is one comparison with a constant, which an index answers.
+type messageRecord struct {
+	ID          bson.Binary      `bson:"_id,omitempty"`
+	Version     int32            `bson:"v"`
+	From        message.UserID   `bson:"from"`
+	To          []message.UserID `bson:"to,omitempty"`
+	Audience    message.Audience `bson:"audience,omitempty"`
+	Body        string           `bson:"body,omitempty"`
+	ContentType string           `bson:"content_type,omitempty"`
+	// Attrs is JSON text, byte for byte: as a document it would come back in other words.
+	Attrs      string `bson:"attrs,omitempty"`
+	Unfinished bool   `bson:"unfinished,omitempty"`
+	// Lag is how many milliseconds after it was sent the message was stored, by the server's clock.
+	Lag *int64 `bson:"lag,omitempty"`
+}
+
+// recordOfMessage returns the record of a message without its id, which it gets from the filter of the update that makes it.
+func recordOfMessage(m message.Message) messageRecord {
+	return messageRecord{
+		Version: version, From: m.From, To: m.To, Audience: m.Audience,
+		Body: m.Body, ContentType: m.ContentType, Attrs: string(m.Attrs), Unfinished: true,
+	}
+}
+
+func (r messageRecord) stored() (message.Stored, error) {
+	id, err := idOf(messagesName, r.ID)
+	if err != nil {
+		return message.Stored{}, err
+	}
+	if r.Lag == nil {
+		return message.Stored{}, corrupt(messagesName, fmt.Errorf("message %s has no %s", id, fieldLag))
+	}
+	m := message.Message{ID: id, From: r.From, To: r.To, Audience: r.Audience, Body: r.Body, ContentType: r.ContentType}
+	if r.Attrs != "" {
+		m.Attrs = json.RawMessage(r.Attrs)
+	}
+	return message.Stored{Message: m, StoredAt: storedAt(id, *r.Lag)}, nil
+}
+
+func storedAt(id message.ID, lag int64) time.Time {
+	return id.Time().Add(time.Duration(lag) * time.Millisecond)
+}
+
+// lagRecord is what Insert reads back.
+type lagRecord struct {
+	ID  bson.Binary `bson:"_id"`
+	Lag int64       `bson:"lag"`
+}
+
+// insertion returns the write that stores a message, with the server's clock for its stamp, and leaves one that is stored as it is.
+//
+// The server reads its clock when it begins with the write, so a message is visible a little later than its stamp says. Its
+// stamp is compared with the publish slack, and whoever looks for what became visible late adds the clock tolerance to that:
+// the deadline of the write, which bounds the difference, is well below.
+func (s *Messages) insertion(m message.Message) write {
+	record := recordOfMessage(m)
+	var fresh any = operator("$literal", record)
+	if stamp := s.c.db.opts.Stamp; stamp != nil {
+		lag := stamp().UnixMilli() - m.Sent().UnixMilli()
+		record.Lag = &lag
+		fresh = operator("$literal", record)
+	} else {
+		lag := bson.D{{Key: fieldLag, Value: operator("$subtract", bson.A{"$$NOW", date(m.Sent())})}}
+		fresh = operator("$mergeObjects", bson.A{fresh, lag})
+	}
+	return write{key: string(m.ID[:]), filter: refFilter(m.Ref()), upsert: true, update: unlessThere(fresh)}
+}
+
+// refFilter finds a message by its shard key.
+func refFilter(ref message.Ref) bson.D {
+	return bson.D{{Key: fieldFrom, Value: ref.From}, {Key: fieldID, Value: uuid(ref.ID)}}
+}
+
+// Insert implements message.Store. A single message, which is what most calls bring, takes one round trip.
+func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+	if len(messages) == 1 {
+		at, err := s.insertOne(ctx, messages[0])
+		if err != nil {
+			return nil, err
+		}
+		return []time.Time{at}, nil
+	}
+	writes := make([]write, len(messages))
+	refs := make([]message.Ref, len(messages))
+	for i, m := range messages {
+		writes[i], refs[i] = s.insertion(m), m.Ref()
+	}
+	if _, err := s.c.bulk(ctx, "insert messages", writes); err != nil {
+		return nil, err
+	}
+	return s.stamps(ctx, refs)
+}
+
+func (s *Messages) insertOne(ctx context.Context, m message.Message) (at time.Time, err error) {
+	insertion := s.insertion(m)
+	opts := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(fields(fieldLag))
+	err = s.c.call(ctx, "insert a message", func(ctx context.Context) error {
+		r, err := one[lagRecord](s.c, s.c.FindOneAndUpdate(ctx, insertion.filter, insertion.update, opts))
+		at = storedAt(m.ID, r.Lag)
+		return err
+	})
+	if duplicate(err) { // somebody else has stored it, at the same moment
+		stamps, err := s.stamps(ctx, []message.Ref{m.Ref()})
+		if err != nil {
+			return time.Time{}, err
+		}
+		return stamps[0], nil
+	}
+	return at, err
+}
+
+// stamps returns when messages were stored.
+func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]time.Time, error) {
+	times := make([]time.Time, len(refs))
+	lags := make(map[message.ID]int64, len(refs))
+	err := s.byRef(refs, func(filter bson.D) error {
+		found, err := allOf[lagRecord](ctx, s.c, "read stamps", filter, options.Find().SetProjection(ascending(fieldID, fieldLag)))
+		for _, r := range found {
+			id, err := idOf(messagesName, r.ID)
+			if err != nil {
+				return err
+			}
+			lags[id] = r.Lag
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, ref := range refs {
+		lag, ok := lags[ref.ID]
+		if !ok {
+			return nil, fmt.Errorf("mongostore: message %s by %s was stored, and is not there: %w", ref.ID, ref.From, ErrCorrupt)
+		}
+		times[i] = storedAt(ref.ID, lag)
+	}
+	return times, nil
+}
+
+// refsPerQuery is how many messages are asked for at a time.
+const refsPerQuery = 1000
+
+// byRef hands on filters that find messages by their shard keys: by their authors, who say which shards to ask, and their
+// ids.
+func (s *Messages) byRef(refs []message.Ref, find func(filter bson.D) error) error {
+	for len(refs) > 0 {
+		n := min(refsPerQuery, len(refs))
+		ids := make([]bson.Binary, n)
+		var authors []message.UserID
+		seen := make(map[message.UserID]bool)
+		for i, ref := range refs[:n] {
+			ids[i] = uuid(ref.ID)
+			if !seen[ref.From] {
+				seen[ref.From] = true
+				authors = append(authors, ref.From)
+			}
+		}
+		if err := find(bson.D{{Key: fieldFrom, Value: in(authors)}, {Key: fieldID, Value: in(ids)}}); err != nil {
+			return err
+		}
+		refs = refs[n:]
+	}
+	return nil
+}
+
+// Get implements message.Store.
+func (s *Messages) Get(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
+	filter := refFilter(ref)
+	if ref.From == "" {
+		filter = bson.D{{Key: fieldID, Value: uuid(ref.ID)}}
+	}
+	err = s.c.call(ctx, "get a message", func(ctx context.Context) error {
+		r, err := one[messageRecord](s.c, s.c.FindOne(ctx, filter))
+		if err != nil {
+			return err
+		}
+		stored, err = r.stored()
+		return err
+	})
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return message.Stored{}, fmt.Errorf("message %s: %w", ref.ID, message.ErrNotFound)
+	}
+	return stored, err
+}
+
+// Finish implements message.Store.
+func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
+	writes := make([]write, len(refs))
+	for i, ref := range refs {
+		writes[i] = write{
+			key: string(ref.ID[:]), filter: refFilter(ref),
+			update: operator("$unset", bson.D{{Key: fieldUnfinished, Value: ""}}),
+		}
+	}
+	_, err := s.c.bulk(ctx, "finish messages", writes)
+	return err
+}

@@ -1,0 +1,60 @@
+package mongostore
+
+// The collections. Their shard keys and indexes are in schema.go.
+const (
+	messagesName  = "messages"
+	usersName     = "users"
+	inboxName     = "inbox"
+	followersName = "followers"
+	followingName = "following"
+	fanoutsName   = "fanouts"
+	keysName      = "publish_keys"
+	metaName      = "meta"
+)
+
+// The fields by which documents are found and updated. The rest of a document is in the record type of its collection.
+const (
+	fieldID      = "_id"
+	fieldVersion = "v" // format version of the document
+
+	// Of messages.
+	fieldFrom       = "from"
+	fieldTo         = "to"
+	fieldAudience   = "audience"
+	fieldLag        = "lag"        // milliseconds between a message's being sent and its being stored
+	fieldUnfinished = "unfinished" // there until there is nothing left to deliver
+
+	// Of inbox.
+	fieldOwner    = "owner"
+	fieldSequence = "sequence"
+
+	// Of followers, following.
+	fieldFollowee  = "followee"
+	fieldPartition = "partition" // of the follower; in users, of the user
+	fieldFollower  = "follower"
+	fieldSpans     = "spans"
+	fieldRevision  = "revision"
+	fieldPending   = "pending" // the other direction does not say the same yet
+
+	// Of users.
+	fieldLastViewed = "last_viewed"
+	fieldHead       = "head"
+	fieldReadMark   = "read_mark"
+	fieldUpTo       = "up_to"
+	fieldMark       = "mark"
+	fieldSweep      = "sweep"
+	fieldLease      = "lease"
+	fieldGaps       = "gaps"
+	fieldRecovered  = "recovered"
+	fieldDue        = "due"  // when the lease of a rehydration is dead
+	fieldStep       = "step" // names the change that made a record what it is
+
+	// Of fanouts.
+	fieldMoved = "moved"
+	fieldScans = "partitions"
+
+	// Of publish_keys.
+	fieldMessage = "message_id"
+	fieldDigest  = "digest"
+	fieldExpires = "expires"
+)

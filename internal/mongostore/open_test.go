@@ -1,0 +1,205 @@
+package mongostore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// nowhere returns the address of a port that nobody listens on.
+func nowhere(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// lines is a log that may be written while it is read.
+type lines struct {
+	mu  sync.Mutex
+	log bytes.Buffer
+	// written gets one for each line, as long as there is room.
+	written chan struct{}
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.written <- struct{}{}:
+	default:
+	}
+	return l.log.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.String()
+}
+
+// TestOpenWaitsForTheServer opens a database whose server is away, and lets the server come when the log has said so.
+func TestOpenWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	_, opts := create(t)
+	network := newBadNetwork(t, opts.URI, 0)
+	away := nowhere(t)
+	log := &lines{written: make(chan struct{}, 1)}
+	opts.URI, opts.Timeout, opts.Logger = "mongodb://"+away+"/?directConnection=true", 300*time.Millisecond, zerolog.New(log)
+	opened := make(chan error, 1)
+	go func() {
+		db, err := mongostore.Open(t.Context(), opts)
+		if err == nil {
+			err = errors.Join(db.Healthy(t.Context()), db.Close())
+		}
+		opened <- err
+	}()
+	<-log.written
+	require.Contains(t, log.String(), "the database server does not answer: waiting for it")
+	require.Contains(t, log.String(), away, "it says which")
+	select {
+	case err := <-opened:
+		require.Fail(t, "Open has returned without a server", "%v", err)
+	default:
+	}
+	forward(t, away, strings.TrimSuffix(strings.TrimPrefix(network.uri, "mongodb://"), "/?directConnection=true"))
+	require.NoError(t, <-opened)
+}
+
+// forward carries what comes to one address to another.
+func forward(t *testing.T, from, to string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", from)
+	require.NoError(t, err)
+	var links sync.WaitGroup
+	links.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
+				links.Go(func() {
+					_, _ = io.Copy(pair[1], pair[0])
+					_, _ = pair[0].Close(), pair[1].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		links.Wait()
+	})
+}
+
+func TestOpenGivesUpWithItsCaller(t *testing.T) {
+	t.Parallel()
+	opts := testOptions(t, "mongodb://"+nowhere(t), "none")
+	opts.Timeout, opts.Logger = 50*time.Millisecond, zerolog.Nop()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := mongostore.Open(ctx, opts)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// TestUnavailable takes the server away from a database that is open: calls fail within their time, with an error that is not
+// their caller's, and go on working when it is back.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	direct, opts := create(t)
+	network := newBadNetwork(t, opts.URI, 0)
+	opts.URI, opts.Timeout = network.uri, 500*time.Millisecond
+	db := open(t, opts)
+	m := messagetest.Message(1, "ann")
+	letGo := network.hold()
+	_, err := db.Messages().Insert(t.Context(), []message.Message{m})
+	require.ErrorIs(t, err, mongostore.ErrUnavailable)
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "it must not pass for the caller's own")
+	require.ErrorContains(t, err, "insert a message in messages")
+	require.ErrorContains(t, err, "500ms")
+	letGo()
+	opts.Timeout = time.Minute
+	_, err = open(t, opts).Messages().Insert(t.Context(), []message.Message{m})
+	require.NoError(t, err)
+	_, err = direct.Messages().Get(t.Context(), m.Ref())
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = db.Messages().Get(ctx, m.Ref())
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, mongostore.ErrUnavailable, "nobody has asked the server")
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	uri, database := testenv.MongoDB(t)
+	db := connect(t, testOptions(t, uri, database))
+	require.NoError(t, db.Close())
+	require.NoError(t, db.Close(), "closing it again does nothing")
+	require.ErrorIs(t, db.Healthy(t.Context()), mongostore.ErrClosed)
+	_, err := db.Messages().Get(t.Context(), messagetest.Message(1, "ann").Ref())
+	require.ErrorIs(t, err, mongostore.ErrClosed)
+}
+
+func TestWhatPasses(t *testing.T) {
+	t.Parallel()
+	command := func(code int32) error { return mongo.CommandError{Code: code, Message: "words"} }
+	write := func(code int) error {
+		return mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: code, Message: "words"}}}
+	}
+	for name, test := range map[string]struct {
+		err       error
+		permanent bool
+	}{
+		"a primary that steps down":           {command(189), false},
+		"no longer the primary":               {command(10107), false},
+		"time is up in the server":            {command(50), false},
+		"a write conflict":                    {command(112), false},
+		"an interrupted shutdown":             {command(11600), false},
+		"a deadlock on DocumentDB":            {write(16908292), false},
+		"an internal error":                   {command(1), false},
+		"a code that nobody knows":            {write(999), false},
+		"time is up here":                     {context.DeadlineExceeded, false},
+		"the connection is gone":              {io.ErrUnexpectedEOF, false},
+		"a unique key":                        {write(11000), true},
+		"a document that is too large":        {write(17419), true},
+		"a document that is larger still":     {command(10334), true},
+		"a document that is too large there":  {write(285999133), true},
+		"a value that is none":                {write(2), true},
+		"a password that is none":             {command(18), true},
+		"a right that is not granted":         {command(13), true},
+		"a command that is none":              {command(59), true},
+		"damage":                              {mongostore.ErrCorrupt, true},
+		"another format":                      {mongostore.ErrFormat, true},
+		"nothing found":                       {mongo.ErrNoDocuments, true},
+		"a caller who has given up":           {context.Canceled, true},
+		"a database that is not initialized":  {mongostore.ErrNotInitialized, true},
+		"a key whose reservation has changed": {message.ErrKeyChanged, true},
+		"a wrapped command that is none":      {errors.Join(errors.New("work"), command(59)), true},
+		"more updates than a server accepts":  {command(16), true},
+	} {
+		require.Equal(t, test.permanent, mongostore.Permanent(test.err), name)
+	}
+}

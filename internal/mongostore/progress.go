@@ -1,0 +1,207 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+// Progress is the store of fan-outs: a document for each message, with a field for each partition.
+type Progress struct{ c collection }
+
+var _ progress.Store = (*Progress)(nil)
+
+// fanoutRecord is a fan-out as it is stored.
+type fanoutRecord struct {
+	ID      bson.Binary           `bson:"_id"`
+	Version int32                 `bson:"v"`
+	Moved   bson.DateTime         `bson:"moved"`
+	Scans   map[string]scanRecord `bson:"partitions"`
+}
+
+// scanRecord is a scan as it is stored. Nothing is left out of it, so that a comparison has a value for each field.
+type scanRecord struct {
+	Joined    bool           `bson:"joined"`
+	Start     message.UserID `bson:"start"`
+	At        message.UserID `bson:"at"`
+	Delivered int64          `bson:"delivered"`
+	Skipped   int64          `bson:"skipped"`
+	Done      bool           `bson:"done"`
+	Dead      bool           `bson:"dead"`
+	// Step names the step that made the record what it is: whoever repeats it after a reply was lost knows it again.
+	Step bson.ObjectID `bson:"step,omitempty"`
+}
+
+func recordOfScan(s progress.Scan, step bson.ObjectID) scanRecord {
+	return scanRecord{
+		Joined: s.Joined, Start: s.Start, At: s.At, Delivered: s.Delivered, Skipped: s.Skipped, Done: s.Done, Dead: s.Dead, Step: step,
+	}
+}
+
+func (r scanRecord) scan() progress.Scan {
+	return progress.Scan{Joined: r.Joined, Start: r.Start, At: r.At, Delivered: r.Delivered, Skipped: r.Skipped, Done: r.Done, Dead: r.Dead}
+}
+
+func (r fanoutRecord) fanout() (progress.Fanout, error) {
+	id, err := idOf(fanoutsName, r.ID)
+	if err != nil {
+		return progress.Fanout{}, err
+	}
+	f := progress.Fanout{ID: id, Moved: timeOf(r.Moved), Scans: make(map[int]progress.Scan, len(r.Scans))}
+	for p, scan := range r.Scans {
+		n, err := strconv.Atoi(p)
+		if err != nil {
+			return progress.Fanout{}, corrupt(fanoutsName, err)
+		}
+		f.Scans[n] = scan.scan()
+	}
+	return f, nil
+}
+
+func fanoutFilter(id message.ID) bson.D { return bson.D{{Key: fieldID, Value: uuid(id)}} }
+
+// scanField is the field of a partition's scan.
+func scanField(partition int) string { return path(fieldScans, partition) }
+
+// Plan implements progress.Store.
+func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (f progress.Fanout, err error) {
+	plan := fanoutRecord{ID: uuid(id), Version: version, Moved: date(now), Scans: make(map[string]scanRecord, len(partitions))}
+	for _, p := range partitions {
+		plan.Scans[strconv.Itoa(p)] = scanRecord{}
+	}
+	err = s.c.call(ctx, "plan a fan-out", func(ctx context.Context) error {
+		if _, err := s.c.InsertOne(ctx, plan); err == nil || !duplicate(err) {
+			f, _ = plan.fanout()
+			return err
+		}
+		r, err := one[fanoutRecord](s.c, s.c.FindOne(ctx, fanoutFilter(id)))
+		if err != nil {
+			return err
+		}
+		f, err = r.fanout()
+		return err
+	})
+	return f, err
+}
+
+// Get implements progress.Store.
+func (s *Progress) Get(ctx context.Context, id message.ID) (f progress.Fanout, err error) {
+	err = s.c.call(ctx, "get a fan-out", func(ctx context.Context) error {
+		r, err := one[fanoutRecord](s.c, s.c.FindOne(ctx, fanoutFilter(id)))
+		if err != nil {
+			return err
+		}
+		f, err = r.fanout()
+		return err
+	})
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return progress.Fanout{}, fmt.Errorf("fan-out of %s: %w", id, progress.ErrNotFound)
+	}
+	return f, err
+}
+
+// Scans implements progress.Store.
+func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) ([]progress.Scan, []bool, error) {
+	scans, ok := make([]progress.Scan, len(ids)), make([]bool, len(ids))
+	places := make(map[message.ID][]int, len(ids))
+	for i, id := range ids {
+		places[id] = append(places[id], i)
+	}
+	wanted := make([]bson.Binary, 0, len(places))
+	for id := range places {
+		wanted = append(wanted, uuid(id))
+	}
+	if len(wanted) == 0 {
+		return scans, ok, nil
+	}
+	opts := options.Find().SetProjection(fields(fieldID, scanField(partition)))
+	records, err := all[fanoutRecord](ctx, s.c, "read scans", bson.D{{Key: fieldID, Value: in(wanted)}}, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range records {
+		f, err := r.fanout()
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range places[f.ID] {
+			scans[i], ok[i] = f.Scans[partition]
+		}
+	}
+	return scans, ok, nil
+}
+
+// Step implements progress.Store. Every step is an update of its own: of a bulk, a server does not tell which of its updates
+// have found something.
+func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
+	stepped := make([]progress.Stepped, len(steps))
+	token := bson.NewObjectID()
+	return stepped, s.c.db.each(ctx, len(steps), func(ctx context.Context, i int) (err error) {
+		stepped[i], err = s.step(ctx, steps[i], token, now)
+		return err
+	})
+}
+
+func (s *Progress) step(ctx context.Context, step progress.Step, token bson.ObjectID, now time.Time) (stepped progress.Stepped, err error) {
+	field := scanField(step.Partition)
+	from := fanoutFilter(step.ID)
+	for _, same := range []struct {
+		field string
+		value any
+	}{
+		{"joined", step.From.Joined},
+		{"start", step.From.Start},
+		{"at", step.From.At},
+		{"done", step.From.Done},
+		{"dead", step.From.Dead},
+	} {
+		from = append(from, bson.E{Key: path(field, same.field), Value: same.value})
+	}
+	to := operator("$set", bson.D{{Key: field, Value: recordOfScan(step.To, token)}, {Key: fieldMoved, Value: date(now)}})
+	projection := fields(fieldID, field)
+	err = s.c.call(ctx, "step", func(ctx context.Context) error {
+		r, err := one[fanoutRecord](s.c, s.c.FindOneAndUpdate(ctx, from, to,
+			options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(projection)))
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			r, err = one[fanoutRecord](s.c, s.c.FindOne(ctx, fanoutFilter(step.ID), options.FindOne().SetProjection(projection)))
+		}
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			stepped = progress.Stepped{}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		scan, planned := r.Scans[strconv.Itoa(step.Partition)]
+		stepped = progress.Stepped{Applied: planned && scan.Step == token, Scan: scan.scan()}
+		if planned && !stepped.Applied && stepped.Scan.Same(step.From) {
+			return errChanged
+		}
+		return nil
+	})
+	return stepped, err
+}
+
+// errChanged says that what an update had refused to change has become what it was to be.
+var errChanged = errors.New("the document changed meanwhile")
+
+// Touch implements progress.Store.
+func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (touched bool, err error) {
+	stale := append(fanoutFilter(id), bson.E{Key: fieldMoved, Value: operator("$lt", date(before))})
+	touch := operator("$set", bson.D{{Key: fieldMoved, Value: date(now)}})
+	err = s.c.call(ctx, "touch a fan-out", func(ctx context.Context) error {
+		result, err := s.c.UpdateOne(ctx, stale, touch)
+		touched = err == nil && result.MatchedCount > 0
+		return err
+	})
+	return touched, err
+}

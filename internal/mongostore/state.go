@@ -1,0 +1,149 @@
+package mongostore
+
+import (
+	"errors"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// userRecord is the state of a user as it is stored. What is not there is zero.
+type userRecord struct {
+	ID         message.UserID  `bson:"_id,omitempty"`
+	Version    int32           `bson:"v"`
+	Partition  int32           `bson:"partition"`
+	LastViewed bson.DateTime   `bson:"last_viewed"`
+	Head       *headRecord     `bson:"head,omitempty"`
+	ReadMark   *readMarkRecord `bson:"read_mark,omitempty"`
+	Mark       *markRecord     `bson:"mark,omitempty"`
+	Sweep      *sweepRecord    `bson:"sweep,omitempty"`
+	Lease      *leaseRecord    `bson:"lease,omitempty"`
+	Gaps       []gapRecord     `bson:"gaps,omitempty"`
+	Recovered  int64           `bson:"recovered,omitempty"`
+	// Due is when the lease of a mark or a sweep is dead; it is there while either is, for an index.
+	Due *bson.DateTime `bson:"due,omitempty"`
+	// Step names the step that made the record what it is: whoever repeats it after a reply was lost knows it again.
+	Step bson.ObjectID `bson:"step,omitempty"`
+}
+
+type headRecord struct {
+	Sequence int64       `bson:"sequence"`
+	Floor    bson.Binary `bson:"floor"`
+}
+
+type readMarkRecord struct {
+	UpTo     bson.Binary `bson:"up_to"`
+	Sequence int64       `bson:"sequence"`
+	Slots    int64       `bson:"slots"`
+	Gaps     int64       `bson:"gaps"`
+	Read     int64       `bson:"read"`
+}
+
+type markRecord struct {
+	From    bson.DateTime `bson:"from"`
+	Bounded bool          `bson:"bounded"`
+}
+
+type sweepRecord struct {
+	From bson.DateTime `bson:"from"`
+}
+
+type leaseRecord struct {
+	Token string        `bson:"token"`
+	Until bson.DateTime `bson:"until"`
+	Since bson.DateTime `bson:"since"`
+}
+
+type gapRecord struct {
+	After    bson.DateTime `bson:"after"`
+	Before   bson.DateTime `bson:"before"`
+	Messages int64         `bson:"messages"`
+}
+
+func recordOfHead(h bucket.Hint) *headRecord {
+	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor)}
+}
+
+func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
+	return &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read}
+}
+
+// recordOfState returns the record of what Step compares and replaces.
+func recordOfState(st userstate.State, partitions int) userRecord {
+	r := userRecord{
+		ID: st.User, Version: version, Partition: int32(partition.Of(st.User, partitions)), //nolint:gosec // at most partition.MaxCount
+		LastViewed: date(st.LastViewed), Recovered: st.Recovered,
+	}
+	if st.Mark != nil {
+		r.Mark = &markRecord{From: date(st.Mark.From), Bounded: st.Mark.Bounded}
+	}
+	if st.Sweep != nil {
+		r.Sweep = &sweepRecord{From: date(st.Sweep.From)}
+	}
+	if st.Lease != (userstate.Lease{}) {
+		r.Lease = &leaseRecord{Token: st.Lease.Token, Until: date(st.Lease.Until), Since: date(st.Lease.Since)}
+	}
+	if st.Mark != nil || st.Sweep != nil {
+		due := date(st.Lease.Until)
+		r.Due = &due
+	}
+	for _, g := range st.Gaps {
+		r.Gaps = append(r.Gaps, gapRecord{After: date(g.After), Before: date(g.Before), Messages: g.Messages})
+	}
+	return r
+}
+
+// state returns the state that a record holds.
+func (r *userRecord) state() (st userstate.State, err error) {
+	st = userstate.State{User: r.ID, LastViewed: timeOf(r.LastViewed), Recovered: r.Recovered}
+	if r.Head != nil {
+		if st.Head, err = r.Head.hint(); err != nil {
+			return st, err
+		}
+	}
+	if r.ReadMark != nil {
+		if st.ReadMark, err = r.ReadMark.mark(); err != nil {
+			return st, err
+		}
+	}
+	if r.Mark != nil {
+		st.Mark = &userstate.Mark{From: timeOf(r.Mark.From), Bounded: r.Mark.Bounded}
+	}
+	if r.Sweep != nil {
+		st.Sweep = &userstate.Sweep{From: timeOf(r.Sweep.From)}
+	}
+	if r.Lease != nil {
+		st.Lease = userstate.Lease{Token: r.Lease.Token, Until: timeOf(r.Lease.Until), Since: timeOf(r.Lease.Since)}
+	}
+	for _, g := range r.Gaps {
+		st.Gaps = append(st.Gaps, userstate.Gap{After: timeOf(g.After), Before: timeOf(g.Before), Messages: g.Messages})
+	}
+	return st, nil
+}
+
+func (r headRecord) hint() (h bucket.Hint, err error) {
+	if h.Sequence, err = sequenceOf(r.Sequence); err == nil {
+		h.Floor, err = idOf(usersName, r.Floor)
+	}
+	return h, err
+}
+
+func (r readMarkRecord) mark() (m bucket.ReadMark, err error) {
+	m = bucket.ReadMark{Slots: r.Slots, Gaps: int(r.Gaps), Read: r.Read}
+	if m.Sequence, err = sequenceOf(r.Sequence); err == nil {
+		m.UpTo, err = idOf(usersName, r.UpTo)
+	}
+	return m, err
+}
+
+func sequenceOf(n int64) (uint32, error) {
+	if n < 0 || n > math.MaxUint32 {
+		return 0, corrupt(usersName, errors.New("a sequence is out of range"))
+	}
+	return uint32(n), nil
+}

@@ -1,0 +1,189 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// clockSkew is how far the server's clock may be ahead of this host's before what is judged by a clock comes late. With
+// DefaultTimeout it keeps what takes effect within a minute, the half of the default clock tolerance.
+const clockSkew = 45 * time.Second
+
+// latest returns when an update that is judged by a clock may take effect at the latest, by the server's clock: not after the
+// end of the caller's context, and not long after the deadline of the operation that it is part of. A command can be held up
+// on its way to the server long after its connection was given up, and the server would not know.
+func latest(parent, operation context.Context) bson.DateTime {
+	bound, _ := operation.Deadline() // within sets it
+	bound = bound.Add(clockSkew)
+	if end, ok := parent.Deadline(); ok && end.Before(bound) {
+		bound = end
+	}
+	return date(bound)
+}
+
+// failAfter returns an expression that fails once the server's clock is past a time, and is another one until then. In the
+// condition of an update it would not do: an upsert whose condition fails makes a record.
+func failAfter(late bson.DateTime, expression any) bson.D {
+	failure := operator("$toDate", operator("$concat", bson.A{"the clocks are apart, or the command came late for ", "$" + fieldID}))
+	return operator("$cond", bson.A{operator("$lt", bson.A{"$$NOW", late}), expression, failure})
+}
+
+// Step implements userstate.Store. Lazy steps are as durable as all others: there is no file to sync here. What makes a record
+// goes in bulk, as an import does by thousands; what changes one needs to know what came of it, and goes alone.
+func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
+	stepped := make([]userstate.Stepped, len(steps))
+	token := bson.NewObjectID()
+	var create, change []int
+	for i, step := range steps {
+		if step.From.Known() {
+			change = append(change, i)
+		} else {
+			create = append(create, i)
+		}
+	}
+	if len(create) > 0 {
+		if err := s.create(ctx, steps, stepped, create, token); err != nil {
+			return nil, err
+		}
+	}
+	return stepped, s.c.db.each(ctx, len(change), func(ctx context.Context, k int) (err error) {
+		i := change[k]
+		stepped[i], err = s.change(ctx, steps[i], token)
+		return err
+	})
+}
+
+// change is a compare-and-swap. If it is refused, the state is read; if that is the one which was to be changed after all, it
+// is tried again.
+func (s *Users) change(parent context.Context, step userstate.Step, token bson.ObjectID) (stepped userstate.Stepped, err error) {
+	from, to := s.record(step.From), s.record(step.To)
+	to.Step = token
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
+	err = s.c.call(parent, "step", func(ctx context.Context) error {
+		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, from.same(), to.replace(latest(parent, ctx)), opts))
+		there := &r
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			there, err = s.read(ctx, step.From.User)
+		}
+		if err != nil {
+			return err
+		}
+		if there == nil {
+			stepped = userstate.Stepped{State: userstate.State{User: step.From.User}}
+			return nil
+		}
+		stepped.Applied = there.Step == token // now, or when it was tried before and the reply was lost
+		stepped.State, err = there.state()
+		if err == nil && !stepped.Applied && stepped.State.Same(step.From) {
+			return errChanged
+		}
+		return err
+	})
+	return stepped, err
+}
+
+func (s *Users) record(st userstate.State) userRecord {
+	return recordOfState(st, s.c.db.opts.Partitions)
+}
+
+// parts are the fields that Step compares and replaces, with the values of a record; nil is none.
+func (r *userRecord) parts() bson.D {
+	parts := bson.D{{Key: fieldLastViewed, Value: r.LastViewed}}
+	add := func(field string, there bool, value any) {
+		if !there {
+			value = nil
+		}
+		parts = append(parts, bson.E{Key: field, Value: value})
+	}
+	add(fieldMark, r.Mark != nil, r.Mark)
+	add(fieldSweep, r.Sweep != nil, r.Sweep)
+	add(fieldLease, r.Lease != nil, r.Lease)
+	add(fieldGaps, len(r.Gaps) > 0, r.Gaps)
+	add(fieldRecovered, r.Recovered != 0, r.Recovered)
+	return parts
+}
+
+// same returns a filter that finds a record with the same parts. What is not there is found by null.
+func (r *userRecord) same() bson.D { return append(bson.D{{Key: fieldID, Value: r.ID}}, r.parts()...) }
+
+// replace returns an update that puts the parts of the record in the place of others, unless it comes late.
+func (r *userRecord) replace(late bson.DateTime) mongo.Pipeline {
+	set := bson.D{{Key: fieldStep, Value: failAfter(late, r.Step)}}
+	var unset []string
+	parts := append(r.parts(), bson.E{Key: fieldDue})
+	if r.Due != nil {
+		parts[len(parts)-1].Value = *r.Due
+	}
+	for _, part := range parts {
+		if part.Value == nil {
+			unset = append(unset, part.Key)
+			continue
+		}
+		set = append(set, bson.E{Key: part.Key, Value: operator("$literal", part.Value)})
+	}
+	update := mongo.Pipeline{operator("$set", set)}
+	if len(unset) > 0 {
+		update = append(update, operator("$unset", unset))
+	}
+	return update
+}
+
+// create makes the records of users of whom there is none, in bulk. Whether it was this call that made a record is told by
+// the server, or, where a reply was lost, by the token.
+func (s *Users) create(parent context.Context, steps []userstate.Step, stepped []userstate.Stepped, indexes []int, token bson.ObjectID) error {
+	limited, cancel := context.WithTimeout(parent, s.c.db.opts.Timeout)
+	defer cancel()
+	late := latest(parent, limited)
+	writes := make([]write, len(indexes))
+	for k, i := range indexes {
+		r := s.record(steps[i].To)
+		r.ID, r.Step = "", token
+		user := steps[i].To.User
+		writes[k] = write{
+			key: string(user), filter: append(userFilter(user), notThere), upsert: true,
+			update: mongo.Pipeline{operator("$replaceWith", failAfter(late, operator("$literal", r)))},
+		}
+	}
+	written, err := s.c.bulk(parent, "create users", writes)
+	if err != nil {
+		return err
+	}
+	var refused []message.UserID
+	for k, i := range indexes {
+		if !written[k].inserted {
+			refused = append(refused, steps[i].To.User)
+			continue
+		}
+		r := s.record(steps[i].To) // the caller's own state may change under its hands
+		if stepped[i].State, err = r.state(); err != nil {
+			return err
+		}
+		stepped[i].Applied = true
+	}
+	there, err := s.lookup(parent, refused)
+	if err != nil {
+		return err
+	}
+	for k, i := range indexes {
+		if user := steps[i].To.User; !written[k].inserted {
+			r, ok := there[user]
+			if !ok {
+				return fmt.Errorf("mongostore: state of %s was found, and is not there: %w", user, ErrCorrupt)
+			}
+			if stepped[i].State, err = r.state(); err != nil {
+				return err
+			}
+			stepped[i].Applied = r.Step == token
+		}
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Users is the store of user states.
+type Users struct{ c collection }
+
+var _ userstate.Store = (*Users)(nil)
+
+// usersPerQuery is how many users are looked up at a time. Each is 128 bytes at most: a query is far from 16 MiB.
+const usersPerQuery = 10_000
+
+func userFilter(user message.UserID) bson.D { return bson.D{{Key: fieldID, Value: user}} }
+
+// Lookup implements userstate.Store. Which partition the users are of makes no difference: states are spread by user.
+func (s *Users) Lookup(ctx context.Context, _ int, users []message.UserID) ([]userstate.State, error) {
+	there, err := s.lookup(ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]userstate.State, len(users))
+	for i, user := range users {
+		if r, ok := there[user]; !ok {
+			states[i].User = user
+		} else if states[i], err = r.state(); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+// lookup returns the records of those of the users of whom there is one.
+func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message.UserID]*userRecord, error) {
+	there := make(map[message.UserID]*userRecord, len(users))
+	for some := range slices.Chunk(users, usersPerQuery) {
+		records, err := all[userRecord](ctx, s.c, "look up users", bson.D{{Key: fieldID, Value: in(some)}}, options.Find())
+		if err != nil {
+			return nil, err
+		}
+		for i := range records {
+			there[records[i].ID] = &records[i]
+		}
+	}
+	return there, nil
+}
+
+// read returns the record of a user within an operation, or nil if there is none.
+func (s *Users) read(ctx context.Context, user message.UserID) (*userRecord, error) {
+	r, err := one[userRecord](s.c, s.c.FindOne(ctx, userFilter(user)))
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil //nolint:nilnil // nobody is no error
+	}
+	return &r, err
+}
+
+// View implements userstate.Store.
+func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.Viewed, error) {
+	viewed := make([]userstate.Viewed, len(views))
+	return viewed, s.c.db.each(ctx, len(views), func(ctx context.Context, i int) (err error) {
+		viewed[i], err = s.view(ctx, views[i])
+		return err
+	})
+}
+
+// view is one conditional update that returns what was there. Repeated after a reply was lost, it finds what it has left
+// itself, which is what a second view right after it would find.
+func (s *Users) view(parent context.Context, v userstate.View) (viewed userstate.Viewed, err error) {
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before)
+	active := append(userFilter(v.User), bson.E{Key: fieldLastViewed, Value: operator("$gt", date(v.After))})
+	later := operator("$max", bson.A{"$" + fieldLastViewed, date(v.At)})
+	err = s.c.call(parent, "view", func(ctx context.Context) error {
+		look := mongo.Pipeline{operator("$set", bson.D{{Key: fieldLastViewed, Value: failAfter(latest(parent, ctx), later)}})}
+		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, active, look, opts))
+		if err == nil {
+			viewed.Applied = true
+			viewed.Previous, err = r.state()
+			return err
+		}
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			return err
+		}
+		there, err := s.read(ctx, v.User)
+		if err != nil {
+			return err
+		}
+		if there == nil {
+			viewed.Previous = userstate.State{User: v.User}
+			return nil
+		}
+		viewed.Previous, err = there.state()
+		if err == nil && viewed.Previous.LastViewed.After(v.After) {
+			return errChanged
+		}
+		return err
+	})
+	return viewed, err
+}
+
+// Due implements userstate.Store. It asks every shard.
+func (s *Users) Due(ctx context.Context, before time.Time, limit int) ([]userstate.State, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	// A lease that ends in the same millisecond, but earlier, is dead.
+	dead := bson.D{{Key: fieldDue, Value: operator("$lt", date(before.Add(time.Millisecond-1)))}}
+	return s.find(ctx, "find due rehydrations", dead, ascending(fieldDue), limit)
+}
+
+// List implements userstate.Store. It asks every shard.
+func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) ([]userstate.State, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	filter := bson.D{{Key: fieldPartition, Value: partition}, {Key: fieldID, Value: operator("$gt", after)}}
+	return s.find(ctx, "list users", filter, ascending(fieldID), limit)
+}
+
+func (s *Users) find(ctx context.Context, doing string, filter, order bson.D, limit int) ([]userstate.State, error) {
+	records, err := all[userRecord](ctx, s.c, doing, filter, options.Find().SetSort(order).SetLimit(int64(limit)))
+	if err != nil {
+		return nil, err
+	}
+	states := make([]userstate.State, len(records))
+	for i := range records {
+		if states[i], err = records[i].state(); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+// SetReadMark implements userstate.Store.
+func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (holds bucket.ReadMark, err error) {
+	notFurther := append(userFilter(user),
+		bson.E{Key: path(fieldReadMark, fieldUpTo), Value: operator("$not", operator("$gt", uuid(mark.UpTo)))})
+	set := operator("$set", bson.D{{Key: fieldReadMark, Value: recordOfReadMark(mark)}})
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
+	err = s.c.call(ctx, "set a read mark", func(ctx context.Context) error {
+		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, notFurther, set, opts))
+		there := &r
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			there, err = s.read(ctx, user)
+		}
+		switch {
+		case err != nil:
+			return err
+		case there == nil:
+			return userstate.ErrNotFound
+		}
+		st, err := there.state()
+		holds = st.ReadMark
+		return err
+	})
+	if err != nil {
+		return bucket.ReadMark{}, fmt.Errorf("read mark of %s: %w", user, err)
+	}
+	return holds, nil
+}
+
+// RaiseHeads implements bucket.Hints.
+func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
+	writes := make([]write, 0, len(heads))
+	for _, h := range heads {
+		if h.Hint.Sequence == 0 { // what is not there is as good
+			continue
+		}
+		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator("$gte", int64(h.Hint.Sequence)))}
+		writes = append(writes, write{
+			key: string(h.Owner), filter: append(userFilter(h.Owner), ahead),
+			update: operator("$set", bson.D{{Key: fieldHead, Value: recordOfHead(h.Hint)}}),
+		})
+	}
+	_, err := s.c.bulk(ctx, "raise heads", writes)
+	return err
+}
