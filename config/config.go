@@ -21,7 +21,9 @@ import (
 type Config struct {
 	// Addr is the host:port the HTTP interface listens on.
 	Addr string `key:"addr"`
-	// Data is the folder that holds everything stored.
+	// Store is where data is kept: StoreEmbedded or StoreMongoDB.
+	Store string `key:"store"`
+	// Data is the folder of the embedded store and of the embedded NATS server.
 	Data string `key:"data"`
 	// Partitions is into how many shares users are divided. It is fixed when a store is created.
 	Partitions int `key:"partitions"`
@@ -39,7 +41,8 @@ type Config struct {
 	Fanout      Fanout      `key:"fanout"`
 	Rehydrate   Rehydrate   `key:"rehydrate"`
 	NATS        NATS        `key:"nats"`
-	Store       Store       `key:"store"`
+	Embedded    Embedded    `key:"embedded"`
+	MongoDB     MongoDB     `key:"mongodb"`
 	HTTP        HTTP        `key:"http"`
 	Log         Log         `key:"log"`
 }
@@ -110,8 +113,12 @@ type Rehydrate struct {
 	Page int `key:"page"`
 }
 
-// NATS configures the embedded NATS server and its streams.
+// NATS configures the bus, and the NATS server where it is the embedded one.
 type NATS struct {
+	// URL is where the NATS servers are, or empty for the embedded one.
+	URL URL `key:"url"`
+	// Replicas is how many of the NATS servers keep a copy of each stream.
+	Replicas int `key:"replicas"`
 	// Listen is the loopback host:port for login services and the nats command line, or empty for none.
 	Listen string `key:"listen"`
 	// AckWait is how long a worker may be silent before its task is handed to another one.
@@ -128,8 +135,14 @@ type NATS struct {
 	SyncAlways bool `key:"sync_always"`
 }
 
-// Store configures the embedded store.
-type Store struct {
+// What Config.Store can be.
+const (
+	StoreEmbedded = "embedded"
+	StoreMongoDB  = "mongodb"
+)
+
+// Embedded configures the embedded store.
+type Embedded struct {
 	// Cache is the size of the block cache.
 	Cache Size `key:"cache"`
 	// Memtable is the size of one memtable.
@@ -138,6 +151,22 @@ type Store struct {
 	RememberedOwners int `key:"remembered_owners"`
 	// RememberedMessages is how many of the messages that were read last are kept in memory.
 	RememberedMessages int `key:"remembered_messages"`
+}
+
+// MongoDB configures the store on MongoDB.
+type MongoDB struct {
+	// URI is the connection string of the deployment.
+	URI URL `key:"uri"`
+	// Database is the name of the database.
+	Database string `key:"database"`
+	// Timeout bounds a single operation, retries included.
+	Timeout time.Duration `key:"timeout"`
+	// BulkOperations is the greatest number of writes that are sent together.
+	BulkOperations int `key:"bulk_operations"`
+	// BulkBytes is the greatest size of writes that are sent together.
+	BulkBytes Size `key:"bulk_bytes"`
+	// Concurrency is how many writes that cannot be sent together one call has under way.
+	Concurrency int `key:"concurrency"`
 }
 
 // HTTP configures the HTTP server.
@@ -166,6 +195,7 @@ func Default() Config {
 	limits, policy := message.DefaultLimits(), userstate.DefaultPolicy()
 	return Config{
 		Addr:           "127.0.0.1:8080",
+		Store:          StoreEmbedded,
 		Data:           "./fanmail-data",
 		Partitions:     partition.DefaultCount,
 		DormantAfter:   policy.DormantAfter,
@@ -197,20 +227,28 @@ func Default() Config {
 		},
 		Rehydrate: Rehydrate{
 			Limit:     1000,
-			Workers:   128,
+			Workers:   16,
 			Queue:     100_000,
 			Lease:     30 * time.Second,
 			ReapEvery: 5 * time.Second,
 			Page:      100,
 		},
 		NATS: NATS{
+			Replicas:     1,
 			AckWait:      30 * time.Second,
 			MaxPublished: GiB,
 			MaxFanout:    4 * GiB,
 			MaxLogin:     256 * MiB,
 			MaxDLQ:       GiB,
 		},
-		Store: Store{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000, RememberedMessages: 16_384},
+		Embedded: Embedded{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000, RememberedMessages: 16_384},
+		MongoDB: MongoDB{
+			Database:       "fanmail",
+			Timeout:        10 * time.Second,
+			BulkOperations: 1000,
+			BulkBytes:      8 * MiB,
+			Concurrency:    16,
+		},
 		HTTP: HTTP{
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       time.Minute,

@@ -66,7 +66,7 @@ func (f field) parse(text string) error {
 			return fmt.Errorf("is %q, which is neither true nor false", text)
 		}
 		f.value.SetBool(b)
-	case string:
+	case string, URL:
 		f.value.SetString(text)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ func (c Config) Validate() error { return c.validate(nil) }
 func (c Config) validate(sources map[string]string) error {
 	v := validator{sources: sources}
 	v.address("addr", c.Addr)
+	v.oneOf("store", c.Store, StoreEmbedded, StoreMongoDB)
 	v.require("data", c.Data != "", "is empty: it must name a folder")
 	within(&v, "partitions", c.Partitions, 1, partition.MaxCount)
 	c.times(&v)
@@ -38,10 +40,7 @@ func (c Config) validate(sources map[string]string) error {
 	c.fanout(&v)
 	c.rehydrate(&v)
 	c.nats(&v)
-	within(&v, "store.cache", c.Store.Cache, MiB, 1024*GiB)
-	within(&v, "store.memtable", c.Store.Memtable, MiB, 2*GiB)
-	within(&v, "store.remembered_owners", c.Store.RememberedOwners, 1, 100_000_000)
-	within(&v, "store.remembered_messages", c.Store.RememberedMessages, 1, 10_000_000)
+	c.stores(&v)
 	within(&v, "http.read_header_timeout", c.HTTP.ReadHeaderTimeout, 10*time.Millisecond, day)
 	within(&v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
 	within(&v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
@@ -50,6 +49,31 @@ func (c Config) validate(sources map[string]string) error {
 	v.oneOf("log.format", c.Log.Format, "auto", "console", "json")
 	return errors.Join(v.errs...)
 }
+
+func (c Config) stores(v *validator) {
+	within(v, "embedded.cache", c.Embedded.Cache, MiB, 1024*GiB)
+	within(v, "embedded.memtable", c.Embedded.Memtable, MiB, 2*GiB)
+	within(v, "embedded.remembered_owners", c.Embedded.RememberedOwners, 1, 100_000_000)
+	within(v, "embedded.remembered_messages", c.Embedded.RememberedMessages, 1, 10_000_000)
+	v.require("mongodb.uri", c.Store != StoreMongoDB || c.MongoDB.URI != "",
+		"is empty: store is mongodb, so it must name the deployment, such as mongodb://127.0.0.1:27017")
+	v.require("mongodb.uri", c.MongoDB.URI == "" || mongoURI.MatchString(string(c.MongoDB.URI)),
+		"is %q: it must begin with mongodb:// or mongodb+srv://", c.MongoDB.URI)
+	v.require("mongodb.database", databaseName.MatchString(c.MongoDB.Database),
+		"is %q: it must be 1 to 38 letters, digits, hyphens and underscores", c.MongoDB.Database)
+	within(v, "mongodb.timeout", c.MongoDB.Timeout, 100*time.Millisecond, time.Hour)
+	v.require("mongodb.timeout", c.Store != StoreMongoDB || c.MongoDB.Timeout <= c.ClockTolerance/2,
+		"is %s: it must be at most half of clock_tolerance, which is %s, for what was judged by a clock must take effect in time",
+		durationText(c.MongoDB.Timeout), durationText(c.ClockTolerance))
+	within(v, "mongodb.bulk_operations", c.MongoDB.BulkOperations, 1, 100_000)
+	within(v, "mongodb.bulk_bytes", c.MongoDB.BulkBytes, MiB, 44*MiB)
+	within(v, "mongodb.concurrency", c.MongoDB.Concurrency, 1, 1024)
+}
+
+var (
+	mongoURI     = regexp.MustCompile(`^mongodb(\+srv)?://.`)
+	databaseName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,38}$`) // what every deployment takes
+)
 
 func (c Config) times(v *validator) {
 	within(v, "clock_tolerance", c.ClockTolerance, time.Millisecond, day)
@@ -107,6 +131,8 @@ func (c Config) nats(v *validator) {
 		v.require("nats.listen", host == "localhost" || ip != nil && ip.IsLoopback(),
 			"is %q: the embedded server asks nobody who they are, so it listens on a loopback address only, such as 127.0.0.1:4222", c.NATS.Listen)
 	}
+	within(v, "nats.replicas", c.NATS.Replicas, 1, 5)
+	v.require("nats.replicas", c.NATS.URL != "" || c.NATS.Replicas == 1, "is %d: the embedded NATS server is only one: set nats.url", c.NATS.Replicas)
 	within(v, "nats.ack_wait", c.NATS.AckWait, 100*time.Millisecond, time.Hour)
 	within(v, "nats.max_published", c.NATS.MaxPublished, MiB, 1024*GiB)
 	within(v, "nats.max_fanout", c.NATS.MaxFanout, MiB, 1024*GiB)

@@ -6,39 +6,44 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
 )
 
-// httpServer is an http.Server as a startstop.Service.
+// httpServer is an http.Server that listens before it has anything to serve.
 type httpServer struct {
 	address  string
 	server   *http.Server
+	handler  atomic.Pointer[http.Handler]
 	logger   zerolog.Logger
 	listener net.Listener
 	served   chan struct{}
 }
 
-func newHTTPServer(cfg config.Config, handler http.Handler, logger zerolog.Logger) *httpServer {
-	return &httpServer{
-		address: cfg.Addr, logger: logger, served: make(chan struct{}),
-		server: &http.Server{
-			Handler:           handler,
-			ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
-			ReadTimeout:       cfg.HTTP.ReadTimeout,
-			IdleTimeout:       cfg.HTTP.IdleTimeout,
-			MaxHeaderBytes:    int(cfg.HTTP.MaxHeader),
-		},
+func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
+	s := &httpServer{address: cfg.Addr, logger: logger, served: make(chan struct{})}
+	s.server = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
+		ReadTimeout:       cfg.HTTP.ReadTimeout,
+		IdleTimeout:       cfg.HTTP.IdleTimeout,
+		MaxHeaderBytes:    int(cfg.HTTP.MaxHeader),
 	}
+	return s
 }
 
 // addr returns the address that is listened on, the port as it was assigned.
 func (s *httpServer) addr() string { return s.listener.Addr().String() }
 
-// Start listens, and serves until Stop.
-func (s *httpServer) Start(ctx context.Context) error {
+// serve lets a handler answer requests from now on.
+func (s *httpServer) serve(handler http.Handler) { s.handler.Store(&handler) }
+
+// start listens, and lets a handler answer requests until stop.
+func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
+	s.serve(handler)
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", s.address)
 	if err != nil {
@@ -54,8 +59,8 @@ func (s *httpServer) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop closes the listener, and waits for requests in flight until ctx ends. Those that last longer are cut off.
-func (s *httpServer) Stop(ctx context.Context) error {
+// stop closes the listener, and waits for requests in flight until ctx ends. Those that last longer are cut off.
+func (s *httpServer) stop(ctx context.Context) error {
 	if s.listener == nil {
 		return nil
 	}

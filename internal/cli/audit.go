@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
@@ -47,7 +48,7 @@ func newAudit(p Process) *cobra.Command {
 			return a.run(cmd.Context(), c)
 		},
 	}
-	a.server.addServer(cmd)
+	a.server.addServer(cmd, app.Rehydrator)
 	a.output.addJSON(cmd, "print each finding, and last the summary, as one line of JSON")
 	cmd.Flags().StringVar((*string)(&a.options.User), "user", "", "audit one user")
 	cmd.Flags().IntVar(&a.options.Sample, "sample", 0, "audit so many users, chosen at random (default everybody)")

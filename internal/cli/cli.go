@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -21,9 +22,6 @@ const (
 	// ExitUsage says that it was asked for something that does not exist or makes no sense.
 	ExitUsage = 2
 )
-
-// serverEnv names the server where --server does not.
-const serverEnv = "FANMAIL_SERVER"
 
 // Process is what a command has from the process it runs in.
 type Process struct {
@@ -79,7 +77,10 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 
 // Main runs a command line and returns its exit code. When ctx ends, the command ends cleanly.
 func Main(ctx context.Context, p Process) int {
-	root := newRoot(p) //nolint:contextcheck // ExecuteContextC hands ctx to the command
+	return run(ctx, p, newRoot(p)) //nolint:contextcheck // the command gets ctx
+}
+
+func run(ctx context.Context, p Process, root *cobra.Command) int {
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -96,12 +97,12 @@ func Main(ctx context.Context, p Process) int {
 	case ctx.Err() != nil:
 		message = "interrupted: " + message
 	}
-	printError(p.Stderr, message)
+	printError(p.Stderr, root.Name(), message)
 	return code
 }
 
 // printError writes one line. An error of several lines has one problem on each.
-func printError(w io.Writer, message string) {
+func printError(w io.Writer, program, message string) {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
-	fmt.Fprintln(w, "fanmail: "+printable(strings.Join(lines, "; "))) //nolint:errcheck // nobody is left to tell
+	fmt.Fprintln(w, program+": "+printable(strings.Join(lines, "; "))) //nolint:errcheck // nobody is left to tell
 }

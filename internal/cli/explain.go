@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -43,7 +44,7 @@ func newExplain(p Process) *cobra.Command {
 			})
 		},
 	}
-	s.addServer(cmd)
+	s.addServer(cmd, app.Rehydrator)
 	out.addJSON(cmd, "print the verdict and everything that tells it as JSON")
 	return cmd
 }

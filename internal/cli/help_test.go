@@ -12,7 +12,7 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit",
+		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit", "admin", "admin init",
 	} {
 		name := strings.TrimSpace("fanmail " + command)
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
@@ -40,6 +41,7 @@ func newImport(p Process) *cobra.Command {
 type importer[T any] struct {
 	process Process
 	server  server
+	role    app.Role // that takes the records
 	output  output
 	skipBad bool
 
@@ -62,7 +64,7 @@ type imported struct {
 
 func (i *importer[T]) addFlags(cmd *cobra.Command) {
 	i.output.w = i.process.Stdout
-	i.server.addServer(cmd)
+	i.server.addServer(cmd, i.role)
 	i.output.addJSON(cmd, "print the result as JSON, with every line that was not taken")
 	cmd.Flags().BoolVar(&i.skipBad, "skip-bad", false, "go on without lines that are bad or that the server rejects, and count them")
 }

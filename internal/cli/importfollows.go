@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
 )
 
 func newImportFollows(p Process) *cobra.Command {
 	i := importer[follow.Pair]{
-		process: p, one: "edge", many: "edges", parse: parsePair, requests: 4,
+		process: p, role: app.Publisher, one: "edge", many: "edges", parse: parsePair, requests: 4,
 		send: func(ctx context.Context, c *client.Client, pairs []follow.Pair) (client.BatchResult, error) {
 			return c.FollowBatch(ctx, pairs)
 		},

@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
 func newImportUsers(p Process) *cobra.Command {
 	i := importer[client.Seen]{
-		process: p, one: "user", many: "users", parse: parseSeen, requests: 1,
+		process: p, role: app.Rehydrator, one: "user", many: "users", parse: parseSeen, requests: 1,
 		send: func(ctx context.Context, c *client.Client, seen []client.Seen) (client.BatchResult, error) {
 			return c.SetSeenBatch(ctx, seen)
 		},

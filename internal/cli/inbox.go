@@ -8,6 +8,7 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -56,7 +57,7 @@ func newInbox(p Process) *cobra.Command {
 			return i.printPage(cmd.Context(), c, user)
 		},
 	}
-	i.server.addServer(cmd)
+	i.server.addServer(cmd, app.Rehydrator)
 	i.output.addJSON(cmd, "print the page as JSON; with --all, each message as one line of JSON")
 	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "the greatest number of messages to print")
 	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, as the page before it gave it")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -43,7 +44,7 @@ func newLogin(p Process) *cobra.Command {
 			return reportLogin(out, login)
 		},
 	}
-	s.addServer(cmd)
+	s.addServer(cmd, app.Rehydrator)
 	out.addJSON(cmd, "print the answer as JSON")
 	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait until the inbox is complete, 0s to 60s")
 	return cmd

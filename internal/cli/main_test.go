@@ -75,7 +75,7 @@ func serveWith(t *testing.T, wrap func(app.Parts) app.Parts) string {
 	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
-	cfg.Store.Cache, cfg.Store.Memtable = 8*config.MiB, 4*config.MiB
+	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
 	server := app.New(cfg, app.Options{Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Wrap: wrap})
 	require.NoError(t, server.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -63,7 +64,7 @@ func newPublish(p Process) *cobra.Command {
 	flags.BoolVar(&b.wait, "wait", false, "wait until every recipient has been handled, and print how many there were")
 	flags.StringVar(&b.file, "file", "", "publish the messages of an NDJSON file; - for standard input")
 	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: go on without lines that are bad or that the server rejects, and count them")
-	b.server.addServer(cmd)
+	b.server.addServer(cmd, app.Publisher)
 	b.output.addJSON(cmd, "print the answer as JSON; with --file, an answer a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return b.run(cmd) }
 	return cmd

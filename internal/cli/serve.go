@@ -15,10 +15,12 @@ import (
 func newServe(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run a server: all roles in one process, with an embedded store",
+		Short: "Run a server: all roles in one process",
 		Long: "Run a server: all roles in one process, on an embedded store and an embedded NATS server, both in the data\n" +
-			"folder. It logs one line with its URL when it is ready, and ends when it is interrupted or told to terminate,\n" +
-			"after what is in flight has finished or the drain timeout has passed.\n\n" +
+			"folder; or on MongoDB (--store mongodb --mongodb-uri URI) and on NATS servers elsewhere (--nats-url URL). It logs\n" +
+			"one line with its URL when it is ready, and ends when it is interrupted or told to terminate, after what is in\n" +
+			"flight has finished or the drain timeout has passed.\n\n" +
+			"The programs publisher, fanout-worker and rehydrator run one role each.\n\n" +
 			"Every key that 'fanmail config' prints is a flag, too: limits.body is --limits-body, and the environment variable\n" +
 			"FANMAIL_LIMITS_BODY. Flags win over the environment, the environment over the configuration file.",
 		Example: "  fanmail serve\n  fanmail serve --addr 127.0.0.1:9000 --data /var/lib/fanmail",
@@ -35,7 +37,8 @@ func newServe(p Process) *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, p Process, cfg config.Config) error {
+// serve runs a server with some of the roles, or with all of them.
+func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role) error {
 	if err := requireLoopback(cfg.Addr); err != nil {
 		return err
 	}
@@ -45,7 +48,7 @@ func serve(ctx context.Context, p Process, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := app.New(cfg, app.Options{Logger: logger, Now: p.Now}).Run(ctx); err != nil {
+	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Now: p.Now}).Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil

@@ -1,30 +1,42 @@
 package cli
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
 const defaultServer = "http://127.0.0.1:8080"
 
-// server is where a command finds the server that it talks to.
-type server struct{ url string }
+// Environment variables that name servers where flags do not.
+const (
+	serverEnv     = "FANMAIL_SERVER"
+	publisherEnv  = "FANMAIL_PUBLISHER"
+	rehydratorEnv = "FANMAIL_REHYDRATOR"
+)
 
-// addServer defines --server.
-func (s *server) addServer(cmd *cobra.Command) {
+// server is where a command finds the server that it talks to: one with all roles, or one with the role that it needs.
+type server struct {
+	url, apart string
+	roleEnv    string
+}
+
+// addServer defines --server, and the flag of the role that serves the command where roles run apart.
+func (s *server) addServer(cmd *cobra.Command, role app.Role) {
+	s.roleEnv = publisherEnv
+	if role == app.Rehydrator {
+		s.roleEnv = rehydratorEnv
+	}
 	cmd.Flags().StringVar(&s.url, "server", "", "URL of the server (default $"+serverEnv+", or "+defaultServer+")")
+	cmd.Flags().StringVar(&s.apart, string(role), "", "URL of the "+string(role)+", where roles run apart (default $"+s.roleEnv+")")
 }
 
 // dial returns a client of the server. It does not connect yet.
 func (s *server) dial(p Process) (*client.Client, error) {
-	url := s.url
-	if url == "" {
-		url = p.getenv(serverEnv)
-	}
-	if url == "" {
-		url = defaultServer
-	}
+	url := cmp.Or(s.apart, s.url, p.getenv(s.roleEnv), p.getenv(serverEnv), defaultServer)
 	c, err := client.New(url, client.Options{})
 	if err != nil {
 		return nil, &usageError{err}

@@ -11,9 +11,9 @@ import (
 // shownKeys are the keys whose flags the help lists. Every other key is a flag, too, but a help text of dozens of
 // flags helps nobody.
 var shownKeys = []string{
-	"addr", "data", "partitions", "dormant_after", "drain_timeout",
+	"addr", "store", "data", "partitions", "dormant_after", "drain_timeout",
 	"fanout.express_workers", "fanout.medium_workers", "fanout.bulk_workers",
-	"nats.listen", "log.level", "log.format",
+	"mongodb.uri", "mongodb.database", "nats.url", "nats.listen", "log.level", "log.format",
 }
 
 // settings reads the configuration for a command.
@@ -40,7 +40,7 @@ func (s *settings) load() (config.Config, error) {
 }
 
 func load(opts config.Options) (config.Config, error) {
-	opts.ForeignEnv = []string{serverEnv}
+	opts.ForeignEnv = []string{serverEnv, publisherEnv, rehydratorEnv}
 	cfg, err := config.Load(opts)
 	if err != nil {
 		return config.Config{}, &usageError{err}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -38,7 +39,7 @@ func newStatus(p Process) *cobra.Command {
 			return out.print(status, func(w io.Writer) error { return printStatus(w, status) })
 		},
 	}
-	s.addServer(cmd)
+	s.addServer(cmd, app.Publisher)
 	out.addJSON(cmd, "print the message and its status as JSON")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	return cmd

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -24,15 +25,17 @@ const (
 	defaultPatience = time.Minute
 )
 
-// Services are what is served. All of them are required but Metrics.
+// Services are what is served.
 type Services struct {
+	// Publish, Reporter and Following are a publisher's, all or none of them.
 	Publish   *publish.Service
 	Reporter  *publish.Reporter
 	Following *following.Service
+	// Inbox, Rehydrate and Audit are a rehydrator's, all or none of them.
 	Inbox     *inbox.Service
 	Rehydrate *rehydrate.Service
 	Audit     *audit.Service
-	// Ready returns nil, or why requests cannot be served at the moment.
+	// Ready returns nil, or why requests cannot be served at the moment. It is required.
 	Ready func(context.Context) error
 	// Metrics serves what is measured, under /metrics; nil if nothing is.
 	Metrics http.Handler
@@ -73,6 +76,19 @@ func New(services Services, opts Options) http.Handler {
 	return s
 }
 
+// NewStarting returns the handler of a process that waits for something before it can serve anything: it tells that the
+// process is healthy, and not ready, and what is waited for.
+func NewStarting(waiting func() string, opts Options) http.Handler {
+	s := &server{opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
+	s.Ready = func(context.Context) error { return fmt.Errorf("it is starting, and waits for %s", waiting()) }
+	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
+	s.mux.Handle("/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP hands nothing else to the mux
+		s.fail(w, s.ready(w, r))
+	}))
+	return s
+}
+
 // server is the handler.
 type server struct {
 	Services
@@ -82,60 +98,4 @@ type server struct {
 	// instance and requests make up the ids of requests: they differ between servers and starts.
 	instance string
 	requests atomic.Uint64
-}
-
-func (s *server) routes() {
-	s.route("/v1/messages", methods{
-		http.MethodPost: {handle: s.publish, body: true},
-	})
-	s.route("/v1/messages:batch", methods{
-		http.MethodPost: {handle: s.publishBatch, body: true},
-	})
-	s.route("/v1/messages/{id}", methods{
-		http.MethodGet: {handle: s.status},
-	})
-	s.route("/v1/following:batch", methods{
-		http.MethodPost: {handle: s.followBatch, body: true},
-	})
-	s.route("/v1/users:batch", methods{
-		http.MethodPost: {handle: s.setSeenBatch, body: true},
-	})
-	s.route("/v1/users/{user}", methods{
-		http.MethodGet: {handle: s.user},
-		http.MethodPut: {handle: s.setSeen, body: true},
-	})
-	s.route("/v1/users/{user}/login", methods{
-		http.MethodPost: {handle: s.login, query: []string{"wait"}},
-	})
-	s.route("/v1/users/{user}/followers", methods{
-		http.MethodGet: {handle: s.followers, query: []string{"after", "limit"}},
-	})
-	s.route("/v1/users/{user}/following", methods{
-		http.MethodGet: {handle: s.following, query: []string{"after", "limit"}},
-	})
-	s.route("/v1/users/{user}/following/{followee}", methods{
-		http.MethodPut:    {handle: s.follow},
-		http.MethodDelete: {handle: s.unfollow},
-	})
-	s.route("/v1/users/{user}/inbox", methods{
-		http.MethodGet: {handle: s.inbox, query: []string{"before", "limit", "peek"}},
-	})
-	s.route("/v1/users/{user}/inbox/read", methods{
-		http.MethodPost: {handle: s.markRead, body: true},
-	})
-	s.route("/v1/users/{user}/inbox/{id}", methods{
-		http.MethodDelete: {handle: s.deleteEntry},
-	})
-	s.route("/v1/admin/explain", methods{
-		http.MethodGet: {handle: s.explain, query: []string{"user", "message"}},
-	})
-	s.route("/v1/admin/audit", methods{
-		http.MethodPost: {handle: s.audit, query: []string{"user", "sample", "repair"}, body: true},
-	})
-	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
-	s.route("/readyz", methods{http.MethodGet: {handle: s.ready}})
-	if s.Metrics != nil {
-		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics}})
-	}
-	s.mux.Handle("/", s.serve(nil))
 }

@@ -33,7 +33,7 @@ func newArchive(b *testing.B, past time.Duration) *archive {
 	var err error
 	a.store, err = pebblestore.Open(b.Context(), a.storeDir(), pebblestore.Options{
 		Partitions: defaults.Partitions, Now: func() time.Time { return a.begin }, Logger: zerolog.Nop(),
-		CacheBytes: int64(defaults.Store.Cache), MemTableBytes: int64(defaults.Store.Memtable),
+		CacheBytes: int64(defaults.Embedded.Cache), MemTableBytes: int64(defaults.Embedded.Memtable),
 	})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, a.store.Close()) })

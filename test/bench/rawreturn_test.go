@@ -16,7 +16,7 @@ import (
 
 func openRaw(b *testing.B) *pebble.DB {
 	b.Helper()
-	store := config.Default().Store
+	store := config.Default().Embedded
 	db, err := pebble.Open(b.TempDir(), &pebble.Options{
 		Logger: quiet{}, Cache: pebble.NewCache(int64(store.Cache)), MemTableSize: uint64(store.Memtable),
 	})

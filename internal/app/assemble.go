@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/following"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// assembly is what the roles of a process are built from, and what they have to show.
+type assembly struct {
+	*App
+	parts    Parts
+	policy   userstate.Policy
+	appender *bucket.Appender
+
+	services httpapi.Services
+	metrics  []prometheus.Collector
+}
+
+// assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
+func (a *App) assemble(p Parts) http.Handler {
+	s := &assembly{
+		App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users),
+		policy: userstate.Policy{DormantAfter: a.config.DormantAfter, ClockTolerance: a.config.ClockTolerance},
+	}
+	if a.has(FanoutWorker) {
+		s.fanout()
+	}
+	if a.has(Rehydrator) {
+		s.rehydrator()
+	}
+	if a.has(Publisher) {
+		s.publisher()
+	}
+	s.services.Ready, s.services.Metrics = a.world.ready, telemetry.NewMetrics(s.metrics...)
+	return httpapi.New(s.services, httpapi.Options{
+		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
+		Logger: a.opts.Logger, Now: a.opts.Now,
+	})
+}
+
+func (a *App) limits() message.Limits {
+	return message.Limits{
+		BodyBytes:  int(a.config.Limits.Body),
+		AttrsBytes: int(a.config.Limits.Attrs),
+		Recipients: a.config.Limits.Recipients,
+	}
+}
+
+func (s *assembly) publisher() {
+	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
+		Limits: s.limits(), Slack: s.config.PublishSlack, KeyTTL: s.config.Idempotency.TTL,
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger,
+	})
+	s.services.Publish = publisher
+	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.config.PublishSlack)
+	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
+		Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Now: s.opts.Now,
+	})
+	s.group.Add("idempotency keys", startstop.NewRunner(publisher.ForgetKeys))
+}
+
+func (s *assembly) fanout() {
+	p := s.parts
+	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
+	options := s.fanoutOptions(s.policy)
+	options.Waiting = p.Waiting
+	router := fanout.NewRouter(stores, p.Bus, options)
+	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
+	sweeper := fanout.NewSweeper(stores, p.Bus, options)
+	s.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Take) }))
+	s.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Fetch) }))
+	s.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
+}
+
+func (a *App) fanoutOptions(policy userstate.Policy) fanout.Options {
+	f := a.config.Fanout
+	return fanout.Options{
+		Partitions: a.config.Partitions, Policy: policy, Slack: a.config.PublishSlack,
+		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL,
+		Workers: map[event.Lane]int{
+			event.Express: f.ExpressWorkers, event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers,
+		},
+		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
+		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
+		SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
+		Now: a.opts.Now, Logger: a.opts.Logger,
+	}
+}
+
+// routeEvents is how many events are routed together: enough to keep the store's group commit busy.
+const routeEvents = 128
+
+func (s *assembly) rehydrator() {
+	p, r := s.parts, s.config.Rehydrate
+	rehydrator := rehydrate.New(
+		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
+		rehydrate.Options{
+			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack,
+			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
+			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
+			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger,
+		})
+	s.services.Rehydrate = rehydrator
+	s.services.Inbox = inbox.New(
+		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: s.appender}, rehydrator,
+		inbox.Options{Partitions: s.config.Partitions, Policy: s.policy, Now: s.opts.Now},
+	)
+	s.services.Audit = audit.New(
+		audit.Stores{
+			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
+		},
+		audit.Options{
+			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Random: rand.Reader, Now: s.opts.Now,
+		},
+	)
+	s.metrics = append(s.metrics, rehydrator)
+	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
+	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) {
+		rehydrator.RunLogins(intake, work, rehydrate.Logins{Fetch: p.FetchLogins, DeadLetter: p.Bus.DeadLetter})
+	}))
+}
+
+// patience is how long a request waits for a rehydration that it cannot do without.
+const patience = 10 * time.Second

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/telemetry"
+)
+
+func newAdmin(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "admin",
+		Short: "Prepare what servers need",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("say what to do: init")
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(newAdminInit(p))
+	return cmd
+}
+
+// initialized is the result of an initialization.
+type initialized struct {
+	Database   string `json:"database"`
+	Partitions int    `json:"partitions"`
+	Sharded    bool   `json:"sharded"`
+}
+
+func newAdminInit(p Process) *cobra.Command {
+	out := output{w: p.Stdout}
+	shard := false
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make what Fanmail needs in a MongoDB database",
+		Long: "Make what Fanmail needs in a MongoDB database: collections, indexes, and a record of what is fixed from then on, which\n" +
+			"is the number of partitions, the size of buckets and the version of the format. What is there stays as it is: it can be\n" +
+			"repeated, also after an upgrade, and by several hosts at once. With --shard it also shards the collections, which\n" +
+			"needs the router (mongos) of a sharded cluster.",
+		Example: "  fanmail admin init --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
+		Args:    exactly(),
+	}
+	s := newSettings(p, cmd)
+	out.addJSON(cmd, "print what was made as JSON")
+	cmd.Flags().BoolVar(&shard, "shard", false, "shard the collections over the cluster")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := s.load()
+		if err != nil {
+			return err
+		}
+		logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now})
+		if err != nil {
+			return err
+		}
+		if err := app.Init(cmd.Context(), cfg, shard, logger); err != nil {
+			return err
+		}
+		made := initialized{Database: cfg.MongoDB.Database, Partitions: cfg.Partitions, Sharded: shard}
+		return out.print(made, func(w io.Writer) error {
+			return printf(w, "the database %s is ready, with %d partitions\n", made.Database, made.Partitions)
+		})
+	}
+	return cmd
+}

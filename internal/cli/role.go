@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/app"
+)
+
+// RoleMain runs the command line of a program that has one role, and returns its exit code. When ctx ends, it ends cleanly.
+func RoleMain(ctx context.Context, p Process, role app.Role) int {
+	return run(ctx, p, newRole(p, role)) //nolint:contextcheck // the command gets ctx
+}
+
+// roles tells what each role does, and which requests it serves.
+var roles = map[app.Role]struct{ does, serves string }{
+	app.Publisher:    {"accept messages, and who follows whom", "messages and following"},
+	app.FanoutWorker: {"copy messages into inboxes", "nothing but health and metrics"},
+	app.Rehydrator:   {"serve inboxes, and rebuild those of whoever comes back", "logins, inboxes, users, explain and audit"},
+}
+
+func newRole(p Process, role app.Role) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   string(role),
+		Short: "Run a " + string(role) + ": " + roles[role].does,
+		Long: fmt.Sprintf("Run a %s: %s. It serves %s. Any number of them share the work of one\n"+
+			"MongoDB deployment, which 'fanmail admin init' has prepared, and of one or more NATS servers. It waits for both at\n"+
+			"the start, logs one line with its URL when it is ready, and ends when it is interrupted or told to terminate, after\n"+
+			"what is in flight has finished or the drain timeout has passed.\n\n"+
+			"Every key that 'fanmail config' prints is a flag, too, and an environment variable: mongodb.uri is --mongodb-uri and\n"+
+			"FANMAIL_MONGODB_URI. Flags win over the environment, the environment over the configuration file.",
+			role, roles[role].does, roles[role].serves),
+		Example:       "  " + string(role) + " --store mongodb --mongodb-uri mongodb://127.0.0.1:27017 --nats-url nats://127.0.0.1:4222",
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          exactly(),
+	}
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	s := newSettings(p, cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := s.load()
+		if err != nil {
+			return err
+		}
+		if err := app.CheckApart(cfg); err != nil {
+			return &usageError{err}
+		}
+		return serve(cmd.Context(), p, cfg, role)
+	}
+	return cmd
+}

@@ -1,0 +1,163 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// programs are the roles that run apart.
+var programs = []app.Role{app.Publisher, app.FanoutWorker, app.Rehydrator}
+
+// runRole runs the program of a role.
+func runRole(ctx context.Context, role app.Role, stderr io.Writer, env []string, args ...string) (code int, stdout string) {
+	var out bytes.Buffer
+	code = cli.RoleMain(ctx, cli.Process{
+		Args: args, Env: env, Stdin: strings.NewReader(""), Stdout: &out, Stderr: stderr,
+		Now: time.Now, Width: func(io.Writer) int { return 0 },
+	}, role)
+	return code, out.String()
+}
+
+func TestRoleHelp(t *testing.T) {
+	t.Parallel()
+	for _, role := range programs {
+		var stderr bytes.Buffer
+		code, got := runRole(t.Context(), role, &stderr, nil, "--help")
+		require.Equal(t, cli.ExitDone, code, stderr.String())
+		golden := filepath.Join("testdata", "help", string(role)+".golden")
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got, "if this is intended: go test ./internal/cli -run Help -update")
+	}
+}
+
+// A role that runs apart takes neither store nor bus for itself, and says what else to do.
+func TestRolesShareStoreAndBus(t *testing.T) {
+	t.Parallel()
+	for _, role := range programs {
+		for name, test := range map[string]struct {
+			args []string
+			want string
+		}{
+			"the embedded store": {nil, `store is "embedded", which belongs to one process: run all roles in one process by 'fanmail serve', or set store to "mongodb"`},
+			"the embedded bus":   {[]string{"--store", "mongodb", "--mongodb-uri", "mongodb://127.0.0.1:1"}, `nats.url is empty, and the embedded NATS server belongs to one process: set nats.url`},
+			"no URI":             {[]string{"--store", "mongodb"}, `mongodb.uri is empty: store is mongodb, so it must name the deployment, such as mongodb://127.0.0.1:27017`},
+		} {
+			var stderr bytes.Buffer
+			code, _ := runRole(t.Context(), role, &stderr, nil, test.args...)
+			require.Equal(t, cli.ExitUsage, code, name)
+			require.Contains(t, stderr.String(), string(role)+": ")
+			require.Contains(t, stderr.String(), test.want)
+			require.Contains(t, stderr.String(), "(see '"+string(role)+" --help')")
+		}
+	}
+}
+
+func TestAdminInit(t *testing.T) {
+	t.Parallel()
+	embedded := run{args: []string{"admin", "init"}}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, embedded.code)
+	require.Contains(t, embedded.stderr, "the embedded store needs no initialization")
+
+	uri, database := testenv.MongoDB(t)
+	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database}
+	serve := run{args: append([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, where...)}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, serve.code)
+	require.Contains(t, serve.stderr, "is not initialized: run fanmail admin init")
+
+	for range 2 { // it can be repeated
+		require.Equal(t, "the database "+database+" is ready, with 16 partitions\n", fanmail(t, append([]string{"admin", "init"}, where...)...))
+	}
+	other := run{args: append([]string{"admin", "init", "--partitions", "8"}, where...)}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, other.code)
+	require.Contains(t, other.stderr, "number of partitions differs")
+	sharded := run{args: append([]string{"admin", "init", "--shard"}, where...)}.do(t.Context(), t)
+	require.Equal(t, cli.ExitFailed, sharded.code)
+	require.Contains(t, sharded.stderr, "is no mongos")
+}
+
+// A server whose database does not answer waits for it: it is healthy, not ready, says what it waits for, and ends when told to.
+func TestServeWaitsForItsDatabase(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	logs, ended := &lockedBuffer{}, make(chan int, 1)
+	addr := freeAddr(t)
+	go func() {
+		code, _ := runRole(ctx, app.Publisher, logs, nil, "--addr", addr, "--store", "mongodb", "--mongodb-timeout", "200ms",
+			"--mongodb-uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", "--nats-url", "nats://127.0.0.1:1", "--log-format", "json")
+		ended <- code
+	}()
+	require.Eventually(t, func() bool {
+		return strings.Contains(logs.String(), "the database server does not answer: waiting for it")
+	},
+		time.Minute, 10*time.Millisecond)
+	require.Equal(t, http.StatusOK, get(t, "http://"+addr+"/healthz", nil))
+	var problem struct{ Detail string }
+	require.Equal(t, http.StatusServiceUnavailable, get(t, "http://"+addr+"/readyz", &problem))
+	require.Equal(t, "the server is not ready: it is starting, and waits for the store", problem.Detail)
+	require.Equal(t, http.StatusServiceUnavailable, get(t, "http://"+addr+"/v1/messages/x", nil))
+	stop()
+	require.Equal(t, cli.ExitDone, <-ended)
+	require.Contains(t, logs.String(), "stopped before it was ready")
+}
+
+// lockedBuffer is a buffer that is read while it is written to.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// freeAddr returns a loopback address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	return listener.Addr().String()
+}
+
+func get(t *testing.T, url string, into any) (status int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := once.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	if into != nil {
+		require.NoError(t, json.NewDecoder(answer.Body).Decode(into))
+	}
+	return answer.StatusCode
+}
