@@ -42,16 +42,14 @@ func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, 
 		return Page{}, err
 	}
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Before: before, Limit: limit,
+		Owner: user, Hint: state.Head, Before: before, Limit: limit, DeletionsFrom: deletionsFrom(state),
 		Absent: s.stretches(state), OnRead: s.lazyFeed(user).newest,
 	})
 	if err != nil {
 		return Page{}, err
 	}
 	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.complete(state)}
-	if result.Total, result.Unread, err = s.counts(ctx, state, page.Slots); err != nil {
-		return Page{}, err
-	}
+	result.Total, result.Unread = counts(state, page.Slots, page.Deletions)
 	for _, id := range page.Absent {
 		if !state.InGap(id.Time()) {
 			result.Total++
@@ -72,17 +70,19 @@ func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (use
 	return s.rehydrator.ArriveLazily(ctx, user, s.opts.Now())
 }
 
+// deletionsFrom returns from which bucket on counting takes the places of tombstones.
+func deletionsFrom(state userstate.State) uint32 {
+	if len(state.Gaps) > 0 {
+		return 0
+	}
+	return state.ReadMark.Sequence
+}
+
 // counts counts the messages in the buckets and gaps of an inbox with so many slots.
-func (s *Service) counts(ctx context.Context, state userstate.State, slots int64) (total, unread int64, err error) {
-	since := state.ReadMark.Sequence
+func counts(state userstate.State, slots int64, deletions bucket.Deletions) (total, unread int64) {
 	gaps := make([]bucket.Gap, len(state.Gaps))
 	for i, gap := range state.Gaps {
-		since, gaps[i] = 0, bucket.Gap{Stretch: gap.Stretch(), Messages: gap.Messages}
+		gaps[i] = bucket.Gap{Stretch: gap.Stretch(), Messages: gap.Messages}
 	}
-	deletions, err := s.stores.Buckets.Deletions(ctx, state.User, since)
-	if err != nil {
-		return 0, 0, err
-	}
-	total, unread = bucket.Counts(slots, deletions, state.ReadMark, gaps)
-	return total, unread, nil
+	return bucket.Counts(slots, deletions, state.ReadMark, gaps)
 }

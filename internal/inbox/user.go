@@ -33,10 +33,11 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	total, _, err := s.counts(ctx, state, bucket.Position(heads[0].Sequence, len(heads[0].IDs)))
+	deletions, err := s.stores.Buckets.Deletions(ctx, user, deletionsFrom(state))
 	if err != nil {
 		return User{}, err
 	}
+	total, _ := counts(state, bucket.Position(heads[0].Sequence, len(heads[0].IDs)), deletions)
 	return User{State: state, Active: s.opts.Policy.Active(state, s.opts.Now()), Total: total}, nil
 }
 

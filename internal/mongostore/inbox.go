@@ -37,15 +37,21 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 		find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limit))
 	}
 	records, err := all[bucketRecord](ctx, s.c, "read buckets", filter, find)
-	if err != nil || len(records) == 0 {
+	if err != nil {
 		return nil, err
 	}
+	return bucketsOf(records)
+}
+
+// bucketsOf returns the buckets of records, the highest first.
+func bucketsOf(records []bucketRecord) (buckets []bucket.Bucket, err error) {
 	slices.SortFunc(records, func(x, y bucketRecord) int { return cmp.Compare(y.Sequence, x.Sequence) })
-	buckets := make([]bucket.Bucket, len(records))
 	for i := range records {
-		if buckets[i], err = records[i].bucket(); err != nil {
+		b, err := records[i].bucket()
+		if err != nil {
 			return nil, err
 		}
+		buckets = append(buckets, b)
 	}
 	return buckets, nil
 }

@@ -133,24 +133,39 @@ func (s *Inbox) update(ctx context.Context, doing string, filter, update bson.D)
 
 // Deletions implements bucket.Store by one query, to which no bucket without a tombstone contributes, and no entry.
 func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
-	recent := operator("$gte", bson.A{"$" + fieldSequence, int64(from)})
-	records, err := all[bucketRecord](ctx, s.c, "read deletions", bson.D{
-		{Key: fieldOwner, Value: owner},
-		{Key: fieldDeleted, Value: append(operator("$gt", 0), exists...)}, // as the partial index has it
-	}, options.Find().SetProjection(append(fields(fieldSequence, fieldDeleted),
-		bson.E{Key: fieldTombstones, Value: operator("$cond", bson.A{recent, "$" + fieldTombstones, "$$REMOVE"})})))
+	records, err := all[bucketRecord](ctx, s.c, "read deletions", withDeletions(owner), options.Find().SetProjection(deletionFields(from)))
 	if err != nil {
 		return bucket.Deletions{}, err
 	}
-	for _, r := range records {
-		d.Total += r.Deleted
-		for _, t := range r.Tombstones {
-			id, err := optionalID(t.ID)
-			if err != nil {
-				return bucket.Deletions{}, err
-			}
-			d.Recent = append(d.Recent, bucket.Tombstone{Sequence: uint32(r.Sequence), Slot: int(t.Slot), ID: id}) //nolint:gosec // it was one
+	for i := range records {
+		if err := records[i].addTo(&d); err != nil {
+			return bucket.Deletions{}, err
 		}
 	}
 	return d, nil
+}
+
+// withDeletions returns a filter for the owner's buckets with tombstones, as the partial index has them.
+func withDeletions(owner message.UserID) bson.D {
+	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldDeleted, Value: append(operator("$gt", 0), exists...)}}
+}
+
+// deletionFields is a projection onto the number of tombstones, and onto the tombstones themselves from a bucket on.
+func deletionFields(from uint32) bson.D {
+	recent := operator("$gte", bson.A{"$" + fieldSequence, int64(from)})
+	return append(fields(fieldSequence, fieldDeleted),
+		bson.E{Key: fieldTombstones, Value: operator("$cond", bson.A{recent, "$" + fieldTombstones, "$$REMOVE"})})
+}
+
+// addTo adds the tombstones of a bucket.
+func (r *bucketRecord) addTo(d *bucket.Deletions) error {
+	d.Total += r.Deleted
+	for _, t := range r.Tombstones {
+		id, err := optionalID(t.ID)
+		if err != nil {
+			return err
+		}
+		d.Recent = append(d.Recent, bucket.Tombstone{Sequence: uint32(r.Sequence), Slot: int(t.Slot), ID: id}) //nolint:gosec // it was one
+	}
+	return nil
 }

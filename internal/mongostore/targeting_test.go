@@ -88,6 +88,11 @@ func untargeted(keys map[string]bson.D, command bson.Raw) (missing []string) {
 		report(document(command, "query"), true)
 	case "aggregate":
 		report(document(command, "pipeline", "0", "$match"), false)
+		for _, stage := range documents(command, "pipeline") {
+			if union := document(stage, "$unionWith"); union != nil {
+				report(document(union, "pipeline", "0", "$match"), false)
+			}
+		}
 	case "update":
 		for _, update := range documents(command, "updates") {
 			many, _ := update.Lookup("multi").BooleanOK()
@@ -179,6 +184,8 @@ func TestUntargeted(t *testing.T) {
 		{`{"find": "hashed", "filter": {"_id": {"$gt": 1}}}`, []string{"hashed find _id"}},
 		{`{"aggregate": "edges", "pipeline": [{"$match": {"b": 1}}]}`, []string{"edges aggregate b"}},
 		{`{"aggregate": "edges", "pipeline": [{"$match": {"a": 1}}]}`, nil},
+		{`{"aggregate": "edges", "pipeline": [{"$match": {"a": 1}}, {"$unionWith": {"coll": "edges", "pipeline": [{"$match": {"b": 1}}]}}]}`, []string{"edges aggregate b"}},
+		{`{"aggregate": "edges", "pipeline": [{"$match": {"a": 1}}, {"$unionWith": {"coll": "edges", "pipeline": [{"$match": {"a": 1}}]}}]}`, nil},
 		{`{"findAndModify": "edges", "query": {"a": 1}}`, []string{"edges findAndModify a"}},
 		{`{"findAndModify": "edges", "query": {"a": 1, "b": 2}}`, nil},
 		{`{"update": "edges", "updates": [{"q": {"a": 1, "b": 2}}, {"q": {"b": 2}}, {"q": {"a": 1}}]}`, []string{"edges update b", "edges update a"}},

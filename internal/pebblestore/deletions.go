@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -171,6 +172,17 @@ func (s *Inbox) count(batch *pebble.Batch, owner message.UserID, t bucket.Tombst
 
 func encodeTotal(total int64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{version}, uint64(total)) //nolint:gosec // it is not negative
+}
+
+// Newest implements bucket.Store. Buckets and deletions need not be of one moment.
+func (s *Inbox) Newest(
+	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
+) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
+	if buckets, err = s.Range(ctx, owner, low, math.MaxUint32, limit); err != nil {
+		return nil, d, err
+	}
+	d, err = s.Deletions(ctx, owner, from)
+	return buckets, d, err
 }
 
 func parseTotal(value []byte) (int64, error) {

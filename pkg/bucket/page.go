@@ -3,7 +3,6 @@ package bucket
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -17,8 +16,9 @@ type Page struct {
 	Next *Cursor
 	// Buckets counts the buckets whose entries were read for this page.
 	Buckets int
-	// Slots counts the slots that are taken in the whole inbox.
-	Slots int64
+	// Slots counts the slots that are taken in the whole inbox, and Deletions its tombstones. Counts takes both.
+	Slots     int64
+	Deletions Deletions
 	// Absent are the ids of those of the entries that are in no bucket.
 	Absent []message.ID
 }
@@ -32,6 +32,8 @@ type PageRequest struct {
 	Before *Cursor
 	// Limit is the greatest number of entries.
 	Limit int
+	// DeletionsFrom is the sequence of the bucket from which on the page's Deletions name tombstones.
+	DeletionsFrom uint32
 	// Absent are the stretches of the inbox that need not be in its buckets, in no particular order; they may overlap. One
 	// that has no end, up to message.MaxID, is being appended at the moment.
 	Absent []Stretch
@@ -108,7 +110,9 @@ type reading struct {
 	PageRequest
 	store Store
 	bound message.ID // only entries below it belong to this page or a later one
-	slots int64
+
+	slots     int64
+	deletions Deletions
 
 	run    []Bucket // consecutive, the highest first
 	late   []Bucket // above run, with entries that came late
@@ -123,13 +127,12 @@ func (r *reading) span() uint32 {
 func (r *reading) fromHead(ctx context.Context) error {
 	span := r.span()
 	low := r.Hint.Sequence - min(r.Hint.Sequence, span-1)
-	run, err := r.store.Range(ctx, r.Owner, low, math.MaxUint32, int(span))
-	if err != nil {
+	var err error
+	if r.run, r.deletions, err = r.store.Newest(ctx, r.Owner, low, int(span), r.DeletionsFrom); err != nil {
 		return err
 	}
-	r.run = run
-	if len(run) > 0 {
-		r.slots = Position(run[0].Sequence, run[0].Slots())
+	if len(r.run) > 0 {
+		r.slots = Position(r.run[0].Sequence, r.run[0].Slots())
 	}
 	return nil
 }
@@ -143,7 +146,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	head := heads[0]
 	switch {
 	case len(head.IDs) == 0 && c.Sequence == Unlocated:
-		return nil
+		return nil // an inbox without a head has no deletions
 	case len(head.IDs) == 0:
 		return ErrCursor
 	case c.Sequence == Unlocated:
@@ -163,8 +166,11 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 		return ErrCursor
 	}
 	if c.Sequence < head.Sequence {
-		r.late, err = r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID)
+		if r.late, err = r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID); err != nil {
+			return err
+		}
 	}
+	r.deletions, err = r.store.Deletions(ctx, r.Owner, r.DeletionsFrom)
 	return err
 }
 
@@ -240,7 +246,7 @@ func (r *reading) shown() []Entry {
 }
 
 func (r *reading) page() Page {
-	page := Page{Buckets: len(r.run) + len(r.late), Slots: r.slots}
+	page := Page{Buckets: len(r.run) + len(r.late), Slots: r.slots, Deletions: r.deletions}
 	shown := r.shown()
 	more := r.lowest().Sequence > 0
 	if len(shown) > r.Limit {

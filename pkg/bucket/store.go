@@ -100,6 +100,10 @@ type Store interface {
 	// and at most limit of them, the highest. The caller owns them but for what Entry says.
 	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]Bucket, error)
 
+	// Newest returns the owner's buckets as Range does from low up, and their deletions as Deletions does: what a page from
+	// the head takes, for which a store that is far away is asked once.
+	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)
+
 	// Overlapping returns the owner's buckets above the given sequence that hold an entry which is at or
 	// below their own floor and below id, or did before it was blanked: those in which a message came late. In
 	// no particular order.

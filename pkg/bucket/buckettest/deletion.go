@@ -299,3 +299,34 @@ func (s suite) appendConcurrently(t *testing.T) {
 		require.Len(t, in.entries(), count)
 	}
 }
+
+func (s suite) newest(t *testing.T) {
+	t.Parallel()
+	store := s.stored(t).Store
+	prefill(t, store, "anna", []int{7})
+	require.NoError(t, store.Delete(t.Context(), "anna", 0, id(7)))
+	requireSame := func() {
+		for _, user := range []message.UserID{owner, "anna", "nobody"} {
+			for _, low := range []uint32{0, 1, 2, 3} {
+				for _, limit := range []int{0, 1, 2, 50} {
+					for _, from := range []uint32{0, 2, math.MaxUint32} {
+						want, err := store.Range(t.Context(), user, low, math.MaxUint32, limit)
+						require.NoError(t, err)
+						deleted, err := store.Deletions(t.Context(), user, from)
+						require.NoError(t, err)
+						got, deletions, err := store.Newest(t.Context(), user, low, limit, from)
+						require.NoError(t, err)
+						require.Equal(t, want, got, "%s from %d, %d of them", user, low, limit)
+						require.Equal(t, deleted.Total, deletions.Total)
+						require.ElementsMatch(t, deleted.Recent, deletions.Recent)
+					}
+				}
+			}
+		}
+	}
+	requireSame()
+	for _, at := range []bucket.Tombstone{{Sequence: 0, ID: id(10)}, {Sequence: 1, ID: id(530)}, {Sequence: 2, ID: id(1300)}} {
+		require.NoError(t, store.Delete(t.Context(), owner, at.Sequence, at.ID))
+	}
+	requireSame()
+}

@@ -170,6 +170,17 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 	return nil
 }
 
+// Newest implements bucket.Store.
+func (m *Model) Newest(
+	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
+) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
+	if buckets, err = m.Range(ctx, owner, low, math.MaxUint32, limit); err != nil {
+		return nil, d, err
+	}
+	d, err = m.Deletions(ctx, owner, from)
+	return buckets, d, err
+}
+
 // Deletions implements bucket.Store.
 func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	var d bucket.Deletions

@@ -105,6 +105,17 @@ func (s *Seam) Blank(ctx context.Context, owner message.UserID, sequence uint32,
 	return err
 }
 
+// Newest implements bucket.Store.
+func (s *Seam) Newest(
+	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
+) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
+	buckets, err = through(ctx, s, &Op{Method: "Newest"}, func() (found []bucket.Bucket, err error) {
+		found, d, err = s.Store.Newest(ctx, owner, low, limit, from)
+		return found, err
+	})
+	return buckets, d, err
+}
+
 // Deletions implements bucket.Store.
 func (s *Seam) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	return through(ctx, s, &Op{Method: "Deletions"}, func() (bucket.Deletions, error) {

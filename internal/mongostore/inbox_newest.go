@@ -1,0 +1,65 @@
+package mongostore
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// fieldBuried tells a document that is there for its tombstones from one that is there for its entries.
+const fieldBuried = "buried"
+
+// Newest implements bucket.Store by one command, which holds two queries. Where nothing was deleted, the second one finds
+// nothing.
+func (s *Inbox) Newest(
+	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
+) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
+	if limit <= 0 {
+		d, err = s.Deletions(ctx, owner, from)
+		return nil, d, err
+	}
+	buried := mongo.Pipeline{
+		operator("$match", withDeletions(owner)),
+		operator("$project", append(deletionFields(from), bson.E{Key: fieldBuried, Value: operator("$literal", true)})),
+	}
+	pipeline := mongo.Pipeline{
+		operator("$match", bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: operator("$gte", int64(low))}}),
+		operator("$sort", bson.D{{Key: fieldSequence, Value: -1}}),
+		operator("$limit", limit),
+		operator("$unionWith", bson.D{{Key: "coll", Value: s.c.Name()}, {Key: "pipeline", Value: buried}}),
+	}
+	var held, tombstoned []bucketRecord
+	err = s.c.call(ctx, "read the newest buckets", func(ctx context.Context) error {
+		held, tombstoned = nil, nil
+		cursor, err := s.c.Aggregate(ctx, pipeline)
+		if err != nil {
+			return err
+		}
+		defer cursor.Close(ctx) //nolint:errcheck // what matters is cursor.Err
+		for cursor.Next(ctx) {
+			records := &held
+			if _, ok := cursor.Current.Lookup(fieldBuried).BooleanOK(); ok {
+				records = &tombstoned
+			}
+			*records = append(*records, bucketRecord{})
+			if err := decode(s.c.Name(), cursor.Current, &(*records)[len(*records)-1]); err != nil {
+				return err
+			}
+		}
+		return cursor.Err()
+	})
+	if err != nil {
+		return nil, d, err
+	}
+	for i := range tombstoned {
+		if err := tombstoned[i].addTo(&d); err != nil {
+			return nil, bucket.Deletions{}, err
+		}
+	}
+	buckets, err = bucketsOf(held)
+	return buckets, d, err
+}
