@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/audit"
@@ -18,13 +17,13 @@ import (
 // remove removes the record of an entry of ben's.
 func (w *world) remove(id message.ID) {
 	w.t.Helper()
-	w.damage(func(dir string, files vfs.FS) error { return damage.Remove(dir, files, "ben", id) })
+	w.damage(func(store damage.Store) error { return store.Remove(w.t.Context(), "ben", id) })
 }
 
 // double doubles the record of an entry of ben's.
 func (w *world) double(id message.ID) {
 	w.t.Helper()
-	w.damage(func(dir string, files vfs.FS) error { return damage.Double(dir, files, "ben", id) })
+	w.damage(func(store damage.Store) error { return store.Double(w.t.Context(), "ben", id) })
 }
 
 // fill delivers messages that name ben, and returns them.

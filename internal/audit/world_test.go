@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,11 +86,11 @@ func (w *world) audit(buckets bucket.Store) *audit.Service {
 }
 
 // damage closes the store, lets something be done to its files, and opens it again.
-func (w *world) damage(do func(dir string, files vfs.FS) error) {
+func (w *world) damage(do func(damage.Store) error) {
 	t := w.t
 	t.Helper()
 	require.NoError(t, w.db.Close())
-	require.NoError(t, do("store", w.files))
+	require.NoError(t, do(damage.Folder{Path: "store", Files: w.files}))
 	w.open()
 }
 

@@ -1,8 +1,8 @@
-// Command tamper damages an inbox in the data folder of a server that is stopped: it removes the record of an entry, or
-// writes it twice. It shows what "fanmail audit" is for.
+// Command tamper damages an inbox behind the back of its store: it removes an entry, or writes it twice. It shows what "fanmail audit" is for.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,24 +16,27 @@ import (
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
-const usage = `tamper damages an inbox in the data folder of a server that is stopped.
+const usage = `tamper damages an inbox in the data folder of a server that is stopped, or in a MongoDB database.
 
   go run ./test/tamper -data DIR -user USER remove|double ID
+  go run ./test/tamper -mongodb-uri URI -mongodb-database NAME -user USER remove|double ID
 
-remove deletes the record of the entry for a message, double writes it a second time. "fanmail audit" finds both.
+remove deletes the entry for a message, double writes it a second time. "fanmail audit" finds both.
 
 `
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-func run(args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("tamper", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
 		say(stderr, usage)
 		flags.PrintDefaults()
 	}
-	data := flags.String("data", "", "data `folder` of the server (required)")
+	data := flags.String("data", "", "data `folder` of the server, or")
+	uri := flags.String("mongodb-uri", "", "connection `string` of the MongoDB server")
+	database := flags.String("mongodb-database", "fanmail", "`name` of the database on it")
 	user := flags.String("user", "", "whose inbox (required)")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -44,8 +47,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	id, err := message.ParseID(flags.Arg(1))
 	owner := message.UserID(*user)
 	switch {
-	case *data == "" || flags.NArg() != 2:
-		err = errors.New("give -data, -user, remove or double, and the id of a message (see -help)")
+	case (*data == "") == (*uri == "") || flags.NArg() != 2:
+		err = errors.New("give -data or -mongodb-uri, -user, remove or double, and the id of a message (see -help)")
 	case err == nil:
 		err = owner.Validate("user")
 	}
@@ -53,16 +56,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 		say(stderr, "tamper: %v\n", err)
 		return 2
 	}
-	return tamper(filepath.Join(*data, "store"), owner, flags.Arg(0), id, stdout, stderr)
+	var store damage.Store = damage.Folder{Path: filepath.Join(*data, "store"), Files: vfs.Default}
+	if *uri != "" {
+		store = damage.Database{URI: *uri, Name: *database}
+	}
+	return tamper(ctx, store, owner, flags.Arg(0), id, stdout, stderr)
 }
 
-func tamper(dir string, owner message.UserID, how string, id message.ID, stdout, stderr io.Writer) int {
+func tamper(ctx context.Context, store damage.Store, owner message.UserID, how string, id message.ID, stdout, stderr io.Writer) int {
 	var err error
 	switch how {
 	case "remove":
-		err = damage.Remove(dir, vfs.Default, owner, id)
+		err = store.Remove(ctx, owner, id)
 	case "double":
-		err = damage.Double(dir, vfs.Default, owner, id)
+		err = store.Double(ctx, owner, id)
 	default:
 		say(stderr, "tamper: %q is not something that it does: give remove or double\n", how)
 		return 2

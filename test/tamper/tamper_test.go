@@ -55,7 +55,7 @@ func audit(t *testing.T, c *client.Client, repair bool) (findings map[message.ID
 func command(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	var out bytes.Buffer
-	code = run(args, &out, &out)
+	code = run(t.Context(), args, &out, &out)
 	return code, out.String()
 }
 
@@ -126,7 +126,7 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"-help"}, 0, "tamper damages an inbox"},
-		{nil, 2, "give -data, -user, remove or double, and the id of a message"},
+		{nil, 2, "give -data or -mongodb-uri, -user, remove or double, and the id of a message"},
 		{[]string{"-data", "d", "-user", "a/b", "remove", id}, 2, "user contains '/'"},
 		{[]string{"-data", "d", "-user", "ben", "remove", "7"}, 2, "id is not a UUID"},
 		{[]string{"-data", "d", "-user", "ben", "hide", id}, 2, `"hide" is not something that it does`},
