@@ -127,7 +127,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if err := lockFile(file); err != nil {
-		return nil, errors.Join(fmt.Errorf("folder %s is in use by another server: %w", dir, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("folder %s is in use by another process; stop that one, or choose another folder: %w", dir, err), file.Close())
 	}
 	return file, nil
 }

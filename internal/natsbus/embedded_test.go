@@ -47,7 +47,7 @@ func TestEmbeddedRefuses(t *testing.T) {
 	}{
 		"no folder":            {"", "", "no folder given"},
 		"a folder in a file":   {filepath.Join(file, "bus"), "", "not a directory"},
-		"a folder in use":      {inUse, "", "in use by another server"},
+		"a folder in use":      {inUse, "", "in use by another process"},
 		"a port in use":        {t.TempDir(), listener.Addr().String(), "address already in use"},
 		"no port":              {t.TempDir(), "127.0.0.1", "missing port"},
 		"a port out of range":  {t.TempDir(), "127.0.0.1:65536", `"65536" is not a port`},

@@ -30,53 +30,58 @@ func TestComingBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	for _, test := range []struct {
-		name     string
-		settings map[string]string
-		by       string
-		limit    int
-	}{
-		{"everything copied", nil, "login", 0},
-		{"only the newest copied", map[string]string{"publish_slack": "1s", "clock_tolerance": "1s"}, "either", newest()},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, on := range everyStore {
+		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			ctx := bounded(t, 10*time.Minute)
-			settings := map[string]string{"rehydrate.limit": strconv.Itoa(test.limit)}
-			maps.Copy(settings, test.settings)
-			w := newWorld(t, settings)
-			w.checking = append(w.checking, "--rehydrate-limit", strconv.Itoa(test.limit), "--page-sizes", "50,17")
-			if test.limit > 0 {
-				w.checking = append(w.checking, "--settled-after", "2s")
-			}
-			server := w.start(ctx)
-			missed := w.mailTrace(ctx)
+			for _, test := range []struct {
+				name     string
+				settings map[string]string
+				by       string
+				limit    int
+			}{
+				{"everything copied", nil, "login", 0},
+				{"only the newest copied", map[string]string{"publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String()}, "either", newest()},
+			} {
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					ctx := bounded(t, 10*time.Minute)
+					settings := map[string]string{"rehydrate.limit": strconv.Itoa(test.limit)}
+					maps.Copy(settings, test.settings)
+					w := newWorld(ctx, t, on, settings)
+					w.checking = append(w.checking, "--rehydrate-limit", strconv.Itoa(test.limit), "--page-sizes", "50,17")
+					if test.limit > 0 {
+						w.checking = append(w.checking, "--settled-after", (2 * on.tolerance()).String())
+					}
+					server := w.start(ctx)
+					missed := w.mailTrace(ctx)
 
-			settled := time.Now().Add(3 * time.Second) // later than all of them by slack and tolerance
-			testenv.Eventually(ctx, t, "what was published is settled", func() bool {
-				return test.limit == 0 || time.Now().After(settled)
-			})
-			came := w.login(ctx, w.testdata("email-eu.last-seen.tsv"), "--by", test.by)
-			if test.by == "login" {
-				require.Equal(t, map[string]int{"active": traceUsers - traceDormant - traceNew, "dormant": traceDormant, "new": traceNew}, came.Was)
-				require.EqualValues(t, missed, came.Recovered)
-			} else {
-				require.Positive(t, came.Provisional)
-			}
-			found := w.check(ctx)
-			require.Equal(t, traceUsers, found.Looks.Users)
-			if test.limit > 0 {
-				require.Positive(t, found.Gaps.Gaps)
-				require.Equal(t, 2*found.Gaps.Gaps, found.Gaps.Paged, "with each page size")
-				require.Greater(t, found.Gaps.Pages, found.Gaps.Paged)
-			}
-			w.requireSoundInboxes(ctx)
+					settled := time.Now().Add(3 * on.tolerance()) // later than all of them by slack and tolerance
+					testenv.Eventually(ctx, t, "what was published is settled", func() bool {
+						return test.limit == 0 || time.Now().After(settled)
+					})
+					came := w.login(ctx, w.testdata("email-eu.last-seen.tsv"), "--by", test.by)
+					if test.by == "login" {
+						require.Equal(t, map[string]int{"active": traceUsers - traceDormant - traceNew, "dormant": traceDormant, "new": traceNew}, came.Was)
+						require.EqualValues(t, missed, came.Recovered)
+					} else {
+						require.Positive(t, came.Provisional)
+					}
+					found := w.check(ctx)
+					require.Equal(t, traceUsers, found.Looks.Users)
+					if test.limit > 0 {
+						require.Positive(t, found.Gaps.Gaps)
+						require.Equal(t, 2*found.Gaps.Gaps, found.Gaps.Paged, "with each page size")
+						require.Greater(t, found.Gaps.Pages, found.Gaps.Paged)
+					}
+					w.requireSoundInboxes(ctx)
 
-			// There have to be so many gaps as the checker has worked out, and nothing in their place.
-			server.Stop(ctx)
-			gaps, inThem := w.gaps(ctx)
-			require.Equal(t, []int{found.Gaps.Gaps, found.Gaps.Messages}, []int{gaps, inThem})
-			w.damageAndRepair(ctx)
+					// There have to be so many gaps as the checker has worked out, and nothing in their place.
+					server.Stop(ctx)
+					gaps, inThem := w.gaps(ctx)
+					require.Equal(t, []int{found.Gaps.Gaps, found.Gaps.Messages}, []int{gaps, inThem})
+					w.damageAndRepair(ctx)
+				})
+			}
 		})
 	}
 }
@@ -99,7 +104,7 @@ func (w *world) mailTrace(ctx context.Context) (skipped int) {
 	if full() {
 		w.publish(ctx, "--connections", "64")
 	} else {
-		w.publish(ctx, "--connections", "64", "--first", strconv.Itoa(part()))
+		w.publish(ctx, "--connections", "64", "--first", strconv.Itoa(w.part()))
 	}
 	found := w.check(ctx)
 	require.Zero(w, found.Either, "nobody has come back yet")
@@ -140,7 +145,11 @@ func (w *world) damageAndRepair(ctx context.Context) {
 
 func (w *world) tamper(ctx context.Context, owner, how string, id message.ID) {
 	w.Helper()
-	w.Logf("%s", testenv.Run(ctx, w.T, programs.Tamper, "-data", w.site.Data, "-user", owner, how, id.String()))
+	where := []string{"-data", w.site.Data}
+	if w.on != embedded {
+		where = []string{"-mongodb-uri", w.site.Settings["mongodb.uri"], "-mongodb-database", w.site.Settings["mongodb.database"]}
+	}
+	w.Logf("%s", testenv.Run(ctx, w.T, programs.Tamper, append(where, "-user", owner, how, id.String())...))
 }
 
 // requireSoundInboxes requires that the audit finds nothing.

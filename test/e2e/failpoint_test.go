@@ -19,58 +19,63 @@ import (
 // parts, between them. What was being published is published on, by a server without a failpoint.
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ at, when, nth string }{
-		{"append", "after", "9"},
-		{"append", "before", "9"},
-		{"append", "halfway", "3"},
-		{"store", "before", "9"},
-		{"store", "after", "9"},
-		{"emit-published", "before", "9"},
-		{"emit-published", "after", "9"},
-		{"plan", "before", "9"},
-		{"plan", "after", "9"},
-		{"emit-tasks", "before", "5"},
-		{"emit-tasks", "halfway", "5"},
-		{"emit-tasks", "after", "5"},
-		{"ack-published", "before", "9"},
-		{"ack-published", "after", "9"},
-		{"record", "before", "9"},
-		{"record", "halfway", "3"},
-		{"record", "after", "9"},
-		{"emit-continuation", "before", "5"},
-		{"emit-continuation", "halfway", "2"},
-		{"emit-continuation", "after", "5"},
-		{"remove", "before", "3"},
-		{"remove", "halfway", "2"},
-		{"remove", "after", "3"},
-		{"ack-task", "before", "9"},
-		{"ack-task", "after", "9"},
-		{"finish", "before", "9"},
-		{"finish", "after", "9"},
-	}
-	if testing.Short() {
-		tests = tests[:1] // one shows that the machinery works
-	}
-	for _, test := range tests {
-		t.Run(test.when+" "+test.at, func(t *testing.T) {
+	for _, on := range everyStore {
+		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			ctx := bounded(t, 2*time.Minute)
-			w := newWorld(t, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "5", "partitions": "4"}))
-			faulty := w.site.StartFaulty(ctx, t, programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
-			total := w.crowd(ctx)
-			driver := w.drive(ctx, "--connections", "8", "--timeout", "1m")
-			select {
-			case <-faulty.Exited():
-			case <-ctx.Done():
+			tests := []struct{ at, when, nth string }{
+				{"append", "after", "9"},
+				{"append", "before", "9"},
+				{"append", "halfway", "3"},
+				{"store", "before", "9"},
+				{"store", "after", "9"},
+				{"emit-published", "before", "9"},
+				{"emit-published", "after", "9"},
+				{"plan", "before", "9"},
+				{"plan", "after", "9"},
+				{"emit-tasks", "before", "5"},
+				{"emit-tasks", "halfway", "5"},
+				{"emit-tasks", "after", "5"},
+				{"ack-published", "before", "9"},
+				{"ack-published", "after", "9"},
+				{"record", "before", "9"},
+				{"record", "halfway", "3"},
+				{"record", "after", "9"},
+				{"emit-continuation", "before", "5"},
+				{"emit-continuation", "halfway", "2"},
+				{"emit-continuation", "after", "5"},
+				{"remove", "before", "3"},
+				{"remove", "halfway", "2"},
+				{"remove", "after", "3"},
+				{"ack-task", "before", "9"},
+				{"ack-task", "after", "9"},
+				{"finish", "before", "9"},
+				{"finish", "after", "9"},
 			}
-			require.False(t, faulty.Running(), "the server never came to the failpoint")
-			require.True(t, faulty.Killed(), faulty.Stderr())
-			t.Logf("died with %d of %d messages accepted", w.accepted(), total)
+			if testing.Short() {
+				tests = tests[:1] // one shows that the machinery works
+			}
+			for _, test := range tests {
+				t.Run(test.when+" "+test.at, func(t *testing.T) {
+					t.Parallel()
+					ctx := bounded(t, 2*time.Minute)
+					w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "5", "partitions": "4"}))
+					faulty := w.site.StartFaulty(ctx, t, programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					total := w.crowd(ctx)
+					driver := w.drive(ctx, "--connections", "8", "--timeout", "1m")
+					select {
+					case <-faulty.Exited():
+					case <-ctx.Done():
+					}
+					require.False(t, faulty.Running(), "the server never came to the failpoint")
+					require.True(t, faulty.Killed(), faulty.Stderr())
+					t.Logf("died with %d of %d messages accepted", w.accepted(), total)
 
-			server := w.start(ctx)
-			require.Zero(t, driver.Code(ctx), "publishing failed")
-			require.Equal(t, total, w.check(ctx).Messages)
-			server.Stop(ctx)
+					server := w.start(ctx)
+					require.Zero(t, driver.Code(ctx), "publishing failed")
+					require.Equal(t, total, w.check(ctx).Messages)
+					server.Stop(ctx)
+				})
+			}
 		})
 	}
 }

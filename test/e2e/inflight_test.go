@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/progress"
@@ -23,13 +18,13 @@ import (
 // whose fan-out has begun and is not done.
 func (w *world) inFlight(ctx context.Context) (pending, running int) {
 	w.Helper()
-	w.left(ctx, func(store *pebblestore.DB) {
+	w.left(ctx, func(store stores) {
 		for after, more := (message.ID{}), true; more; {
-			refs, err := store.Messages().Unfinished(ctx, after, leftPage)
+			refs, err := store.messages.Unfinished(ctx, after, leftPage)
 			require.NoError(w, err)
 			for _, ref := range refs {
 				after = ref.ID
-				fanout, err := store.Progress().Get(ctx, ref.ID)
+				fanout, err := store.progress.Get(ctx, ref.ID)
 				switch {
 				case errors.Is(err, progress.ErrNotFound):
 					pending++
@@ -49,8 +44,8 @@ func (w *world) inFlight(ctx context.Context) (pending, running int) {
 func (w *world) rehydrating(ctx context.Context) (marked, swept []message.UserID) {
 	w.Helper()
 	forever := time.UnixMilli(1 << 47)
-	w.left(ctx, func(store *pebblestore.DB) {
-		due, err := store.Users().Due(ctx, forever, math.MaxInt)
+	w.left(ctx, func(store stores) {
+		due, err := store.users.Due(ctx, forever, math.MaxInt)
 		require.NoError(w, err)
 		for _, st := range due {
 			if st.Mark != nil {
@@ -67,10 +62,10 @@ func (w *world) rehydrating(ctx context.Context) (marked, swept []message.UserID
 // these.
 func (w *world) gaps(ctx context.Context) (gaps, messages int) {
 	w.Helper()
-	w.left(ctx, func(store *pebblestore.DB) {
+	w.left(ctx, func(store stores) {
 		for p := range partition.DefaultCount {
 			for after, more := message.UserID(""), true; more; {
-				states, err := store.Users().List(ctx, p, after, leftPage)
+				states, err := store.users.List(ctx, p, after, leftPage)
 				require.NoError(w, err)
 				for _, st := range states {
 					after = st.User
@@ -88,9 +83,9 @@ func (w *world) gaps(ctx context.Context) (gaps, messages int) {
 }
 
 // requireNothingIn requires that no bucket has an entry in a gap.
-func (w *world) requireNothingIn(ctx context.Context, store *pebblestore.DB, st userstate.State, gap userstate.Gap) {
+func (w *world) requireNothingIn(ctx context.Context, store stores, st userstate.State, gap userstate.Gap) {
 	w.Helper()
-	buckets, err := store.Inbox().Range(ctx, st.User, 0, math.MaxUint32, math.MaxInt)
+	buckets, err := store.inbox.Range(ctx, st.User, 0, math.MaxUint32, math.MaxInt)
 	require.NoError(w, err)
 	for _, b := range buckets {
 		for _, e := range b.Entries {
@@ -101,21 +96,3 @@ func (w *world) requireNothingIn(ctx context.Context, store *pebblestore.DB, st 
 
 // leftPage is how much is read at a time of what was left.
 const leftPage = 500
-
-// left opens a copy of the store as a server has left it, so that the next server finds it as it was.
-func (w *world) left(ctx context.Context, look func(*pebblestore.DB)) {
-	w.Helper()
-	dir, err := os.MkdirTemp(w.dir, "left-")
-	require.NoError(w, err)
-	defer func() { require.NoError(w, os.RemoveAll(dir)) }()
-	require.NoError(w, os.CopyFS(dir, os.DirFS(filepath.Join(w.site.Data, "store"))))
-	partitions := partition.DefaultCount
-	if text := w.site.Settings["partitions"]; text != "" {
-		partitions, err = strconv.Atoi(text)
-		require.NoError(w, err)
-	}
-	store, err := pebblestore.Open(ctx, dir, pebblestore.Options{Partitions: partitions, Now: time.Now, Logger: zerolog.Nop()})
-	require.NoError(w, err)
-	defer func() { require.NoError(w, store.Close()) }()
-	look(store)
-}

@@ -35,49 +35,54 @@ func TestKillNine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	const kills = 10
-	ctx := bounded(t, 8*time.Minute)
-	w := newWorld(t, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
-	server := w.start(ctx)
-	total := w.mixedTrace(ctx)
-	w.fanmail(ctx, "import", "users", w.users)
-	w.fanmail(ctx, "import", "follows", w.follows)
+	for _, on := range everyStore {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			const kills = 10
+			ctx := bounded(t, 8*time.Minute)
+			w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+			server := w.start(ctx)
+			total := w.mixedTrace(ctx)
+			w.fanmail(ctx, "import", "users", w.users)
+			w.fanmail(ctx, "import", "follows", w.follows)
 
-	driver := w.drive(ctx, "--connections", "32", "--timeout", "6m")
-	for killed := 0; killed < kills; {
-		// On average a tenth of what is left by an even pace, so that all the kills fall into the time of publishing.
-		step := (total - w.accepted()) / (kills - killed + 1)
-		target := w.accepted() + step/2 + rand.IntN(step/2+1)
-		testenv.Eventually(ctx, t, "more messages are accepted", func() bool { return w.accepted() >= target || !driver.Running() })
-		require.True(t, driver.Running(), "everything was published before the server had been killed %d times", kills)
-		server.Kill()
-		server.RequireSound()
-		pending, running := w.inFlight(ctx)
-		if pending+running > 0 {
-			killed++
-		}
-		t.Logf("kill %d: %d messages accepted; of those stored, %d were not planned, %d being fanned out", killed, w.accepted(), pending, running)
-		server = w.start(ctx)
+			driver := w.drive(ctx, "--connections", "32", "--timeout", "6m")
+			for killed := 0; killed < kills; {
+				// On average a tenth of what is left by an even pace, so that all the kills fall into the time of publishing.
+				step := (total - w.accepted()) / (kills - killed + 1)
+				target := w.accepted() + step/2 + rand.IntN(step/2+1)
+				testenv.Eventually(ctx, t, "more messages are accepted", func() bool { return w.accepted() >= target || !driver.Running() })
+				require.True(t, driver.Running(), "everything was published before the server had been killed %d times", kills)
+				server.Kill()
+				server.RequireSound()
+				pending, running := w.inFlight(ctx)
+				if pending+running > 0 {
+					killed++
+				}
+				t.Logf("kill %d: %d messages accepted; of those stored, %d were not planned, %d being fanned out", killed, w.accepted(), pending, running)
+				server = w.start(ctx)
+			}
+			require.Zero(t, driver.Code(ctx), "publishing failed")
+			t.Log(driver.Stdout())
+			require.Equal(t, total, w.check(ctx).Messages)
+			server.Stop(ctx)
+		})
 	}
-	require.Zero(t, driver.Code(ctx), "publishing failed")
-	t.Log(driver.Stdout())
-	require.Equal(t, total, w.check(ctx).Messages)
-	server.Stop(ctx)
 }
 
 // mixedTrace makes a trace of mails and messages by celebrities to their followers, and returns how many messages it has.
 func (w *world) mixedTrace(ctx context.Context) int {
 	w.Helper()
 	const mailsPerCelebrity = 60
-	mails, follows := w.mails(), w.testdata("wiki-vote.follows.tsv.gz")
+	mails := w.recorded("email-eu.messages.ndjson.gz")
 	if !full() {
-		mails = mails[:part()]
+		mails = mails[:w.part()]
 	}
-	w.follows = follows
+	w.graph(ctx)
 	w.write(w.users, testenv.Run(ctx, w.T, programs.Driver, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))+
-		testenv.Run(ctx, w.T, programs.Driver, "users", "--follows", follows))
+		testenv.Run(ctx, w.T, programs.Driver, "users", "--follows", w.follows))
 	celebrities := slices.Collect(strings.Lines(
-		testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", follows, "--count", "25", "--each", "4")))
+		testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.follows, "--count", "25", "--each", "4")))
 	var mixed strings.Builder
 	count := 0
 	for i, mail := range mails {
@@ -92,10 +97,10 @@ func (w *world) mixedTrace(ctx context.Context) int {
 	return count
 }
 
-// mails returns the lines of the mail trace.
-func (w *world) mails() []string {
+// recorded returns the lines of a file of recorded data.
+func (w *world) recorded(name string) []string {
 	w.Helper()
-	file, err := os.Open(w.testdata("email-eu.messages.ndjson.gz"))
+	file, err := os.Open(w.testdata(name))
 	require.NoError(w, err)
 	defer func() { require.NoError(w, file.Close()) }()
 	unzipped, err := gzip.NewReader(bufio.NewReader(file))

@@ -21,69 +21,74 @@ import (
 // them. The next server ends what was begun by itself: nobody has to come back for that.
 func TestRehydrationFailpoints(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ at, when, nth string }{
-		{"rebuild", "halfway", "5"},
-		{"arrive", "before", "5"},
-		{"arrive", "after", "5"},
-		{"bound", "before", "5"},
-		{"bound", "after", "5"},
-		{"rebuild", "before", "5"},
-		{"rebuild", "after", "5"},
-		{"settle", "before", "5"},
-		{"settle", "after", "5"},
-		{"sweep", "before", "1"},
-		{"sweep", "halfway", "1"},
-		{"sweep", "after", "1"},
-		{"end-sweep", "before", "5"},
-		{"end-sweep", "after", "5"},
-	}
-	if testing.Short() {
-		tests = tests[:1] // one shows that the machinery works
-	}
-	for _, test := range tests {
-		t.Run(test.when+" "+test.at, func(t *testing.T) {
+	for _, on := range everyStore {
+		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			const limit, fresh = 20, 15
-			ctx := bounded(t, 3*time.Minute)
-			w := newWorld(t, impatient(map[string]string{
-				"partitions": "4", "publish_slack": "1s", "clock_tolerance": "1s",
-				"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.reap_every": "500ms",
-			}))
-			w.checking = []string{"--settled-after", "2s", "--rehydrate-limit", strconv.Itoa(limit), "--page-sizes", "50,7"}
-			server := w.start(ctx)
-			total := w.crowd(ctx)
-			early := strconv.Itoa(total / 2)
-			w.publish(ctx, "--connections", "8", "--first", early, "--key", "crowd")
-			settled := time.Now().Add(2 * time.Second) // so that there is something to leave to gaps
-			testenv.Eventually(ctx, t, "the first messages are settled", func() bool { return time.Now().After(settled) })
-			server.Stop(ctx)
-
-			faulty := w.site.StartFaulty(ctx, t, programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
-			driver := w.drive(ctx, "--connections", "8", "--timeout", "2m", "--key", "crowd", "--pace", "40") // the whole of it
-			// There have to be messages that a sweep looks for: more than a rebuilding remembers, which is a page, and not settled.
-			testenv.Eventually(ctx, t, "new messages are accepted", func() bool {
-				return w.accepted() >= total/2+fresh || !faulty.Running()
-			})
-			logins := w.begin(ctx)
-			select {
-			case <-faulty.Exited():
-			case <-ctx.Done():
+			tests := []struct{ at, when, nth string }{
+				{"rebuild", "halfway", "5"},
+				{"arrive", "before", "5"},
+				{"arrive", "after", "5"},
+				{"bound", "before", "5"},
+				{"bound", "after", "5"},
+				{"rebuild", "before", "5"},
+				{"rebuild", "after", "5"},
+				{"settle", "before", "5"},
+				{"settle", "after", "5"},
+				{"sweep", "before", "1"},
+				{"sweep", "halfway", "1"},
+				{"sweep", "after", "1"},
+				{"end-sweep", "before", "5"},
+				{"end-sweep", "after", "5"},
 			}
-			require.False(t, faulty.Running(), "the server never came to the failpoint")
-			require.True(t, faulty.Killed(), faulty.Stderr())
-			logins.Kill()
-			w.unlogged()
-			marked, swept := w.rehydrating(ctx)
-			t.Logf("died with %d marks and %d sweeps", len(marked), len(swept))
-			server = w.start(ctx)
-			w.awaitComplete(ctx, slices.Concat(marked, swept))
-			require.Zero(t, driver.Code(ctx), "publishing failed")
-			w.login(ctx, filepath.Join(w.dir, "everybody"), "--by", "either")
-			require.Equal(t, total, w.check(ctx).Messages)
-			w.requireSoundInboxes(ctx)
-			server.Stop(ctx)
-			gaps, _ := w.gaps(ctx)
-			require.Positive(t, gaps)
+			if testing.Short() {
+				tests = tests[:1] // one shows that the machinery works
+			}
+			for _, test := range tests {
+				t.Run(test.when+" "+test.at, func(t *testing.T) {
+					t.Parallel()
+					const limit, fresh = 20, 15
+					ctx := bounded(t, 3*time.Minute)
+					w := newWorld(ctx, t, on, impatient(map[string]string{
+						"partitions": "4", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
+						"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.lease": "4s", "rehydrate.reap_every": "500ms",
+					}))
+					w.checking = []string{"--settled-after", (2 * on.tolerance()).String(), "--rehydrate-limit", strconv.Itoa(limit), "--page-sizes", "50,7"}
+					server := w.start(ctx)
+					total := w.crowd(ctx)
+					early := strconv.Itoa(total / 2)
+					w.publish(ctx, "--connections", "8", "--first", early, "--key", "crowd")
+					settled := time.Now().Add(2 * on.tolerance()) // so that there is something to leave to gaps
+					testenv.Eventually(ctx, t, "the first messages are settled", func() bool { return time.Now().After(settled) })
+					server.Stop(ctx)
+
+					faulty := w.site.StartFaulty(ctx, t, programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					driver := w.drive(ctx, "--connections", "8", "--timeout", "2m", "--key", "crowd", "--pace", "40") // the whole of it
+					// There have to be messages that a sweep looks for: more than a rebuilding remembers, which is a page, and not settled.
+					testenv.Eventually(ctx, t, "new messages are accepted", func() bool {
+						return w.accepted() >= total/2+fresh || !faulty.Running()
+					})
+					logins := w.begin(ctx)
+					select {
+					case <-faulty.Exited():
+					case <-ctx.Done():
+					}
+					require.False(t, faulty.Running(), "the server never came to the failpoint")
+					require.True(t, faulty.Killed(), faulty.Stderr())
+					logins.Kill()
+					w.unlogged()
+					marked, swept := w.rehydrating(ctx)
+					t.Logf("died with %d marks and %d sweeps", len(marked), len(swept))
+					server = w.start(ctx)
+					w.awaitComplete(ctx, slices.Concat(marked, swept))
+					require.Zero(t, driver.Code(ctx), "publishing failed")
+					w.login(ctx, filepath.Join(w.dir, "everybody"), "--by", "either")
+					require.Equal(t, total, w.check(ctx).Messages)
+					w.requireSoundInboxes(ctx)
+					server.Stop(ctx)
+					gaps, _ := w.gaps(ctx)
+					require.Positive(t, gaps)
+				})
+			}
 		})
 	}
 }

@@ -27,12 +27,17 @@ type size struct {
 	dormantAfter, gap, keep time.Duration
 }
 
-func twinsSize() size {
+func twinsSize(on store) size {
 	switch {
 	case full():
 		return size{
 			pairs: 2000, mails: 20_000, kills: 10, pace: 100,
 			dormantAfter: 20 * time.Second, gap: 40 * time.Second, keep: 4 * time.Second,
+		}
+	case on != embedded: // nobody is dormant sooner than four times the tolerance after they looked
+		return size{
+			pairs: 30, mails: 1000, kills: 2, pace: 15,
+			dormantAfter: 10 * time.Second, gap: 12 * time.Second, keep: 2 * time.Second,
 		}
 	case testenv.Race:
 		return size{
@@ -55,43 +60,48 @@ func TestTwins(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	for _, test := range []struct {
-		name  string
-		limit int
-	}{{"everything copied", 0}, {"only the newest copied", newest()}} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, on := range everyStore {
+		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			ctx := bounded(t, 40*time.Minute)
-			size, seed := twinsSize(), seed(t)
-			w := newWorld(t, impatient(map[string]string{
-				"dormant_after": size.dormantAfter.String(), "clock_tolerance": "500ms", "publish_slack": "1s",
-				"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "2",
-				"rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",
-				"fanout.express_max": "20", "fanout.batch_owners": "40",
-			}))
-			w.checking = []string{"--dormant-after", size.dormantAfter.String(), "--settled-after", "1500ms", "--rehydrate-limit", strconv.Itoa(test.limit)}
-			server := w.start(ctx)
-			pairs := w.twins(ctx, size, seed)
+			for _, test := range []struct {
+				name  string
+				limit int
+			}{{"everything copied", 0}, {"only the newest copied", newest()}} {
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					ctx := bounded(t, 40*time.Minute)
+					size, seed := twinsSize(on), seed(t)
+					w := newWorld(ctx, t, on, impatient(map[string]string{
+						"dormant_after": size.dormantAfter.String(), "clock_tolerance": (on.tolerance() / 2).String(), "publish_slack": on.tolerance().String(),
+						"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "2",
+						"rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",
+						"fanout.express_max": "20", "fanout.batch_owners": "40",
+					}))
+					w.checking = []string{"--dormant-after", size.dormantAfter.String(), "--settled-after", (on.tolerance() * 3 / 2).String(), "--rehydrate-limit", strconv.Itoa(test.limit)}
+					server := w.start(ctx)
+					pairs := w.twins(ctx, size, seed)
 
-			driver := w.drive(ctx, "--connections", "32", "--pace", strconv.Itoa(size.pace), "--timeout", "30m")
-			roaming := w.roam(ctx, pairs, size, seed)
-			server = w.killAmidRehydrations(ctx, server, driver, size, rand.New(rand.NewPCG(seed, 1)))
-			require.Zero(t, driver.Code(ctx), "publishing failed")
-			t.Log(driver.Stdout())
-			roaming.Terminate()
-			require.Zero(t, roaming.Code(ctx), "roaming failed")
-			t.Logf("roamed: %s", strings.TrimSpace(roaming.Stdout()))
+					driver := w.drive(ctx, "--connections", "32", "--pace", strconv.Itoa(size.pace), "--timeout", "30m")
+					roaming := w.roam(ctx, pairs, size, seed)
+					server = w.killAmidRehydrations(ctx, server, driver, size, rand.New(rand.NewPCG(seed, 1)))
+					require.Zero(t, driver.Code(ctx), "publishing failed")
+					t.Log(driver.Stdout())
+					roaming.Terminate()
+					require.Zero(t, roaming.Code(ctx), "roaming failed")
+					t.Logf("roamed: %s", strings.TrimSpace(roaming.Stdout()))
 
-			w.everybodyActive(ctx, server, pairs)
-			server = w.start(ctx)
-			found := w.check(ctx)
-			require.Equal(t, size.pairs, found.Twins.Pairs)
-			require.Zero(t, found.Twins.Tolerated, "nothing was published to followers while somebody ceased to be one")
-			w.requireSoundInboxes(ctx)
-			server.Stop(ctx)
-			gaps, messages := w.gaps(ctx)
-			t.Logf("%d gaps with %d messages", gaps, messages)
-			require.Equal(t, test.limit > 0, gaps > 0)
+					w.everybodyActive(ctx, server, pairs)
+					server = w.start(ctx)
+					found := w.check(ctx)
+					require.Equal(t, size.pairs, found.Twins.Pairs)
+					require.Zero(t, found.Twins.Tolerated, "nothing was published to followers while somebody ceased to be one")
+					w.requireSoundInboxes(ctx)
+					server.Stop(ctx)
+					gaps, messages := w.gaps(ctx)
+					t.Logf("%d gaps with %d messages", gaps, messages)
+					require.Equal(t, test.limit > 0, gaps > 0)
+				})
+			}
 		})
 	}
 }
@@ -136,8 +146,8 @@ func (w *world) roam(ctx context.Context, pairs string, size size, seed uint64) 
 // rehydrations, until that has left some of them behind as often as is wanted, and returns the last server. Where many of them were
 // at an end when it died, it goes on after everything is published: the users still come and go.
 func (w *world) killAmidRehydrations(
-	ctx context.Context, server *testenv.Server, driver *testenv.Process, size size, random *rand.Rand,
-) *testenv.Server {
+	ctx context.Context, server server, driver *testenv.Process, size size, random *rand.Rand,
+) server {
 	w.Helper()
 	total := w.lines(w.messages)
 	for killed := 0; killed < size.kills; {
@@ -166,7 +176,7 @@ func (w *world) killAmidRehydrations(
 
 // everybodyActive lets everybody of the pairs log in, stops the server, and has the next one keep inboxes warm for long: nothing is
 // sent after the logins, so nothing is left out by that.
-func (w *world) everybodyActive(ctx context.Context, server *testenv.Server, pairs string) {
+func (w *world) everybodyActive(ctx context.Context, server server, pairs string) {
 	w.Helper()
 	text, err := os.ReadFile(pairs)
 	require.NoError(w, err)

@@ -20,6 +20,7 @@ import (
 type world struct {
 	*testing.T
 	site *testenv.Site
+	on   store
 
 	dir       string // of the files below
 	users     string // who was seen when, for import and check
@@ -31,11 +32,16 @@ type world struct {
 	checking []string // more arguments for the checker
 }
 
-func newWorld(t *testing.T, settings map[string]string) *world {
+func newWorld(ctx context.Context, t *testing.T, on store, settings map[string]string) *world {
 	t.Helper()
 	dir := t.TempDir()
+	site := testenv.NewSite(t, settings)
+	if on != embedded {
+		uri, database := testenv.MongoDB(t)
+		site.UseMongoDB(ctx, t, programs.Fanmail, uri, database)
+	}
 	return &world{
-		T: t, site: testenv.NewSite(t, settings), dir: dir,
+		T: t, site: site, on: on, dir: dir,
 		users: filepath.Join(dir, "users.ndjson"), messages: filepath.Join(dir, "messages.ndjson"),
 		published: filepath.Join(dir, "published.ndjson"),
 	}
@@ -70,8 +76,18 @@ func patience() string {
 	return "4m"
 }
 
-func (w *world) start(ctx context.Context) *testenv.Server {
+// server is what was started on a site: one process or several.
+type server interface {
+	Kill()
+	Stop(ctx context.Context)
+	RequireSound()
+}
+
+func (w *world) start(ctx context.Context) server {
 	w.Helper()
+	if w.on == apart {
+		return w.site.StartApart(ctx, w.T, programs)
+	}
 	return w.site.Start(ctx, w.T, programs.Fanmail)
 }
 

@@ -13,6 +13,10 @@ import (
 type Binaries struct {
 	// Fanmail is the product, Faulty the same server with a failpoint.
 	Fanmail, Faulty string
+	// Publisher, FanoutWorker and Rehydrator are the roles.
+	Publisher, FanoutWorker, Rehydrator string
+	// NATS is the NATS server, of the version that the embedded one has.
+	NATS string
 	// Driver publishes and lets users come back, Check compares what was published with what arrived, Tamper damages it.
 	Driver, Check, Tamper string
 }
@@ -22,18 +26,20 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	b := Binaries{
 		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
 		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
-		Tamper: filepath.Join(dir, "tamper"),
+		Tamper:    filepath.Join(dir, "tamper"),
+		Publisher: filepath.Join(dir, "publisher"), FanoutWorker: filepath.Join(dir, "fanout-worker"), Rehydrator: filepath.Join(dir, "rehydrator"),
+		NATS: filepath.Join(dir, "nats-server"),
 	}
 	const module = "github.com/fanmail/fanmail/"
 	servers := []string{"build", "-o", dir + string(filepath.Separator)}
 	if Race {
 		servers = append(servers, "-race")
 	}
-	if err := goTool(ctx, append(servers, module+"cmd/fanmail", module+"test/faulty")); err != nil {
+	if err := goTool(ctx, append(servers, module+"cmd/...", module+"test/faulty")); err != nil {
 		return b, err
 	}
 	tools := []string{"build", "-o", dir + string(filepath.Separator)}
-	return b, goTool(ctx, append(tools, module+"test/driver", module+"test/check", module+"test/tamper"))
+	return b, goTool(ctx, append(tools, module+"test/driver", module+"test/check", module+"test/tamper", "github.com/nats-io/nats-server/v2"))
 }
 
 func goTool(ctx context.Context, args []string) error {

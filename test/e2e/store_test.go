@@ -1,0 +1,99 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// store is what the data is kept in.
+type store string
+
+const (
+	embedded store = "embedded"
+	mongoDB  store = "MongoDB"
+	// apart is MongoDB with each role in processes of its own.
+	apart store = "roles apart"
+)
+
+// everyStore is where each scenario is run.
+var everyStore = []store{embedded, mongoDB}
+
+// everyStoreAndApart is where scenarios are run that show more with the whole of their data.
+func everyStoreAndApart() []store {
+	if full() {
+		return append(slices.Clone(everyStore), apart)
+	}
+	return everyStore
+}
+
+// tolerance is the clock_tolerance, and the publish_slack, of scenarios that wait for what these bound. Half of it is how long an
+// operation on MongoDB may take, which is long on a machine that is busy with tests.
+func (on store) tolerance() time.Duration {
+	if on != embedded {
+		return 4 * time.Second
+	}
+	return time.Second
+}
+
+// stores is what servers have left in a store.
+type stores struct {
+	messages message.Store
+	progress progress.Store
+	users    userstate.Store
+	inbox    bucket.Store
+}
+
+// left lets a test look at what servers that are gone have left in the store, which nobody changes.
+func (w *world) left(ctx context.Context, look func(stores)) {
+	w.Helper()
+	partitions := partition.DefaultCount
+	if text := w.site.Settings["partitions"]; text != "" {
+		var err error
+		partitions, err = strconv.Atoi(text)
+		require.NoError(w, err)
+	}
+	if w.on != embedded {
+		w.leftInDatabase(ctx, partitions, look)
+	} else {
+		w.leftInFolder(ctx, partitions, look)
+	}
+}
+
+func (w *world) leftInDatabase(ctx context.Context, partitions int, look func(stores)) {
+	w.Helper()
+	db, err := mongostore.Open(ctx, mongostore.Options{
+		URI: w.site.Settings["mongodb.uri"], Database: w.site.Settings["mongodb.database"],
+		Partitions: partitions, Timeout: time.Minute, Now: time.Now, Logger: zerolog.Nop(),
+	})
+	require.NoError(w, err)
+	defer func() { require.NoError(w, db.Close()) }()
+	look(stores{db.Messages(), db.Progress(), db.Users(), db.Inbox()})
+}
+
+// leftInFolder opens a copy of the folder, so that the next server finds it as it was.
+func (w *world) leftInFolder(ctx context.Context, partitions int, look func(stores)) {
+	w.Helper()
+	dir, err := os.MkdirTemp(w.dir, "left-")
+	require.NoError(w, err)
+	defer func() { require.NoError(w, os.RemoveAll(dir)) }()
+	require.NoError(w, os.CopyFS(dir, os.DirFS(filepath.Join(w.site.Data, "store"))))
+	db, err := pebblestore.Open(ctx, dir, pebblestore.Options{Partitions: partitions, Now: time.Now, Logger: zerolog.Nop()})
+	require.NoError(w, err)
+	defer func() { require.NoError(w, db.Close()) }()
+	look(stores{db.Messages(), db.Progress(), db.Users(), db.Inbox()})
+}

@@ -1,0 +1,147 @@
+package testenv
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Apart is Fanmail with each role in processes of their own, which share a NATS server and a MongoDB database. Requests go to a
+// front, which spreads them over the processes, as a load balancer does.
+type Apart struct {
+	t        *testing.T
+	site     *Site
+	settings map[string]string
+	nats     *Process
+	members  []*member
+	front    *front
+}
+
+// member is a process of a role, one after the other on the same address.
+type member struct {
+	binary string
+	addr   string
+	*Process
+}
+
+// How many processes a role has.
+const (
+	publishers    = 2
+	fanoutWorkers = 3
+	rehydrators   = 2
+)
+
+// StartApart starts the processes of a site, and returns when they are ready. The front is where the site's server would be.
+func (s *Site) StartApart(ctx context.Context, t *testing.T, binaries Binaries) *Apart {
+	t.Helper()
+	a := &Apart{t: t, site: s, settings: s.settings()}
+	a.startNATS(ctx, binaries.NATS)
+	for binary, count := range map[string]int{binaries.Publisher: publishers, binaries.FanoutWorker: fanoutWorkers, binaries.Rehydrator: rehydrators} {
+		for range count {
+			m := &member{binary: binary, addr: freeAddr(t)}
+			a.members = append(a.members, m)
+			a.start(ctx, m)
+		}
+	}
+	a.front = startFront(ctx, t, s.Addr, a.of(binaries.Publisher), a.of(binaries.Rehydrator))
+	return a
+}
+
+// of returns the addresses of a role.
+func (a *Apart) of(binary string) (addrs []string) {
+	for _, m := range a.members {
+		if m.binary == binary {
+			addrs = append(addrs, m.addr)
+		}
+	}
+	return addrs
+}
+
+// Publisher returns the URL of one of the publishers, and Rehydrator that of one of the rehydrators.
+func (a *Apart) Publisher() string { return "http://" + a.front.publishers.addrs[0] }
+
+// Rehydrator is as Publisher says.
+func (a *Apart) Rehydrator() string { return "http://" + a.front.rehydrators.addrs[0] }
+
+func (a *Apart) startNATS(ctx context.Context, binary string) {
+	a.t.Helper()
+	addr := freeAddr(a.t)
+	host, port, err := net.SplitHostPort(addr)
+	require.NoError(a.t, err)
+	a.nats = Exec(ctx, a.t, nil, binary, "--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(a.site.Data, "nats-server"))
+	a.settings["nats.url"] = "nats://" + addr
+}
+
+// start starts a process and returns when it is ready.
+func (a *Apart) start(ctx context.Context, m *member) {
+	a.t.Helper()
+	settings := maps.Clone(a.settings)
+	settings["addr"] = m.addr
+	m.Process = Exec(ctx, a.t, settings, m.binary)
+	Eventually(ctx, a.t, filepath.Base(m.binary)+" is ready", func() bool {
+		require.True(a.t, m.Running(), "%s has ended", m.binary)
+		return ready(m.Stderr(), "http://"+m.addr)
+	})
+}
+
+// KillOne kills a process at random, as kill -9 does, starts another one in its place, and returns which it was. It does not wait until
+// that is ready.
+func (a *Apart) KillOne(ctx context.Context) string {
+	a.t.Helper()
+	m := a.members[rand.IntN(len(a.members))]
+	m.Kill()
+	a.requireSound(m)
+	settings := maps.Clone(a.settings)
+	settings["addr"] = m.addr
+	m.Process = Exec(ctx, a.t, settings, m.binary)
+	return filepath.Base(m.binary)
+}
+
+// AwaitReady waits until all processes are ready.
+func (a *Apart) AwaitReady(ctx context.Context) {
+	a.t.Helper()
+	for _, m := range a.members {
+		Eventually(ctx, a.t, filepath.Base(m.binary)+" is ready", func() bool { return ready(m.Stderr(), "http://"+m.addr) })
+	}
+}
+
+// Kill kills all processes but the NATS server.
+func (a *Apart) Kill() {
+	for _, m := range a.members {
+		m.Kill()
+	}
+	a.front.stop()
+}
+
+// Stop asks all processes to end, and requires that they do so without complaint. The NATS server is the last.
+func (a *Apart) Stop(ctx context.Context) {
+	a.t.Helper()
+	a.front.stop()
+	for _, m := range a.members {
+		m.Terminate()
+	}
+	for _, m := range a.members {
+		require.Zero(a.t, m.Code(ctx), "%s exits with an error", m.binary)
+	}
+	a.RequireSound()
+	a.nats.Terminate()
+	a.nats.Code(ctx)
+}
+
+// RequireSound requires of all processes what it requires of a server.
+func (a *Apart) RequireSound() {
+	a.t.Helper()
+	for _, m := range a.members {
+		a.requireSound(m)
+	}
+}
+
+func (a *Apart) requireSound(m *member) {
+	a.t.Helper()
+	(&Server{m.Process}).RequireSound()
+}
