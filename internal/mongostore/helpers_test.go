@@ -7,9 +7,11 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -60,3 +62,5 @@ func create(tb testing.TB) (*mongostore.DB, mongostore.Options) {
 	require.NoError(tb, connect(tb, opts).Init(tb.Context(), false))
 	return open(tb, opts), opts
 }
+
+func stored(id message.ID) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }

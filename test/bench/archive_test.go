@@ -7,45 +7,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/config"
-	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 )
 
-// archive is a data folder that is given a past before a server is started on it.
+// archive is a store that is given a past before a server is started on it.
 type archive struct {
+	*backend
+
 	dir   string
 	begin time.Time
-	store *pebblestore.DB
 }
 
-// newArchive makes a data folder whose past begins so long ago. The clock of its store stands still there, so that no
-// message is stored too late to count.
+// newArchive makes a store whose past begins so long ago. Its clock stands still there, so that no message is stored too late
+// to count.
 func newArchive(b *testing.B, past time.Duration) *archive {
 	b.Helper()
 	a := &archive{dir: b.TempDir(), begin: time.Now().Add(-past)}
-	defaults := config.Default()
-	var err error
-	a.store, err = pebblestore.Open(b.Context(), a.storeDir(), pebblestore.Options{
-		Partitions: defaults.Partitions, Now: func() time.Time { return a.begin }, Logger: zerolog.Nop(),
-		CacheBytes: int64(defaults.Embedded.Cache), MemTableBytes: int64(defaults.Embedded.Memtable),
-	})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, a.store.Close()) })
+	a.backend = openBackend(b, a.dir, func() time.Time { return a.begin })
 	return a
-}
-
-func (a *archive) storeDir() string { return a.dir + "/store" }
-
-// close closes the store, so that somebody else can open it.
-func (a *archive) close(b *testing.B) {
-	b.Helper()
-	require.NoError(b, a.store.Close())
 }
 
 // together is how many records are written in one call.
@@ -69,9 +52,9 @@ func (a *archive) publish(b *testing.B, messages int, author func(n int) message
 			batch[i] = message.Message{ID: id, From: author(first + i), Audience: message.AudienceFollowers, Body: body}
 			refs = append(refs, batch[i].Ref())
 		}
-		_, err := a.store.Messages().Insert(b.Context(), batch)
+		_, err := a.messages.Insert(b.Context(), batch)
 		require.NoError(b, err)
-		require.NoError(b, a.store.Messages().Finish(b.Context(), refs[first:]))
+		require.NoError(b, a.messages.Finish(b.Context(), refs[first:]))
 	}
 	return refs
 }
@@ -85,14 +68,14 @@ func (a *archive) populate(b *testing.B, users []message.UserID, seen time.Time,
 			pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
 		}
 		if len(pairs) >= together || n == len(users)-1 {
-			_, err := a.store.Edges().Follow(b.Context(), pairs, a.begin)
+			_, err := a.edges.Follow(b.Context(), pairs, a.begin)
 			require.NoError(b, err)
 			pairs = pairs[:0]
 		}
 	}
 	for first := 0; first < len(users); first += together {
 		some := users[first:min(len(users), first+together)]
-		require.NoError(b, userstatetest.See(b.Context(), a.store.Users(), seen, some...))
+		require.NoError(b, userstatetest.See(b.Context(), a.users, seen, some...))
 	}
 }
 

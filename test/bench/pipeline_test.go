@@ -3,7 +3,7 @@ package bench_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/natsbus"
-	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -28,7 +27,7 @@ const slack = 2 * time.Minute
 
 // pipeline is everything from publishing to the inbox, on disk, without HTTP.
 type pipeline struct {
-	store     *pebblestore.DB
+	store     *backend
 	publisher *publish.Service
 	reporter  *publish.Reporter
 }
@@ -36,18 +35,15 @@ type pipeline struct {
 func newPipeline(b *testing.B) *pipeline {
 	b.Helper()
 	dir := b.TempDir()
-	store, err := pebblestore.Open(b.Context(), dir+"/store", pebblestore.Options{
-		Partitions: partition.DefaultCount, Now: time.Now, Logger: zerolog.Nop(),
-	})
-	require.NoError(b, err)
+	store := openBackend(b, dir, time.Now)
 	server, err := natsbus.StartEmbedded(b.Context(), natsbus.EmbeddedOptions{Dir: dir + "/nats", Logger: zerolog.Nop()})
 	require.NoError(b, err)
 	bus, err := natsbus.Connect(b.Context(), natsbus.Options{Server: server, Logger: zerolog.Nop()})
 	require.NoError(b, err)
 
 	stores := fanout.Stores{
-		Messages: store.Messages(), Progress: store.Progress(), Users: store.Users(), Edges: store.Edges(),
-		Appender: bucket.NewAppender(store.Inbox(), store.Users()),
+		Messages: store.messages, Progress: store.progress, Users: store.users, Edges: store.edges,
+		Appender: bucket.NewAppender(store.inbox, store.users),
 	}
 	opts := fanout.Options{
 		Partitions: partition.DefaultCount, Policy: userstate.DefaultPolicy(), Slack: slack,
@@ -88,33 +84,28 @@ func newPipeline(b *testing.B) *pipeline {
 		<-done
 		bus.Close()
 		server.Stop()
-		require.NoError(b, store.Close())
 	})
 	return &pipeline{
 		store: store,
-		publisher: publish.New(store.Messages(), store.Keys(), bus, publish.Options{
+		publisher: publish.New(store.messages, store.keys, bus, publish.Options{
 			Limits: message.DefaultLimits(), Slack: slack, KeyTTL: time.Hour, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		reporter: publish.NewReporter(store.Messages(), store.Progress(), slack),
+		reporter: publish.NewReporter(store.messages, store.progress, slack),
 	}
 }
 
 // populate makes n users follow all authors, and be active.
 func (p *pipeline) populate(b *testing.B, n int, authors ...message.UserID) {
 	b.Helper()
-	const chunk = 5000
-	for first := 0; first < n; first += chunk {
-		var users []message.UserID
+	for users := range slices.Chunk(named("user", n), together) {
 		var pairs []follow.Pair
-		for i := first; i < min(n, first+chunk); i++ {
-			user := message.UserID(fmt.Sprintf("user-%07d", i))
-			users = append(users, user)
+		for _, user := range users {
 			for _, author := range authors {
 				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
 			}
 		}
-		require.NoError(b, userstatetest.See(b.Context(), p.store.Users(), time.Now(), users...))
-		_, err := p.store.Edges().Follow(b.Context(), pairs, time.Now().Add(-time.Hour))
+		require.NoError(b, userstatetest.See(b.Context(), p.store.users, time.Now(), users...))
+		_, err := p.store.edges.Follow(b.Context(), pairs, time.Now().Add(-time.Hour))
 		require.NoError(b, err)
 	}
 }

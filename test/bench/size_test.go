@@ -18,6 +18,7 @@ var (
 	within    = flag.Duration("within", time.Minute, "in how long they do")
 	fans      = flag.Int("fans", 200_000, "how many active followers the star has, whose messages are fanned out meanwhile")
 	alone     = flag.Duration("alone", 20*time.Second, "for how long the star's messages are fanned out before the stampede")
+	store     = flag.String("store", "embedded", "where the fan-out and who comes back keep their data: embedded or mongodb")
 	settings  = flag.String("settings", "", "environment of the server in a stampede, such as FANMAIL_REHYDRATE_WORKERS=8; separated by spaces")
 	server    = flag.String("server", "", "the server in a stampede; it is built unless it is given")
 )

@@ -107,7 +107,7 @@ func newStampede(b *testing.B) *stampede {
 	})
 	s.populate(b, s.users, s.begin.Add(-dormantAfter), s.follows) // all of the messages are after their horizon
 	s.populate(b, s.fans, time.Now(), func(int) []message.UserID { return []message.UserID{"star"} })
-	s.close(b)
+	require.NoError(b, s.close())
 	return s
 }
 

@@ -1,0 +1,106 @@
+package inbox_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/event"
+
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// commands keeps what was asked of a MongoDB server: each command with its collection, and how many documents queries returned.
+type commands struct {
+	mu        sync.Mutex
+	sent      []string
+	documents int
+}
+
+func (c *commands) monitor() *event.CommandMonitor {
+	return &event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			collection, _ := e.Command.Lookup(e.CommandName).StringValueOK()
+			c.sent = append(c.sent, e.CommandName+" "+collection)
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if batch, ok := e.Reply.Lookup("cursor", "firstBatch").ArrayOK(); ok {
+				values, _ := batch.Values()
+				c.documents += len(values)
+			}
+		},
+	}
+}
+
+// take returns what was asked since it was last taken.
+func (c *commands) take() (sent []string, documents int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sent, documents = c.sent, c.documents
+	c.sent, c.documents = nil, 0
+	return sent, documents
+}
+
+// A page of 50 is one update of users and one query of the inbox, which returns two documents.
+func TestPageCostsTwoCommands(t *testing.T) {
+	t.Parallel()
+	uri, database := testenv.MongoDB(t)
+	asked := &commands{}
+	opts := mongostore.Options{
+		URI: uri, Database: database, Partitions: rig.Partitions, Timeout: patience,
+		Now: time.Now, Logger: zerolog.Nop(), Monitor: asked.monitor(),
+	}
+	prepared, err := mongostore.Connect(t.Context(), opts)
+	require.NoError(t, err)
+	require.NoError(t, prepared.Init(t.Context(), false))
+	require.NoError(t, prepared.Close())
+	db, err := mongostore.Open(t.Context(), opts)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+
+	now := time.Now()
+	appender := bucket.NewAppender(db.Inbox(), db.Users())
+	rehydrator := rehydrate.New(
+		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
+		rehydrate.Options{
+			Partitions: rig.Partitions, Policy: rig.Policy(), Slack: rig.Slack, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
+			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
+		})
+	service := inbox.New(
+		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
+		inbox.Options{Partitions: rig.Partitions, Policy: rig.Policy(), Now: time.Now})
+	require.NoError(t, userstatetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
+	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
+	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third
+	for i := range entries {
+		id, err := ids.Next()
+		require.NoError(t, err)
+		entries[i] = bucket.Entry{ID: id, From: "ben", Body: "hello"}
+	}
+	_, err = appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries}})
+	require.NoError(t, err)
+
+	asked.take()
+	page, err := service.Read(t.Context(), "ann", "", 50, false)
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 50)
+	require.Equal(t, []int64{140, 140}, []int64{page.Total, page.Unread})
+	sent, documents := asked.take()
+	require.Equal(t, []string{"findAndModify users", "aggregate inbox"}, sent)
+	require.Equal(t, 2, documents)
+	t.Log(sent, documents)
+}
