@@ -43,19 +43,17 @@ func (db *DB) call(ctx context.Context, doing string, operation func(context.Con
 	return db.within(ctx, doing, func(ctx context.Context) error {
 		for {
 			err := operation(ctx)
-			if err == nil || permanent(err) || ctx.Err() != nil {
+			if err == nil || permanent(err) {
 				return err
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("no success within %v: %w", db.opts.Timeout, err)
 			}
 			next := pauses.NextBackOff()
 			db.opts.Logger.Debug().Err(err).Str("work", doing).Dur("again_in", next).Msg("database operation failed: trying again")
 			pause(ctx, next)
 		}
 	})
-}
-
-// once carries out an operation within Options.Timeout, and does not repeat it.
-func (db *DB) once(ctx context.Context, doing string, operation func(context.Context) error) error {
-	return db.within(ctx, doing, operation)
 }
 
 // within gives an operation its deadline, and its error a sentinel. The end of the caller's own context passes untouched:
@@ -77,7 +75,7 @@ func (db *DB) within(ctx context.Context, doing string, operation func(context.C
 	case permanent(err):
 		return fmt.Errorf("mongostore: %s: %w", doing, err)
 	default: // of the error only the words: the end of this deadline must not pass for that of the caller's
-		return fmt.Errorf("mongostore: %s: %w: no success within %v: %v", doing, ErrUnavailable, db.opts.Timeout, err) //nolint:errorlint // see above
+		return fmt.Errorf("mongostore: %s: %w: %v", doing, ErrUnavailable, err) //nolint:errorlint // see above
 	}
 }
 

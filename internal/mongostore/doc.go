@@ -15,9 +15,10 @@
 // promises no common moment, which no contract here asks for: each document is read by its immutable key, and is at least
 // as new as the beginning of the read. A server that is none of a replica set has nobody to be deposed by.
 //
-// Every operation has a deadline, Options.Timeout, which is sent along (maxTimeMS), so that a server that honours it does
-// not carry on with what nobody waits for. An update that is judged by a clock, and must not take effect late, carries a
-// bound that the server compares with its own clock (see Users.View): a command can be held up on its way by anybody.
+// Every operation has a deadline, Options.Timeout. Writes take it along (maxTimeMS), so that a server that honours it does
+// not carry on with what nobody waits for; the driver leaves it out of queries. A change that is judged by a clock, as views,
+// steps and edges are, and must not take effect late, carries a bound that the server compares with its own clock (see late.go):
+// a command can be held up on its way by anybody.
 //
 // What failed for a reason that may pass is tried again until the deadline, with growing pauses, since every operation
 // here may be repeated. What is left is ErrUnavailable: nothing is known of it then.

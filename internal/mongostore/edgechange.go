@@ -74,20 +74,27 @@ func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 	return filters
 }
 
-// revised is what the first write of a change sets.
-func revised(spans []follow.Span, revision int64) bson.D {
+// revised is what the first write of a change sets, unless it comes late: an edge holds from a time on that was read from a clock
+// before, and has to be there soon after it.
+func revised(spans []follow.Span, revision int64, late bson.DateTime) bson.D {
 	return bson.D{
 		{Key: fieldVersion, Value: int32(version)},
-		{Key: fieldSpans, Value: recordsOfSpans(spans)},
+		{Key: fieldSpans, Value: operator("$literal", recordsOfSpans(spans))},
 		{Key: fieldRevision, Value: revision},
-		{Key: fieldPending, Value: true},
+		{Key: fieldPending, Value: failAfter(late, fieldFollower, true)},
 	}
+}
+
+// made is the update of an upsert that makes an edge, and leaves one that is there as it is.
+func made(spans []follow.Span, late bson.DateTime) mongo.Pipeline {
+	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(spans, 1, late)}))
 }
 
 // change replaces an edge by what to makes of it, and returns it as it is then. A change that was carried out although its
 // reply was lost is found in place when it is repeated.
 func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) (follow.Edge, bool)) (edge follow.Edge, err error) {
 	var found *edgeRecord
+	late := s.followers.db.latest(ctx)
 	err = s.followers.call(ctx, "change an edge", func(ctx context.Context) error {
 		for {
 			there, err := s.read(ctx, p)
@@ -99,7 +106,7 @@ func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) 
 				return nil
 			}
 			found = recordOfEdge(next, there.Revision+1)
-			if replaced, err := s.replace(ctx, p, next.Spans, there.Revision); replaced || err != nil {
+			if replaced, err := s.replace(ctx, p, next.Spans, there.Revision, late); replaced || err != nil {
 				return err
 			}
 		}
@@ -123,14 +130,14 @@ func (s *Edges) read(ctx context.Context, p follow.Pair) (*edgeRecord, error) {
 }
 
 // replace is the first write of a change: it applies while followers has the revision that the change was made from.
-func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span, from int64) (bool, error) {
+func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span, from int64, late bson.DateTime) (bool, error) {
 	filter := s.filter(p)
 	if from > 0 {
 		filter = append(filter, bson.E{Key: fieldRevision, Value: from})
-		result, err := s.followers.UpdateOne(ctx, filter, operator("$set", revised(spans, from+1)))
+		result, err := s.followers.UpdateOne(ctx, filter, mongo.Pipeline{operator("$set", revised(spans, from+1, late))})
 		return err == nil && result.MatchedCount > 0, err
 	}
-	result, err := s.followers.UpdateOne(ctx, filter, operator("$setOnInsert", revised(spans, 1)), options.UpdateOne().SetUpsert(true))
+	result, err := s.followers.UpdateOne(ctx, filter, made(spans, late), options.UpdateOne().SetUpsert(true))
 	if duplicate(err) { // somebody else has made it, at the same moment
 		return false, nil
 	}
@@ -143,7 +150,6 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
 	for i, r := range pending {
 		p := r.pair()
 		mirror[i] = write{
-			// An upsert that finds no earlier revision runs into the unique key of a later one.
 			key: string(p.Follower) + "\x00" + string(p.Followee), upsert: true,
 			filter: bson.D{
 				{Key: fieldFollower, Value: p.Follower},
@@ -159,9 +165,31 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
 			update: operator("$unset", bson.D{{Key: fieldPending, Value: ""}}),
 		}
 	}
-	if _, err := s.following.bulk(ctx, "mirror edges", mirror); err != nil {
+	if err := s.mirror(ctx, mirror); err != nil {
 		return err
 	}
 	_, err := s.followers.bulk(ctx, "settle edges", settle)
 	return err
+}
+
+// mirror carries out the second write of changes. One that finds no earlier revision goes on to insert, and runs into the unique
+// key of a later one; or of an earlier one that was made just then, for two that make a document at the same moment do not
+// see each other. So what was refused is tried again: now that there is a document, it is refused by a later revision alone.
+func (s *Edges) mirror(ctx context.Context, writes []write) error {
+	for range 2 {
+		written, err := s.following.bulk(ctx, "mirror edges", writes)
+		if err != nil {
+			return err
+		}
+		var refused []write
+		for i, w := range written {
+			if w.duplicate {
+				refused = append(refused, writes[i])
+			}
+		}
+		if writes = refused; len(writes) == 0 {
+			break
+		}
+	}
+	return nil
 }

@@ -78,12 +78,10 @@ func (s *Edges) partition(follower message.UserID) int { return s.followers.db.p
 func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
 	edges := make([]follow.Edge, len(pairs))
 	writes := make([]write, len(pairs))
+	late := s.followers.db.latest(ctx)
 	for i, p := range pairs {
 		edges[i], _ = follow.Edge{Follower: p.Follower, Followee: p.Followee}.Follow(at)
-		writes[i] = write{
-			key: s.key(p), filter: s.filter(p), upsert: true,
-			update: operator("$setOnInsert", revised(edges[i].Spans, 1)),
-		}
+		writes[i] = write{key: s.key(p), filter: s.filter(p), upsert: true, update: made(edges[i].Spans, late)}
 	}
 	written, err := s.followers.bulk(ctx, "follow", writes)
 	if err != nil {

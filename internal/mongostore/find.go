@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -64,7 +65,7 @@ func (c collection) scan(
 		if err != nil {
 			return err
 		}
-		defer cursor.Close(ctx) //nolint:errcheck // what matters is cursor.Err
+		defer closeCursor(ctx, cursor)
 		for cursor.Next(ctx) {
 			if err := use(cursor.Current); err != nil {
 				return err
@@ -74,6 +75,15 @@ func (c collection) scan(
 	})
 }
 
+// closeCursor tells the server that nobody reads on, if there is more to be read; also when ctx has ended, as it often has then. A
+// server keeps for minutes what nobody closes.
+func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
+	const soon = time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), soon)
+	defer cancel()
+	_ = cursor.Close(ctx) // what matters is cursor.Err
+}
+
 // one returns the document of a result, or mongo.ErrNoDocuments.
 func one[T any](c collection, result *mongo.SingleResult) (found T, err error) {
 	raw, err := result.Raw()
@@ -81,6 +91,15 @@ func one[T any](c collection, result *mongo.SingleResult) (found T, err error) {
 		return found, err
 	}
 	return found, decode(c.Name(), raw, &found)
+}
+
+// has tells, within an operation, whether a filter finds a document.
+func (c collection) has(ctx context.Context, filter bson.D) (bool, error) {
+	err := c.FindOne(ctx, filter, options.FindOne().SetProjection(fields(fieldID))).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fields is a projection onto fields and the format version. The id is left out unless it is one of them.

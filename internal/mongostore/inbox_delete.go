@@ -42,8 +42,7 @@ func (s *Inbox) slotOf(ctx context.Context, owner message.UserID, sequence uint3
 	return slices.Index(o.IDs, id), err
 }
 
-// Blank implements bucket.Store. If the server has blanked the entry and its reply is lost, the repetition finds nothing to
-// blank, and says so.
+// Blank implements bucket.Store.
 func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
 	done, err := false, error(nil)
 	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
@@ -69,27 +68,29 @@ func (s *Inbox) blank(ctx context.Context, owner message.UserID, at bucket.Tombs
 	if done, err = s.bury(ctx, owner, at, blankEntry); done || err != nil {
 		return done, err
 	}
-	filter := append(bucketOf(owner, at.Sequence), bson.E{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: uuid(at.ID)})
-	return s.update(ctx, "blank a tombstone", filter, operator("$set", operator(path(fieldEntries, at.Slot), blankEntry)))
+	there := bson.D{{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: uuid(at.ID)}}
+	return s.update(ctx, "blank a tombstone", owner, at, there, operator("$set", operator(path(fieldEntries, at.Slot), blankEntry)))
 }
 
 // bury puts what remains of an entry in its place, and counts the tombstone, unless there is one already.
 func (s *Inbox) bury(ctx context.Context, owner message.UserID, at bucket.Tombstone, remains entryRecord) (done bool, err error) {
 	id := uuid(at.ID)
-	filter := append(bucketOf(owner, at.Sequence),
-		bson.E{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: id},
-		bson.E{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)})
-	return s.update(ctx, "bury an entry", filter, tombstone(at.Slot, &id, remains))
+	there := bson.D{
+		{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: id},
+		{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)},
+	}
+	return s.update(ctx, "bury an entry", owner, at, there, tombstone(at.Slot, &id, remains))
 }
 
 // fill puts a tombstone into a slot that is counted although its entry is lost: the bucket says that the slot is taken, or
 // there is a bucket above.
 func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombstone) (done bool, err error) {
-	lost := append(bucketOf(owner, at.Sequence),
-		bson.E{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: operator("$exists", false)},
-		bson.E{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)})
+	lost := bson.D{
+		{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: operator("$exists", false)},
+		{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)},
+	}
 	taken := append(slices.Clip(lost), bson.E{Key: fieldSlots, Value: operator("$gt", at.Slot)})
-	done, err = s.update(ctx, "fill a slot", taken, tombstone(at.Slot, nil, blankEntry))
+	done, err = s.update(ctx, "fill a slot", owner, at, taken, tombstone(at.Slot, nil, blankEntry))
 	if done || err != nil || at.Sequence == math.MaxUint32 {
 		return done, err
 	}
@@ -99,7 +100,7 @@ func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombst
 	}
 	missing := append(slices.Clip(lost), bson.E{Key: fieldSlots, Value: operator("$lte", at.Slot)})
 	update := append(tombstone(at.Slot, nil, blankEntry), bson.E{Key: "$max", Value: operator(fieldSlots, at.Slot+1)})
-	return s.update(ctx, "fill a slot", missing, update)
+	return s.update(ctx, "fill a slot", owner, at, missing, update)
 }
 
 // blankEntry is what is left of an entry that was blanked.
@@ -120,15 +121,36 @@ func bucketOf(owner message.UserID, sequence uint32) bson.D {
 	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: int64(sequence)}}
 }
 
-// update updates a bucket and tells whether the filter matched it.
-func (s *Inbox) update(ctx context.Context, doing string, filter, update bson.D) (done bool, err error) {
-	filter = append(filter, ofThisVersion)
+// update puts a tombstone into a bucket that meets a condition, and tells whether it did. If a reply was lost, the repetition
+// finds the blank tombstone that it has left itself.
+func (s *Inbox) update(
+	ctx context.Context, doing string, owner message.UserID, at bucket.Tombstone, condition, update bson.D,
+) (done bool, err error) {
+	filter := slices.Concat(bucketOf(owner, at.Sequence), bson.D{ofThisVersion}, condition)
+	repeated := false
 	err = s.c.call(ctx, doing, func(ctx context.Context) error {
 		result, err := s.c.UpdateOne(ctx, filter, update)
 		done = err == nil && result.MatchedCount == 1
+		if err == nil && !done && repeated {
+			done, err = s.c.has(ctx, append(bucketOf(owner, at.Sequence), blanked(at)...))
+		}
+		repeated = true
 		return err
 	})
 	return done, err
+}
+
+// blanked is a condition on a bucket: it has a blank tombstone.
+func blanked(at bucket.Tombstone) bson.D {
+	counted := bson.D{{Key: fieldSlot, Value: at.Slot}, {Key: fieldEntryID, Value: operator("$exists", false)}}
+	if !at.ID.IsZero() {
+		counted[1].Value = uuid(at.ID)
+	}
+	return bson.D{
+		{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: true},
+		{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: operator("$exists", false)},
+		{Key: fieldTombstones, Value: operator("$elemMatch", counted)},
+	}
 }
 
 // Deletions implements bucket.Store by one query, to which no bucket without a tombstone contributes, and no entry.

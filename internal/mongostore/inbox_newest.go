@@ -39,7 +39,7 @@ func (s *Inbox) Newest(
 		if err != nil {
 			return err
 		}
-		defer cursor.Close(ctx) //nolint:errcheck // what matters is cursor.Err
+		defer closeCursor(ctx, cursor)
 		for cursor.Next(ctx) {
 			records := &held
 			if _, ok := cursor.Current.Lookup(fieldBuried).BooleanOK(); ok {

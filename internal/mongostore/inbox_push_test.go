@@ -224,38 +224,74 @@ func TestFillLostSlots(t *testing.T) {
 	}
 }
 
-// TestLostReplies appends through a network that loses replies to updates which have been applied.
-func TestLostReplies(t *testing.T) {
+// TestPushWithBadReplies appends through a network that loses replies to updates which have been applied, or doubts them.
+func TestPushWithBadReplies(t *testing.T) {
 	t.Parallel()
-	_, opts := create(t)
-	network := newBadNetwork(t, opts.URI, 3)
-	opts.URI = network.uri
-	db := open(t, opts)
-	appender := bucket.NewAppender(db.Inbox(), noHints{})
-	owners := numbered(20)
-	hints := make([]bucket.Hint, len(owners))
-	const messages, together = 120, 8
-	for first := 0; first < messages; first += together {
-		appends := make([]bucket.Append, len(owners))
-		for i, owner := range owners {
-			appends[i] = bucket.Append{Owner: owner, Hint: hints[i], Entries: entriesOf(first, together)}
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		_, opts := create(t)
+		network := newBadNetwork(t, opts.URI, 3, doubts)
+		opts.URI = network.uri
+		db := open(t, opts)
+		appender := bucket.NewAppender(db.Inbox(), noHints{})
+		owners := numbered(20)
+		hints := make([]bucket.Hint, len(owners))
+		const messages, together = 120, 8
+		for first := 0; first < messages; first += together {
+			appends := make([]bucket.Append, len(owners))
+			for i, owner := range owners {
+				appends[i] = bucket.Append{Owner: owner, Hint: hints[i], Entries: entriesOf(first, together)}
+			}
+			results, err := appender.Append(t.Context(), appends)
+			require.NoError(t, err)
+			for i, r := range results {
+				require.NoError(t, r.Err)
+				hints[i] = r.Head
+			}
 		}
-		results, err := appender.Append(t.Context(), appends)
+		require.Positive(t, network.lost.Load(), "no reply was lost: this has shown nothing")
+		for _, owner := range owners {
+			buckets, err := db.Inbox().Range(t.Context(), owner, 0, 9, 10)
+			require.NoError(t, err)
+			var got []bucket.Entry
+			for _, b := range slices.Backward(buckets) {
+				got = append(got, b.Entries...)
+			}
+			require.Equal(t, entriesOf(0, messages), got, "each message once, and in order: %s", owner)
+		}
+		t.Logf("%d replies were lost", network.lost.Load())
+	})
+}
+
+// TestBlankWithBadReplies blanks entries, a tombstone and a slot that is lost: whoever repeats that after a bad reply is told that it
+// was done, and a second call that there is nothing to be blanked.
+func TestBlankWithBadReplies(t *testing.T) {
+	t.Parallel()
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		_, opts := create(t)
+		network := newBadNetwork(t, opts.URI, 2, doubts)
+		direct, documents := open(t, opts).Inbox(), raw(t, opts).Collection("inbox")
+		opts.URI = network.uri
+		inbox := open(t, opts).Inbox()
+		ctx, ids := t.Context(), make([]message.ID, 9)
+		_, err := direct.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entriesOf(0, len(ids)), Guard: true}})
 		require.NoError(t, err)
-		for i, r := range results {
-			require.NoError(t, r.Err)
-			hints[i] = r.Head
+		for i := range ids {
+			ids[i] = messagetest.ID(i)
 		}
-	}
-	require.Positive(t, network.lost.Load(), "no reply was lost: this has shown nothing")
-	for _, owner := range owners {
-		buckets, err := db.Inbox().Range(t.Context(), owner, 0, 9, 10)
+		const deleted, lost = 3, 6
+		require.NoError(t, direct.Delete(ctx, "ann", 0, ids[deleted]))
+		ids[lost] = message.ID{}
+		_, err = documents.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "entries.6", Value: 1}}}})
 		require.NoError(t, err)
-		var got []bucket.Entry
-		for _, b := range slices.Backward(buckets) {
-			got = append(got, b.Entries...)
+		for slot, id := range ids {
+			require.NoError(t, inbox.Blank(ctx, "ann", 0, slot, id), "slot %d", slot)
+			require.ErrorIs(t, direct.Blank(ctx, "ann", 0, slot, id), bucket.ErrNotFound, "slot %d", slot)
 		}
-		require.Equal(t, entriesOf(0, messages), got, "each message once, and in order: %s", owner)
-	}
-	t.Logf("%d replies were lost", network.lost.Load())
+		require.Positive(t, network.lost.Load(), "no reply was lost: this has shown nothing")
+		d, err := direct.Deletions(ctx, "ann", 0)
+		require.NoError(t, err)
+		require.EqualValues(t, len(ids), d.Total)
+	})
 }

@@ -34,8 +34,8 @@ const (
 	// MaxKeyGrace is what servers accept.
 	MaxKeyGrace = (1<<31 - 1) * time.Second
 
-	// MaxBulkOperations is how many updates MongoDB accepts in a command. DocumentDB accepts 25,000.
-	MaxBulkOperations = 100_000
+	// MaxBulkOperations is how many updates all servers accept in a command. MongoDB accepts 100,000, and DocumentDB says so too.
+	MaxBulkOperations = 25_000
 	// MaxBulkBytes is less than the 48,000,000 bytes that servers accept in a command, for what goes round the updates.
 	MaxBulkBytes = 44 << 20
 )
@@ -113,6 +113,7 @@ type DB struct {
 	database *mongo.Database
 	opts     Options
 	server   server
+	watch    *watch
 
 	messages *Messages
 	keys     *Keys
@@ -142,11 +143,12 @@ func Connect(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: %w", err)
 	}
-	client, err := mongo.Connect(clientOptions(opts))
+	watch := newWatch(opts.Logger)
+	client, err := mongo.Connect(clientOptions(opts).SetServerMonitor(watch.monitor()))
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: connect: %w", err)
 	}
-	db := &DB{client: client, opts: opts}
+	db := &DB{client: client, opts: opts, watch: watch}
 	if db.server, err = db.greet(ctx); err != nil {
 		return nil, errors.Join(err, db.close(ctx))
 	}
@@ -187,9 +189,9 @@ func (db *DB) open() {
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 }
 
-// Healthy returns nil if the server answers.
+// Healthy returns nil if the server answers. That a connection has broken says nothing of it: it is asked again then.
 func (db *DB) Healthy(ctx context.Context) error {
-	return db.once(ctx, "ping", func(ctx context.Context) error { return db.client.Ping(ctx, readpref.Primary()) })
+	return db.call(ctx, "ping", func(ctx context.Context) error { return db.client.Ping(ctx, readpref.Primary()) })
 }
 
 // closeTimeout is how long connections that are in use are waited for.
@@ -199,6 +201,7 @@ const closeTimeout = 10 * time.Second
 func (db *DB) Close() error { return db.close(context.Background()) }
 
 func (db *DB) close(ctx context.Context) error {
+	db.watch.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := db.client.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {

@@ -194,13 +194,19 @@ func (s *Progress) step(ctx context.Context, step progress.Step, token bson.Obje
 // errChanged says that what an update had refused to change has become what it was to be.
 var errChanged = errors.New("the document changed meanwhile")
 
-// Touch implements progress.Store.
+// Touch implements progress.Store. If a reply was lost, the repetition finds what it has left itself, or what somebody else has at
+// the same millisecond: then both take care of the fan-out, which does no harm.
 func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (touched bool, err error) {
+	moved := bson.E{Key: fieldMoved, Value: date(now)}
 	stale := append(fanoutFilter(id), bson.E{Key: fieldMoved, Value: operator("$lt", date(before))})
-	touch := operator("$set", bson.D{{Key: fieldMoved, Value: date(now)}})
+	repeated := false
 	err = s.c.call(ctx, "touch a fan-out", func(ctx context.Context) error {
-		result, err := s.c.UpdateOne(ctx, stale, touch)
+		result, err := s.c.UpdateOne(ctx, stale, operator("$set", bson.D{moved}))
 		touched = err == nil && result.MatchedCount > 0
+		if err == nil && !touched && repeated {
+			touched, err = s.c.has(ctx, append(fanoutFilter(id), moved))
+		}
+		repeated = true
 		return err
 	})
 	return touched, err

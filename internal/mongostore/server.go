@@ -4,9 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
+	"sync"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 )
+
+// silence is logged when a server is away, also for short: operations wait for it then, and say nothing.
+const silence = "the database server does not answer: waiting for it"
 
 // server is what a server says of itself.
 type server struct {
@@ -33,6 +41,55 @@ func (db *DB) greet(ctx context.Context) (s server, err error) {
 		if ctx.Err() != nil {
 			return s, fmt.Errorf("%w: %w", err, ctx.Err())
 		}
-		db.opts.Logger.Warn().Err(err).Msg("the database server does not answer: waiting for it")
+		db.opts.Logger.Warn().Err(err).Msg(silence)
 	}
+}
+
+// watch logs when a server ceases to answer, and when it answers again. The driver asks each server every ten seconds, and every half
+// second after an operation has failed on it.
+type watch struct {
+	logger zerolog.Logger
+
+	mu     sync.Mutex
+	silent map[string]bool // by address
+	ended  bool
+}
+
+func newWatch(logger zerolog.Logger) *watch {
+	return &watch{logger: logger, silent: make(map[string]bool)}
+}
+
+// end makes it log nothing any more: the driver takes connections that it closes itself for servers that do not answer.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+}
+
+func (w *watch) monitor() *event.ServerMonitor {
+	return &event.ServerMonitor{
+		ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) {
+			if errors.Is(e.Failure, context.Canceled) || errors.Is(e.Failure, net.ErrClosed) {
+				return // the driver has broken off to ask once more
+			}
+			if server, changed := w.note(e.ConnectionID, true); changed {
+				w.logger.Warn().Err(e.Failure).Str("server", server).Msg(silence)
+			}
+		},
+		ServerHeartbeatSucceeded: func(e *event.ServerHeartbeatSucceededEvent) {
+			if server, changed := w.note(e.ConnectionID, false); changed {
+				w.logger.Info().Str("server", server).Msg("the database server answers")
+			}
+		},
+	}
+}
+
+// note notes whether a server is silent, and returns its address and whether that is new.
+func (w *watch) note(connection string, silent bool) (server string, changed bool) {
+	server, _, _ = strings.Cut(connection, "[") // after which the driver counts connections
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed = w.silent[server] != silent && !w.ended
+	w.silent[server] = silent
+	return server, changed
 }

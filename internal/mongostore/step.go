@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,29 +12,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
-
-// clockSkew is how far the server's clock may be ahead of this host's before what is judged by a clock comes late. With
-// DefaultTimeout it keeps what takes effect within a minute, the half of the default clock tolerance.
-const clockSkew = 45 * time.Second
-
-// latest returns when an update that is judged by a clock may take effect at the latest, by the server's clock: not after the
-// end of the caller's context, and not long after the deadline of the operation that it is part of. A command can be held up
-// on its way to the server long after its connection was given up, and the server would not know.
-func latest(parent, operation context.Context) bson.DateTime {
-	bound, _ := operation.Deadline() // within sets it
-	bound = bound.Add(clockSkew)
-	if end, ok := parent.Deadline(); ok && end.Before(bound) {
-		bound = end
-	}
-	return date(bound)
-}
-
-// failAfter returns an expression that fails once the server's clock is past a time, and is another one until then. In the
-// condition of an update it would not do: an upsert whose condition fails makes a record.
-func failAfter(late bson.DateTime, expression any) bson.D {
-	failure := operator("$toDate", operator("$concat", bson.A{"the clocks are apart, or the command came late for ", "$" + fieldID}))
-	return operator("$cond", bson.A{operator("$lt", bson.A{"$$NOW", late}), expression, failure})
-}
 
 // Step implements userstate.Store. Lazy steps are as durable as all others: there is no file to sync here. What makes a record
 // goes in bulk, as an import does by thousands; what changes one needs to know what came of it, and goes alone.
@@ -64,12 +40,13 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 
 // change is a compare-and-swap. If it is refused, the state is read; if that is the one which was to be changed after all, it
 // is tried again.
-func (s *Users) change(parent context.Context, step userstate.Step, token bson.ObjectID) (stepped userstate.Stepped, err error) {
+func (s *Users) change(ctx context.Context, step userstate.Step, token bson.ObjectID) (stepped userstate.Stepped, err error) {
 	from, to := s.record(step.From), s.record(step.To)
 	to.Step = token
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
-	err = s.c.call(parent, "step", func(ctx context.Context) error {
-		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, from.same(), to.replace(latest(parent, ctx)), opts))
+	replace := to.replace(s.c.db.latest(ctx))
+	err = s.c.call(ctx, "step", func(ctx context.Context) error {
+		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, from.same(), replace, opts))
 		there := &r
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			there, err = s.read(ctx, step.From.User)
@@ -117,7 +94,7 @@ func (r *userRecord) same() bson.D { return append(bson.D{{Key: fieldID, Value: 
 
 // replace returns an update that puts the parts of the record in the place of others, unless it comes late.
 func (r *userRecord) replace(late bson.DateTime) mongo.Pipeline {
-	set := bson.D{{Key: fieldStep, Value: failAfter(late, r.Step)}}
+	set := bson.D{{Key: fieldStep, Value: failAfter(late, fieldID, r.Step)}}
 	var unset []string
 	parts := append(r.parts(), bson.E{Key: fieldDue})
 	if r.Due != nil {
@@ -139,10 +116,8 @@ func (r *userRecord) replace(late bson.DateTime) mongo.Pipeline {
 
 // create makes the records of users of whom there is none, in bulk. Whether it was this call that made a record is told by
 // the server, or, where a reply was lost, by the token.
-func (s *Users) create(parent context.Context, steps []userstate.Step, stepped []userstate.Stepped, indexes []int, token bson.ObjectID) error {
-	limited, cancel := context.WithTimeout(parent, s.c.db.opts.Timeout)
-	defer cancel()
-	late := latest(parent, limited)
+func (s *Users) create(ctx context.Context, steps []userstate.Step, stepped []userstate.Stepped, indexes []int, token bson.ObjectID) error {
+	late := s.c.db.latest(ctx)
 	writes := make([]write, len(indexes))
 	for k, i := range indexes {
 		r := s.record(steps[i].To)
@@ -150,10 +125,10 @@ func (s *Users) create(parent context.Context, steps []userstate.Step, stepped [
 		user := steps[i].To.User
 		writes[k] = write{
 			key: string(user), filter: append(userFilter(user), notThere), upsert: true,
-			update: mongo.Pipeline{operator("$replaceWith", failAfter(late, operator("$literal", r)))},
+			update: mongo.Pipeline{operator("$replaceWith", failAfter(late, fieldID, operator("$literal", r)))},
 		}
 	}
-	written, err := s.c.bulk(parent, "create users", writes)
+	written, err := s.c.bulk(ctx, "create users", writes)
 	if err != nil {
 		return err
 	}
@@ -169,7 +144,7 @@ func (s *Users) create(parent context.Context, steps []userstate.Step, stepped [
 		}
 		stepped[i].Applied = true
 	}
-	there, err := s.lookup(parent, refused)
+	there, err := s.lookup(ctx, refused)
 	if err != nil {
 		return err
 	}

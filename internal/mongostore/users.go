@@ -78,12 +78,12 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 
 // view is one conditional update that returns what was there. Repeated after a reply was lost, it finds what it has left
 // itself, which is what a second view right after it would find.
-func (s *Users) view(parent context.Context, v userstate.View) (viewed userstate.Viewed, err error) {
+func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Viewed, err error) {
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before)
 	active := append(userFilter(v.User), bson.E{Key: fieldLastViewed, Value: operator("$gt", date(v.After))})
 	later := operator("$max", bson.A{"$" + fieldLastViewed, date(v.At)})
-	err = s.c.call(parent, "view", func(ctx context.Context) error {
-		look := mongo.Pipeline{operator("$set", bson.D{{Key: fieldLastViewed, Value: failAfter(latest(parent, ctx), later)}})}
+	look := mongo.Pipeline{operator("$set", bson.D{{Key: fieldLastViewed, Value: failAfter(s.c.db.latest(ctx), fieldID, later)}})}
+	err = s.c.call(ctx, "view", func(ctx context.Context) error {
 		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, active, look, opts))
 		if err == nil {
 			viewed.Applied = true

@@ -210,10 +210,11 @@ func (w *world) check(ctx context.Context) report {
 // full tells whether tests are to take the whole of their data.
 func full() bool { return os.Getenv("FANMAIL_E2E_FULL") == "1" }
 
-// bounded returns a context that bounds how long a test may take. With the race detector that is four times as long.
+// bounded returns a context that bounds how long a test may take. With the race detector, or the whole of the data, that is four
+// times as long.
 func bounded(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
-	if testenv.Race {
+	if testenv.Race || full() {
 		limit *= 4
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -36,9 +36,8 @@ const (
 // inbox holds exactly what it should, and the counts are exact.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
-	bus := rig.NewBus(t, rig.Partitions)
-	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t, bus)
+	check(t, func(t *rapid.T, w world) {
+		m := newMachine(t, w)
 		defer m.stop(t)
 		t.Repeat(weighted(map[string]action{
 			"publish":   {4, m.publish},
@@ -119,16 +118,17 @@ type call struct {
 	end   func(t *rapid.T, err error)
 }
 
-func newMachine(t *rapid.T, bus *rig.Bus) *machine {
-	require.NoError(t, bus.Clear(t.Context()))
+func newMachine(t *rapid.T, w world) *machine {
+	require.NoError(t, w.bus.Clear(t.Context()))
 	users := make([]message.UserID, userCount)
 	for i := range users {
 		users[i] = message.UserID(fmt.Sprintf("u%02d", i))
 	}
 	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket)}
 	var err error
-	m.rig, err = rig.Open(t.Context(), m.clock, bus, m.model)
+	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
 	require.NoError(t, err)
+	m.model.lossless = m.rig.DB.Lossless
 	m.hire()
 	m.populate(t)
 	return m

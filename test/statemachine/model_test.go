@@ -24,6 +24,8 @@ type model struct {
 	recorded map[message.UserID]time.Time
 	caught   map[follow.Pair][]caughtUp
 	inboxes  map[message.UserID]*inboxModel
+	// lossless tells that a crash loses no view that has returned.
+	lossless bool
 	// wrong is the first answer of a store that is not what the model knows.
 	wrong error
 }
@@ -139,7 +141,7 @@ func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
 		if at := v.At.Truncate(time.Millisecond); applies && at.After(before) {
 			m.viewed[v.User] = at
 		}
-		if applies && !v.Lazy {
+		if applies && (m.lossless || !v.Lazy) {
 			m.recorded[v.User] = m.viewed[v.User]
 		}
 	}

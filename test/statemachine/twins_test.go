@@ -30,9 +30,8 @@ const twinCount = 3
 // be told apart.
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	bus := rig.NewBus(t, rig.Partitions)
-	rapid.Check(t, func(t *rapid.T) {
-		m := newTwins(t, bus)
+	check(t, func(t *rapid.T, w world) {
+		m := newTwins(t, w)
 		defer m.stop(t)
 		t.Repeat(weighted(map[string]action{
 			"publish":   {5, m.publish},
@@ -80,8 +79,8 @@ type reading struct {
 	there []message.ID
 }
 
-func newTwins(t *rapid.T, bus *rig.Bus) *twins {
-	require.NoError(t, bus.Clear(t.Context()))
+func newTwins(t *rapid.T, w world) *twins {
+	require.NoError(t, w.bus.Clear(t.Context()))
 	users := []message.UserID{"author-0", "author-1", "author-2"}
 	m := &twins{
 		machine: &machine{clock: rig.NewClock(), mates: make(map[message.UserID]message.UserID)},
@@ -95,8 +94,9 @@ func newTwins(t *rapid.T, bus *rig.Bus) *twins {
 	}
 	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
 	var err error
-	m.rig, err = rig.Open(t.Context(), m.clock, bus, m.model)
+	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
 	require.NoError(t, err)
+	m.model.lossless = m.rig.DB.Lossless
 	m.hire()
 	for i, w := range m.users {
 		m.populate(t, i, w)
@@ -120,10 +120,10 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 	require.NoError(t, m.rig.Messages.Finish(t.Context(), refs))
 	appends := []bucket.Append{{Owner: w.Twin, Entries: entries}}
 	if rapid.IntRange(0, 3).Draw(t, "seen") > 0 {
-		require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users(), m.clock.Now(), w.User))
+		require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users, m.clock.Now(), w.User))
 		appends = append(appends, bucket.Append{Owner: w.User, Entries: entries})
 	}
-	require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users(), m.clock.Now().AddDate(10, 0, 0), w.Twin))
+	require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users, m.clock.Now().AddDate(10, 0, 0), w.Twin))
 	_, err = m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
 	for _, author := range m.model.users[:authorCount] {

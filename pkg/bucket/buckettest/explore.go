@@ -54,14 +54,18 @@ func (sc scenario) delivered() []int {
 	return ordered(append(ns, sc.deleted...))
 }
 
-// finish redelivers everything, and demands that the inbox holds what it should: nothing missing, nothing twice,
-// nothing else, and nothing back that was deleted.
-func (sc scenario) finish(t *testing.T, s *stage, how any) {
+// finish redelivers everything, and demands that the inboxes hold what they should: nothing missing, nothing twice,
+// nothing else, and nothing back that was deleted. How tells how each of them came about.
+func (sc scenario) finish(t *testing.T, stages []*stage, how [][]string) {
 	t.Helper()
-	requireSound(t, s.redeliver(t, sc.delivered()), how)
-	require.Len(t, s.seen.entries(), len(ordered(append(sc.delivered(), sc.prefilled...))), "%v", how)
-	for _, n := range sc.deleted {
-		require.Contains(t, s.seen.entries(), bucket.Entry{ID: id(n), Deleted: true}, "%v", how)
+	wrong := redeliverAll(t, stages, sc.delivered())
+	for i, how := range how {
+		requireSound(t, wrong[i], how)
+		seen := stages[i].seen.entries()
+		require.Len(t, seen, len(ordered(append(sc.delivered(), sc.prefilled...))), "%v", how)
+		for _, n := range sc.deleted {
+			require.Contains(t, seen, bucket.Entry{ID: id(n), Deleted: true}, "%v", how)
+		}
 	}
 }
 
@@ -138,7 +142,7 @@ func (sc scenario) interleaving(t *testing.T, store bucket.Store, owner message.
 	if len(s.seen) > (len(sc.prefilled)+bucket.Capacity-1)/bucket.Capacity && len(s.seen) > 1 {
 		require.Equal(t, s.seen.hint(len(s.seen)-1), s.hints.hint, "whoever creates a bucket raises the hint: %v", how)
 	}
-	sc.finish(t, s, how)
+	sc.finish(t, []*stage{s}, [][]string{how})
 }
 
 // fresh returns how many messages the writers can add.
@@ -148,27 +152,43 @@ func (sc scenario) fresh() int {
 }
 
 // everyFault runs the scenario's writers one after the other, once for every operation and everything that can
-// befall it.
+// befall it, but for what comes to the same.
 func (sc scenario) everyFault(t *testing.T, store bucket.Store) {
 	t.Helper()
-	for _, f := range []fault{crashBefore, crashAfter, loseOutcome} {
-		for at, more := 0, true; more; at++ {
-			s := sc.set(t, store, message.UserID(fmt.Sprintf("fault-%d-%d", f, at)))
-			t.Cleanup(s.stop)
-			var how []string
-			more = false
-			for step := 0; len(s.runnable()) > 0; step++ {
-				befalls := noFault
-				if step == at {
-					befalls, more = f, true
-				}
-				next := s.runnable()[0]
-				how = append(how, fmt.Sprint(s.name(next), " fault ", befalls))
-				requireSound(t, s.step(t, next, befalls), how)
+	var stages []*stage
+	var hows [][]string
+	run := func(befalls fault, at int) (first []bool, methods []string) {
+		s := sc.set(t, store, message.UserID(fmt.Sprintf("fault-%d-%d", befalls, at)))
+		t.Cleanup(s.stop)
+		var how []string
+		var last *writer
+		for step := 0; len(s.runnable()) > 0; step++ {
+			next := s.runnable()[0]
+			f := noFault
+			if step == at {
+				f = befalls
 			}
-			sc.finish(t, s, how)
+			first, methods = append(first, next != last), append(methods, next.next)
+			how = append(how, fmt.Sprint(s.name(next), " fault ", f))
+			requireSound(t, s.step(t, next, f), how)
+			last = next
+		}
+		stages, hows = append(stages, s), append(hows, how)
+		return first, methods
+	}
+	first, methods := run(noFault, 0)
+	for at, method := range methods {
+		if first[at] { // to crash before any other is to crash after the one before it
+			run(crashBefore, at)
+		}
+		if method == "Push" || method == "RaiseHeads" { // others leave nothing behind
+			run(crashAfter, at)
+		}
+		if method == "Push" {
+			run(loseOutcome, at)
 		}
 	}
+	sc.finish(t, stages, hows)
 }
 
 func (s *stage) name(w *writer) string {

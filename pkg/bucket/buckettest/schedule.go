@@ -175,37 +175,81 @@ func (s *stage) check(t tester) error {
 // wrong afterwards: they must all be there, once, and only the first time may have added any.
 func (s *stage) redeliver(t tester, ns []int) error {
 	t.Helper()
-	before := len(s.seen.entries())
-	added := appendAll(t, s.store, s.owner, s.hints.hint, ns)
-	if err := s.check(t); err != nil {
-		return fmt.Errorf("after a redelivery: %w", err)
-	}
-	if now := len(s.seen.entries()); now != before+added {
-		return fmt.Errorf("a redelivery reported %d new messages and added %d", added, now-before)
-	}
-	singles := slices.Collect(slices.Chunk(ns, 1))
-	if len(singles) > 6 {
-		singles = append(singles[:3], singles[len(singles)-3:]...)
-	}
-	for sequence := range s.seen {
-		if sequence > 0 && sequence < len(s.seen)-1 {
-			continue // between the most stale of hints and the least
-		}
-		for _, batch := range append(singles, ns) {
-			if added := appendAll(t, s.store, s.owner, s.seen.hint(sequence), batch); added > 0 {
-				return fmt.Errorf("message %v was delivered again with a hint to bucket %d", batch, sequence)
+	return redeliverAll(t, []*stage{s}, ns)[0]
+}
+
+// redeliverAll is redeliver on several stages of one store, in calls that they share.
+func redeliverAll(t tester, stages []*stage, ns []int) (wrong []error) {
+	t.Helper()
+	wrong = make([]error, len(stages))
+	check := func(when string) {
+		for i, s := range stages {
+			if err := s.check(t); err != nil && wrong[i] == nil {
+				wrong[i] = fmt.Errorf("after %s: %w", when, err)
 			}
 		}
 	}
-	if err := s.check(t); err != nil {
-		return fmt.Errorf("after redeliveries: %w", err)
+	before := make([]int, len(stages))
+	for i, s := range stages {
+		before[i] = len(s.seen.entries())
 	}
-	for _, n := range ns {
-		if !s.seen.holds(id(n)) {
-			return fmt.Errorf("message %d is missing", n)
+	added := appendToAll(t, stages, ns, func(s *stage) (bucket.Hint, bool) { return s.hints.hint, true })
+	check("a redelivery")
+	for i, s := range stages {
+		if now := len(s.seen.entries()); now != before[i]+added[i] && wrong[i] == nil {
+			wrong[i] = fmt.Errorf("a redelivery reported %d new messages and added %d", added[i], now-before[i])
 		}
 	}
-	return nil
+	batches := slices.Collect(slices.Chunk(ns, 1))
+	if len(batches) > 6 {
+		batches = append(batches[:3], batches[len(batches)-3:]...)
+	}
+	batches = append(batches, ns)
+	mostStale := func(s *stage) (bucket.Hint, bool) { return s.seen.hint(0), len(s.seen) > 0 }
+	leastStale := func(s *stage) (bucket.Hint, bool) { return s.seen.hint(len(s.seen) - 1), len(s.seen) > 1 }
+	for _, hint := range []func(*stage) (bucket.Hint, bool){mostStale, leastStale} {
+		for _, batch := range batches {
+			for i, added := range appendToAll(t, stages, batch, hint) {
+				if added > 0 && wrong[i] == nil {
+					hint, _ := hint(stages[i])
+					wrong[i] = fmt.Errorf("message %v was delivered again with a hint to bucket %d", batch, hint.Sequence)
+				}
+			}
+		}
+	}
+	check("redeliveries")
+	for i, s := range stages {
+		for _, n := range ns {
+			if !s.seen.holds(id(n)) && wrong[i] == nil {
+				wrong[i] = fmt.Errorf("message %d is missing", n)
+			}
+		}
+	}
+	return wrong
+}
+
+// appendToAll appends messages to the inboxes of all stages that have a hint, in one call, and returns how many were new to each.
+func appendToAll(t tester, stages []*stage, ns []int, hint func(*stage) (bucket.Hint, bool)) []int {
+	t.Helper()
+	var appends []bucket.Append
+	var places []int
+	for i, s := range stages {
+		if hint, ok := hint(s); ok {
+			appends = append(appends, bucket.Append{Owner: s.owner, Hint: hint, Entries: entries(ns...)})
+			places = append(places, i)
+		}
+	}
+	added := make([]int, len(stages))
+	if len(appends) == 0 {
+		return added
+	}
+	results, err := bucket.NewAppender(stages[0].store, noHints{}).Append(t.Context(), appends)
+	require.NoError(t, err)
+	for k, r := range results {
+		require.NoError(t, r.Err)
+		added[places[k]] = r.New
+	}
+	return added
 }
 
 // stop abandons the writers that have not finished, and waits for them.

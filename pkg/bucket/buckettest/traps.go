@@ -106,5 +106,5 @@ func (s suite) appendedSurvivesReopen(t *testing.T) {
 	}
 	h = h.Reopen(t)
 	st.store, st.hints = h.Store, &hintBook{store: h.Store, hint: bucket.Hint{}}
-	sc.finish(t, st, "after the crash")
+	sc.finish(t, []*stage{st}, [][]string{{"after the crash"}})
 }

@@ -39,13 +39,15 @@ type Actor struct {
 	// Value is for whoever started the actor.
 	Value any
 
-	mu     sync.Mutex // held during an operation, and while stalled
-	fault  Fault
-	at     string // the operations that count, or "" for all
-	after  int    // how many of them go well before the fault
-	dead   bool
-	trace  []string
-	cancel context.CancelFunc
+	mu    sync.Mutex // held during an operation, and while stalled
+	fault Fault
+	at    string // the operations that count, or "" for all
+	after int    // how many of them go well before the fault
+	dead  bool
+	// commands counts those of the operation that is under way.
+	commands int
+	trace    []string
+	cancel   context.CancelFunc
 
 	stalled chan struct{}
 	resume  chan struct{}
@@ -165,6 +167,7 @@ func pass[T any](a *Actor, operation string, do func() (T, error)) (T, error) {
 	if a.dead {
 		return none, ErrDead
 	}
+	a.commands = 0
 	fault := a.next(operation)
 	switch fault {
 	case StallBefore:
@@ -179,7 +182,10 @@ func pass[T any](a *Actor, operation string, do func() (T, error)) (T, error) {
 		return none, ErrDead
 	}
 	result, err := do()
-	if err != nil {
+	switch {
+	case a.dead: // in the midst of it
+		return none, ErrDead
+	case err != nil:
 		return none, err
 	}
 	a.trace = append(a.trace, operation)
@@ -202,4 +208,23 @@ func pass[T any](a *Actor, operation string, do func() (T, error)) (T, error) {
 func run(ctx context.Context, operation string, do func() error) error {
 	_, err := through(ctx, operation, func() (struct{}, error) { return struct{}{}, do() })
 	return err
+}
+
+// command is called before each of the commands that an operation consists of, one after the other. What befalls the actor that
+// ctx belongs to in the midst of the operation befalls it here: before any but the first.
+func command(ctx context.Context) {
+	a, ok := ctx.Value(actorKey{}).(*Actor)
+	if !ok {
+		return
+	}
+	if a.commands++; a.commands == 1 {
+		return
+	}
+	switch a.next("command") {
+	case StallBefore:
+		a.stall()
+	case DieBefore:
+		a.die()
+	default:
+	}
 }

@@ -4,17 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	mathrand "math/rand/v2"
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
-	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -47,12 +44,12 @@ func Policy() userstate.Policy {
 	return userstate.Policy{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance}
 }
 
-// Rig is one process on a store, with all the stages. A crash ends it and leaves a file system behind, for the next.
+// Rig is one process on a database, with all the stages. A crash ends it and leaves the database behind, for the next.
 type Rig struct {
 	Clock *Clock
 	Bus   *Bus
-	// DB is the store without a seam. What follows has one.
-	DB       *pebblestore.DB
+	// DB is the database without a seam. What follows has one.
+	DB       *DB
 	Messages message.Store
 	Keys     message.KeyStore
 	Progress progress.Store
@@ -61,49 +58,51 @@ type Rig struct {
 	Inbox    bucket.Store
 	Appender *bucket.Appender
 
-	files    *vfs.MemFS
 	observer Observer
 }
 
-// Open opens a rig on a store of its own. Close it.
+// Open opens a rig on an embedded store of its own. Close it.
 func Open(ctx context.Context, clock *Clock, bus *Bus, observer Observer) (*Rig, error) {
-	if observer == nil {
-		observer = blind{}
-	}
-	return open(ctx, clock, bus, observer, vfs.NewCrashableMem())
+	return OpenOn(ctx, Embedded{}, clock, bus, observer)
 }
 
-func open(ctx context.Context, clock *Clock, bus *Bus, observer Observer, files *vfs.MemFS) (*Rig, error) {
-	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{
-		Partitions: Partitions, FS: files, Now: clock.Now, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
-	})
+// OpenOn opens a rig on a database of its own. Close it.
+func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observer Observer) (*Rig, error) {
+	db, err := backend.Create(ctx, clock)
 	if err != nil {
 		return nil, err
 	}
-	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, files: files, observer: observer,
-		Messages: &Messages{Store: db.Messages(), observer: observer},
-		Keys:     Keys{db.Keys()},
-		Progress: Progress{db.Progress()},
-		Users:    &Users{Store: db.Users(), observer: observer},
-		Edges:    &Edges{Store: db.Edges(), observer: observer},
-		Inbox:    Inbox{db.Inbox()},
+	if observer == nil {
+		observer = blind{}
 	}
-	r.Appender = bucket.NewAppender(r.Inbox, r.Users)
-	return r, nil
+	return newRig(db, clock, bus, observer), nil
 }
 
-// Close closes the store.
-func (r *Rig) Close() error { return r.DB.Close() }
+func newRig(db *DB, clock *Clock, bus *Bus, observer Observer) *Rig {
+	r := &Rig{
+		Clock: clock, Bus: bus, DB: db, observer: observer,
+		Messages: &Messages{Store: db.Messages, observer: observer},
+		Keys:     Keys{db.Keys},
+		Progress: Progress{db.Progress},
+		Users:    &Users{Store: db.Users, observer: observer},
+		Edges:    &Edges{Store: db.Edges, observer: observer},
+		Inbox:    Inbox{db.Inbox},
+	}
+	r.Appender = bucket.NewAppender(r.Inbox, r.Users)
+	return r
+}
 
-// Crash returns the rig that comes up after a crash. Of what was not synced, a part that the seed decides is there.
+// Close closes the database.
+func (r *Rig) Close() error { return r.DB.close() }
+
+// Crash returns the rig that comes up after a crash. Of what was not durable, a part that the seed decides is there.
 // No actor may be at work. Services of the old rig are of no use any more, and what waited in them is lost.
 func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig, error) {
-	files := r.files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: mathrand.New(mathrand.NewPCG(seed, 0))})
-	if err := r.Close(); err != nil {
+	db, err := r.DB.crash(ctx, unsyncedPercent, seed)
+	if err != nil {
 		return nil, err
 	}
-	return open(ctx, r.Clock, r.Bus, r.observer, files)
+	return newRig(db, r.Clock, r.Bus, r.observer), nil
 }
 
 // FanoutOptions returns the options of a worker whose clock is ahead of the rig's by skew.

@@ -243,6 +243,17 @@ func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32
 	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit) })
 }
 
+// Newest implements bucket.Store.
+func (s Inbox) Newest(
+	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
+) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
+	err = run(ctx, "Newest", func() error {
+		buckets, d, err = s.Store.Newest(ctx, owner, low, limit, from)
+		return err
+	})
+	return buckets, d, err
+}
+
 // Blank implements bucket.Store.
 func (s Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
 	return run(ctx, "Blank", func() error { return s.Store.Blank(ctx, owner, sequence, slot, id) })

@@ -1,0 +1,167 @@
+package mongostore_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow/followtest"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// every is how many replies to writes come for one that is lost or doubted. After each that is lost the driver waits for half a second
+// before it connects again.
+const every = 17
+
+// badly runs a test with replies that are lost, and with replies that say that no majority has acknowledged what was written.
+func badly(t *testing.T, test func(t *testing.T, doubts bool)) {
+	t.Helper()
+	for name, doubts := range map[string]bool{"lost": false, "doubted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, doubts)
+		})
+	}
+}
+
+// losing returns what opens an empty store for a conformance suite over a network whose replies are bad.
+func losing[H any](t *testing.T, doubts bool, harness func(db *mongostore.DB, reopen func(*testing.T) H) H) func(*testing.T) H {
+	t.Helper()
+	var lost atomic.Int64
+	t.Cleanup(func() {
+		if !t.Failed() {
+			require.Positive(t, lost.Load(), "no reply was lost")
+		}
+	})
+	return func(t *testing.T) H {
+		t.Helper()
+		_, opts := create(t)
+		network := newBadNetwork(t, opts.URI, every, doubts)
+		t.Cleanup(func() { lost.Add(network.lost.Load()) })
+		opts.URI = network.uri
+		var reopen func(t *testing.T) H
+		reopen = func(t *testing.T) H {
+			t.Helper()
+			return harness(open(t, opts), reopen)
+		}
+		return reopen(t)
+	}
+}
+
+func TestMessagesWithBadReplies(t *testing.T) {
+	t.Parallel()
+	type harness = messagetest.Harness
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		messagetest.Run(t, losing(t, doubts, func(db *mongostore.DB, reopen func(*testing.T) harness) harness {
+			return harness{Messages: db.Messages(), Keys: db.Keys(), Reopen: reopen}
+		}))
+	})
+}
+
+func TestEdgesWithBadReplies(t *testing.T) {
+	t.Parallel()
+	type harness = followtest.Harness
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		followtest.Run(t, losing(t, doubts, func(db *mongostore.DB, reopen func(*testing.T) harness) harness {
+			return harness{Store: db.Edges(), Partitions: partitions, Reopen: reopen}
+		}))
+	})
+}
+
+// lossy opens an empty database over a network whose replies are bad.
+func lossy(t *testing.T, doubts bool) *mongostore.DB {
+	t.Helper()
+	_, opts := create(t)
+	network := newBadNetwork(t, opts.URI, every, doubts)
+	t.Cleanup(func() { require.Positive(t, network.lost.Load(), "no reply was lost") })
+	opts.URI = network.uri
+	return open(t, opts)
+}
+
+// TestStatesWithBadReplies changes a state over and over. As long as nobody else does, whoever repeats a step after its reply was
+// bad is told that it was applied. (If somebody has changed the state meanwhile, they are told what it is now, as if they had died
+// and somebody else had gone on: the suites, in which many change one state and count who won, would count too few.)
+func TestStatesWithBadReplies(t *testing.T) {
+	t.Parallel()
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		users := lossy(t, doubts).Users()
+		at := userstate.State{User: "ann"}
+		for n := range int64(60) {
+			next := at
+			next.LastViewed, next.Recovered = messagetest.Epoch.Add(time.Duration(n)*time.Second), n
+			next.Lease.Token = fmt.Sprintf("$token-%d", n) // no expression, for all its looks
+			stepped, err := users.Step(t.Context(), []userstate.Step{{From: at, To: next}})
+			require.NoError(t, err)
+			require.Equal(t, []userstate.Stepped{{State: next, Applied: true}}, stepped)
+			at = next
+
+			at.LastViewed = at.LastViewed.Add(time.Millisecond)
+			viewed, err := users.View(t.Context(), []userstate.View{{User: "ann", At: at.LastViewed, After: next.LastViewed.Add(-time.Hour)}})
+			require.NoError(t, err)
+			require.True(t, viewed[0].Applied)
+			at.Head = bucket.Hint{Sequence: uint32(n + 1), Floor: messagetest.ID(int(n))}
+			require.NoError(t, users.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: at.Head}}))
+			require.Equal(t, at, lookup(t, users, "ann"))
+		}
+	})
+}
+
+// TestNewStatesWithBadReplies makes the records of many users in bulks: whoever makes them is told so, and nobody else is.
+func TestNewStatesWithBadReplies(t *testing.T) {
+	t.Parallel()
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		users := lossy(t, doubts).Users()
+		for n := range 40 {
+			var steps []userstate.Step
+			for i := range 4 {
+				user := message.UserID(fmt.Sprintf("user-%d-%d", n, i))
+				steps = append(steps, userstate.Step{From: userstate.State{User: user}, To: userstate.State{User: user, LastViewed: messagetest.Epoch}})
+			}
+			for _, first := range []bool{true, false} {
+				stepped, err := users.Step(t.Context(), steps)
+				require.NoError(t, err)
+				for i := range steps {
+					require.Equal(t, userstate.Stepped{State: steps[i].To, Applied: first}, stepped[i])
+				}
+			}
+		}
+	})
+}
+
+func TestProgressWithBadReplies(t *testing.T) {
+	t.Parallel()
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		store := lossy(t, doubts).Progress()
+		for n := range 6 {
+			id := messagetest.ID(n)
+			_, err := store.Plan(t.Context(), id, []int{0, 1}, messagetest.Epoch)
+			require.NoError(t, err)
+			var from progress.Scan
+			for i := range 20 {
+				to := from.Join("").Advance(message.UserID(fmt.Sprintf("user-%03d", i)), false, 1, 2)
+				stepped, err := store.Step(t.Context(), []progress.Step{{ID: id, Partition: 1, From: from, To: to}}, messagetest.Epoch)
+				require.NoError(t, err)
+				require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, stepped)
+				from = to
+
+				later := messagetest.Epoch.Add(time.Duration(i+1) * time.Second)
+				touched, err := store.Touch(t.Context(), id, later, later)
+				require.NoError(t, err)
+				require.True(t, touched)
+			}
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package mongostore_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/event"
+
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+)
+
+// TestCursorsAreClosed lets a caller give up between two parts of a long answer: the server is told not to keep the rest.
+func TestCursorsAreClosed(t *testing.T) {
+	t.Parallel()
+	users := numbered(500) // more than a server sends at first
+	db, opts := create(t)
+	require.NoError(t, userstatetest.See(t.Context(), db.Users(), messagetest.Epoch, users...))
+	var begun, closed atomic.Int64
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	watched := opts.Monitor.Started
+	opts.Monitor = &event.CommandMonitor{Started: func(ctx context.Context, e *event.CommandStartedEvent) {
+		watched(ctx, e)
+		switch e.CommandName {
+		case "getMore":
+			begun.Add(1)
+			giveUp()
+		case "killCursors":
+			closed.Add(1)
+		}
+	}}
+	_, err := open(t, opts).Users().Lookup(ctx, 0, users)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualValues(t, 1, begun.Load())
+	require.EqualValues(t, 1, closed.Load())
+}

@@ -1,0 +1,34 @@
+package rig
+
+import (
+	"context"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Backend is what the databases of rigs are kept in.
+type Backend interface {
+	// Create opens a database that is empty, and nobody else's.
+	Create(ctx context.Context, clock *Clock) (*DB, error)
+}
+
+// DB is an open database: every store, without a seam.
+type DB struct {
+	Messages message.Store
+	Keys     message.KeyStore
+	Progress progress.Store
+	Users    userstate.Store
+	Edges    follow.Store
+	Inbox    bucket.Store
+	// Lossless tells that a crash loses nothing that a store has returned from: what may be lazy is not.
+	Lossless bool
+
+	// close closes the database, which nobody opens again.
+	close func() error
+	// crash ends the process that has the database open, and opens for the next one what is left.
+	crash func(ctx context.Context, unsyncedPercent int, seed uint64) (*DB, error)
+}

@@ -1,0 +1,41 @@
+package rig
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/internal/pebblestore"
+)
+
+// Embedded is the embedded store, on file systems in memory. A crash leaves behind what was synced, and a part of the rest.
+type Embedded struct{}
+
+var _ Backend = Embedded{}
+
+// Create implements Backend.
+func (Embedded) Create(ctx context.Context, clock *Clock) (*DB, error) {
+	return openEmbedded(ctx, clock, vfs.NewCrashableMem())
+}
+
+func openEmbedded(ctx context.Context, clock *Clock, files *vfs.MemFS) (*DB, error) {
+	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{
+		Partitions: Partitions, FS: files, Now: clock.Now, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &DB{
+		Messages: db.Messages(), Keys: db.Keys(), Progress: db.Progress(), Users: db.Users(), Edges: db.Edges(), Inbox: db.Inbox(),
+		close: db.Close,
+		crash: func(ctx context.Context, unsyncedPercent int, seed uint64) (*DB, error) {
+			left := files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 0))})
+			if err := db.Close(); err != nil {
+				return nil, err
+			}
+			return openEmbedded(ctx, clock, left)
+		},
+	}, nil
+}

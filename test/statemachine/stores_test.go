@@ -1,0 +1,60 @@
+package statemachine_test
+
+import (
+	"flag"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// world is what a test runs in: a store, and a bus of its own.
+type world struct {
+	backend rig.Backend
+	bus     *rig.Bus
+	// checks and schedules are how many are tried, unless flags say otherwise: each of them is hundreds of operations.
+	checks    int
+	schedules uint64
+}
+
+// onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried.
+func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(t *testing.T, w world)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 45, schedules: 60}
+		if testing.Short() {
+			w.checks = 100 // of which rapid carries out a fifth
+		}
+		test(t, w)
+	})
+	t.Run("mongodb", func(t *testing.T) {
+		t.Parallel()
+		test(t, world{backend: mongoDB(t), bus: rig.NewBus(t, rig.Partitions), checks: 10, schedules: 15})
+	})
+}
+
+// rapidFlags is held while rapid reads its flags, which belong to the whole process.
+var rapidFlags sync.Mutex
+
+// check checks a property on each store.
+func check(t *testing.T, property func(t *rapid.T, w world)) {
+	t.Helper()
+	onEachStore(t, rig.NewMongoDB, func(t *testing.T, w world) {
+		t.Helper()
+		rapidFlags.Lock()
+		haveBeenRead := sync.OnceFunc(rapidFlags.Unlock)
+		defer haveBeenRead()
+		if !given["rapid.checks"] {
+			require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(w.checks)))
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			haveBeenRead()
+			property(t, w)
+		})
+	})
+}
