@@ -24,13 +24,13 @@ func TestRolesApart(t *testing.T) {
 	const databaseKills = 2
 	ctx := bounded(t, 15*time.Minute)
 	database := testenv.StartMongoDB(t)
-	w := newWorld(ctx, t, embedded, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
-	w.on = apart
-	w.site.UseMongoDB(ctx, t, programs.Fanmail, database.URI(), "fanmail")
-	roles := w.site.StartApart(ctx, t, programs)
+	w := newWorld(ctx, t, embedded, impatient(apart, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+	w.on, w.programs = apart, plain
+	w.site.UseMongoDB(ctx, t, w.programs.Fanmail, database.URI(), "fanmail")
+	roles := w.site.StartApart(ctx, t, w.programs)
 	total := w.mixedTrace(ctx)
-	testenv.Run(ctx, t, programs.Fanmail, "import", "users", w.users, "--rehydrator", roles.Rehydrator())
-	testenv.Run(ctx, t, programs.Fanmail, "import", "follows", w.follows, "--publisher", roles.Publisher())
+	testenv.Run(ctx, t, w.programs.Fanmail, "import", "users", w.users, "--rehydrator", roles.Rehydrator())
+	testenv.Run(ctx, t, w.programs.Fanmail, "import", "follows", w.follows, "--publisher", roles.Publisher())
 
 	driver := w.drive(ctx, "--connections", "32", "--timeout", "12m")
 	back := w.comeBack(ctx)

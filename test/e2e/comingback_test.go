@@ -165,7 +165,7 @@ func (w *world) requireSoundInboxes(ctx context.Context) {
 func (w *world) audit(ctx context.Context, args ...string) (code int, findings []client.Finding, summary client.AuditSummary) {
 	w.Helper()
 	args = append([]string{"audit", "--json", "--server", w.site.URL()}, args...)
-	audit := testenv.Exec(ctx, w.T, nil, programs.Fanmail, args...)
+	audit := testenv.Exec(ctx, w.T, nil, w.programs.Fanmail, args...)
 	code = audit.Code(ctx)
 	for text := range strings.Lines(audit.Stdout()) {
 		var line client.AuditLine

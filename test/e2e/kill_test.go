@@ -20,9 +20,9 @@ import (
 
 // impatient makes a server find soon what another one has left half done, and work in small steps, so that there is more to
 // be left half done.
-func impatient(more map[string]string) map[string]string {
+func impatient(on store, more map[string]string) map[string]string {
 	settings := map[string]string{"nats.ack_wait": "2s", "fanout.sweep_after": "5s", "fanout.sweep_every": "1s"}
-	if testenv.Race { // everything takes longer, and what is under way must not be taken for forgotten
+	if testenv.Race && on == embedded { // everything takes longer, and what is under way must not be taken for forgotten
 		settings["nats.ack_wait"], settings["fanout.sweep_after"] = "3s", "20s"
 	}
 	maps.Copy(settings, more)
@@ -40,7 +40,7 @@ func TestKillNine(t *testing.T) {
 			t.Parallel()
 			const kills = 10
 			ctx := bounded(t, 8*time.Minute)
-			w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+			w := newWorld(ctx, t, on, impatient(on, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
 			server := w.start(ctx)
 			total := w.mixedTrace(ctx)
 			w.fanmail(ctx, "import", "users", w.users)

@@ -160,7 +160,7 @@ func TestOneProcessOwnsTheFolder(t *testing.T) {
 			server := w.start(ctx)
 			settings := map[string]string{"data": w.site.Data}
 			maps.Copy(settings, w.site.Settings)
-			second := testenv.Exec(ctx, t, settings, programs.Fanmail, "serve", "--addr", "127.0.0.1:0")
+			second := testenv.Exec(ctx, t, settings, w.programs.Fanmail, "serve", "--addr", "127.0.0.1:0")
 			require.Equal(t, 1, second.Code(ctx))
 			require.Contains(t, second.Stderr(), "in use by another process")
 			require.Equal(t, 1, strings.Count(second.Stderr(), "\n"), "the error is one line")

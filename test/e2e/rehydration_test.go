@@ -48,7 +48,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 					t.Parallel()
 					const limit, fresh = 20, 15
 					ctx := bounded(t, 3*time.Minute)
-					w := newWorld(ctx, t, on, impatient(map[string]string{
+					w := newWorld(ctx, t, on, impatient(on, map[string]string{
 						"partitions": "4", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.lease": "4s", "rehydrate.reap_every": "500ms",
 					}))
@@ -61,7 +61,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 					testenv.Eventually(ctx, t, "the first messages are settled", func() bool { return time.Now().After(settled) })
 					server.Stop(ctx)
 
-					faulty := w.site.StartFaulty(ctx, t, programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					driver := w.drive(ctx, "--connections", "8", "--timeout", "2m", "--key", "crowd", "--pace", "40") // the whole of it
 					// There have to be messages that a sweep looks for: more than a rebuilding remembers, which is a page, and not settled.
 					testenv.Eventually(ctx, t, "new messages are accepted", func() bool {

@@ -71,7 +71,7 @@ func TestTwins(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 40*time.Minute)
 					size, seed := twinsSize(on), seed(t)
-					w := newWorld(ctx, t, on, impatient(map[string]string{
+					w := newWorld(ctx, t, on, impatient(on, map[string]string{
 						"dormant_after": size.dormantAfter.String(), "clock_tolerance": (on.tolerance() / 2).String(), "publish_slack": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "2",
 						"rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",

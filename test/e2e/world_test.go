@@ -21,6 +21,8 @@ type world struct {
 	*testing.T
 	site *testenv.Site
 	on   store
+	// programs are those of the servers.
+	programs testenv.Binaries
 
 	dir       string // of the files below
 	users     string // who was seen when, for import and check
@@ -36,12 +38,14 @@ func newWorld(ctx context.Context, t *testing.T, on store, settings map[string]s
 	t.Helper()
 	dir := t.TempDir()
 	site := testenv.NewSite(t, settings)
+	built := programs
 	if on != embedded {
+		built = plain
 		uri, database := testenv.MongoDB(t)
-		site.UseMongoDB(ctx, t, programs.Fanmail, uri, database)
+		site.UseMongoDB(ctx, t, built.Fanmail, uri, database)
 	}
 	return &world{
-		T: t, site: site, on: on, dir: dir,
+		T: t, site: site, on: on, programs: built, dir: dir,
 		users: filepath.Join(dir, "users.ndjson"), messages: filepath.Join(dir, "messages.ndjson"),
 		published: filepath.Join(dir, "published.ndjson"),
 	}
@@ -86,15 +90,15 @@ type server interface {
 func (w *world) start(ctx context.Context) server {
 	w.Helper()
 	if w.on == apart {
-		return w.site.StartApart(ctx, w.T, programs)
+		return w.site.StartApart(ctx, w.T, w.programs)
 	}
-	return w.site.Start(ctx, w.T, programs.Fanmail)
+	return w.site.Start(ctx, w.T, w.programs.Fanmail)
 }
 
 // fanmail runs a command on the server.
 func (w *world) fanmail(ctx context.Context, args ...string) string {
 	w.Helper()
-	return testenv.Run(ctx, w.T, programs.Fanmail, append(args, "--server", w.site.URL())...)
+	return testenv.Run(ctx, w.T, w.programs.Fanmail, append(args, "--server", w.site.URL())...)
 }
 
 func (w *world) client() *client.Client {

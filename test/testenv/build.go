@@ -21,8 +21,8 @@ type Binaries struct {
 	Driver, Check, Tamper string
 }
 
-// Build builds the programs into a folder. The servers have the race detector if the test has it.
-func Build(ctx context.Context, dir string) (Binaries, error) {
+// Build builds the programs into a folder, servers with the race detector if that is asked for.
+func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
 	b := Binaries{
 		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
 		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
@@ -32,7 +32,7 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	}
 	const module = "github.com/fanmail/fanmail/"
 	servers := []string{"build", "-o", dir + string(filepath.Separator)}
-	if Race {
+	if race {
 		servers = append(servers, "-race")
 	}
 	if err := goTool(ctx, append(servers, module+"cmd/...", module+"test/faulty")); err != nil {
