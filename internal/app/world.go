@@ -132,11 +132,17 @@ const readyTimeout = 2 * time.Second
 func (w *world) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := w.store.healthy(ctx); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if err := w.bus.Healthy(ctx); err != nil {
-		return fmt.Errorf("bus: %w", err)
+	for _, asked := range []struct {
+		name    string
+		healthy func(context.Context) error
+	}{{"store", w.store.healthy}, {"bus", w.bus.Healthy}} {
+		err := asked.healthy(ctx)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("the %s does not answer within %v", asked.name, readyTimeout)
+		case err != nil:
+			return fmt.Errorf("%s: %w", asked.name, err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,89 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// What the log says.
+const (
+	silence      = "the database server does not answer: waiting for it"
+	answers      = "the database server answers"
+	again        = "database operation failed: trying again"
+	requestError = "a request failed"
+	fanoutError  = "fan-out work failed: trying again"
+	sweepError   = "sweep failed: it is tried again"
+	reapError    = "rehydrations that nobody is at cannot be looked for"
+	attemptError = "rehydration failed, and will be tried again"
+	leftToLease  = "rehydration cannot be handed back: others take it over when its lease has run out"
+	takenOver    = "rehydration is taken over: whoever was at it has made no progress"
+)
+
+// subjects are fields of a line that say what it is about.
+var subjects = []string{"request", "server", "user", "message_id", "work", "subject"}
+
+// general are lines that are about nothing in particular.
+var general = []string{
+	silence, sweepError, reapError, "messages had not moved: emitted them again",
+	"rehydrations wait for long: more workers, or more processes, would help",
+}
+
+// server is a running server, whose log is read.
+type server struct{ *testenv.Process }
+
+// line is a line of a log, by field.
+type line map[string]any
+
+func (l line) message() string { text, _ := l["message"].(string); return text }
+
+// log returns the lines that the server has written so far.
+func (s *server) log(t *testing.T) (lines []line) {
+	t.Helper()
+	text := s.Stderr()
+	for text := range strings.Lines(text[:strings.LastIndex(text, "\n")+1]) {
+		var l line
+		require.NoError(t, json.Unmarshal([]byte(text), &l), text)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// count counts the lines of the log that say something.
+func (s *server) count(t *testing.T, message string) (n int) {
+	t.Helper()
+	for _, l := range s.log(t) {
+		if l.message() == message {
+			n++
+		}
+	}
+	return n
+}
+
+// stop stops the server, and requires that it has met nothing that must not happen, and that its log tells of what did happen without
+// calling it an error, but for some lines, and always says what a line is about.
+func (w *world) stop(ctx context.Context, s *server, errors ...string) {
+	w.Helper()
+	s.Terminate()
+	require.Zero(w, s.Code(ctx), "the server exits with an error")
+	for _, trouble := range []string{"DATA RACE", "panic"} {
+		require.NotContains(w, s.Stderr(), trouble)
+	}
+	for _, l := range s.log(w.T) {
+		switch l["level"] {
+		case "error":
+			require.Contains(w, errors, l.message(), "%v", l)
+		case "warn":
+		default:
+			continue
+		}
+		about := func(field string) bool { return l[field] != nil }
+		require.True(w, slices.Contains(general, l.message()) || slices.ContainsFunc(subjects, about), "what is it about? %v", l)
+	}
+}

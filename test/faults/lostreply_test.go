@@ -1,0 +1,44 @@
+package faults_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// TestLostReplies loses replies of the server to what has been carried out, while messages are published and fanned out, users follow
+// and unfollow, and come back.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		loss loss
+	}{
+		{"writes", loss{every: 40, writes: true}},
+		{"cut in mid-reply", loss{every: 100, half: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const lines, least = 80, 5
+			ctx := bounded(t)
+			uri, database := testenv.MongoDB(t)
+			n := newLossy(t, uri, test.loss)
+			w := newWorld(t, nil)
+			w.use(ctx, n.uri, database)
+			s := w.start(ctx)
+			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "30")
+			w.awaitAccepted(ctx, driver, lines/2)
+			w.done(ctx, w.login(ctx, w.cast.away))
+			w.done(ctx, driver)
+			w.requireRight(ctx)
+			w.awaitReady(ctx, http.StatusOK)
+			t.Logf("%d of %d replies were lost", n.lost.Load(), n.eligible.Load())
+			require.Greater(t, n.lost.Load(), int64(least))
+			require.Positive(t, s.count(t, again), "nobody has noticed")
+			w.stop(ctx, s)
+		})
+	}
+}

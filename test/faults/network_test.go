@@ -1,0 +1,76 @@
+package faults_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// TestSlowNetwork publishes messages, fans them out and lets users come back over a network that is slow all the time.
+func TestSlowNetwork(t *testing.T) {
+	t.Parallel()
+	const lines = 60
+	ctx := bounded(t)
+	uri, database := testenv.MongoDB(t)
+	n := newNetwork(t, uri)
+	w := newWorld(t, nil)
+	w.use(ctx, n.uri(), database)
+	s := w.start(ctx)
+	for _, stream := range []string{"upstream", "downstream"} {
+		n.suffer(latency(stream, 5, 5), bandwidth(stream, 100))
+	}
+	driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "30")
+	w.awaitAccepted(ctx, driver, lines/3)
+	w.done(ctx, w.login(ctx, w.cast.away))
+	w.done(ctx, driver)
+	w.requireRight(ctx)
+	w.awaitReady(ctx, http.StatusOK)
+	require.Zero(t, s.count(t, again))
+	w.stop(ctx, s)
+}
+
+// TestBrokenNetwork breaks the network again and again while messages are published and fanned out and users come back, so that nothing
+// comes through for a while.
+func TestBrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		begin, end func(n *network)
+		noticed    bool // that it was the server
+	}{
+		{"refused", (*network).down, (*network).up, true},
+		{"reset", func(n *network) { n.suffer(reset()) }, (*network).calm, true},
+		{"black hole", func(n *network) { n.suffer(blackHole("upstream"), blackHole("downstream")) }, (*network).calm, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const times, lines = 2, 60
+			ctx := bounded(t)
+			uri, database := testenv.MongoDB(t)
+			n := newNetwork(t, uri)
+			w := newWorld(t, nil)
+			w.use(ctx, n.uri(), database)
+			s := w.start(ctx)
+			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "30")
+			w.awaitAccepted(ctx, driver, lines/4)
+			login := w.login(ctx, w.cast.away)
+			for i := range times {
+				w.awaitAccepted(ctx, driver, lines*(i+1)/(times+1))
+				test.begin(n)
+				w.outage(ctx, func() { test.end(n) })
+			}
+			w.done(ctx, driver)
+			w.done(ctx, login)
+			w.requireRight(ctx)
+			require.GreaterOrEqual(t, s.count(t, again), times, "nobody has noticed")
+			if test.noticed {
+				require.Equal(t, times, s.count(t, silence))
+			}
+			require.Equal(t, s.count(t, silence), s.count(t, answers))
+			w.stop(ctx, s)
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package faults_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// TestLongOutage lets the database be of no use for longer than operations wait for it, while messages are published and fanned out,
+// and an inbox is being rebuilt. Requests are refused in time, everything else is tried on, and when the database is back, what was
+// begun is ended without anybody asking for it.
+func TestLongOutage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		begin, end func(n *network)
+	}{
+		{"refused", (*network).down, (*network).up},
+		// What was given up takes effect all the same, after it was tried again.
+		{"late", func(n *network) { n.suffer(latency("upstream", 4000, 0)) }, func(*network) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const lines = 60
+			ctx := bounded(t)
+			uri, database := testenv.MongoDB(t)
+			n := newNetwork(t, uri)
+			w := newWorld(t, nil)
+			w.use(ctx, n.uri(), database)
+			w.site.Settings["mongodb.timeout"] = "3s"
+			s := w.start(ctx)
+			script := w.cast.script(lines, false)
+			driver := w.drive(ctx, script, "--key", "outage", "--pace", "20")
+			w.awaitAccepted(ctx, driver, lines/3)
+			n.suffer(latency("downstream", 100, 0)) // so that it takes a while
+			user := w.cast.away[0]
+			w.unlogged(user)
+			begun := w.ask(ctx, request{http.MethodPost, "/v1/users/" + user + "/login?wait=0s", ""})
+			require.Equal(t, http.StatusAccepted, begun.status, begun.text)
+			test.begin(n)
+
+			for _, refused := range w.askAll(ctx,
+				request{http.MethodPost, "/v1/messages", `{"from":"ann","to":["ben"],"body":"hello"}`},
+				request{http.MethodGet, "/v1/users/ben/inbox", ""},
+				request{http.MethodPost, "/v1/users/cleo/login", ""},
+				request{http.MethodPut, "/v1/users/ben/following/ann", ""},
+			) {
+				require.GreaterOrEqual(t, refused.status, http.StatusInternalServerError, refused.text)
+				require.NotEmpty(t, refused.Detail)
+			}
+			for _, message := range []string{fanoutError, sweepError, reapError, attemptError, leftToLease} {
+				w.await(ctx, "the log says: "+message, func() bool { return s.count(t, message) > 0 })
+			}
+			require.Positive(t, w.metric(ctx, `fanmail_rehydration_attempts_total{outcome="failed"}`))
+			w.outage(ctx, func() {
+				n.calm()
+				test.end(n)
+			})
+
+			w.await(ctx, "the inbox is rebuilt", func() bool {
+				var page client.InboxPage
+				got := w.ask(ctx, get("/v1/users/"+user+"/inbox?peek=true"))
+				require.Equal(t, http.StatusOK, got.status, got.text)
+				require.NoError(t, json.Unmarshal([]byte(got.text), &page))
+				return page.Complete
+			})
+			for driver.Code(ctx) != 0 { // somebody was told that a message may not have been published, and publishes it again
+				t.Log(driver.Stderr())
+				driver = w.drive(ctx, script, "--key", "outage")
+			}
+			w.done(ctx, w.login(ctx, w.cast.away))
+			w.requireRight(ctx)
+			require.Zero(t, w.metric(ctx, "fanmail_rehydration_oldest_seconds"))
+			require.Positive(t, s.count(t, takenOver))
+			w.stop(ctx, s, requestError, sweepError, reapError, attemptError)
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package faults_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// TestAwayAtTheStart starts Fanmail before its database server. It waits, says so to everybody who asks, and goes on by itself as soon
+// as the server is there.
+func TestAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		begin, end func(n *network)
+	}{
+		{"nobody listens", (*network).down, (*network).up},
+		{"nobody replies", func(n *network) { n.suffer(blackHole("upstream"), blackHole("downstream")) }, (*network).calm},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := bounded(t)
+			uri, database := testenv.MongoDB(t)
+			n := newNetwork(t, uri)
+			w := newWorld(t, nil)
+			w.use(ctx, n.uri(), database)
+			w.site.Settings["mongodb.timeout"] = "3s" // how often it says that it waits
+			test.begin(n)
+			s := w.launch(ctx)
+			w.await(ctx, "the log says that it waits", func() bool { return s.count(t, silence) > 0 })
+			for _, refused := range w.askAll(ctx,
+				get("/readyz"), get("/v1/users/ben/inbox"), request{http.MethodPost, "/v1/users/ben/login", ""},
+				request{http.MethodPost, "/v1/messages", `{"from":"ann","to":["ben"],"body":"hello"}`},
+			) {
+				require.Equal(t, http.StatusServiceUnavailable, refused.status)
+				require.Equal(t, "the server is not ready: it is starting, and waits for the store", refused.Detail)
+				require.Equal(t, "1", refused.retryAfter)
+			}
+			require.Equal(t, http.StatusOK, w.ask(ctx, get("/healthz")).status, "to start it again would not help")
+
+			test.end(n)
+			w.awaitReady(ctx, http.StatusOK)
+			w.people(ctx)
+			w.done(ctx, w.drive(ctx, w.cast.script(20, false)))
+			w.done(ctx, w.login(ctx, w.cast.away))
+			w.requireRight(ctx)
+			require.Equal(t, 1, s.count(t, "fanmail is ready"))
+			w.stop(ctx, s)
+		})
+	}
+}
+
+// TestStoppedWhileAway stops Fanmail and starts it again while its database server is away. It ends in time, telling that it has left
+// work behind, and that is ended when both are back.
+func TestStoppedWhileAway(t *testing.T) {
+	t.Parallel()
+	const lines = 40
+	ctx := bounded(t)
+	uri, database := testenv.MongoDB(t)
+	n := newNetwork(t, uri)
+	w := newWorld(t, map[string]string{"drain_timeout": "2s"})
+	w.use(ctx, n.uri(), database)
+	s := w.start(ctx)
+	driver := w.drive(ctx, w.cast.script(lines, false), "--pace", "30")
+	w.awaitAccepted(ctx, driver, lines/2)
+	n.down()
+	w.awaitReady(ctx, http.StatusServiceUnavailable)
+	s.Terminate()
+	require.Equal(t, 1, s.Code(ctx))
+	require.Contains(t, s.Stderr(), "requests were cut off")
+
+	s = w.launch(ctx)
+	w.await(ctx, "the log says that it waits", func() bool { return s.count(t, silence) > 0 })
+	n.up()
+	w.awaitReady(ctx, http.StatusOK)
+	w.done(ctx, driver)
+	w.done(ctx, w.login(ctx, w.cast.away))
+	w.requireRight(ctx)
+	w.stop(ctx, s)
+}

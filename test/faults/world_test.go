@@ -1,0 +1,287 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// world is a site on a database, with what is done on it.
+type world struct {
+	*testing.T
+	site *testenv.Site
+	cast cast
+
+	dir       string   // of the files below
+	users     string   // who was seen when, for import and check
+	follows   string   // who follows whom at first, for import and check
+	pairs     string   // who has which twin, for check
+	published string   // what was accepted
+	logins    []string // who has come back
+	checking  []string // more arguments for the checker
+}
+
+// newWorld returns a world that has no database yet.
+func newWorld(t *testing.T, settings map[string]string) *world {
+	t.Helper()
+	all := map[string]string{
+		"log.level": "debug",
+		// Longer than the database is away in most tests: requests wait for it rather than fail.
+		"mongodb.timeout": "30s",
+		// Work in small steps, so that there is more to be interrupted, and find soon what was left half done.
+		"partitions": "4", "fanout.express_max": "10", "fanout.batch_owners": "20", "rehydrate.page": "20", "rehydrate.limit": "0",
+		"nats.ack_wait": "3s", "fanout.sweep_after": "20s", "fanout.sweep_every": "2s", "rehydrate.lease": "3s", "rehydrate.reap_every": "500ms",
+	}
+	maps.Copy(all, settings)
+	dir := t.TempDir()
+	return &world{
+		T: t, cast: newCast(), site: testenv.NewSite(t, all), dir: dir,
+		users: filepath.Join(dir, "users.ndjson"), follows: filepath.Join(dir, "follows.tsv"), pairs: filepath.Join(dir, "pairs.tsv"),
+		published: filepath.Join(dir, "published.ndjson"),
+	}
+}
+
+// use makes a database, for this world to be on.
+func (w *world) use(ctx context.Context, uri, database string) {
+	w.Helper()
+	w.site.UseMongoDB(ctx, w.T, programs.Fanmail, uri, database)
+}
+
+func (w *world) write(path, text string) {
+	w.Helper()
+	require.NoError(w, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// launch starts a server, and does not wait until it is ready.
+func (w *world) launch(ctx context.Context) *server {
+	w.Helper()
+	settings := map[string]string{"addr": w.site.Addr, "data": w.site.Data, "log.format": "json"}
+	maps.Copy(settings, w.site.Settings)
+	return &server{Process: testenv.Exec(ctx, w.T, settings, programs.Fanmail, "serve")}
+}
+
+// start starts a server with the cast in it.
+func (w *world) start(ctx context.Context) *server {
+	w.Helper()
+	s := &server{Process: w.site.Start(ctx, w.T, programs.Fanmail).Process}
+	w.people(ctx)
+	return s
+}
+
+// people imports the cast.
+func (w *world) people(ctx context.Context) {
+	w.Helper()
+	w.write(w.users, w.cast.users())
+	w.write(w.follows, w.cast.follows())
+	w.write(w.pairs, w.cast.pairs())
+	testenv.Run(ctx, w.T, programs.Fanmail, "import", "users", w.users, "--server", w.site.URL())
+	testenv.Run(ctx, w.T, programs.Fanmail, "import", "follows", w.follows, "--server", w.site.URL())
+}
+
+// drive begins to publish a script, and goes on whatever happens until all of it is. With the same key, nothing is published twice.
+func (w *world) drive(ctx context.Context, script string, args ...string) *testenv.Process {
+	w.Helper()
+	file := filepath.Join(w.dir, "script.ndjson")
+	w.write(file, script)
+	args = append([]string{"publish", "--server", w.site.URL(), "--file", file, "--log", w.published, "--connections", "8"}, args...)
+	return testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
+}
+
+// awaitAccepted waits until so many lines of the script have been carried out, and requires that it goes on after them.
+func (w *world) awaitAccepted(ctx context.Context, driver *testenv.Process, lines int) {
+	w.Helper()
+	w.await(ctx, strconv.Itoa(lines)+" lines are carried out", func() bool {
+		require.True(w, driver.Running(), "publishing has ended: %s", driver.Stderr())
+		text, err := os.ReadFile(w.published)
+		return err == nil && bytes.Count(text, []byte("\n")) >= lines
+	})
+}
+
+// login begins to let users come back, and goes on whatever happens until the inboxes of all of them are complete.
+func (w *world) login(ctx context.Context, users []string, args ...string) *testenv.Process {
+	w.Helper()
+	file := filepath.Join(w.dir, "logins-"+strconv.Itoa(len(w.logins)))
+	log := file + ".ndjson"
+	w.write(file, strings.Join(users, "\n"))
+	w.logins = append(w.logins, log)
+	args = append([]string{"login", "--server", w.site.URL(), "--file", file, "--log", log, "--by", "either", "--connections", "8"}, args...)
+	return testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
+}
+
+// unlogged tells the checker that a user has come back although no log says so.
+func (w *world) unlogged(user string) {
+	w.Helper()
+	file := filepath.Join(w.dir, "unlogged")
+	w.write(file, user)
+	w.checking = append(w.checking, "--unlogged", file)
+}
+
+// done requires that a program has done what it was to do.
+func (w *world) done(ctx context.Context, p *testenv.Process) {
+	w.Helper()
+	require.Zero(w, p.Code(ctx), p.Stderr())
+	w.Log(strings.TrimSpace(p.Stdout()))
+}
+
+// requireRight requires that every inbox is exactly right: the independent checker, which waits until everything is delivered, finds
+// nothing, and neither does the audit. Everybody who was away must have come back.
+func (w *world) requireRight(ctx context.Context) {
+	w.Helper()
+	checker := testenv.Exec(ctx, w.T, nil, programs.Check, append([]string{
+		"--server", w.site.URL(), "--published", w.published, "--users", w.users, "--follows", w.follows, "--pairs", w.pairs,
+		"--logins", strings.Join(w.logins, ","), "--rehydrate-limit", "0", "--page-sizes", "50", "--wait", "2m", "--json",
+	}, w.checking...)...)
+	code := checker.Code(ctx)
+	var found struct {
+		Messages, Delivered int
+		Twins               struct{ Pairs, Messages int }
+		Findings            map[string]int
+		Examples            map[string][]string
+	}
+	require.NoError(w, json.Unmarshal([]byte(checker.Stdout()), &found), checker.Stderr())
+	require.Empty(w, found.Findings, "%v", found.Examples)
+	require.Zero(w, code)
+	require.Equal(w, len(w.cast.away), found.Twins.Pairs)
+	require.Positive(w, found.Twins.Messages)
+	require.Positive(w, found.Delivered)
+	w.Logf("check: %d messages, %d deliveries, %d messages in the inboxes of twins", found.Messages, found.Delivered, found.Twins.Messages)
+
+	audit := testenv.Run(ctx, w.T, programs.Fanmail, "audit", "--json", "--server", w.site.URL())
+	require.NotContains(w, audit, `"finding"`)
+	require.Contains(w, audit, `"summary"`)
+}
+
+// request is what the server is asked.
+type request struct{ method, path, body string }
+
+func get(path string) request { return request{http.MethodGet, path, ""} }
+
+// answer is what the server answers.
+type answer struct {
+	client.Problem        // or nothing
+	status         int    // of HTTP
+	retryAfter     string // the header
+	text           string
+}
+
+// ask sends a request, once.
+func (w *world) ask(ctx context.Context, r request) answer {
+	w.Helper()
+	return w.askAll(ctx, r)[0]
+}
+
+// askAll sends requests at the same time, each once, and returns the answers in their order.
+func (w *world) askAll(ctx context.Context, requests ...request) []answer {
+	w.Helper()
+	answers := make([]answer, len(requests))
+	var group errgroup.Group
+	for i, r := range requests {
+		group.Go(func() (err error) {
+			answers[i], err = r.send(ctx, w.site.URL())
+			return err
+		})
+	}
+	require.NoError(w, group.Wait())
+	return answers
+}
+
+func (r request) send(ctx context.Context, server string) (a answer, err error) {
+	sent, err := http.NewRequestWithContext(ctx, r.method, server+r.path, strings.NewReader(r.body))
+	if err != nil {
+		return a, err
+	}
+	if r.body != "" {
+		sent.Header.Set("Content-Type", client.ContentJSON)
+	}
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	got, err := once.Do(sent)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, got.Body.Close()) }()
+	text, err := io.ReadAll(got.Body)
+	a = answer{status: got.StatusCode, retryAfter: got.Header.Get("Retry-After"), text: string(text)}
+	if err == nil && got.Header.Get("Content-Type") == client.ContentProblem {
+		err = json.Unmarshal(text, &a.Problem)
+	}
+	return a, err
+}
+
+// awaitReady waits until /readyz answers with a status, and returns the answer.
+func (w *world) awaitReady(ctx context.Context, status int) (last answer) {
+	w.Helper()
+	w.await(ctx, "/readyz says "+strconv.Itoa(status), func() bool {
+		last = w.ask(ctx, get("/readyz"))
+		return last.status == status
+	})
+	return last
+}
+
+// outage waits until the server says that the database is away, lets it come back, and waits until the server says so.
+func (w *world) outage(ctx context.Context, end func()) {
+	w.Helper()
+	away := w.awaitReady(ctx, http.StatusServiceUnavailable)
+	require.Equal(w, "the server is not ready: the store does not answer within 2s", away.Detail)
+	require.Equal(w, http.StatusOK, w.ask(ctx, get("/healthz")).status, "to start it again would not help")
+	end()
+	w.awaitReady(ctx, http.StatusOK)
+}
+
+// metric returns what the server says of itself.
+func (w *world) metric(ctx context.Context, name string) float64 {
+	w.Helper()
+	for line := range strings.Lines(w.ask(ctx, get("/metrics")).text) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			require.NoError(w, err)
+			return value
+		}
+	}
+	require.Fail(w, "there is no such metric", name)
+	return 0
+}
+
+// await waits until a condition holds that costs something to look at.
+func (w *world) await(ctx context.Context, what string, condition func() bool) {
+	w.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	testenv.Eventually(ctx, w.T, what, func() bool {
+		if condition() {
+			return true
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+		return false
+	})
+}
+
+// bounded returns a context that bounds how long a test may take.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	limit := 4 * time.Minute
+	if testenv.Race {
+		limit *= 2
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
