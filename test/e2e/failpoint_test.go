@@ -54,7 +54,7 @@ func TestFailpoints(t *testing.T) {
 			if testing.Short() {
 				tests = tests[:1] // one shows that the machinery works
 			}
-			for _, test := range tests {
+			for _, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 2*time.Minute)

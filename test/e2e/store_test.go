@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/partition"
 	"github.com/fanmail/fanmail/pkg/progress"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // store is what the data is kept in.
@@ -39,6 +40,17 @@ func everyStoreAndApart() []store {
 		return append(slices.Clone(everyStore), apart)
 	}
 	return everyStore
+}
+
+// sample returns every third of a scenario's variants where the database server shares the processor with the race detector, and all
+// of them elsewhere.
+func sample[T any](on store, tests []T) (some []T) {
+	for i, test := range tests {
+		if on == embedded || !testenv.Race || full() || i%3 == 0 {
+			some = append(some, test)
+		}
+	}
+	return some
 }
 
 // tolerance is the clock_tolerance, and the publish_slack, of scenarios that wait for what these bound. Half of it is how long an
