@@ -24,7 +24,7 @@ build: ## Build the commands into bin/.
 .PHONY: test
 test: ## Run every test, with the race detector.
 	@echo 'Backends under test: embedded store (Pebble), MongoDB (which server is told below), embedded NATS server (JetStream).'
-	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=20m ./...
+	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m ./...
 	$(GO) test -count=1 -run BucketConformance ./internal/pebblestore # every schedule, where the detector allows a sample
 
 .PHONY: test-short

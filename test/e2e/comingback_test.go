@@ -33,7 +33,7 @@ func TestComingBack(t *testing.T) {
 	for _, on := range everyStore {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			for _, test := range []struct {
+			for _, test := range sample(on, []struct {
 				name     string
 				settings map[string]string
 				by       string
@@ -41,7 +41,7 @@ func TestComingBack(t *testing.T) {
 			}{
 				{"everything copied", nil, "login", 0},
 				{"only the newest copied", map[string]string{"publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String()}, "either", newest()},
-			} {
+			}) {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 10*time.Minute)

@@ -42,11 +42,11 @@ func everyStoreAndApart() []store {
 	return everyStore
 }
 
-// sample returns every third of a scenario's variants where the database server shares the processor with the race detector, and all
+// sample returns every ninth of a scenario's variants where the database server shares the processor with the race detector, and all
 // of them elsewhere.
 func sample[T any](on store, tests []T) (some []T) {
 	for i, test := range tests {
-		if on == embedded || !testenv.Race || full() || i%3 == 0 {
+		if on == embedded || !testenv.Race || full() || i%9 == 0 {
 			some = append(some, test)
 		}
 	}
