@@ -95,7 +95,7 @@ func problemOf(err error) *client.Problem {
 // temporary tells whether what failed may succeed if it is tried again.
 func temporary(err error) bool {
 	for _, cause := range []error{
-		bucket.ErrContended, message.ErrKeyChanged, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
+		message.ErrUnavailable, message.ErrKeyChanged, bucket.ErrContended, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -38,6 +38,7 @@ func TestProblemOf(t *testing.T) {
 		{"message not found", message.ErrNotFound, 404, client.ProblemNotFound, "id"},
 		{"corrupt record", message.ErrCorrupt, 500, client.ProblemInternal, ""},
 		{"key reused", message.ErrKeyReused, 422, client.ProblemKeyReused, "Idempotency-Key"},
+		{"store unavailable", message.ErrUnavailable, 503, client.ProblemUnavailable, ""},
 		{"key changed", message.ErrKeyChanged, 503, client.ProblemUnavailable, ""},
 		{"entry not found", bucket.ErrNotFound, 404, client.ProblemNotFound, "id"},
 		{"contended", bucket.ErrContended, 503, client.ProblemUnavailable, ""},

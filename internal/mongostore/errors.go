@@ -15,7 +15,7 @@ import (
 var (
 	// ErrUnavailable says that the server cannot be reached, does not answer in time, or fails for a reason that may pass.
 	// What was asked of it may have happened all the same.
-	ErrUnavailable = errors.New("the database is unavailable")
+	ErrUnavailable = message.ErrUnavailable
 	// ErrClosed says that the database has been closed.
 	ErrClosed = errors.New("the database is closed")
 	// ErrNotInitialized says that a database, or something in it, has not been made yet.

@@ -10,6 +10,9 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNotFound says that no such message is stored.
 	ErrNotFound = errors.New("message not found")
+	// ErrUnavailable says that a store, of whatever kind, cannot be reached, does not answer in time, or fails for a reason that may
+	// pass. What was asked of it may have happened all the same.
+	ErrUnavailable = errors.New("the store is unavailable")
 	// ErrCorrupt says that a stored record, of whatever kind, cannot be read. Trying again does not help.
 	ErrCorrupt = errors.New("stored record is corrupt")
 	// ErrKeyReused says that an idempotency key was used before for a message with other content.

@@ -17,7 +17,6 @@ const (
 	silence      = "the database server does not answer: waiting for it"
 	answers      = "the database server answers"
 	again        = "database operation failed: trying again"
-	requestError = "a request failed"
 	fanoutError  = "fan-out work failed: trying again"
 	sweepError   = "sweep failed: it is tried again"
 	reapError    = "rehydrations that nobody is at cannot be looked for"

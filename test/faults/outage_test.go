@@ -34,8 +34,7 @@ func TestLongOutage(t *testing.T) {
 			w.use(ctx, n.uri(), database)
 			w.site.Settings["mongodb.timeout"] = "3s"
 			s := w.start(ctx)
-			script := w.cast.script(lines, false)
-			driver := w.drive(ctx, script, "--key", "outage", "--pace", "20")
+			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "20")
 			w.awaitAccepted(ctx, driver, lines/3)
 			n.suffer(latency("downstream", 100, 0)) // so that it takes a while
 			user := w.cast.away[0]
@@ -50,8 +49,9 @@ func TestLongOutage(t *testing.T) {
 				request{http.MethodPost, "/v1/users/cleo/login", ""},
 				request{http.MethodPut, "/v1/users/ben/following/ann", ""},
 			) {
-				require.GreaterOrEqual(t, refused.status, http.StatusInternalServerError, refused.text)
-				require.NotEmpty(t, refused.Detail)
+				require.Equal(t, http.StatusServiceUnavailable, refused.status, refused.text)
+				require.Equal(t, client.ProblemUnavailable, refused.Type)
+				require.Equal(t, "1", refused.retryAfter)
 			}
 			for _, message := range []string{fanoutError, sweepError, reapError, attemptError, leftToLease} {
 				w.await(ctx, "the log says: "+message, func() bool { return s.count(t, message) > 0 })
@@ -69,15 +69,12 @@ func TestLongOutage(t *testing.T) {
 				require.NoError(t, json.Unmarshal([]byte(got.text), &page))
 				return page.Complete
 			})
-			for driver.Code(ctx) != 0 { // somebody was told that a message may not have been published, and publishes it again
-				t.Log(driver.Stderr())
-				driver = w.drive(ctx, script, "--key", "outage")
-			}
+			w.done(ctx, driver)
 			w.done(ctx, w.login(ctx, w.cast.away))
 			w.requireRight(ctx)
 			require.Zero(t, w.metric(ctx, "fanmail_rehydration_oldest_seconds"))
 			require.Positive(t, s.count(t, takenOver))
-			w.stop(ctx, s, requestError, sweepError, reapError, attemptError)
+			w.stop(ctx, s, sweepError, reapError, attemptError)
 		})
 	}
 }
