@@ -17,6 +17,7 @@ type Messages struct {
 	db         *DB
 	locks      stripes
 	remembered remembered
+	syncing    syncing
 }
 
 var _ message.Store = (*Messages)(nil)
@@ -98,6 +99,8 @@ func (s *Messages) insert(messages []message.Message, values [][]byte) ([]time.T
 		s.locks.add(locks, xxhash.Sum64(m.ID[:]))
 	}
 	s.locks.lock(locks)
+	s.syncing.add(messages)
+	defer s.syncing.remove(messages)
 	batch := s.db.engine.NewBatch()
 	times, err := s.fill(batch, messages, values)
 	if err != nil {
@@ -184,23 +187,28 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, er
 	return stored, nil
 }
 
+// get returns a message that survives a crash: a reader who shows one that does not shows what nobody may ever have sent.
 func (s *Messages) get(id message.ID) (message.Stored, error) {
 	stored, found := s.remembered.get(id)
 	if found {
 		return stored, nil
 	}
+	size := 0
 	found, err := s.db.get(idKey(spaceMessages, id), func(value []byte) (err error) {
-		if stored, err = parseMessage(id, value); err == nil {
-			s.remembered.add(stored, len(value))
-		}
+		size = len(value)
+		stored, err = parseMessage(id, value)
 		return err
 	})
-	if err == nil && !found {
+	switch {
+	case err == nil && !found:
 		err = message.ErrNotFound
+	case err == nil && s.syncing.has(id):
+		err = s.db.sync()
 	}
 	if err != nil {
 		return message.Stored{}, fmt.Errorf("message %s: %w", id, err)
 	}
+	s.remembered.add(stored, size)
 	return stored, nil
 }
 

@@ -2,6 +2,7 @@ package pebblestore_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -88,6 +89,19 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 		"a message is inserted again": {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
 				_, err := db.Messages().Insert(ctx, []message.Message{m})
+				return err
+			},
+			there: func(db *pebblestore.DB) bool {
+				_, err := db.Messages().Get(ctx, m.Ref())
+				return err == nil
+			},
+		},
+		"a message is read": {
+			write: func(ctx context.Context, db *pebblestore.DB) error {
+				_, err := db.Messages().Get(ctx, m.Ref())
+				if errors.Is(err, message.ErrNotFound) {
+					_, err = db.Messages().Insert(ctx, []message.Message{m})
+				}
 				return err
 			},
 			there: func(db *pebblestore.DB) bool {
