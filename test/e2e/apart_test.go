@@ -22,7 +22,7 @@ func TestRolesApart(t *testing.T) {
 		t.Skip("takes a minute")
 	}
 	const databaseKills = 2
-	ctx := bounded(t, 15*time.Minute)
+	ctx := bounded(t, 50*time.Minute)
 	database := testenv.StartMongoDB(t)
 	w := newWorld(ctx, t, embedded, impatient(apart, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
 	w.on, w.programs = apart, plain
@@ -32,7 +32,7 @@ func TestRolesApart(t *testing.T) {
 	testenv.Run(ctx, t, w.programs.Fanmail, "import", "users", w.users, "--rehydrator", roles.Rehydrator())
 	testenv.Run(ctx, t, w.programs.Fanmail, "import", "follows", w.follows, "--publisher", roles.Publisher())
 
-	driver := w.drive(ctx, "--connections", "32", "--timeout", "12m")
+	driver := w.drive(ctx, "--connections", "32", "--timeout", "45m")
 	back := w.comeBack(ctx)
 	ticker := time.NewTicker(killEvery)
 	defer ticker.Stop()
@@ -64,5 +64,5 @@ func (w *world) comeBack(ctx context.Context) *testenv.Process {
 	log := filepath.Join(w.dir, "logins.ndjson")
 	w.logins = append(w.logins, log)
 	return testenv.Exec(ctx, w.T, nil, programs.Driver, "login", "--server", w.site.URL(), "--file", w.testdata("email-eu.last-seen.tsv"),
-		"--log", log, "--by", "either", "--connections", "4", "--timeout", "12m")
+		"--log", log, "--by", "either", "--connections", "4", "--timeout", "45m")
 }

@@ -25,7 +25,7 @@ func TestCelebrities(t *testing.T) {
 	for _, on := range everyStoreAndApart() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			ctx := bounded(t, 3*time.Minute)
+			ctx := bounded(t, 10*time.Minute)
 			w := newWorld(ctx, t, on, map[string]string{"fanout.express_max": "100"}) // so that audiences are scanned
 			server := w.start(ctx)
 			graph := w.graph(ctx)
@@ -38,6 +38,7 @@ func TestCelebrities(t *testing.T) {
 			found := w.check(ctx)
 			require.Equal(t, []int{graph.celebrities, graph.edges, graph.users, 0}, []int{found.Messages, found.Edges, found.Inboxes, found.Skipped})
 			require.Equal(t, graph.followers, found.Delivered)
+			w.requireSoundInboxes(ctx)
 			server.Stop(ctx)
 		})
 	}
@@ -106,7 +107,7 @@ func TestMailTrace(t *testing.T) {
 	for _, on := range everyStoreAndApart() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
-			ctx := bounded(t, 5*time.Minute)
+			ctx := bounded(t, 10*time.Minute)
 			w := newWorld(ctx, t, on, nil)
 			server := w.start(ctx)
 			w.messages = w.testdata("email-eu.messages.ndjson.gz")
@@ -133,6 +134,7 @@ func TestMailTrace(t *testing.T) {
 				require.LessOrEqual(t, pages.Most, most+1)
 				require.LessOrEqual(t, pages.Buckets[most+1], pages.Full/20)
 			}
+			w.requireSoundInboxes(ctx)
 			server.Stop(ctx)
 		})
 	}
