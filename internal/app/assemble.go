@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
@@ -132,6 +133,7 @@ func (s *assembly) rehydrator() {
 			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Random: rand.Reader, Now: s.opts.Now,
 		},
 	)
+	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})
 	s.metrics = append(s.metrics, rehydrator)
 	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
 	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) {

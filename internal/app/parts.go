@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -19,6 +20,7 @@ import (
 type Bus interface {
 	publish.Emitter
 	fanout.Bus
+	deadletter.Bus
 }
 
 // Parts is what the roles are built on.

@@ -162,8 +162,8 @@ func TestExplain(t *testing.T) {
 				return m
 			},
 			verdict: audit.DeadLettered,
-			sentence: `ben does not have ID: its fan-out in their partition, 1, was given up at the beginning, and lies among the dead letters; ` +
-				`it goes on when it is re-driven from there.`,
+			sentence: `ben does not have ID: its fan-out in their partition, 1, was given up at the beginning: unless its dead letter ` +
+				`was dropped, 'fanmail dlq redrive' lets it go on.`,
 		},
 		"never followed": {
 			arrange: func(w *world) message.Message {

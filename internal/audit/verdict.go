@@ -122,8 +122,8 @@ func (s *Service) judgeAbsent(e *Explanation) (Verdict, string) {
 		return InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
 			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))
 	case !passed && e.Scan.Dead:
-		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s, and lies among the dead letters; "+
-			"it goes on when it is re-driven from there.", e.User, e.Message, e.Partition, e.position())
+		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s: unless its dead letter was dropped, "+
+			"'fanmail dlq redrive' lets it go on.", e.User, e.Message, e.Partition, e.position())
 	case !passed:
 		return InFlight, yet + fmt.Sprintf("its fan-out in their partition, %d, stands %s and has yet to come to them.", e.Partition, e.position())
 	case state.Sweep != nil && !sent.Before(state.Sweep.From):

@@ -12,7 +12,8 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit", "admin", "admin init",
+		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit", "dlq", "dlq list", "dlq show", "dlq redrive", "dlq drop",
+		"admin", "admin init",
 	} {
 		name := strings.TrimSpace("fanmail " + command)
 		t.Run(name, func(t *testing.T) {

@@ -242,9 +242,9 @@ func (w *world) unfinished(t *testing.T) []message.Ref {
 	return refs
 }
 
-func (w *world) letters(t *testing.T) []event.DeadLetter {
+func (w *world) letters(t *testing.T) []event.Filed {
 	t.Helper()
-	letters, err := w.Bus.DeadLetters(t.Context())
+	letters, err := w.Bus.DeadLetters(t.Context(), 0, 100)
 	require.NoError(t, err)
 	return letters
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -33,6 +34,7 @@ func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 		}, audit.Options{
 			Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock,
 		}),
+		DeadLetters: deadletter.New(absent{}, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock}),
 	}, httpapi.Options{Logger: zerolog.New(w.log), Now: w.clock})
 	return w
 }

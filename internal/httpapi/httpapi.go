@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -31,10 +32,11 @@ type Services struct {
 	Publish   *publish.Service
 	Reporter  *publish.Reporter
 	Following *following.Service
-	// Inbox, Rehydrate and Audit are a rehydrator's, all or none of them.
-	Inbox     *inbox.Service
-	Rehydrate *rehydrate.Service
-	Audit     *audit.Service
+	// Inbox, Rehydrate, Audit and DeadLetters are a rehydrator's, all or none of them.
+	Inbox       *inbox.Service
+	Rehydrate   *rehydrate.Service
+	Audit       *audit.Service
+	DeadLetters *deadletter.Service
 	// Ready returns nil, or why requests cannot be served at the moment. It is required.
 	Ready func(context.Context) error
 	// Metrics serves what is measured, under /metrics; nil if nothing is.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -28,6 +29,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemMalformed:   {http.StatusBadRequest, "The request cannot be read"},
 	client.ProblemNotFound:    {http.StatusNotFound, "There is no such thing"},
 	client.ProblemMethod:      {http.StatusMethodNotAllowed, "The path does not have this method"},
+	client.ProblemConflict:    {http.StatusConflict, "The state does not allow this"},
 	client.ProblemBackwards:   {http.StatusConflict, "Time does not go backwards"},
 	client.ProblemTooLarge:    {http.StatusRequestEntityTooLarge, "The request is too large"},
 	client.ProblemMediaType:   {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
@@ -77,6 +79,10 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemNotFound, "id", "there is no message with this id: check the id")
 	case errors.Is(err, bucket.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "id", "there is no message with this id in this inbox: check the id and the user")
+	case errors.Is(err, deadletter.ErrNotFound):
+		return newProblem(client.ProblemNotFound, "id", "there is no dead letter with this id: it may have been redriven or dropped")
+	case errors.Is(err, deadletter.ErrNoConsumer):
+		return newProblem(client.ProblemConflict, "id", "nobody takes work from the subject of this dead letter: it can only be dropped")
 	case errors.Is(err, userstate.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
 	case errors.Is(err, userstate.ErrBackwards):
@@ -95,7 +101,7 @@ func problemOf(err error) *client.Problem {
 // temporary tells whether what failed may succeed if it is tried again.
 func temporary(err error) bool {
 	for _, cause := range []error{
-		message.ErrUnavailable, message.ErrKeyChanged, bucket.ErrContended, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
+		message.ErrUnavailable, message.ErrKeyChanged, bucket.ErrContended, deadletter.ErrBus, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -57,6 +57,13 @@ func (s *server) routes() {
 	admin.route("/v1/admin/audit", methods{
 		http.MethodPost: {handle: s.audit, query: []string{"user", "sample", "repair"}, body: true},
 	})
+	admin.route("/v1/admin/dlq", methods{
+		http.MethodGet: {handle: s.deadLetters, query: []string{"after", "limit"}},
+	})
+	admin.route("/v1/admin/dlq/{id}", methods{
+		http.MethodPost:   {handle: s.redrive},
+		http.MethodDelete: {handle: s.drop},
+	})
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
 	s.route("/readyz", methods{http.MethodGet: {handle: s.ready}})
 	if s.Metrics != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	directGetSubject = "$JS.API.DIRECT.GET." + FanoutStream
-	deleteSubject    = "$JS.API.STREAM.MSG.DELETE." + FanoutStream
+	directGetPrefix = "$JS.API.DIRECT.GET."
+	deletePrefix    = "$JS.API.STREAM.MSG.DELETE."
 	// removeWindow is how many deletions are asked for at once. The server queues them behind everybody
 	// else's requests, and drops the whole queue if it grows to thousands.
 	removeWindow = 256
@@ -30,8 +30,9 @@ type directGetRequest struct {
 	Batch    int    `json:"batch"`
 }
 
-func (b *Bus) readBehind(ctx context.Context, task event.Delivery, limit int) ([]event.Delivery, error) {
-	data, err := json.Marshal(directGetRequest{Sequence: task.Sequence + 1, Subject: task.Subject, Batch: limit})
+// read returns messages of a stream from a sequence on, ascending, at most limit of those whose subject matches.
+func (b *Bus) read(ctx context.Context, stream, subject string, from uint64, limit int) ([]event.Delivery, error) {
+	data, err := json.Marshal(directGetRequest{Sequence: from, Subject: subject, Batch: limit})
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
@@ -40,12 +41,12 @@ func (b *Bus) readBehind(ctx context.Context, task event.Delivery, limit int) ([
 		return nil, err
 	}
 	defer in.close()
-	if err := b.nc.PublishRequest(directGetSubject, in.sub.Subject, data); err != nil {
+	if err := b.nc.PublishRequest(directGetPrefix+stream, in.sub.Subject, data); err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	var tasks []event.Delivery
+	var found []event.Delivery
 	for {
 		msg, err := in.next(bounded, b.closed)
 		if err != nil {
@@ -53,13 +54,13 @@ func (b *Bus) readBehind(ctx context.Context, task event.Delivery, limit int) ([
 		}
 		switch status(msg) {
 		case statusNone:
-			task, err := stored(msg)
+			one, err := stored(msg)
 			if err != nil {
 				return nil, err
 			}
-			tasks = append(tasks, task)
+			found = append(found, one)
 		case statusEndOfBatch, statusNotFound:
-			return tasks, nil
+			return found, nil
 		default:
 			return nil, newStatusError(msg)
 		}
@@ -88,24 +89,25 @@ type deleteRequest struct {
 	NoErase bool `json:"no_erase"`
 }
 
-func (b *Bus) remove(ctx context.Context, tasks []event.Delivery) error {
-	in, err := b.openInbox(len(tasks))
+// remove removes messages from a stream. Those that are not there any more are as good as removed.
+func (b *Bus) remove(ctx context.Context, stream string, sequences []uint64) error {
+	in, err := b.openInbox(len(sequences))
 	if err != nil {
 		return err
 	}
 	defer in.close()
-	for _, task := range tasks {
-		data, err := json.Marshal(deleteRequest{Sequence: task.Sequence, NoErase: true})
+	for _, sequence := range sequences {
+		data, err := json.Marshal(deleteRequest{Sequence: sequence, NoErase: true})
 		if err != nil {
 			return fmt.Errorf("encode request: %w", err)
 		}
-		if err := b.nc.PublishRequest(deleteSubject, in.sub.Subject, data); err != nil {
+		if err := b.nc.PublishRequest(deletePrefix+stream, in.sub.Subject, data); err != nil {
 			return err
 		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	for range tasks {
+	for range sequences {
 		msg, err := in.next(bounded, b.closed)
 		if err != nil {
 			return err

@@ -42,7 +42,7 @@ func (h *Held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error)
 	if limit < 1 {
 		return nil, nil
 	}
-	waiting, err := h.bus.readBehind(ctx, h.first, limit)
+	waiting, err := h.bus.read(ctx, FanoutStream, h.first.Subject, h.first.Sequence+1, limit)
 	return waiting, classify(ctx, "read waiting tasks", err)
 }
 
@@ -58,7 +58,11 @@ func (h *Held) Extend() error {
 // there any more is passed over. After an error any of them may have been removed.
 func (h *Held) Remove(ctx context.Context, tasks []event.Delivery) error {
 	for window := range slices.Chunk(tasks, removeWindow) {
-		if err := h.bus.remove(ctx, window); err != nil {
+		sequences := make([]uint64, len(window))
+		for i, task := range window {
+			sequences[i] = task.Sequence
+		}
+		if err := h.bus.remove(ctx, FanoutStream, sequences); err != nil {
 			return classify(ctx, "remove tasks", err)
 		}
 	}

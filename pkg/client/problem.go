@@ -18,6 +18,8 @@ const (
 	ProblemMethod ProblemType = "urn:fanmail:problem:method-not-allowed"
 	// ProblemBackwards is a time before the one that is recorded: 409.
 	ProblemBackwards ProblemType = "urn:fanmail:problem:backwards"
+	// ProblemConflict is something that cannot be done to what is there as it is, such as a dead letter that nobody would take: 409.
+	ProblemConflict ProblemType = "urn:fanmail:problem:conflict"
 	// ProblemTooLarge is a body, a line or a batch over its limit: 413.
 	ProblemTooLarge ProblemType = "urn:fanmail:problem:too-large"
 	// ProblemMediaType is a body that is not JSON: 415.

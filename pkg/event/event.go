@@ -196,24 +196,6 @@ func checkUser(user message.UserID) error {
 	return nil
 }
 
-// DeadLetter tells that a piece of work cannot succeed, and why.
-type DeadLetter struct {
-	Version int `json:"v"`
-	// Reason is a short word for the kind of failure, fit for a metric's label, such as "malformed".
-	Reason string `json:"reason"`
-	// Error is what went wrong, in words.
-	Error string `json:"error"`
-	// Attempts counts how often the work was handed out.
-	Attempts int `json:"attempts"`
-	// Subject is the one the work came on.
-	Subject string `json:"subject"`
-	// Payload is the work as it came, which need not be JSON.
-	Payload []byte `json:"payload"`
-}
-
-// Encode returns the event as it is sent.
-func (d DeadLetter) Encode() ([]byte, error) { return json.Marshal(d) }
-
 // Delivery is an event as the bus hands it out.
 type Delivery struct {
 	// Sequence is its place in the stream.

@@ -128,17 +128,6 @@ func (b *Bus) Queued(ctx context.Context) (published int, tasks map[string]uint6
 	return published, info.State.Subjects, nil
 }
 
-// DeadLetters returns what lies among the dead letters.
-func (b *Bus) DeadLetters(ctx context.Context) ([]event.DeadLetter, error) {
-	var letters []event.DeadLetter
-	err := b.each(ctx, natsbus.DeadLetterStream, func(data []byte) error {
-		letter, err := decodeLetter(data)
-		letters = append(letters, letter)
-		return err
-	})
-	return letters, err
-}
-
 // Tasks returns the tasks in the bus, in the order in which they were emitted.
 func (b *Bus) Tasks(ctx context.Context) ([]event.Task, error) {
 	var tasks []event.Task

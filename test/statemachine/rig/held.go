@@ -2,7 +2,6 @@ package rig
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -195,9 +194,4 @@ func (b *Bus) Expire(received []*Received) error {
 		r.ended()
 	}
 	return nil
-}
-
-func decodeLetter(data []byte) (letter event.DeadLetter, err error) {
-	err = json.Unmarshal(data, &letter)
-	return letter, err
 }

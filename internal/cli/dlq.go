@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+func newDLQ(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "Look at dead letters, send them again, or drop them",
+		Long: "Look at dead letters, send them again, or drop them. A dead letter is a piece of work that could not succeed and was\n" +
+			"given up: its reason, error, attempts and the work itself are kept until somebody decides about it, and nothing else\n" +
+			"waits for it. Mend the cause, then redrive.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("say what to do: list, show, redrive or drop")
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(newDLQList(p), newDLQShow(p), newDLQRedrive(p), newDLQDrop(p))
+	return cmd
+}
+
+func newDLQList(p Process) *cobra.Command {
+	var s server
+	var chosen letters
+	out := output{w: p.Stdout}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List dead letters, oldest first",
+		Example: "  fanmail dlq list --reason too_large\n  fanmail dlq list --json | jq -r .message",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			n := 0
+			for letter, err := range c.DeadLetters(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if !chosen.match(letter) {
+					continue
+				}
+				n++
+				if err := out.print(letter, func(w io.Writer) error {
+					return printf(w, "%-6d %s  %-18s %s  %s\n", letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), printable(letter.Error))
+				}); err != nil {
+					return err
+				}
+			}
+			if n == 0 && !out.json {
+				return printf(out.w, "there are no dead letters\n")
+			}
+			return nil
+		},
+	}
+	s.addServer(cmd, app.Rehydrator)
+	chosen.addReason(cmd)
+	out.addJSON(cmd, "print each dead letter as one line of JSON")
+	return cmd
+}
+
+func newDLQShow(p Process) *cobra.Command {
+	var s server
+	out := output{w: p.Stdout}
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show all there is to a dead letter",
+		Example: "  fanmail dlq show 17",
+		Args:    exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseLetterIDs(args)
+			if err != nil {
+				return err
+			}
+			c, err := s.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			letter, err := c.DeadLetter(cmd.Context(), ids[0])
+			switch {
+			case err != nil:
+				return err
+			case letter == nil:
+				return fmt.Errorf("there is no dead letter %d: it may have been redriven or dropped", ids[0])
+			}
+			return out.print(letter, func(w io.Writer) error { return printLetter(w, *letter) })
+		},
+	}
+	s.addServer(cmd, app.Rehydrator)
+	out.addJSON(cmd, "print the dead letter as JSON")
+	return cmd
+}
+
+func printLetter(w io.Writer, l client.DeadLetter) error {
+	payload := printable(l.Payload)
+	if l.PayloadBytes != nil {
+		payload = fmt.Sprintf("%q", l.PayloadBytes)
+	}
+	return printf(w, "id        %d\nat        %s\nabout     %s\nreason    %s\nerror     %s\nattempts  %s\nsubject   %s\npayload   %s\n",
+		l.ID, showTime(l.At.Time), about(l), printable(l.Reason), printable(l.Error), count(l.Attempts), printable(l.Subject), payload)
+}
+
+// about tells what the work of a dead letter was, as well as can be read from it.
+func about(l client.DeadLetter) string {
+	switch {
+	case l.Message != nil:
+		return fmt.Sprintf("%s from %s", l.Message, printable(string(l.From)))
+	case l.User != "":
+		return "login of " + printable(string(l.User))
+	default:
+		return printable(l.Subject)
+	}
+}
+
+func newDLQRedrive(p Process) *cobra.Command {
+	return newDLQChange(p, change{
+		use: "redrive", did: "redriven", do: (*client.Client).Redrive,
+		short: "Put the work of dead letters back where it came from",
+		long: "Put the work of dead letters back where it came from, once the cause is mended. Work that fails again becomes another\n" +
+			"dead letter. It is harmless to redrive twice: nobody gets anything twice.",
+		json: "print how many were redriven as JSON",
+	})
+}
+
+func newDLQDrop(p Process) *cobra.Command {
+	return newDLQChange(p, change{
+		use: "drop", did: "dropped", do: (*client.Client).Drop,
+		short: "Drop dead letters for good",
+		long: "Drop dead letters for good. Whoever the work was for does not get it by fan-out, and a message whose task is dropped\n" +
+			"stays unfinished. The server logs what is dropped.",
+		json: "print how many were dropped as JSON",
+	})
+}
+
+// change is something that can be done to dead letters.
+type change struct {
+	use, did, short, long, json string
+	do                          func(c *client.Client, ctx context.Context, id uint64) error
+}
+
+func newDLQChange(p Process, ch change) *cobra.Command {
+	var s server
+	var chosen letters
+	out := output{w: p.Stdout}
+	cmd := &cobra.Command{
+		Use:     ch.use + " ID...",
+		Short:   ch.short,
+		Long:    ch.long,
+		Example: fmt.Sprintf("  fanmail dlq %[1]s 17 18\n  fanmail dlq %[1]s --all --reason message_not_found", ch.use),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseLetterIDs(args)
+			if err != nil {
+				return err
+			}
+			if err := chosen.check(len(ids)); err != nil {
+				return &usageError{err}
+			}
+			c, err := s.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if chosen.all {
+				// All are listed first: one that fails again is filed behind them, and would come round for ever.
+				if ids, err = chosen.list(cmd.Context(), c); err != nil {
+					return err
+				}
+			}
+			return ch.run(cmd.Context(), p, out, c, ids)
+		},
+	}
+	s.addServer(cmd, app.Rehydrator)
+	chosen.addReason(cmd)
+	cmd.Flags().BoolVar(&chosen.all, "all", false, "all that there are, instead of some by their ids")
+	out.addJSON(cmd, ch.json)
+	return cmd
+}
+
+func (ch change) run(ctx context.Context, p Process, out output, c *client.Client, ids []uint64) error {
+	if err := ch.each(ctx, p, c, ids); err != nil {
+		return err
+	}
+	return out.print(map[string]int{ch.did: len(ids)}, func(w io.Writer) error {
+		return printf(w, "%s %s\n", plural(len(ids), "dead letter is", "dead letters are"), ch.did)
+	})
+}
+
+func (ch change) each(ctx context.Context, p Process, c *client.Client, ids []uint64) error {
+	bar := newProgress(p, ch.did+" dead letters", int64(len(ids)))
+	defer bar.close()
+	for i, id := range ids {
+		if err := ch.do(c, ctx, id); err != nil {
+			return fmt.Errorf("dead letter %d: %w (%d of %d were %s before it)", id, err, i, len(ids), ch.did)
+		}
+		bar.set(int64(i + 1))
+	}
+	return nil
+}
+
+// letters says which dead letters are meant.
+type letters struct {
+	all    bool
+	reason string
+}
+
+func (l *letters) addReason(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&l.reason, "reason", "", "only those with this reason, such as too_large")
+}
+
+func (l *letters) match(letter client.DeadLetter) bool {
+	return l.reason == "" || l.reason == letter.Reason
+}
+
+func (l *letters) check(ids int) error {
+	switch {
+	case l.all && ids > 0:
+		return errors.New("--all means every dead letter: leave the ids out")
+	case !l.all && ids == 0:
+		return errors.New("ID is missing: give ids that 'fanmail dlq list' shows, or --all")
+	case !l.all && l.reason != "":
+		return errors.New("--reason chooses among --all: leave it out where there are ids")
+	}
+	return nil
+}
+
+func (l *letters) list(ctx context.Context, c *client.Client) ([]uint64, error) {
+	var ids []uint64
+	for letter, err := range c.DeadLetters(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if l.match(letter) {
+			ids = append(ids, letter.ID)
+		}
+	}
+	return ids, nil
+}
+
+func parseLetterIDs(args []string) ([]uint64, error) {
+	ids := make([]uint64, len(args))
+	for i, arg := range args {
+		id, err := strconv.ParseUint(arg, 10, 64)
+		if err != nil {
+			return nil, usagef("%q is not the id of a dead letter: give a number that 'fanmail dlq list' shows", arg)
+		}
+		ids[i] = id
+	}
+	return ids, nil
+}

@@ -1,0 +1,147 @@
+// Package deadletter is what operators do about work that could not succeed: look at it, send it again once its cause is
+// mended, or drop it.
+//
+// A dead letter of a fan-out is in two places: the bus keeps the task, and the record of the message's progress says that the
+// scan of its partition was given up. Redriving revives the scan, emits the task, and only then removes the letter, so that a
+// crash in between leaves the letter to be redriven once more, which is harmless: a task that is there twice is one scan, and
+// the append refuses what it has. A scan that was revived and whose task was not emitted is one that the sweep finds.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+var (
+	// ErrNotFound says that there is no dead letter with an id: it may have been redriven or dropped.
+	ErrNotFound = errors.New("no such dead letter")
+	// ErrNoConsumer says that nobody would ever take the work: such a letter can only be dropped.
+	ErrNoConsumer = errors.New("nobody takes work of this kind")
+	// ErrBus says that the bus could not do its part. It is right to try again.
+	ErrBus = errors.New("the bus failed")
+)
+
+// Bus keeps the dead letters.
+type Bus interface {
+	// DeadLetters returns the dead letters after an id, in the order in which they were filed, at most limit.
+	DeadLetters(ctx context.Context, after uint64, limit int) ([]event.Filed, error)
+	// Drop removes a dead letter. One that is not there any more is as good as dropped.
+	Drop(ctx context.Context, id uint64) error
+	// Consumed tells whether there is anybody who takes work from a subject.
+	Consumed(subject string) bool
+	// Emit puts a piece of work back on the subject that it came on, as something new.
+	Emit(ctx context.Context, subject string, payload []byte) error
+}
+
+// Options configures a Service. All are required.
+type Options struct {
+	Logger zerolog.Logger
+	Now    func() time.Time
+}
+
+// Service shows, redrives and drops dead letters. It is safe for concurrent use, also by several processes.
+type Service struct {
+	bus      Bus
+	progress progress.Store
+	opts     Options
+}
+
+// New returns a Service.
+func New(bus Bus, records progress.Store, opts Options) *Service {
+	return &Service{bus: bus, progress: records, opts: opts}
+}
+
+// List returns the dead letters after an id, oldest first, at most limit.
+func (s *Service) List(ctx context.Context, after uint64, limit int) ([]event.Filed, error) {
+	filed, err := s.bus.DeadLetters(ctx, after, limit)
+	return filed, ofBus(err)
+}
+
+// ofBus returns an error of the bus as an ErrBus.
+func ofBus(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrBus, err)
+}
+
+// Get returns a dead letter, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
+	if id == 0 {
+		return event.Filed{}, ErrNotFound
+	}
+	filed, err := s.List(ctx, id-1, 1)
+	if err != nil {
+		return event.Filed{}, err
+	}
+	if len(filed) == 0 || filed[0].ID != id {
+		return event.Filed{}, ErrNotFound
+	}
+	return filed[0], nil
+}
+
+// Redrive puts the work of a dead letter back where it came from, and removes the letter. Work that fails again becomes another
+// letter. Errors are ErrNotFound, ErrNoConsumer, ErrBus and those of the store, after which it can be redriven again.
+func (s *Service) Redrive(ctx context.Context, id uint64) error {
+	filed, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !s.bus.Consumed(filed.Subject) {
+		return fmt.Errorf("redrive to %q: %w", filed.Subject, ErrNoConsumer)
+	}
+	if task, err := event.DecodeTask(filed.Payload); err == nil {
+		if err := s.revive(ctx, task); err != nil {
+			return fmt.Errorf("revive the fan-out of %s in partition %d: %w", task.ID, task.Partition, err)
+		}
+	}
+	if err := s.bus.Emit(ctx, filed.Subject, filed.Payload); err != nil {
+		return ofBus(err)
+	}
+	if err := s.bus.Drop(ctx, id); err != nil {
+		return ofBus(err)
+	}
+	s.log(filed).Msg("dead letter is redriven")
+	return nil
+}
+
+// revive lets the scan of a task go on.
+func (s *Service) revive(ctx context.Context, task event.Task) error {
+	for {
+		scans, planned, err := s.progress.Scans(ctx, task.Partition, []message.ID{task.ID})
+		if err != nil || !planned[0] || !scans[0].Dead {
+			return err
+		}
+		alive := scans[0]
+		alive.Dead = false
+		stepped, err := s.progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: scans[0], To: alive}}, s.opts.Now())
+		if err != nil || !stepped[0].Scan.Dead {
+			return err
+		}
+	}
+}
+
+// Drop removes a dead letter for good: whoever the work was for does not get it, and a message stays unfinished.
+func (s *Service) Drop(ctx context.Context, id uint64) error {
+	filed, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := s.bus.Drop(ctx, id); err != nil {
+		return ofBus(err)
+	}
+	s.log(filed).Bytes("payload", filed.Payload).Msg("dead letter is dropped")
+	return nil
+}
+
+func (s *Service) log(filed event.Filed) *zerolog.Event {
+	return s.opts.Logger.Info().Uint64("dead_letter", filed.ID).Str("subject", filed.Subject).Str("reason", filed.Reason)
+}

@@ -1,0 +1,233 @@
+package deadletter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/deadletter"
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a fan-out whose reads of followers fail for good until it is mended.
+type world struct {
+	*rig.Rig
+	t       *testing.T
+	service *deadletter.Service
+	broken  bool
+	message message.Message
+	fan     message.UserID
+}
+
+// unreadable is a store whose followers cannot be read while the world is broken.
+type unreadable struct {
+	follow.Store
+	w *world
+}
+
+func (u unreadable) Followers(ctx context.Context, followee message.UserID, p int, after message.UserID, limit int) ([]follow.Edge, error) {
+	if u.w.broken {
+		return nil, message.ErrCorrupt
+	}
+	return u.Store.Followers(ctx, followee, p, after, limit)
+}
+
+// newWorld returns a world in which the fan-out of a message to one follower has been given up.
+func newWorld(t *testing.T, wrap func(deadletter.Bus) deadletter.Bus) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	w := &world{Rig: r, t: t, broken: true, fan: "fan"}
+	w.service = deadletter.New(wrap(r.Bus), r.Progress, deadletter.Options{Logger: zerolog.Nop(), Now: r.Clock.Now})
+
+	require.NoError(t, userstatetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
+	_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: w.fan, Followee: "author"}}, rig.Epoch)
+	require.NoError(t, err)
+	w.message = message.Message{ID: message.MinID(rig.Epoch.AddDate(0, 0, 0).Add(1e9)), From: "author", Audience: message.AudienceFollowers}
+	w.message.ID[6], w.message.ID[8] = 0x70, 0x80
+	_, err = r.Messages.Insert(t.Context(), []message.Message{w.message})
+	require.NoError(t, err)
+	p := partition.Of(w.fan, rig.Partitions)
+	_, err = r.Progress.Plan(t.Context(), w.message.ID, []int{p}, r.Clock.Now())
+	require.NoError(t, err)
+	task := event.Task{Version: event.Version, ID: w.message.ID, From: "author", Lane: event.Bulk, Partition: p}
+	require.NoError(t, r.Bus.EmitTasks(t.Context(), []event.Task{task}))
+	w.deliver()
+	return w
+}
+
+// deliver routes and delivers all that waits.
+func (w *world) deliver() {
+	w.t.Helper()
+	stores := w.Stores()
+	stores.Edges = unreadable{stores.Edges, w}
+	received, err := w.Bus.Fetch(w.t.Context(), 10)
+	require.NoError(w.t, err)
+	if len(received) > 0 {
+		router := fanout.NewRouter(stores, w.Bus, w.FanoutOptions(0))
+		require.NoError(w.t, router.Route(w.t.Context(), rig.By(w.t.Context(), received)))
+	}
+	for _, lane := range event.Lanes() {
+		held, err := w.Bus.Take(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions))
+		for ; err == nil && held != nil; held, err = w.Bus.Take(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions)) {
+			require.NoError(w.t, fanout.NewDeliverer(stores, w.Bus, w.FanoutOptions(0)).Deliver(w.t.Context(), held))
+		}
+		require.NoError(w.t, err)
+	}
+}
+
+func (w *world) sweep() {
+	w.t.Helper()
+	w.Clock.Advance(2 * rig.SweepAfter)
+	_, err := fanout.NewSweeper(w.Stores(), w.Bus, w.FanoutOptions(0)).Sweep(w.t.Context())
+	require.NoError(w.t, err)
+}
+
+func (w *world) letters() []event.Filed {
+	w.t.Helper()
+	letters, err := w.service.List(w.t.Context(), 0, 10)
+	require.NoError(w.t, err)
+	return letters
+}
+
+// requireDelivered requires that the follower has the message once, and that it is done.
+func (w *world) requireDelivered() {
+	w.t.Helper()
+	shown, _ := w.ReadInbox(w.t.Context(), w.t, w.fan, 50)
+	require.Equal(w.t, []message.ID{w.message.ID}, shown)
+	progress, err := w.Progress.Get(w.t.Context(), w.message.ID)
+	require.NoError(w.t, err)
+	require.True(w.t, progress.Done())
+	require.Empty(w.t, w.letters())
+}
+
+func same(bus deadletter.Bus) deadletter.Bus { return bus }
+
+func TestRedriveGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, same)
+	letters := w.letters()
+	require.Len(t, letters, 1)
+	require.Equal(t, "corrupt", letters[0].Reason)
+	require.Equal(t, 1, letters[0].Attempts)
+	got, err := w.service.Get(t.Context(), letters[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, letters[0], got)
+
+	require.NoError(t, w.service.Redrive(t.Context(), letters[0].ID))
+	w.deliver()
+	again := w.letters()
+	require.Len(t, again, 1, "what fails again is a letter again")
+	require.Greater(t, again[0].ID, letters[0].ID)
+	require.ErrorIs(t, w.service.Redrive(t.Context(), letters[0].ID), deadletter.ErrNotFound)
+
+	w.broken = false
+	require.NoError(t, w.service.Redrive(t.Context(), again[0].ID))
+	w.deliver()
+	w.requireDelivered()
+}
+
+// failing is a bus that fails where it is told to.
+type failing struct {
+	deadletter.Bus
+	emit, drop error
+}
+
+func (f *failing) Emit(ctx context.Context, subject string, payload []byte) error {
+	return errors.Join(f.Bus.Emit(ctx, subject, payload), f.emit)
+}
+
+func (f *failing) Drop(ctx context.Context, id uint64) error {
+	if f.drop != nil {
+		return f.drop
+	}
+	return f.Bus.Drop(ctx, id)
+}
+
+// TestRedriveThatIsCutOff redrives with a crash before the letter is removed, once or twice, and redrives again.
+func TestRedriveThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(*failing){
+		"the task was emitted and its answer lost": func(f *failing) { f.emit = errors.New("no answer") },
+		"the letter was not removed":               func(f *failing) { f.drop = errors.New("no answer") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var bus *failing
+			w := newWorld(t, func(inner deadletter.Bus) deadletter.Bus {
+				bus = &failing{Bus: inner}
+				return bus
+			})
+			w.broken = false
+			letter := w.letters()[0].ID
+			cut(bus)
+			for range 2 {
+				require.ErrorIs(t, w.service.Redrive(t.Context(), letter), deadletter.ErrBus)
+			}
+			w.deliver()
+			*bus = failing{Bus: bus.Bus}
+			require.NoError(t, w.service.Redrive(t.Context(), letter))
+			w.deliver()
+			w.requireDelivered()
+		})
+	}
+}
+
+// TestRevivedIsSwept loses the task of a revived scan, which the sweep has to find.
+func TestRevivedIsSwept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, same)
+	w.broken = false
+	require.NoError(t, w.service.Redrive(t.Context(), w.letters()[0].ID))
+	require.NoError(t, w.Bus.Lose(t.Context(), "FANMAIL_FANOUT", 0))
+	w.sweep()
+	w.deliver()
+	w.requireDelivered()
+}
+
+func TestDropIsForGood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, same)
+	w.broken = false
+	letter := w.letters()[0].ID
+	require.NoError(t, w.service.Drop(t.Context(), letter))
+	require.ErrorIs(t, w.service.Drop(t.Context(), letter), deadletter.ErrNotFound)
+	_, err := w.service.Get(t.Context(), letter)
+	require.ErrorIs(t, err, deadletter.ErrNotFound)
+	w.sweep()
+	w.deliver()
+	shown, _ := w.ReadInbox(t.Context(), t, w.fan, 50)
+	require.Empty(t, shown)
+}
+
+// TestWhatNobodyTakes files what has no consumer, and is no event at all. It can only be dropped.
+func TestWhatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, same)
+	for _, subject := range []string{"fanmail.v1.fanout.bulk.2", "fanmail.v1.fanout.slow.0", "fanmail.v1.fanout.bulk", "fanmail.v2.published", "x"} {
+		require.NoError(t, w.Bus.DeadLetter(t.Context(), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: subject, Payload: []byte("\xff")}))
+	}
+	letters := w.letters()
+	require.Len(t, letters, 6)
+	for _, letter := range letters[1:] {
+		require.ErrorIs(t, w.service.Redrive(t.Context(), letter.ID), deadletter.ErrNoConsumer)
+		require.NoError(t, w.service.Drop(t.Context(), letter.ID))
+	}
+	require.Equal(t, letters[:1], w.letters())
+	page, err := w.service.List(t.Context(), letters[0].ID, 10)
+	require.NoError(t, err)
+	require.Empty(t, page)
+}

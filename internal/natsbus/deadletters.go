@@ -1,0 +1,50 @@
+package natsbus
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// DeadLetters returns the dead letters after an id, in the order in which they were filed, at most limit.
+func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event.Filed, error) {
+	stored, err := b.read(ctx, DeadLetterStream, deadLetterPrefix+">", after+1, limit)
+	if err != nil {
+		return nil, classify(ctx, "read dead letters", err)
+	}
+	filed := make([]event.Filed, len(stored))
+	for i, s := range stored {
+		letter, err := event.DecodeDeadLetter(s.Payload)
+		if err != nil { // shown all the same, since somebody has to decide about it
+			letter = event.DeadLetter{Reason: "unreadable", Error: err.Error(), Subject: s.Subject, Payload: s.Payload}
+		}
+		filed[i] = event.Filed{ID: s.Sequence, At: s.Stored, DeadLetter: letter}
+	}
+	return filed, nil
+}
+
+// Drop removes a dead letter. One that is not there any more is as good as dropped.
+func (b *Bus) Drop(ctx context.Context, id uint64) error {
+	return classify(ctx, "drop a dead letter", b.remove(ctx, DeadLetterStream, []uint64{id}))
+}
+
+// Emit puts a piece of work back on the subject that it came on, as something new. It returns nil when it is in the stream,
+// where somebody takes it if the subject is Consumed.
+func (b *Bus) Emit(ctx context.Context, subject string, payload []byte) error {
+	return classify(ctx, "emit work again", b.emit(ctx, []*nats.Msg{{Subject: subject, Data: payload}}))
+}
+
+// Consumed tells whether there is a consumer for a subject.
+func (b *Bus) Consumed(subject string) bool {
+	if subject == publishedSubject || subject == loginSubject {
+		return true
+	}
+	rest, isTask := strings.CutPrefix(subject, fanoutPrefix)
+	lane, number, _ := strings.Cut(rest, ".")
+	partition, err := strconv.Atoi(number)
+	return isTask && err == nil && b.checkPlace(event.Lane(lane), partition) == nil
+}
