@@ -1,8 +1,11 @@
 GO ?= go
+MODULE := github.com/fanmail/fanmail
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 # Runs a command with a MongoDB server for the tests, which it finds or installs. It is built and then run, as "go run"
 # would not pass signals on to it.
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
+# Tests whose actors take turns, so that the race detector has nothing to see in them, and makes them several times as long.
+TAKE_TURNS := ./pkg/bucket/buckettest ./test/statemachine
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -24,7 +27,8 @@ build: ## Build the commands into bin/.
 .PHONY: test
 test: ## Run every test, with the race detector.
 	@echo 'Backends under test: embedded store (Pebble), MongoDB (which server is told below), embedded NATS server (JetStream).'
-	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m ./...
+	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m $(filter-out $(TAKE_TURNS:./%=$(MODULE)/%),$(shell $(GO) list ./...))
+	$(WITH_MONGODB) $(GO) test -count=1 -timeout=25m $(TAKE_TURNS)
 	$(GO) test -count=1 -run BucketConformance ./internal/pebblestore # every schedule, where the detector allows a sample
 
 .PHONY: test-short

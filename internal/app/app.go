@@ -22,6 +22,8 @@ type Options struct {
 	Logger zerolog.Logger
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
+	// Stamp is the clock by which messages are stored; nil means the store's own. A benchmark gives a store a past with it.
+	Stamp func() time.Time
 	// Wrap, unless it is nil, returns what the roles are to use in place of the parts that were opened. Tests stand
 	// between the roles and the world with it.
 	Wrap func(Parts) Parts

@@ -28,8 +28,12 @@ func openStore(ctx context.Context, cfg config.Config, opts Options) (*store, er
 }
 
 func openEmbedded(ctx context.Context, cfg config.Config, opts Options) (*store, error) {
+	stamp := opts.Stamp
+	if stamp == nil {
+		stamp = opts.Now
+	}
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
-		Partitions: cfg.Partitions, Now: opts.Now, Logger: opts.Logger,
+		Partitions: cfg.Partitions, Now: stamp, Logger: opts.Logger,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
 		RememberedOwners: cfg.Embedded.RememberedOwners, RememberedMessages: cfg.Embedded.RememberedMessages,
 	})
@@ -64,7 +68,7 @@ func mongoOptions(cfg config.Config, opts Options) mongostore.Options {
 	return mongostore.Options{
 		URI: string(m.URI), Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
 		BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
-		Now: opts.Now, Logger: opts.Logger,
+		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger,
 	}
 }
 
@@ -84,4 +88,13 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 		return fmt.Errorf("admin init: %w", err)
 	}
 	return nil
+}
+
+// Drop removes the database of a store on MongoDB with everything in it: that of a benchmark, which nobody else uses.
+func Drop(ctx context.Context, cfg config.Config, logger zerolog.Logger) error {
+	db, err := mongostore.Connect(ctx, mongoOptions(cfg, Options{Logger: logger, Now: now}))
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Drop(ctx), db.Close()) //nolint:contextcheck // what is open is closed, whoever has stopped waiting
 }

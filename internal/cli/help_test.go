@@ -12,7 +12,8 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit", "dlq", "dlq list", "dlq show", "dlq redrive", "dlq drop",
+		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit", "bench", "bench fanout", "bench burst", "bench mixed", "bench publish", "bench read", "bench rehydrate",
+		"dlq", "dlq list", "dlq show", "dlq redrive", "dlq drop",
 		"admin", "admin init",
 	} {
 		name := strings.TrimSpace("fanmail " + command)

@@ -32,7 +32,7 @@ func newRoot(p Process) *cobra.Command {
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
 		newImport(p), newPublish(p), newLogin(p), newInbox(p), newStatus(p),
-		newExplain(p), newAudit(p), newDLQ(p), newAdmin(p),
+		newExplain(p), newAudit(p), newDLQ(p), newBench(p), newAdmin(p),
 	)
 	return root
 }

@@ -210,6 +210,14 @@ func (db *DB) close(ctx context.Context) error {
 	return nil
 }
 
+// Drop removes the database with everything in it: that of a benchmark, which nobody else uses.
+func (db *DB) Drop(ctx context.Context) error {
+	if err := db.client.Database(db.opts.Database).Drop(ctx); err != nil {
+		return fmt.Errorf("mongostore: drop the database %s: %w", db.opts.Database, err)
+	}
+	return nil
+}
+
 // Messages returns the canonical store of messages.
 func (db *DB) Messages() *Messages { return db.messages }
 

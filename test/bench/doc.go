@@ -1,5 +1,6 @@
-// Package bench measures beside the raw limit of the store below, in the same run and on the same entries, so that what
-// counts, the ratio, can be compared between machines: the fan-out, accepting messages, and coming back.
+// Package bench measures what takes a past, or another recipe, to measure, beside the raw limit of the store below, in the same run:
+// coming back after a year, a stampede of those who do, and the classic recipe on MongoDB. Everything else is what "fanmail bench"
+// is for.
 //
 //	go test -run '^$' -bench . -benchtime 1x ./test/bench
 //

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/mongostore/mongoraw"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/message/messagetest"
@@ -131,53 +132,13 @@ func rounds(messages int) func() []bucket.Entry {
 	}
 }
 
-func stored(id message.ID) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
-
-func document(e bucket.Entry) bson.D {
-	return bson.D{{Key: "id", Value: stored(e.ID)}, {Key: "from", Value: string(e.From)}, {Key: "body", Value: e.Body}}
-}
-
 func newRaw(b *testing.B, messages int) *way {
 	b.Helper()
 	inbox, owners, next := preloaded(b, mongoFollowers).Collection("inbox"), named("user", mongoFollowers), rounds(messages)
 	return &way{name: "raw", deliver: func(ctx context.Context) (int64, error) {
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(commands())
-		entries := next()
-		for batch := range slices.Chunk(owners, config.Default().MongoDB.BulkOperations) {
-			group.Go(func() error { return guardedUpserts(ctx, inbox, batch, entries) })
-		}
-		return int64(len(owners) * messages), group.Wait()
+		opts := mongoraw.Options{Operations: config.Default().MongoDB.BulkOperations, Commands: commands()}
+		return int64(len(owners) * messages), mongoraw.Spread(ctx, inbox, opts, owners, next())
 	}}
-}
-
-// guardedUpserts pushes entries onto the first bucket of each owner, unless they are there, or the bucket is full.
-func guardedUpserts(ctx context.Context, inbox *mongo.Collection, owners []message.UserID, entries []bucket.Entry) error {
-	var documents, ids bson.A
-	for _, e := range entries {
-		ids, documents = append(ids, stored(e.ID)), append(documents, document(e))
-	}
-	update := bson.D{
-		{Key: "$push", Value: bson.D{{Key: "entries", Value: bson.D{{Key: "$each", Value: documents}}}}},
-		{Key: "$inc", Value: bson.D{{Key: "slots", Value: len(entries)}}},
-		{Key: "$max", Value: bson.D{{Key: "last", Value: ids[len(ids)-1]}}},
-		{Key: "$setOnInsert", Value: bson.D{{Key: "v", Value: 1}}},
-	}
-	models := make([]mongo.WriteModel, len(owners))
-	for i, owner := range owners {
-		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetUpdate(update).SetFilter(bson.D{
-			{Key: "owner", Value: string(owner)},
-			{Key: "sequence", Value: int64(0)},
-			{Key: "slots", Value: bson.D{{Key: "$lte", Value: bucket.Capacity - len(entries)}}},
-			{Key: "entries.id", Value: bson.D{{Key: "$nin", Value: ids}}},
-			{Key: "floor", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: ids[0]}}}}},
-		})
-	}
-	result, err := inbox.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err == nil && result.ModifiedCount != int64(len(owners)) {
-		err = fmt.Errorf("%d of %d inboxes were written to", result.ModifiedCount, len(owners))
-	}
-	return err
 }
 
 func newClassic(b *testing.B, messages int) *way {
@@ -220,7 +181,7 @@ func countAndPush(ctx context.Context, counters, inbox *mongo.Collection, owner 
 	}
 	_, err = inbox.UpdateOne(ctx,
 		bson.D{{Key: "owner", Value: string(owner)}, {Key: "sequence", Value: counter.Count / bucket.Capacity}},
-		bson.D{{Key: "$push", Value: bson.D{{Key: "entries", Value: document(e)}}}, {Key: "$inc", Value: bson.D{{Key: "slots", Value: 1}}}},
+		bson.D{{Key: "$push", Value: bson.D{{Key: "entries", Value: mongoraw.Document(e)}}}, {Key: "$inc", Value: bson.D{{Key: "slots", Value: 1}}}},
 		options.UpdateOne().SetUpsert(true))
 	return err
 }

@@ -79,3 +79,14 @@ func rawAppends(b *testing.B, entries int) time.Duration {
 	require.NoError(b, db.Close())
 	return took
 }
+
+// entryBytes is about what the embedded store writes for an entry with a body of 200 bytes: id, author, body, header.
+const entryBytes = 240
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// BurstOptions say who talks to whom.
+type BurstOptions struct {
+	// Celebrities is how many authors there are, Messages how many messages each of them publishes.
+	Celebrities, Messages int
+	// Followers is the size of the largest audience. If Graded is set, the nth of the authors has n times as many followers as the
+	// first; otherwise all have as many.
+	Followers int
+	Graded    bool
+	// Overlap is which share of each audience, from 0 to 1, is taken from the same users.
+	Overlap float64
+	// Apart is how long after one author the next one begins.
+	Apart time.Duration
+}
+
+// Burst measures the fan-out of messages by several authors, whose audiences overlap, at the same time.
+func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
+	w, err := e.open(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	expected := make(map[message.UserID]int)
+	var everybody []message.UserID
+	audiences := make([]int, o.Celebrities)
+	for c := range o.Celebrities {
+		audience := o.audience(c)
+		audiences[c] = len(audience)
+		e.Tell(fmt.Sprintf("making %d followers of %s", len(audience), user("celebrity", c)))
+		if err := w.follow(ctx, user("celebrity", c), audience); err != nil {
+			return Report{}, err
+		}
+		for _, u := range audience {
+			if expected[u] == 0 {
+				everybody = append(everybody, u)
+			}
+			expected[u] += o.Messages
+		}
+	}
+	if err := w.see(ctx, e.Now(), everybody); err != nil {
+		return Report{}, err
+	}
+	e.Tell("measuring the raw limit, one by one")
+	raw, err := w.rawBatches(ctx, min(o.Followers, len(everybody)), 1)
+	if err != nil {
+		return Report{}, err
+	}
+	e.Tell(fmt.Sprintf("fanning out %d messages", o.Celebrities*o.Messages))
+	appliedBefore, entriesBefore := w.pushes.applied.Load(), w.pushes.entries.Load()
+	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
+	done, total, err := w.burst(ctx, o)
+	if err != nil {
+		return Report{}, err
+	}
+	took := time.Since(began)
+	resident := memory()
+	want, possible := int64(0), int64(0)
+	for c := range audiences {
+		want += int64(audiences[c] * o.Messages)
+	}
+	for _, n := range expected {
+		possible += int64((n + bucket.Capacity - 1) / bucket.Capacity)
+	}
+	if total.Delivered != want || total.Skipped != 0 {
+		return Report{}, fmt.Errorf("delivered %d and skipped %d, instead of %d and 0", total.Delivered, total.Skipped, want)
+	}
+	entries, applied := w.pushes.entries.Load()-entriesBefore, w.pushes.applied.Load()-appliedBefore
+	perPush, most := float64(entries)/float64(applied), float64(want)/float64(possible)
+	rate := float64(want) / took.Seconds()
+	first, last := done.percentile(0), done.percentile(100)
+	return Report{Benchmark: "burst", Store: e.Config.Store, Rows: []Row{{
+		Case: fmt.Sprintf("%d by %d celebrities", o.Celebrities*o.Messages, o.Celebrities),
+		Figures: []Figure{
+			{"deliveries", rate, "/s"},
+			{"raw, one by one", raw, "/s"},
+			{"times raw", rate / raw, ""},
+			{"entries per push", perPush, ""},
+			{"at most", most, ""},
+			{"of it", perPush / most, ""},
+			{"first done", first, "ms"},
+			{"last done", last, "ms"},
+			{"last to first", last / first, ""},
+			{"resident", resident, "MiB"},
+		},
+	}}}, nil
+}
+
+// audience returns the followers of the nth author: so many of a common pool, and the rest of their own.
+func (o BurstOptions) audience(n int) []message.UserID {
+	size := o.Followers
+	if o.Graded {
+		size = o.Followers * (n + 1) / o.Celebrities
+	}
+	common := int(o.Overlap * float64(size))
+	return append(users("user", 0, common), users(fmt.Sprintf("own-%03d", n), 0, size-common)...)
+}
+
+// burst lets everybody publish, and returns after how long each author's messages were done, counted from when they were published.
+func (w *world) burst(ctx context.Context, o BurstOptions) (done times, total client.Fanout, err error) {
+	done = make(times, o.Celebrities)
+	totals := make([]client.Fanout, o.Celebrities)
+	group, ctx := errgroup.WithContext(ctx)
+	for c := range o.Celebrities {
+		group.Go(func() error {
+			if err := pause(ctx, time.Duration(c)*o.Apart); err != nil {
+				return err
+			}
+			drafts := make([]message.Draft, o.Messages)
+			for i := range drafts {
+				drafts[i] = w.toFollowers(user("celebrity", c))
+			}
+			began := time.Now() //nolint:forbidigo // what is measured is time
+			ids, err := w.publish(ctx, drafts...)
+			if err != nil {
+				return err
+			}
+			totals[c], err = w.await(ctx, ids)
+			done[c] = time.Since(began)
+			return err
+		})
+	}
+	err = group.Wait()
+	for _, t := range totals {
+		total.Delivered += t.Delivered
+		total.Skipped += t.Skipped
+	}
+	return done, total, err
+}
+
+// pause waits, or returns the error of a context that ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

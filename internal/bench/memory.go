@@ -1,0 +1,53 @@
+package bench
+
+import (
+	"bytes"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// residentBytes returns how much memory this process has, as Linux tells, or 0 elsewhere.
+func residentBytes() uint64 {
+	status, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(status)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseUint(string(fields[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * uint64(os.Getpagesize()) //nolint:gosec // it is positive
+}
+
+// peak gives back memory that is not needed, and watches what this process has until the function that it returns is called,
+// which returns the most that there was, in MiB.
+func peak() (stop func() float64) {
+	debug.FreeOSMemory()
+	most := residentBytes()
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			most = max(most, residentBytes())
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() float64 {
+		close(done)
+		watching.Wait()
+		return float64(most) / (1 << 20)
+	}
+}

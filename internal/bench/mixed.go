@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// MixedOptions say what goes on at the same time.
+type MixedOptions struct {
+	// Followers is how many get the messages that are being fanned out in bulk, Medium how many get a message meanwhile.
+	Followers, Medium int
+	// Probes is how many direct messages are sent, one after the other, and published in each way.
+	Probes int
+}
+
+// Mixed measures direct messages, and a message to a medium audience, while a message is fanned out to a large one; and how long
+// publishing takes meanwhile, to a large audience and to one.
+func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
+	w, err := e.open(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	if err := w.audience(ctx, "celebrity", o.Followers, 0); err != nil {
+		return Report{}, err
+	}
+	if err := w.see(ctx, e.Now(), append(users("friend", 0, o.Medium), "ben")); err != nil {
+		return Report{}, err
+	}
+	if err := w.follow(ctx, "local", users("friend", 0, o.Medium)); err != nil {
+		return Report{}, err
+	}
+	m := mixed{w, o}
+	e.Tell("sending direct messages, idle")
+	idle, err := m.direct(ctx, func() bool { return true })
+	if err != nil {
+		return Report{}, err
+	}
+	quiet, err := m.medium(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	e.Tell("sending direct messages while a message is fanned out")
+	busy, mediums, err := m.meanwhile(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	e.Tell("publishing while messages are fanned out")
+	large, one, err := m.publishing(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: []Row{
+		{Case: "direct message, idle", Figures: latency("readable after", idle)},
+		{Case: "direct message, under bulk", Figures: latency("readable after", busy)},
+		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: latency("done after", times{quiet})},
+		{Case: fmt.Sprintf("to %d, under bulk", o.Medium), Figures: latency("done after", mediums)},
+		{Case: "publishing to one", Figures: latency("accepted after", one)},
+		{Case: fmt.Sprintf("publishing to %d", o.Followers), Figures: append(latency("accepted after", large),
+			Figure{"times one, p50", large.percentile(50) / one.percentile(50), ""},
+			Figure{"times one, p99", large.percentile(99) / one.percentile(99), ""})},
+	}}, nil
+}
+
+type mixed struct {
+	*world
+	o MixedOptions
+}
+
+// direct sends direct messages while it is to go on, and returns how long after its answer each could be read.
+func (m mixed) direct(ctx context.Context, goOn func() bool) (took times, err error) {
+	for n := 0; n < m.o.Probes && goOn(); n++ {
+		receipt, err := m.client.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: m.env.body()}, "")
+		if err != nil {
+			return nil, err
+		}
+		accepted := time.Now() //nolint:forbidigo // what is measured is time
+		for {
+			page, err := m.client.Inbox(ctx, "ben", client.InboxOptions{Limit: 1, Peek: true})
+			if err != nil {
+				return nil, err
+			}
+			if len(page.Messages) > 0 && page.Messages[0].ID == receipt.ID {
+				break
+			}
+		}
+		took = append(took, time.Since(accepted))
+	}
+	return took, nil
+}
+
+// medium publishes a message to a medium audience, and returns how long after its answer it was done.
+func (m mixed) medium(ctx context.Context) (time.Duration, error) {
+	receipt, err := m.client.Publish(ctx, m.toFollowers("local"), "")
+	if err != nil {
+		return 0, err
+	}
+	accepted := time.Now() //nolint:forbidigo // what is measured is time
+	status, err := m.client.WaitDone(ctx, receipt.ID, time.Millisecond)
+	if err == nil && status.Fanout.Delivered != int64(m.o.Medium) {
+		err = fmt.Errorf("delivered to %d of %d", status.Fanout.Delivered, m.o.Medium)
+	}
+	return time.Since(accepted), err
+}
+
+// meanwhile sends direct messages and some to a medium audience while a message is fanned out to a large one.
+func (m mixed) meanwhile(ctx context.Context) (direct, medium times, err error) {
+	for len(direct) < m.o.Probes { // one fan-out may be over before all are sent
+		receipt, err := m.client.Publish(ctx, m.toFollowers("celebrity"), "")
+		if err != nil {
+			return nil, nil, err
+		}
+		for {
+			status, err := m.client.Status(ctx, receipt.ID)
+			if err != nil {
+				return nil, nil, err
+			}
+			if status.Fanout.State == client.StateDone || len(direct) >= m.o.Probes && len(medium) > 0 {
+				break
+			}
+			some, err := mixed{m.world, MixedOptions{Probes: 20}}.direct(ctx, func() bool { return true })
+			if err != nil {
+				return nil, nil, err
+			}
+			direct = append(direct, some...)
+			took, err := m.medium(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			medium = append(medium, took)
+		}
+	}
+	return direct, medium, nil
+}
+
+// publishing publishes to a large audience and to one, in turn, while messages to the large one are fanned out.
+func (m mixed) publishing(ctx context.Context) (large, one times, err error) {
+	for range m.o.Probes {
+		for took, draft := range map[*times]message.Draft{
+			&large: m.toFollowers("celebrity"),
+			&one:   {From: "ann", To: []message.UserID{"ben"}, Body: m.env.body()},
+		} {
+			began := time.Now() //nolint:forbidigo // what is measured is time
+			if _, err := m.client.Publish(ctx, draft, ""); err != nil {
+				return nil, nil, err
+			}
+			*took = append(*took, time.Since(began))
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return nil, nil, err
+		}
+	}
+	return large, one, nil
+}

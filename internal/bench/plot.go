@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+)
+
+// Plot draws the figures that are to be plotted over the rows' X, with logarithmic axes, into a file whose name tells the format,
+// such as figures.svg. A report with fewer than two rows that have an X cannot be drawn.
+func (r Report) Plot(file string) error {
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("fanmail bench %s, store %s", r.Benchmark, r.Store)
+	p.X.Label.Text = r.XName
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	p.Add(plotter.NewGrid())
+	for i, name := range r.Plotted {
+		points, unit := r.points(name)
+		if len(points) < 2 {
+			return errors.New("there is nothing to plot: measure with at least two sizes")
+		}
+		line, marks, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", name, err)
+		}
+		line.Color, marks.Color, marks.Shape = plotutil.Color(i), plotutil.Color(i), plotutil.Shape(i)
+		p.Add(line, marks)
+		p.Legend.Add(fmt.Sprintf("%s (%s)", name, unit), line, marks)
+	}
+	p.Legend.Top = true
+	if err := p.Save(16*vg.Centimeter, 10*vg.Centimeter, file); err != nil {
+		return fmt.Errorf("plot: %w", err)
+	}
+	return nil
+}
+
+// points returns where a figure is over the rows' X. Logarithmic axes have no place for what is not positive.
+func (r Report) points(name string) (points plotter.XYs, unit string) {
+	for _, row := range r.Rows {
+		for _, f := range row.Figures {
+			if f.Name == name && row.X > 0 && f.Value > 0 {
+				points, unit = append(points, plotter.XY{X: row.X, Y: f.Value}), f.Unit
+			}
+		}
+	}
+	return points, unit
+}

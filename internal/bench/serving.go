@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/pebblestore/pebbleraw"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// PublishOptions say how messages are published.
+type PublishOptions struct {
+	// Connections are over how many connections at a time it is measured.
+	Connections []int
+	// Messages is how many messages are published over each number of connections.
+	Messages int
+}
+
+// Publish measures how many direct messages are accepted, while they are delivered.
+func (e Env) Publish(ctx context.Context, o PublishOptions) (Report, error) {
+	report := Report{Benchmark: "publish", Store: e.Config.Store, XName: "connections", Plotted: []string{"accepted", "raw"}}
+	for _, connections := range o.Connections {
+		figures, err := e.publish(ctx, connections, o.Messages)
+		if err != nil {
+			return Report{}, fmt.Errorf("publish over %d connections: %w", connections, err)
+		}
+		report.Rows = append(report.Rows, Row{Case: fmt.Sprintf("%d connections", connections), X: float64(connections), Figures: figures})
+	}
+	return report, nil
+}
+
+func (e Env) publish(ctx context.Context, connections, messages int) (figures []Figure, err error) {
+	w, err := e.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	if err := w.see(ctx, e.Now(), users("user", 0, connections)); err != nil {
+		return nil, err
+	}
+	var raw float64
+	if !w.onMongoDB() {
+		e.Tell("measuring the raw limit")
+		raw, err = w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) { return pebbleraw.Syncs(opts, messages, connections) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	e.Tell(fmt.Sprintf("publishing over %d connections", connections))
+	var left atomic.Int64
+	left.Store(int64(messages))
+	var mu sync.Mutex
+	var took times
+	group, ctx := errgroup.WithContext(ctx)
+	began := time.Now() //nolint:forbidigo // what is measured is time
+	for c := range connections {
+		group.Go(func() error {
+			draft := message.Draft{From: user("author", c), To: []message.UserID{user("user", c)}, Body: e.body()}
+			var mine times
+			for left.Add(-1) >= 0 {
+				sent := time.Now() //nolint:forbidigo // what is measured is time
+				if _, err := w.client.Publish(ctx, draft, ""); err != nil {
+					return err
+				}
+				mine = append(mine, time.Since(sent))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, mine...)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	rate := float64(messages) / time.Since(began).Seconds()
+	figures = []Figure{{"accepted", rate, "/s"}}
+	if raw > 0 {
+		figures = append(figures, Figure{"raw", raw, "/s"}, Figure{"of raw", rate / raw, ""})
+	}
+	return append(figures, latency("took", took)...), nil
+}
+
+// ReadOptions say what is read.
+type ReadOptions struct {
+	// Entries is how many messages are in the inboxes that are read.
+	Entries []int
+	// Pages is how often the newest page of each is read.
+	Pages int
+}
+
+// Read measures how long the newest page of an inbox takes, by how much there is in the inbox.
+func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
+	w, err := e.open(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	report := Report{Benchmark: "read", Store: e.Config.Store, XName: "messages in the inbox", Plotted: []string{"page p50", "page p99"}}
+	const page = 50
+	for _, n := range o.Entries {
+		owner := user("reader", n)
+		e.Tell(fmt.Sprintf("filling an inbox with %d messages", n))
+		if err := w.see(ctx, e.Now(), []message.UserID{owner}); err != nil {
+			return Report{}, err
+		}
+		for first := 0; first < n; first += together {
+			if err := w.preload(ctx, []message.UserID{owner}, w.entries(first, min(n-first, together))); err != nil {
+				return Report{}, err
+			}
+		}
+		var took times
+		for range o.Pages {
+			began := time.Now() //nolint:forbidigo // what is measured is time
+			got, err := w.client.Inbox(ctx, owner, client.InboxOptions{Limit: page, Peek: true})
+			if err != nil {
+				return Report{}, err
+			}
+			took = append(took, time.Since(began))
+			if len(got.Messages) != min(page, n) || got.Total != int64(n) {
+				return Report{}, fmt.Errorf("a page has %d messages of %d, instead of %d of %d", len(got.Messages), got.Total, min(page, n), n)
+			}
+		}
+		report.Rows = append(report.Rows, Row{Case: fmt.Sprintf("%d messages", n), X: float64(n), Figures: latency("page", took)})
+	}
+	least := report.Rows[0].Figures[0].Value
+	for i := range report.Rows {
+		row := &report.Rows[i]
+		row.Figures = append(row.Figures, Figure{"times the first, p50", row.Figures[0].Value / least, ""})
+	}
+	return report, nil
+}

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/bench"
+	"github.com/fanmail/fanmail/internal/telemetry"
+)
+
+func newBench(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast Fanmail is here",
+		Long: "Measure how fast Fanmail is on this machine, beside the raw limit of the store below, in the same run. Each benchmark\n" +
+			"starts a server of its own in this process, on a new store that it removes again: in a temporary folder, or with\n" +
+			"--store mongodb in a new database, whose name begins with that of --mongodb-database. What is delivered is counted, and\n" +
+			"a benchmark whose counts are not exact fails.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("say what to measure: fanout, burst, mixed, publish, read or rehydrate")
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(
+		newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p),
+	)
+	return cmd
+}
+
+func newBenchFanout(p Process) *cobra.Command {
+	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "fanout",
+		Short: "Measure the fan-out of messages by one author",
+		Long: "Measure the fan-out of messages by one author, from publishing to done. The raw limit is as many writes of the same size and\n" +
+			"nothing else: by Pebble in synced batches, or as guarded upserts on MongoDB. With --dormant it is a raw scan of the\n" +
+			"followers and their states, since there is little else to do.",
+		Example: "  fanmail bench fanout --followers 1000,10000,100000,1000000 --plot fanout.svg\n  fanmail bench fanout --followers 1000000 --dormant 0.95",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Fanout(ctx, o) })
+	b.numbers(&o.Followers, "followers", "how many followers there are; several sizes, separated by commas, are measured one after the other")
+	b.share(&o.Dormant, "dormant", "which share of them has not looked for long, from 0 to 1")
+	b.number(&o.Messages, "messages", "how many messages are published at once")
+	return b.cmd
+}
+
+func newBenchBurst(p Process) *cobra.Command {
+	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "burst",
+		Short: "Measure celebrities who talk at the same time",
+		Long: "Measure the fan-out of messages by several authors, whose audiences overlap, at the same time. The raw limit is that of the\n" +
+			"store where each entry is written by itself. \"At most\" is how many entries there would be in a push if each inbox\n" +
+			"were written as rarely as possible.",
+		Example: "  fanmail bench burst --celebrities 2 --messages 10 --overlap 1\n  fanmail bench burst --celebrities 10 --graded --apart 50ms",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Burst(ctx, o) })
+	b.number(&o.Celebrities, "celebrities", "how many authors there are")
+	b.number(&o.Messages, "messages", "how many messages each of them publishes at once")
+	b.number(&o.Followers, "followers", "how many followers the one with most has")
+	b.cmd.Flags().BoolVar(&o.Graded, "graded", false, "give the nth author n times as many followers as the first")
+	b.share(&o.Overlap, "overlap", "which share of each audience is taken from the same users, from 0 to 1")
+	b.cmd.Flags().DurationVar(&o.Apart, "apart", 0, "how long after one author the next one publishes")
+	return b.cmd
+}
+
+func newBenchMixed(p Process) *cobra.Command {
+	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "mixed",
+		Short: "Measure direct messages while a celebrity's goes out",
+		Long: "Measure how long after its answer a direct message can be read, and a message to a medium audience is done, while a message\n" +
+			"is fanned out to many followers; and how long publishing takes meanwhile, to all of them and to one.",
+		Example: "  fanmail bench mixed --followers 200000",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
+	b.number(&o.Followers, "followers", "how many followers the celebrity has")
+	b.number(&o.Medium, "medium", "how many are in the medium audience")
+	b.number(&o.Probes, "probes", "how many messages are sent of each kind")
+	return b.cmd
+}
+
+func newBenchPublish(p Process) *cobra.Command {
+	o := bench.PublishOptions{Connections: []int{1, 16}, Messages: 5000}
+	b := newBenchmark(p, &cobra.Command{
+		Use:     "publish",
+		Short:   "Measure how many messages are accepted",
+		Long:    "Measure how many direct messages are accepted, while they are delivered. The raw limit is as many synced writes of one record each.",
+		Example: "  fanmail bench publish --connections 1,4,16,64",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Publish(ctx, o) })
+	b.numbers(&o.Connections, "connections", "over how many connections at a time; several numbers are measured one after the other")
+	b.number(&o.Messages, "messages", "how many messages are published over each number of connections")
+	return b.cmd
+}
+
+func newBenchRead(p Process) *cobra.Command {
+	o := bench.ReadOptions{Entries: []int{100, 10_000}, Pages: 500}
+	b := newBenchmark(p, &cobra.Command{
+		Use:     "read",
+		Short:   "Measure reading inboxes of different sizes",
+		Long:    "Measure how long the newest page of an inbox takes, by how many messages are in the inbox.",
+		Example: "  fanmail bench read --entries 100,1000,10000,100000,1000000 --plot read.svg",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Read(ctx, o) })
+	b.numbers(&o.Entries, "entries", "how many messages are in the inboxes that are read")
+	b.number(&o.Pages, "pages", "how often each is read")
+	return b.cmd
+}
+
+func newBenchRehydrate(p Process) *cobra.Command {
+	o := bench.RehydrateOptions{Users: 50, Authors: 1000, Missed: []int{10, 200_000}}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "rehydrate",
+		Short: "Measure users who come back after a year",
+		Long: "Measure the first page of users who were away for a year, and how long it takes until their inbox is rebuilt, one user after\n" +
+			"the other. How many of the missed messages an author has published is Zipf-distributed.",
+		Example: "  fanmail bench rehydrate --missed 10,1000,100000 --plot rehydrate.svg",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Rehydrate(ctx, o) })
+	b.number(&o.Users, "users", "how many users come back")
+	b.number(&o.Authors, "authors", "how many authors each of them follows")
+	b.numbers(&o.Missed, "missed", "how many messages they have missed")
+	return b.cmd
+}
+
+// benchmark is a command that measures something.
+type benchmark struct {
+	cmd    *cobra.Command
+	output output
+	runs   int
+	body   int
+	dir    string
+	plot   string
+	checks []func() error
+}
+
+// newBenchmark gives a command what all benchmarks have.
+func newBenchmark(p Process, cmd *cobra.Command, measure func(context.Context, bench.Env) (bench.Report, error)) *benchmark {
+	b := &benchmark{cmd: cmd, output: output{w: p.Stdout}, runs: 1, body: 200}
+	cmd.Args = exactly()
+	s := newSettings(p, cmd)
+	for _, ours := range []string{"addr", "data"} { // a benchmark has a port and a folder of its own
+		cmd.Flags().Lookup(ours).Hidden = true
+	}
+	b.output.addJSON(cmd, "print the figures as JSON")
+	b.number(&b.runs, "runs", "how often it is measured; the figures are the medians")
+	cmd.Flags().IntVar(&b.body, "body", b.body, "length of a message's body in bytes")
+	cmd.Flags().StringVar(&b.dir, "dir", "", "folder, on the disk to be measured, for temporary folders (default the system's)")
+	cmd.Flags().StringVar(&b.plot, "plot", "", "draw the figures into this file, such as figures.svg")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, check := range b.checks {
+			if err := check(); err != nil {
+				return &usageError{err}
+			}
+		}
+		if ext := filepath.Ext(b.plot); b.plot != "" && ext != ".svg" && ext != ".png" && ext != ".pdf" {
+			return usagef("--plot is %q: give a file that ends in .svg, .png or .pdf", b.plot)
+		}
+		cfg, err := s.load()
+		if err != nil {
+			return err
+		}
+		logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: "warn", Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now})
+		if err != nil {
+			return err
+		}
+		env := bench.Env{Config: cfg, Dir: b.dir, Logger: logger, Now: p.Now, Body: b.body, Tell: func(what string) {
+			_, _ = fmt.Fprintln(p.Stderr, what) // progress that cannot be shown is no reason to fail
+		}}
+		if env.Dir == "" {
+			env.Dir = os.TempDir()
+		}
+		report, err := bench.Run(b.runs, func() (bench.Report, error) { return measure(cmd.Context(), env) })
+		if err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		if b.plot != "" {
+			if err := report.Plot(b.plot); err != nil {
+				return err
+			}
+		}
+		return b.output.print(report, func(w io.Writer) error { return printReport(w, report) })
+	}
+	return b
+}
+
+// number gives the command a flag for a number that is at least 1.
+func (b *benchmark) number(value *int, name, usage string) {
+	b.cmd.Flags().IntVar(value, name, *value, usage)
+	b.checks = append(b.checks, func() error {
+		if *value < 1 {
+			return fmt.Errorf("--%s is %d: give 1 or more", name, *value)
+		}
+		return nil
+	})
+}
+
+// numbers gives the command a flag for several numbers that are at least 1.
+func (b *benchmark) numbers(values *[]int, name, usage string) {
+	b.cmd.Flags().IntSliceVar(values, name, *values, usage)
+	b.checks = append(b.checks, func() error {
+		for _, value := range *values {
+			if value < 1 {
+				return fmt.Errorf("--%s has %d: give 1 or more", name, value)
+			}
+		}
+		return nil
+	})
+}
+
+// share gives the command a flag for a part of something.
+func (b *benchmark) share(value *float64, name, usage string) {
+	b.cmd.Flags().Float64Var(value, name, *value, usage)
+	b.checks = append(b.checks, func() error {
+		if *value < 0 || *value > 1 {
+			return fmt.Errorf("--%s is %g: give a number from 0 to 1", name, *value)
+		}
+		return nil
+	})
+}
+
+// printReport prints a line for each figure, under its case.
+func printReport(w io.Writer, r bench.Report) error {
+	runs := ""
+	if r.Runs > 1 {
+		runs = fmt.Sprintf(", medians of %d runs", r.Runs)
+	}
+	if err := printf(w, "%s, store %s%s\n", r.Benchmark, r.Store, runs); err != nil {
+		return err
+	}
+	for _, row := range r.Rows {
+		if err := printf(w, "%s\n", row.Case); err != nil {
+			return err
+		}
+		for _, f := range row.Figures {
+			if err := printf(w, "  %-22s %12s %s\n", f.Name, figure(f.Value), f.Unit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// figure writes a number with as many digits as mean something.
+func figure(value float64) string {
+	switch {
+	case value >= 1000:
+		return count(int64(value))
+	case value >= 100:
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	default:
+		return strings.TrimSpace(strconv.FormatFloat(value, 'f', 2, 64))
+	}
+}

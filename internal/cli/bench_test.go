@@ -1,0 +1,84 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/bench"
+)
+
+// small keeps what a benchmark reserves small.
+var small = []string{
+	"--nats-max-published", "16MiB", "--nats-max-fanout", "16MiB", "--nats-max-login", "16MiB", "--nats-max-dlq", "16MiB",
+	"--embedded-cache", "8MiB", "--embedded-memtable", "4MiB",
+}
+
+// TestBench lets every benchmark measure a little, which fails unless what it has delivered is exact.
+func TestBench(t *testing.T) {
+	t.Parallel()
+	for args, figures := range map[string]map[string][]string{
+		"fanout --followers 100,1500 --messages 2 --runs 2": {
+			"100 followers":  {"deliveries", "raw", "of raw", "took", "resident"},
+			"1500 followers": {"deliveries", "raw", "of raw", "took", "resident"},
+		},
+		"fanout --followers 2000 --dormant 0.5": {
+			"2000 followers": {"followers", "raw scan", "times a raw scan", "took", "resident"},
+		},
+		"burst --followers 1200 --celebrities 3 --graded --overlap 0.5 --apart 10ms": {
+			"6 by 3 celebrities": {
+				"deliveries", "raw, one by one", "times raw", "entries per push", "at most", "of it", "first done", "last done",
+				"last to first", "resident",
+			},
+		},
+		"mixed --followers 3000 --medium 1100 --probes 5": {
+			"direct message, idle":       {"readable after p50", "readable after p99"},
+			"direct message, under bulk": {"readable after p50", "readable after p99"},
+			"to 1100, idle":              {"done after p50", "done after p99"},
+			"to 1100, under bulk":        {"done after p50", "done after p99"},
+			"publishing to one":          {"accepted after p50", "accepted after p99"},
+			"publishing to 3000":         {"accepted after p50", "accepted after p99", "times one, p50", "times one, p99"},
+		},
+		"publish --connections 2 --messages 20": {"2 connections": {"accepted", "raw", "of raw", "took p50", "took p99"}},
+		"read --entries 60,5100 --pages 3": {
+			"60 messages":   {"page p50", "page p99", "times the first, p50"},
+			"5100 messages": {"page p50", "page p99", "times the first, p50"},
+		},
+		"rehydrate --users 2 --authors 20 --missed 3,60": {
+			"3 missed":  {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
+			"60 missed": {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
+		},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			command := append(strings.Fields("bench "+args+" --json --dir "+dir), small...)
+			report := fromJSON[bench.Report](t, fanmail(t, command...))
+			got := make(map[string][]string)
+			for _, row := range report.Rows {
+				for _, f := range row.Figures {
+					got[row.Case] = append(got[row.Case], f.Name)
+					require.Positive(t, f.Value, f.Name)
+				}
+			}
+			require.Equal(t, figures, got)
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left, "nothing is left behind")
+		})
+	}
+}
+
+func TestBenchPlots(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "read.svg")
+	text := fanmail(t, append(strings.Fields("bench read --entries 60,600 --pages 3 --plot "+file), small...)...)
+	require.Regexp(t, `(?s)^read, store embedded\n60 messages\n  page p50 +[0-9.]+ ms\n.*600 messages\n.*  times the first, p50 +[0-9.]+ \n$`, text)
+	svg, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "<svg")
+	require.Contains(t, string(svg), "fanmail bench read, store embedded")
+}

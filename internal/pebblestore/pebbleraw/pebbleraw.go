@@ -1,0 +1,103 @@
+// Package pebbleraw measures what Pebble does with the records of an embedded store, and nothing else: the limit that the
+// store's own speed is judged by.
+package pebbleraw
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+// header is about what the embedded store writes for an entry besides its body: id, author, framing.
+const header = 40
+
+// Options are those of the store that is measured.
+type Options struct {
+	// Dir is an empty folder on the disk that is measured.
+	Dir string
+	// CacheBytes and MemTableBytes are those of the embedded store.
+	CacheBytes, MemTableBytes int64
+	// Body is how many bytes the body of an entry has.
+	Body int
+}
+
+// Batches writes n records of an entry's size, in the order of their owners, in batches of 1,000 from two goroutines, each batch
+// synced, and returns how many it wrote a second.
+func Batches(opts Options, n int) (rate float64, err error) {
+	const writers, together = 2, 1000
+	return measure(opts, n, func(db *pebble.DB) error {
+		value := make([]byte, header+opts.Body)
+		var group errgroup.Group
+		for w := range writers {
+			group.Go(func() error {
+				last := (w + 1) * n / writers
+				for first := w * n / writers; first < last; first += together {
+					batch := db.NewBatch()
+					for i := first; i < min(last, first+together); i++ {
+						key := fmt.Appendf(nil, "i00user-%07d", i)
+						key = binary.BigEndian.AppendUint32(append(key, 0), 0)
+						if err := batch.Set(append(key, 0), value, nil); err != nil {
+							return err
+						}
+					}
+					if err := batch.Commit(pebble.Sync); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return group.Wait()
+	})
+}
+
+// Syncs writes n records of an entry's size from so many goroutines, each record in a synced commit of its own, and returns how
+// many it wrote a second.
+func Syncs(opts Options, n, writers int) (rate float64, err error) {
+	return measure(opts, n, func(db *pebble.DB) error {
+		value := make([]byte, header+opts.Body)
+		var next atomic.Int64
+		var group errgroup.Group
+		for range writers {
+			group.Go(func() error {
+				for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+					if err := db.Set(fmt.Appendf(nil, "%016d", i), value, pebble.Sync); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return group.Wait()
+	})
+}
+
+func measure(opts Options, n int, write func(*pebble.DB) error) (rate float64, err error) {
+	cache := pebble.NewCache(opts.CacheBytes)
+	defer cache.Unref()
+	db, err := pebble.Open(opts.Dir, &pebble.Options{Logger: quiet{}, Cache: cache, MemTableSize: uint64(opts.MemTableBytes)}) //nolint:gosec // checked by whoever configured the store
+	if err != nil {
+		return 0, fmt.Errorf("raw limit of Pebble: %w", err)
+	}
+	began := time.Now() //nolint:forbidigo // what is measured is time
+	err = write(db)
+	took := time.Since(began)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return 0, fmt.Errorf("raw limit of Pebble: %w", err)
+	}
+	return float64(n) / took.Seconds(), nil
+}
+
+// quiet is a logger of what is not worth telling of a store that is thrown away.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
