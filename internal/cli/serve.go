@@ -48,7 +48,15 @@ func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role)
 	if err != nil {
 		return err
 	}
-	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Now: p.Now}).Run(ctx); err != nil {
+	off := p.getenv(testClockEnv)
+	clock, err := testClock(off, p.Now)
+	if err != nil {
+		return &usageError{err}
+	}
+	if off != "" {
+		logger.Warn().Str("clock", off).Msg("the clock is wrong on purpose: " + testClockEnv + " is set, which is for tests")
+	}
+	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Now: clock}).Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil

@@ -40,7 +40,7 @@ func (s *settings) load() (config.Config, error) {
 }
 
 func load(opts config.Options) (config.Config, error) {
-	opts.ForeignEnv = []string{serverEnv, publisherEnv, rehydratorEnv}
+	opts.ForeignEnv = []string{serverEnv, publisherEnv, rehydratorEnv, testClockEnv}
 	cfg, err := config.Load(opts)
 	if err != nil {
 		return config.Config{}, &usageError{err}

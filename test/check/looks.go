@@ -95,7 +95,7 @@ func (l looks) checkFirst(look look, horizon time.Time) {
 			if certain {
 				missed = append(missed, m)
 			}
-			if !m.sent.After(look.Answered) {
+			if !m.sent.After(look.Answered.Add(l.opts.clocksApart)) {
 				recovered = recovered.andOne(certain)
 			}
 		}

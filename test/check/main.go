@@ -53,6 +53,8 @@ type options struct {
 	pairs        string
 	dormantAfter time.Duration
 	settledAfter time.Duration
+	// clocksApart is how far the servers' clocks may be ahead of the driver's.
+	clocksApart time.Duration
 	// rehydrateLimit is how many messages are copied for somebody who comes back; 0 means all.
 	rehydrateLimit int
 	pageSizes      []int
@@ -116,6 +118,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&opts.logins, "logins", "", "`files` of who came back")
 	flags.StringVar(&opts.unlogged, "unlogged", "", "`file` of who may have come back besides")
 	flags.StringVar(&opts.pairs, "pairs", "", "`file` of twins")
+	flags.DurationVar(&opts.clocksApart, "clocks-apart", 0, "how far the servers' clocks may be ahead of the driver's")
 	flags.DurationVar(&opts.settledAfter, "settled-after", 4*time.Minute, "publish_slack and clock_tolerance of the server together")
 	flags.IntVar(&opts.rehydrateLimit, "rehydrate-limit", 1000, "rehydrate.limit of the server")
 	flags.DurationVar(&opts.dormantAfter, "dormant-after", 30*24*time.Hour, "dormant_after of the server")

@@ -64,6 +64,7 @@ func loginAll(ctx context.Context, args []string, p program) error {
 	log := flags.String("log", "", "`file` to log to (required; replaced)")
 	by := flags.String("by", byLogin, "how they come back: login, inbox (by opening it), or either (by turns)")
 	connections := flags.Int("connections", 16, "how many requests are under way at a time")
+	pace := flags.Float64("pace", 0, "let at most so many come back a second; 0 means as many as possible")
 	size := flags.Int("page", 50, "how many messages the first page is to have")
 	timeout := flags.Duration("timeout", 30*time.Minute, "how long it may take")
 	asJSON := flags.Bool("json", false, "print the summary as JSON")
@@ -74,6 +75,8 @@ func loginAll(ctx context.Context, args []string, p program) error {
 		return wrong(flags, "give --file and --log")
 	case *connections < 1 || *size < 1:
 		return wrong(flags, "--connections and --page must be 1 or more")
+	case *pace < 0:
+		return wrong(flags, "--pace is %g: give 0 or more", *pace)
 	case *by != byLogin && *by != byInbox && *by != eitherWay:
 		return wrong(flags, "--by is %q: give login, inbox or either", *by)
 	}
@@ -89,7 +92,7 @@ func loginAll(ctx context.Context, args []string, p program) error {
 	}
 	l := &loggingIn{
 		viewer: viewer{caller: newCaller(strings.TrimRight(*url, "/"), *connections), now: p.now},
-		by:     *by, size: *size, log: newLog(out), summary: logins{Was: make(map[string]int), Connections: *connections},
+		by:     *by, size: *size, every: every(*pace), log: newLog(out), summary: logins{Was: make(map[string]int), Connections: *connections},
 	}
 	if err := errors.Join(l.run(ctx, users), out.Close()); err != nil {
 		return err
@@ -102,6 +105,14 @@ func loginAll(ctx context.Context, args []string, p program) error {
 		"first page: %s; complete: %s; %d answers were busy, %d requests broke\n",
 		s.Users, s.Connections, s.Seconds, s.PerSecond, s.Was, s.Recovered, s.Provisional, s.First, s.Complete, s.Busy, s.Broken)
 	return err
+}
+
+// every returns how far apart things are of which there are so many a second, or 0 if they follow each other at once.
+func every(pace float64) time.Duration {
+	if pace == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / pace)
 }
 
 // readUsers returns the users of a file, each once.
@@ -149,6 +160,8 @@ type loggingIn struct {
 	by   string
 	size int
 	log  *looksLog
+	// every is how long after a user the next one comes back.
+	every time.Duration
 
 	mu              sync.Mutex
 	first, complete []float64
@@ -176,6 +189,7 @@ func (l *loggingIn) run(ctx context.Context, users []string) error {
 			by = []string{byLogin, byInbox}[i%2]
 		}
 		queue <- look{User: user, By: by}
+		time.Sleep(l.every)
 	}
 	close(queue)
 	working.Wait()

@@ -62,10 +62,7 @@ func publishFile(ctx context.Context, args []string, p program) error {
 	r := &publishing{
 		sender: &sender{caller: newCaller(strings.TrimRight(*url, "/"), *connections+1), key: *key},
 		quiet:  quiet{apart: *apart, authors: make(map[string]*sync.RWMutex)},
-		now:    p.now, log: json.NewEncoder(out), stderr: p.stderr,
-	}
-	if *pace > 0 {
-		r.every = time.Duration(float64(time.Second) / *pace)
+		now:    p.now, log: json.NewEncoder(out), stderr: p.stderr, every: every(*pace),
 	}
 	result, err := r.run(ctx, *file, *first, *connections)
 	if err := errors.Join(err, out.Close()); err != nil {

@@ -11,44 +11,45 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// killEvery is how long a process of a role lives on average, divided by how many there are.
-const killEvery = 5 * time.Second
+// faultEvery is how long after a fault the next one comes: longer than the lease of work.
+const faultEvery = 5 * time.Second
 
-// TestRolesApart publishes to roles that run apart, kills one of their processes at random every few seconds, and twice the database
-// server, lets users come back meanwhile, and finds in the end that every inbox is exactly what it should be.
+// TestRolesApart publishes to roles that run apart, with clocks that disagree; kills one of their processes, or freezes it, or kills
+// the NATS server, or repeats events, every few seconds, and twice kills the database server; lets users come back meanwhile; and
+// finds in the end that every inbox is exactly what it should be.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	const databaseKills = 2
 	ctx := bounded(t, 50*time.Minute)
 	database := testenv.StartMongoDB(t)
 	w := newWorld(ctx, t, embedded, impatient(apart, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
 	w.on, w.programs = apart, plain
+	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
 	w.site.UseMongoDB(ctx, t, w.programs.Fanmail, database.URI(), "fanmail")
 	roles := w.site.StartApart(ctx, t, w.programs)
 	total := w.mixedTrace(ctx)
 	testenv.Run(ctx, t, w.programs.Fanmail, "import", "users", w.users, "--rehydrator", roles.Rehydrator())
 	testenv.Run(ctx, t, w.programs.Fanmail, "import", "follows", w.follows, "--publisher", roles.Publisher())
+	w.site.Clocks = wrongClocks
 
 	driver := w.drive(ctx, "--connections", "32", "--timeout", "45m")
 	back := w.comeBack(ctx)
-	ticker := time.NewTicker(killEvery)
-	defer ticker.Stop()
-	for kills := 0; driver.Running() || back.Running() || kills < databaseKills*2; kills++ {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			require.Fail(t, "publishing does not come to an end")
-		}
-		if kills%2 == 1 && kills/2 < databaseKills {
+	w.underFire(ctx, faultEvery, []fault{
+		{"a process is killed, and started with another clock", 6, func(ctx context.Context) { t.Logf("it was a %s", roles.KillOne(ctx)) }},
+		{"the database server is killed", 0, func(context.Context) {
 			database.Kill()
 			database.Start()
-			t.Logf("the database server was killed: %d messages accepted", w.accepted())
-		}
-		t.Logf("%s was killed: %d messages accepted", roles.KillOne(ctx), w.accepted())
-	}
+		}},
+		{"the NATS server is killed", 1, roles.RestartNATS},
+		{"the database server is killed again", 0, func(context.Context) {
+			database.Kill()
+			database.Start()
+		}},
+		{"a process is frozen", 2, func(context.Context) { t.Logf("it was a %s", roles.FreezeOne(2*faultEvery)) }},
+		{"events are emitted again", 1, func(ctx context.Context) { w.emitAgain(ctx, roles.NATS()) }},
+	}, driver, back)
 	require.Zero(t, driver.Code(ctx), "publishing failed")
 	t.Log(driver.Stdout())
 	require.Zero(t, back.Code(ctx), "coming back failed")
@@ -59,10 +60,13 @@ func TestRolesApart(t *testing.T) {
 }
 
 // comeBack begins to let the users of the mail trace come back.
-func (w *world) comeBack(ctx context.Context) *testenv.Process {
+func (w *world) comeBack(ctx context.Context, args ...string) *testenv.Process {
 	w.Helper()
 	log := filepath.Join(w.dir, "logins.ndjson")
 	w.logins = append(w.logins, log)
-	return testenv.Exec(ctx, w.T, nil, programs.Driver, "login", "--server", w.site.URL(), "--file", w.testdata("email-eu.last-seen.tsv"),
-		"--log", log, "--by", "either", "--connections", "4", "--timeout", "45m")
+	args = append([]string{
+		"login", "--server", w.site.URL(), "--file", w.testdata("email-eu.last-seen.tsv"),
+		"--log", log, "--by", "either", "--connections", "4", "--timeout", "45m",
+	}, args...)
+	return testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
 }

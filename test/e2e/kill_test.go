@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,15 +75,20 @@ func TestKillNine(t *testing.T) {
 func (w *world) mixedTrace(ctx context.Context) int {
 	w.Helper()
 	const mailsPerCelebrity = 60
+	each := 4
 	mails := w.recorded("email-eu.messages.ndjson.gz")
 	if !full() {
 		mails = mails[:w.part()]
 	}
-	w.graph(ctx)
+	if w.follows == "" {
+		w.graph(ctx)
+	} else {
+		each = 40
+	}
 	w.write(w.users, testenv.Run(ctx, w.T, programs.Driver, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))+
 		testenv.Run(ctx, w.T, programs.Driver, "users", "--follows", w.follows))
 	celebrities := slices.Collect(strings.Lines(
-		testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.follows, "--count", "25", "--each", "4")))
+		testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.follows, "--count", "25", "--each", strconv.Itoa(each))))
 	var mixed strings.Builder
 	count := 0
 	for i, mail := range mails {

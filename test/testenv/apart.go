@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,6 +19,7 @@ type Apart struct {
 	site     *Site
 	settings map[string]string
 	nats     *Process
+	natsArgs []string
 	members  []*member
 	front    *front
 }
@@ -73,16 +75,35 @@ func (a *Apart) startNATS(ctx context.Context, binary string) {
 	addr := freeAddr(a.t)
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(a.t, err)
-	a.nats = Exec(ctx, a.t, nil, binary, "--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(a.site.Data, "nats-server"))
+	a.natsArgs = []string{binary, "--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(a.site.Data, "nats-server")}
+	a.nats = Exec(ctx, a.t, nil, a.natsArgs[0], a.natsArgs[1:]...)
 	a.settings["nats.url"] = "nats://" + addr
+}
+
+// NATS returns the URL of the NATS server.
+func (a *Apart) NATS() string { return a.settings["nats.url"] }
+
+// RestartNATS kills the NATS server, as kill -9 does, and starts it again on the same data.
+func (a *Apart) RestartNATS(ctx context.Context) {
+	a.t.Helper()
+	a.nats.Kill()
+	a.nats = Exec(ctx, a.t, nil, a.natsArgs[0], a.natsArgs[1:]...)
+}
+
+// FreezeOne stops a process at random for a while, without its noticing, and returns which it was.
+func (a *Apart) FreezeOne(d time.Duration) string {
+	a.t.Helper()
+	m := a.members[rand.IntN(len(a.members))]
+	m.Freeze()
+	time.Sleep(d)
+	m.Thaw()
+	return filepath.Base(m.binary)
 }
 
 // start starts a process and returns when it is ready.
 func (a *Apart) start(ctx context.Context, m *member) {
 	a.t.Helper()
-	settings := maps.Clone(a.settings)
-	settings["addr"] = m.addr
-	m.Process = Exec(ctx, a.t, settings, m.binary)
+	a.exec(ctx, m)
 	Eventually(ctx, a.t, filepath.Base(m.binary)+" is ready", func() bool {
 		require.True(a.t, m.Running(), "%s has ended", m.binary)
 		return ready(m.Stderr(), "http://"+m.addr)
@@ -96,10 +117,15 @@ func (a *Apart) KillOne(ctx context.Context) string {
 	m := a.members[rand.IntN(len(a.members))]
 	m.Kill()
 	a.requireSound(m)
-	settings := maps.Clone(a.settings)
+	a.exec(ctx, m)
+	return filepath.Base(m.binary)
+}
+
+func (a *Apart) exec(ctx context.Context, m *member) {
+	a.t.Helper()
+	settings := a.site.withClock(maps.Clone(a.settings))
 	settings["addr"] = m.addr
 	m.Process = Exec(ctx, a.t, settings, m.binary)
-	return filepath.Base(m.binary)
 }
 
 // AwaitReady waits until all processes are ready.

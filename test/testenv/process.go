@@ -74,6 +74,15 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// Freeze stops the process where it is, without its noticing, until it is thawed.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+}
+
+// Thaw lets a frozen process go on. One that has ended meanwhile stays as it is.
+func (p *Process) Thaw() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
 // Killed tells whether the process has been killed by the signal KILL, whoever sent it.
 func (p *Process) Killed() bool {
 	<-p.exited

@@ -23,6 +23,8 @@ type Site struct {
 	Addr string
 	// Settings are keys of the configuration that differ from its defaults.
 	Settings map[string]string
+	// Clocks are those of which each process that is started gets one at random, as FANMAIL_TEST_CLOCK has it; none means the system's.
+	Clocks []string
 }
 
 // NewSite returns a site with an empty data folder, which is removed when the test ends.
@@ -57,6 +59,14 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
+// FreePort returns a port on which nobody listens, and which no other site gets.
+func FreePort(t *testing.T) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(freeAddr(t))
+	require.NoError(t, err)
+	return port
+}
+
 // Server is a running server.
 type Server struct {
 	*Process
@@ -65,7 +75,7 @@ type Server struct {
 // Start starts "fanmail serve" on the site, and returns when it is ready.
 func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
 	t.Helper()
-	server := &Server{Exec(ctx, t, s.settings(), binary, "serve")}
+	server := &Server{Exec(ctx, t, s.withClock(s.settings()), binary, "serve")}
 	server.awaitReady(ctx, s.URL())
 	return server
 }
@@ -91,6 +101,14 @@ func (s *Site) UseMongoDB(ctx context.Context, t *testing.T, binary, uri, databa
 	s.Settings = settings
 	prepared := Exec(ctx, t, s.settings(), binary, "admin", "init")
 	require.Zero(t, prepared.Code(ctx), "the database cannot be prepared")
+}
+
+// withClock adds the clock that a process is to have to its settings.
+func (s *Site) withClock(settings map[string]string) map[string]string {
+	if len(s.Clocks) > 0 {
+		settings["test.clock"] = s.Clocks[rand.IntN(len(s.Clocks))]
+	}
+	return settings
 }
 
 func (s *Site) settings() map[string]string {

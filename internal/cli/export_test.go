@@ -1,0 +1,4 @@
+package cli
+
+// TestClock is for the tests of this package.
+var TestClock = testClock

@@ -1,0 +1,172 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// wrongClocks are those of the processes in tests of faults: up to a minute apart, and some of them jump.
+var wrongClocks = []string{"0s", "30s", "-30s", "25s,-25s/3s"}
+
+// earlyClock is that of the processes to which it is told who follows whom, so that nobody's message was sent before that.
+var earlyClock = []string{"-40s"}
+
+// checkingWrongClocks are what the checker has to know of them.
+var checkingWrongClocks = []string{"--clocks-apart", "30s", "--settled-after", "5m"}
+
+// fault is something that goes wrong.
+type fault struct {
+	name string
+	// often is how much more often than others it happens.
+	often   int
+	inflict func(ctx context.Context)
+}
+
+// underFire inflicts faults, one every few seconds, while messages are published and users come back, but each at least once.
+func (w *world) underFire(ctx context.Context, every time.Duration, faults []fault, working ...*testenv.Process) {
+	w.Helper()
+	busy := func() bool {
+		for _, p := range working {
+			if p.Running() {
+				return true
+			}
+		}
+		return false
+	}
+	var drawn []int
+	for i, f := range faults {
+		for range f.often {
+			drawn = append(drawn, i)
+		}
+	}
+	inflicted := make(map[string]int)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for n := 0; n < len(faults) || busy(); n++ {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			require.Fail(w, "publishing does not come to an end")
+		}
+		f := faults[n%len(faults)]
+		if n >= len(faults) {
+			f = faults[drawn[rand.IntN(len(drawn))]]
+		}
+		w.Logf("%s: %d messages accepted", f.name, w.accepted())
+		f.inflict(ctx)
+		inflicted[f.name]++
+	}
+	w.Logf("faults: %v", inflicted)
+}
+
+// emitAgain emits the events of some messages that were accepted once more, as new ones.
+func (w *world) emitAgain(ctx context.Context, url string) {
+	w.Helper()
+	text, err := os.ReadFile(w.published)
+	require.NoError(w, err)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return // the server is just being killed
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(w, err)
+	const again = 200
+	for range min(again, len(lines)) {
+		var m struct {
+			ID   message.ID     `json:"id"`
+			From message.UserID `json:"from"`
+		}
+		if json.Unmarshal([]byte(lines[rand.IntN(len(lines))]), &m) != nil || m.ID.IsZero() {
+			continue // it is just being written
+		}
+		data, err := event.NewPublished(message.Ref{From: m.From, ID: m.ID}).Encode()
+		require.NoError(w, err)
+		if _, err := js.Publish(ctx, "fanmail.v1.published", data); err != nil {
+			return // as above
+		}
+	}
+}
+
+// addStars adds users to the graph who have many followers.
+func (w *world) addStars(stars, fans int) {
+	w.Helper()
+	var edges strings.Builder
+	for _, line := range w.recorded(filepath.Base(w.follows)) {
+		edges.WriteString(line)
+	}
+	for fan := range fans {
+		for star := range stars {
+			fmt.Fprintf(&edges, "fan-%05d\tstar-%d\n", fan, star)
+		}
+	}
+	w.follows = filepath.Join(w.dir, "stars.tsv")
+	w.write(w.follows, edges.String())
+}
+
+// TestUnderFire lets a server be killed, frozen for longer than the lease of its work, started with clocks that are wrong and that
+// jump, and told of messages again and again, while users come back, and finds in the end that every inbox is exactly what it should be.
+func TestUnderFire(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	const lease = 2 * time.Second
+	ctx := bounded(t, 15*time.Minute)
+	listen := "127.0.0.1:" + testenv.FreePort(t)
+	w := newWorld(ctx, t, embedded, impatient(embedded, map[string]string{
+		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.ack_wait": lease.String(), "nats.listen": listen,
+	}))
+	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
+	server := w.site.Start(ctx, t, w.programs.Fanmail)
+	if full() {
+		w.graph(ctx)
+		w.addStars(3, 20_000)
+	}
+	total := w.mixedTrace(ctx)
+	w.fanmail(ctx, "import", "users", w.users)
+	w.fanmail(ctx, "import", "follows", w.follows)
+	w.site.Clocks = wrongClocks
+
+	driver := w.drive(ctx, "--connections", "32", "--timeout", "45m", "--pace", "400")
+	back := w.comeBack(ctx, "--pace", "20")
+	w.underFire(ctx, 2*time.Second, []fault{
+		{"the server is killed, and started with another clock", 2, func(ctx context.Context) {
+			server.Kill()
+			server.RequireSound()
+			server = w.site.Start(ctx, t, w.programs.Fanmail)
+		}},
+		{"the server is frozen", 1, func(context.Context) {
+			server.Freeze()
+			time.Sleep(lease * 3 / 2)
+			server.Thaw()
+		}},
+		{"events are emitted again", 1, func(ctx context.Context) { w.emitAgain(ctx, "nats://"+listen) }},
+		{"the server is stopped in order", 1, func(ctx context.Context) {
+			server.Stop(ctx)
+			server = w.site.Start(ctx, t, w.programs.Fanmail)
+		}},
+	}, driver, back)
+	require.Zero(t, driver.Code(ctx), "publishing failed")
+	t.Log(driver.Stdout())
+	require.Zero(t, back.Code(ctx), "coming back failed")
+	require.Equal(t, total, w.check(ctx).Messages)
+	w.requireSoundInboxes(ctx)
+	server.Stop(ctx)
+}
