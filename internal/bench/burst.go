@@ -60,6 +60,9 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	e.Tell(fmt.Sprintf("fanning out %d messages", o.Celebrities*o.Messages))
+	if err := settle(ctx); err != nil {
+		return Report{}, err
+	}
 	appliedBefore, entriesBefore := w.pushes.applied.Load(), w.pushes.entries.Load()
 	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
 	done, total, err := w.burst(ctx, o)

@@ -20,6 +20,8 @@ type FanoutOptions struct {
 	Dormant float64
 	// Messages is how many messages the author publishes at once.
 	Messages int
+	// There is how many messages are in each inbox before.
+	There int
 }
 
 // Fanout measures the fan-out of messages by one author, from publishing to done.
@@ -49,6 +51,12 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	if err := w.audience(ctx, author, followers, dormant); err != nil {
 		return nil, err
 	}
+	if o.There > 0 {
+		e.Tell(fmt.Sprintf("filling inboxes with %d messages each", o.There))
+		if err := w.preload(ctx, users("user", 0, followers-dormant), w.entries(0, o.There)); err != nil {
+			return nil, err
+		}
+	}
 	var raw float64
 	if dormant == 0 {
 		e.Tell("measuring the raw limit")
@@ -65,6 +73,9 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	drafts := make([]message.Draft, o.Messages)
 	for i := range drafts {
 		drafts[i] = w.toFollowers(author)
+	}
+	if err := settle(ctx); err != nil {
+		return nil, err
 	}
 	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
 	ids, err := w.publish(ctx, drafts...)
@@ -113,6 +124,9 @@ func (w *world) audience(ctx context.Context, author message.UserID, followers, 
 // rawScan returns how many followers a second can be read with their states, by as many at a time as large fan-outs work, and with
 // nothing done about them.
 func (w *world) rawScan(ctx context.Context, author message.UserID, followers int) (rate float64, err error) {
+	if err := settle(ctx); err != nil {
+		return 0, err
+	}
 	var group errgroup.Group
 	group.SetLimit(w.cfg.Fanout.BulkWorkers)
 	began := time.Now() //nolint:forbidigo // what is measured is time

@@ -35,6 +35,9 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err := w.follow(ctx, "local", users("friend", 0, o.Medium)); err != nil {
 		return Report{}, err
 	}
+	if err := settle(ctx); err != nil {
+		return Report{}, err
+	}
 	m := mixed{w, o}
 	e.Tell("sending direct messages, idle")
 	idle, err := m.direct(ctx, func() bool { return true })

@@ -50,6 +50,7 @@ func newBenchFanout(p Process) *cobra.Command {
 	b.numbers(&o.Followers, "followers", "how many followers there are; several sizes, separated by commas, are measured one after the other")
 	b.share(&o.Dormant, "dormant", "which share of them has not looked for long, from 0 to 1")
 	b.number(&o.Messages, "messages", "how many messages are published at once")
+	b.cmd.Flags().IntVar(&o.There, "there", 0, "how many messages are in each inbox before")
 	return b.cmd
 }
 

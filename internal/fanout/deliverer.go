@@ -42,11 +42,16 @@ func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Cont
 		slots := make(chan struct{}, d.opts.Workers[lane])
 		for p := range d.opts.Partitions {
 			takers.Go(func() {
+				seat := seat{slots: slots}
+				if lane == event.Bulk {
+					seat.stay = bulkStay
+				}
+				defer seat.leave()
 				for intake.Err() == nil {
 					held, err := take(intake, lane, p)
 					switch {
 					case err == nil:
-						d.hold(intake, work, held, slots)
+						d.hold(intake, work, held, &seat)
 					case intake.Err() == nil:
 						d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
 						pause(intake, time.Second)
@@ -59,17 +64,15 @@ func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Cont
 }
 
 // hold works on what is held as soon as one of the lane's workers is free, and keeps the hold meanwhile.
-func (d *Deliverer) hold(intake, work context.Context, held Held, slots chan struct{}) {
+func (d *Deliverer) hold(intake, work context.Context, held Held, seat *seat) {
 	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
 	stop := d.keep(held)
 	defer stop()
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-intake.Done():
+	if !seat.take(intake) {
 		d.release(work, held)
 		return
 	}
+	defer seat.rise()
 	if err := d.Deliver(work, held); err != nil {
 		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
 		d.release(work, held)

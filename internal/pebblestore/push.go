@@ -118,6 +118,8 @@ type pusher struct {
 	key      []byte
 	it       *pebble.Iterator
 	batch    *pebble.Batch
+	// fewer tells that the bucket that was looked at last had few records, or none.
+	fewer bool
 }
 
 // pushAll carries out pushes whose owners' locks are held, a batch of them after the other.
@@ -213,22 +215,56 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 	return onto, !push.Guard || onto.floor.Less(least), nil
 }
 
-// look reads the highest record of a bucket.
+// few is how many records of a bucket are passed over sooner than that its highest one is searched for.
+const few = 2
+
+// look reads the highest record of a bucket. Where the last bucket had few records, or none, it is likely that this one, which comes
+// soon after it in the order of owners, has few as well: then it goes forward to the lowest record, which Pebble finds from
+// where it is, and on to the highest. Otherwise it searches for the highest, which costs twice as much.
 func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
+	if p.fewer {
+		var passed bool
+		if onto, exists, passed, err = p.pass(sequence); err != nil || passed {
+			return onto, exists, err
+		}
+	}
 	prefix := len(p.key)
 	p.key = appendPlace(p.key, sequence, pastSlots)
 	found := p.it.SeekLT(p.key)
 	p.key = p.key[:prefix]
 	if !found {
+		p.fewer = true
 		return state{}, false, p.it.Error()
 	}
 	key := p.it.Key()
 	if !inBucket(key, p.key, sequence) {
+		p.fewer = true
 		return state{}, false, nil
 	}
 	r, err := entryAt(p.it)
 	_, slot := placeOf(key)
+	p.fewer = slot < few
 	return state{slots: slot + 1, last: r.last}, true, err
+}
+
+// pass goes through the records of a bucket from the lowest one on. It gives up, and tells so, when there are more than few.
+func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err error) {
+	prefix := len(p.key)
+	p.key = appendPlace(p.key, sequence, 0)
+	found := p.it.SeekGE(p.key)
+	p.key = p.key[:prefix]
+	for ; found && inBucket(p.it.Key(), p.key, sequence); found = p.it.Next() {
+		_, slot := placeOf(p.it.Key())
+		if slot >= few {
+			return state{}, false, false, nil
+		}
+		r, err := entryAt(p.it)
+		if err != nil {
+			return state{}, false, false, err
+		}
+		onto, exists = state{slots: slot + 1, last: r.last}, true
+	}
+	return onto, exists, true, p.it.Error()
 }
 
 // search reads a bucket's records, and returns its floor and whether it holds any of the ids to push.
