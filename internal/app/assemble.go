@@ -72,7 +72,7 @@ func (s *assembly) publisher() {
 		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger,
 	})
 	s.services.Publish = publisher
-	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.config.PublishSlack)
+	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.config.PublishSlack)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
 		Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Now: s.opts.Now,
 	})

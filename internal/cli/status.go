@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -14,25 +13,38 @@ import (
 func newStatus(p Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
-	wait := false
+	wait, watching := false, false
 	cmd := &cobra.Command{
 		Use:   "status ID",
 		Short: "Tell how far a message is on its way",
 		Long: "Tell how far a message is on its way. Its state is pending, running or done. Delivered counts the recipients who\n" +
-			"have it in their inbox, skipped those who are dormant; when it is done, both are final.",
-		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --wait",
+			"have it in their inbox, skipped those who are dormant; when it is done, both are final.\n\n" +
+			"With --watch it is told every second, until it is done, how far it is, at what rate, and about how long it still takes,\n" +
+			"by an estimate of how many recipients there are.",
+		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --watch",
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := message.ParseID(args[0])
 			if err != nil {
 				return &usageError{err}
 			}
+			if wait && watching {
+				return usagef("--watch waits as well: give it without --wait")
+			}
 			c, err := s.dial(p)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			status, err := statusOf(cmd.Context(), p, c, id, wait)
+			var status client.Status
+			switch {
+			case watching:
+				status, err = watch(cmd.Context(), p, out, c, id)
+			case wait:
+				status, err = waitShowing(cmd.Context(), p, c, id)
+			default:
+				status, err = c.Status(cmd.Context(), id)
+			}
 			if err != nil {
 				return err
 			}
@@ -42,14 +54,8 @@ func newStatus(p Process) *cobra.Command {
 	s.addServer(cmd, app.Publisher)
 	out.addJSON(cmd, "print the message and its status as JSON")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
+	cmd.Flags().BoolVar(&watching, "watch", false, "tell every second how far it is, until it is done")
 	return cmd
-}
-
-func statusOf(ctx context.Context, p Process, c *client.Client, id message.ID, wait bool) (client.Status, error) {
-	if wait {
-		return waitShowing(ctx, p, c, id)
-	}
-	return c.Status(ctx, id)
 }
 
 func printStatus(w io.Writer, s client.Status) error {

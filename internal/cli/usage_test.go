@@ -45,6 +45,7 @@ func TestWrongUsage(t *testing.T) {
 		"all letters and one":       {args: "dlq drop --all 3", want: `--all means every dead letter: leave the ids out`},
 		"a letter and a reason":     {args: "dlq drop 3 --reason corrupt", want: `--reason chooses among --all`},
 		"bad letter":                {args: "dlq show x", want: `"x" is not the id of a dead letter: give a number that 'fanmail dlq list' shows`},
+		"waited for and watched":    {args: "status 019b7ca9-8c88-7000-8000-000000000000 --wait --watch", want: `--watch waits as well: give it without --wait`},
 		"bad limit":                 {args: "inbox ben --limit 0", want: `--limit is 0: give 1 or more`},
 		"wait without a unit":       {args: "login ben --wait 10", want: `invalid argument "10" for "--wait" flag`},
 		"negative wait":             {args: "login ben --wait -1s", want: `--wait is -1s: give 0s to 60s`},

@@ -18,14 +18,15 @@ func (s *server) inbox(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	before, peek := query.Get("before"), query.Get("peek")
-	switch {
-	case query.Has("before") && before == "":
+	before := query.Get("before")
+	if query.Has("before") && before == "" {
 		return &message.InvalidError{Field: "before", Reason: "is empty: leave it out for the newest messages"}
-	case query.Has("peek") && peek != "true" && peek != "false":
-		return &message.InvalidError{Field: "peek", Reason: "is neither true nor false"}
 	}
-	page, err := s.Inbox.Read(r.Context(), user, before, limit, peek == "true")
+	peek, err := queryFlag(query, "peek")
+	if err != nil {
+		return err
+	}
+	page, err := s.Inbox.Read(r.Context(), user, before, limit, peek)
 	if err != nil {
 		return err
 	}

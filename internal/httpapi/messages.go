@@ -132,17 +132,27 @@ func (s *server) status(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	estimate, err := queryFlag(r.URL.Query(), "estimate")
+	if err != nil {
+		return err
+	}
 	status, err := s.Reporter.Status(r.Context(), id)
 	if err != nil {
 		return err
 	}
 	m := status.Message
+	audience := int64(0)
+	if estimate {
+		if audience, err = s.Reporter.Estimate(r.Context(), m); err != nil {
+			return err
+		}
+	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Status{
 		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience,
 		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		Fanout: client.Fanout{
 			State: client.State(status.State), Recipients: status.Delivered + status.Skipped,
-			Delivered: status.Delivered, Skipped: status.Skipped,
+			Delivered: status.Delivered, Skipped: status.Skipped, Audience: audience,
 		},
 	})
 }

@@ -133,3 +133,12 @@ func (s *server) pageSize(query url.Values) (int, error) {
 	}
 	return limit, nil
 }
+
+// queryFlag returns whether a query says that something is true.
+func queryFlag(query url.Values, name string) (bool, error) {
+	text := query.Get(name)
+	if query.Has(name) && text != "true" && text != "false" {
+		return false, &message.InvalidError{Field: name, Reason: "is neither true nor false"}
+	}
+	return text == "true", nil
+}

@@ -15,7 +15,7 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.publishBatch, body: true},
 	})
 	publisher.route("/v1/messages/{id}", methods{
-		http.MethodGet: {handle: s.status},
+		http.MethodGet: {handle: s.status, query: []string{"estimate"}},
 	})
 	publisher.route("/v1/following:batch", methods{
 		http.MethodPost: {handle: s.followBatch, body: true},

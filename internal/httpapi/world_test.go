@@ -98,7 +98,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Limits: options.Limits, Slack: slack, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(messages, db.Progress(), slack),
+		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, slack),
 		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
 			Partitions: partitions, Policy: policy, Slack: slack, Now: w.clock,
 		}),

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
@@ -205,7 +206,7 @@ func TestHangingUp(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, rig.Slack)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Slack)
 	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 	status, err := reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
@@ -215,6 +216,23 @@ func TestStatus(t *testing.T) {
 	status, err = reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
 	require.Equal(t, publish.StateRunning, status.State)
+
+	estimate, err := reporter.Estimate(t.Context(), message.Message{From: "author", To: []message.UserID{"a", "b"}})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, estimate)
+	for _, followers := range []int{3, 2600} { // a few are counted, and of many those of one partition
+		author := message.UserID(fmt.Sprintf("author-%d", followers))
+		pairs := make([]follow.Pair, followers)
+		for i := range pairs {
+			pairs[i] = follow.Pair{Follower: message.UserID(fmt.Sprintf("follower-%d", i)), Followee: author}
+		}
+		_, err := d.Edges.Follow(t.Context(), pairs, rig.Epoch)
+		require.NoError(t, err)
+		require.NoError(t, d.Edges.Unfollow(t.Context(), pairs[0], rig.Epoch.Add(time.Second)))
+		estimate, err := reporter.Estimate(t.Context(), message.Message{From: author, Audience: message.AudienceFollowers})
+		require.NoError(t, err)
+		require.InDelta(t, followers-1, estimate, float64(followers)/10)
+	}
 
 	void := message.Message{ID: message.MinID(d.Clock.Now().Add(-2 * rig.Slack)), From: "author", Audience: message.AudienceFollowers, Body: "x"}
 	_, err = d.Messages.Insert(t.Context(), []message.Message{void})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/progress"
 )
@@ -33,14 +34,16 @@ type Status struct {
 
 // Reporter tells how far messages are. It is safe for concurrent use.
 type Reporter struct {
-	messages message.Store
-	progress progress.Store
-	slack    time.Duration
+	messages   message.Store
+	progress   progress.Store
+	edges      follow.Store
+	partitions int
+	slack      time.Duration
 }
 
 // NewReporter returns a Reporter. The slack is the Options.Slack messages are published with.
-func NewReporter(messages message.Store, progress progress.Store, slack time.Duration) *Reporter {
-	return &Reporter{messages: messages, progress: progress, slack: slack}
+func NewReporter(messages message.Store, progress progress.Store, edges follow.Store, partitions int, slack time.Duration) *Reporter {
+	return &Reporter{messages: messages, progress: progress, edges: edges, partitions: partitions, slack: slack}
 }
 
 // Status returns the status of a message, or message.ErrNotFound.

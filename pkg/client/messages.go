@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -92,6 +93,15 @@ func (c *Client) Status(ctx context.Context, id message.ID) (Status, error) {
 	var status Status
 	err := c.do(ctx, call{
 		method: http.MethodGet, path: "/v1/messages/" + id.String(), idempotent: true, read: jsonInto(&status),
+	})
+	return status, err
+}
+
+// Estimate is Status with an estimate of how many recipients there are, which takes the server longer.
+func (c *Client) Estimate(ctx context.Context, id message.ID) (Status, error) {
+	var status Status
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: "/v1/messages/" + id.String(), query: url.Values{"estimate": {"true"}}, idempotent: true, read: jsonInto(&status),
 	})
 	return status, err
 }

@@ -58,7 +58,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender, policy}, publish.Options{
 			Limits: limits, Slack: slack, KeyTTL: time.Hour, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(db.Messages(), db.Progress(), slack),
+		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, slack),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{
 			Partitions: partition.DefaultCount, Policy: policy, Slack: slack, Now: now,
 		}),

@@ -80,6 +80,9 @@ type Fanout struct {
 	Delivered int64 `json:"delivered"`
 	// Skipped counts recipients who are dormant.
 	Skipped int64 `json:"skipped"`
+	// Audience is about how many recipients there are, as far as that is known before all have been handled. It is 0 unless it was
+	// asked for (Client.Estimate).
+	Audience int64 `json:"audience,omitempty"`
 }
 
 // Status is a message, and how far its fan-out is.

@@ -90,7 +90,7 @@ func newPipeline(b *testing.B) *pipeline {
 		publisher: publish.New(store.messages, store.keys, bus, publish.Options{
 			Limits: message.DefaultLimits(), Slack: slack, KeyTTL: time.Hour, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		reporter: publish.NewReporter(store.messages, store.progress, slack),
+		reporter: publish.NewReporter(store.messages, store.progress, store.edges, partition.DefaultCount, slack),
 	}
 }
 

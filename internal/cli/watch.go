@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+const (
+	// watchEvery is how often it is told how far a message is.
+	watchEvery = time.Second
+	// watchWindow is over how many of those the rate is taken, so that a short pause does not look like an end.
+	watchWindow = 5
+)
+
+// watched is how far a message was at one moment.
+type watched struct {
+	client.Fanout
+	// Rate is how many recipients a second were handled lately.
+	Rate float64 `json:"rate"`
+	// SecondsLeft is about how long it still takes; nothing while that cannot be told.
+	SecondsLeft *float64 `json:"seconds_left,omitempty"`
+}
+
+// watch tells every second how far a message is, until it is done, and returns its status then.
+func watch(ctx context.Context, p Process, out output, c *client.Client, id message.ID) (client.Status, error) {
+	status, err := c.Estimate(ctx, id)
+	if err != nil {
+		return status, err
+	}
+	audience := status.Fanout.Audience
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	var samples []sample
+	for status.Fanout.State != client.StateDone {
+		samples = append(samples, sample{p.Now(), status.Fanout.Recipients})
+		if len(samples) > watchWindow+1 {
+			samples = samples[1:]
+		}
+		w := observe(status.Fanout, audience, samples)
+		if err := out.print(w, func(to io.Writer) error { return printWatched(to, w) }); err != nil {
+			return status, err
+		}
+		select {
+		case <-ctx.Done():
+			return status, ctx.Err()
+		case <-ticker.C:
+		}
+		if status, err = c.Status(ctx, id); err != nil {
+			return status, err
+		}
+	}
+	return status, nil
+}
+
+// sample is how many recipients had been handled at a time.
+type sample struct {
+	at      time.Time
+	handled int64
+}
+
+// observe returns what the samples of a fan-out tell, of which the last is the newest.
+func observe(f client.Fanout, audience int64, samples []sample) watched {
+	w := watched{Fanout: f}
+	w.Audience = max(audience, f.Recipients)
+	first, last := samples[0], samples[len(samples)-1]
+	if passed := last.at.Sub(first.at).Seconds(); passed > 0 {
+		w.Rate = float64(last.handled-first.handled) / passed
+	}
+	if w.Rate > 0 && audience > f.Recipients {
+		left := float64(audience-f.Recipients) / w.Rate
+		w.SecondsLeft = &left
+	}
+	return w
+}
+
+func printWatched(to io.Writer, w watched) error {
+	left := ""
+	if w.SecondsLeft != nil {
+		left = fmt.Sprintf(", about %s to go", seconds(time.Duration(*w.SecondsLeft*float64(time.Second))))
+	}
+	return printf(to, "%-8s %s of about %s, %s a second%s\n", w.State, count(w.Recipients), count(w.Audience), count(int64(w.Rate)), left)
+}
