@@ -151,6 +151,8 @@ type Embedded struct {
 	RememberedOwners int `key:"remembered_owners"`
 	// RememberedMessages is how many of the messages that were read last are kept in memory.
 	RememberedMessages int `key:"remembered_messages"`
+	// MinFree is how much of the disk has to be free for messages and edges to be accepted.
+	MinFree Size `key:"min_free"`
 }
 
 // MongoDB configures the store on MongoDB.
@@ -241,7 +243,7 @@ func Default() Config {
 			MaxLogin:     256 * MiB,
 			MaxDLQ:       GiB,
 		},
-		Embedded: Embedded{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000, RememberedMessages: 16_384},
+		Embedded: Embedded{Cache: 128 * MiB, Memtable: 64 * MiB, RememberedOwners: 500_000, RememberedMessages: 16_384, MinFree: GiB},
 		MongoDB: MongoDB{
 			Database:       "fanmail",
 			Timeout:        10 * time.Second,

@@ -69,7 +69,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"rehydrate.limit": "0", "rehydrate.workers": "24", "rehydrate.queue": "17", "rehydrate.lease": "9s", "rehydrate.reap_every": "10s",
 		"rehydrate.page": "18", "nats.listen": "localhost:0",
 		"nats.ack_wait": "4s", "nats.max_published": "1MiB", "nats.max_fanout": "2MiB", "nats.max_login": "6MiB", "nats.max_dlq": "3MiB", "nats.sync_always": "true",
-		"embedded.cache": "4MiB", "embedded.memtable": "5MiB", "embedded.remembered_owners": "7", "embedded.remembered_messages": "8",
+		"embedded.cache": "4MiB", "embedded.memtable": "5MiB", "embedded.remembered_owners": "7", "embedded.remembered_messages": "8", "embedded.min_free": "3GiB",
 		"store": "mongodb", "mongodb.uri": "mongodb://x", "mongodb.database": "y", "mongodb.timeout": "5s", "mongodb.bulk_operations": "19",
 		"mongodb.bulk_bytes": "7MiB", "mongodb.concurrency": "21", "nats.url": "nats://x", "nats.replicas": "3",
 		"http.read_header_timeout": "6s", "http.read_timeout": "7s", "http.idle_timeout": "8s",

@@ -55,6 +55,7 @@ func (c Config) stores(v *validator) {
 	within(v, "embedded.memtable", c.Embedded.Memtable, MiB, 2*GiB)
 	within(v, "embedded.remembered_owners", c.Embedded.RememberedOwners, 1, 100_000_000)
 	within(v, "embedded.remembered_messages", c.Embedded.RememberedMessages, 1, 10_000_000)
+	within(v, "embedded.min_free", c.Embedded.MinFree, 0, 1024*GiB)
 	v.require("mongodb.uri", c.Store != StoreMongoDB || c.MongoDB.URI != "",
 		"is empty: store is mongodb, so it must name the deployment, such as mongodb://127.0.0.1:27017")
 	v.require("mongodb.uri", c.MongoDB.URI == "" || mongoURI.MatchString(string(c.MongoDB.URI)),

@@ -15,7 +15,9 @@ import (
 
 // store is an open store of either kind.
 type store struct {
-	parts   Parts // those that a store holds
+	parts Parts // those that a store holds
+	// room returns nil, or why nothing new is to be accepted; it is nil where the store is on somebody else's disk.
+	room    func() error
 	healthy func(context.Context) error
 	close   func() error
 }
@@ -40,10 +42,12 @@ func openEmbedded(ctx context.Context, cfg config.Config, opts Options) (*store,
 	if err != nil {
 		return nil, err
 	}
+	disk := &room{available: db.Available, least: cfg.Embedded.MinFree, now: opts.Now, logger: opts.Logger}
 	return &store{
 		parts: Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
+		room:    disk.check,
 		healthy: func(context.Context) error { return nil }, // it is in this process: whatever is wrong with it ends that
 		close:   db.Close,
 	}, nil

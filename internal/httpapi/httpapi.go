@@ -37,6 +37,8 @@ type Services struct {
 	Rehydrate   *rehydrate.Service
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
+	// Room returns nil, or why nothing new is accepted at the moment; nil if there is always room.
+	Room func() error
 	// Ready returns nil, or why requests cannot be served at the moment. It is required.
 	Ready func(context.Context) error
 	// Metrics serves what is measured, under /metrics; nil if nothing is.

@@ -22,6 +22,8 @@ type endpoint struct {
 	query []string
 	// body tells that it takes a body.
 	body bool
+	// adds tells that it stores messages or edges, which is refused while there is no room for more.
+	adds bool
 }
 
 // methods are the endpoints of one path. The methods are not left to the patterns of http.ServeMux, which would answer
@@ -46,6 +48,8 @@ func (s *server) serve(m methods) http.Handler {
 		}
 		e, ok := m[method]
 		switch {
+		case ok && e.adds && s.full():
+			s.fail(w, refuse(client.ProblemBusy, "", "the server's disk is nearly full, and nothing of this was accepted: try again after Retry-After"))
 		case ok:
 			if err := e.run(w, r); err != nil {
 				s.fail(w, err)
@@ -58,6 +62,9 @@ func (s *server) serve(m methods) http.Handler {
 		}
 	})
 }
+
+// full tells whether there is no room for more.
+func (s *server) full() bool { return s.Room != nil && s.Room() != nil }
 
 var errNoPath = refuse(client.ProblemNotFound, "", "there is nothing at this path: check its spelling, "+
 	"and write a user id as one percent-encoded segment")

@@ -9,16 +9,16 @@ import (
 func (s *server) routes() {
 	publisher := role{server: s, name: "publisher", here: s.Publish != nil}
 	publisher.route("/v1/messages", methods{
-		http.MethodPost: {handle: s.publish, body: true},
+		http.MethodPost: {handle: s.publish, body: true, adds: true},
 	})
 	publisher.route("/v1/messages:batch", methods{
-		http.MethodPost: {handle: s.publishBatch, body: true},
+		http.MethodPost: {handle: s.publishBatch, body: true, adds: true},
 	})
 	publisher.route("/v1/messages/{id}", methods{
 		http.MethodGet: {handle: s.status, query: []string{"estimate"}},
 	})
 	publisher.route("/v1/following:batch", methods{
-		http.MethodPost: {handle: s.followBatch, body: true},
+		http.MethodPost: {handle: s.followBatch, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/followers", methods{
 		http.MethodGet: {handle: s.followers, query: []string{"after", "limit"}},
@@ -27,7 +27,7 @@ func (s *server) routes() {
 		http.MethodGet: {handle: s.following, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/following/{followee}", methods{
-		http.MethodPut:    {handle: s.follow},
+		http.MethodPut:    {handle: s.follow, adds: true},
 		http.MethodDelete: {handle: s.unfollow},
 	})
 	rehydrator := role{server: s, name: "rehydrator", here: s.Inbox != nil}

@@ -54,6 +54,7 @@ type settings struct {
 	messages func(message.Store) message.Store
 	options  func(*httpapi.Options)
 	ready    error
+	services func(*httpapi.Services)
 	// idle leaves rehydrations undone, until the test calls work.
 	idle bool
 }
@@ -94,7 +95,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	if !change.idle {
 		w.work()
 	}
-	w.handler = httpapi.New(httpapi.Services{
+	services := httpapi.Services{
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Limits: options.Limits, Slack: slack, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
 		}),
@@ -109,7 +110,11 @@ func newWorld(tb testing.TB, change settings) *world {
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
 		Ready:     func(context.Context) error { return change.ready },
-	}, options)
+	}
+	if change.services != nil {
+		change.services(&services)
+	}
+	w.handler = httpapi.New(services, options)
 	return w
 }
 

@@ -120,6 +120,9 @@ type DB struct {
 	calls  sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by calls
 
+	// available tells how many bytes of the disk are free.
+	available func() (uint64, error)
+
 	messages *Messages
 	keys     *Keys
 	inbox    *Inbox
@@ -159,7 +162,12 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 	if err := checkFormat(engine, opts.Partitions); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
 	}
-	return newDB(engine, lock, opts), nil
+	db := newDB(engine, lock, opts)
+	db.available = func() (uint64, error) {
+		usage, err := opts.FS.GetDiskUsage(dir)
+		return usage.AvailBytes, err
+	}
+	return db, nil
 }
 
 func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
@@ -232,6 +240,14 @@ func (db *DB) Close() error {
 		return fmt.Errorf("close the store: %w", err)
 	}
 	return nil
+}
+
+// Available returns how many bytes of the disk are free for this process.
+func (db *DB) Available() (bytes uint64, err error) {
+	if bytes, err = db.available(); err != nil {
+		return 0, fmt.Errorf("how full the disk is: %w", err)
+	}
+	return bytes, nil
 }
 
 // Messages returns the canonical store of messages.

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/config"
+)
+
+// roomEvery is how often it is looked how full the disk is: a busy server writes some tens of MiB meanwhile.
+const roomEvery = time.Second
+
+// room tells whether the disk of an embedded store has room for more. It is safe for concurrent use.
+type room struct {
+	available func() (bytes uint64, err error)
+	least     config.Size
+	now       func() time.Time
+	logger    zerolog.Logger
+
+	mu     sync.Mutex
+	looked time.Time
+	full   error
+}
+
+// check returns nil, or an error that says that the disk is nearly full. What was accepted before can still be delivered then.
+func (r *room) check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if since := now.Sub(r.looked); !r.looked.IsZero() && since >= 0 && since < roomEvery {
+		return r.full
+	}
+	r.looked = now
+	available, err := r.available()
+	if err != nil { // whoever writes finds out whether there is room
+		r.logger.Warn().Err(err).Msg("cannot tell how full the disk is")
+		return r.full
+	}
+	was := r.full
+	r.full = nil
+	if available < uint64(r.least) { //nolint:gosec // it is not negative
+		r.full = fmt.Errorf("the disk has %d MiB left, which is less than embedded.min_free", available>>20)
+	}
+	switch {
+	case was == nil && r.full != nil:
+		r.logger.Error().Uint64("available_bytes", available).Int64("min_free_bytes", int64(r.least)).
+			Msg("the disk is nearly full: messages and edges are refused until there is room")
+	case was != nil && r.full == nil:
+		r.logger.Info().Uint64("available_bytes", available).Msg("the disk has room: messages and edges are taken again")
+	}
+	return r.full
+}
