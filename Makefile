@@ -6,6 +6,8 @@ LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
 # Tests whose actors take turns, so that the race detector has nothing to see in them, and makes them several times as long.
 TAKE_TURNS := ./pkg/bucket/buckettest ./test/statemachine
+# The longest comes first, so that nothing has to wait for it alone.
+LONGEST := ./test/e2e
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -27,7 +29,7 @@ build: ## Build the commands into bin/.
 .PHONY: test
 test: ## Run every test, with the race detector.
 	@echo 'Backends under test: embedded store (Pebble), MongoDB (which server is told below), embedded NATS server (JetStream).'
-	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m $(filter-out $(TAKE_TURNS:./%=$(MODULE)/%),$(shell $(GO) list ./...))
+	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m $(LONGEST) $(filter-out $(patsubst ./%,$(MODULE)/%,$(LONGEST) $(TAKE_TURNS)),$(shell $(GO) list ./...))
 	$(WITH_MONGODB) $(GO) test -count=1 -timeout=25m $(TAKE_TURNS)
 	$(GO) test -count=1 -run BucketConformance ./internal/pebblestore # every schedule, where the detector allows a sample
 
