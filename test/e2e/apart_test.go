@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestRolesApart(t *testing.T) {
 // comeBack begins to let the users of the mail trace come back.
 func (w *world) comeBack(ctx context.Context, args ...string) *testenv.Process {
 	w.Helper()
-	log := filepath.Join(w.dir, "logins.ndjson")
+	log := filepath.Join(w.dir, fmt.Sprintf("logins-%d.ndjson", len(w.logins)))
 	w.logins = append(w.logins, log)
 	args = append([]string{
 		"login", "--server", w.site.URL(), "--file", w.testdata("email-eu.last-seen.tsv"),
