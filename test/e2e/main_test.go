@@ -2,12 +2,9 @@ package e2e_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,10 +17,6 @@ import (
 var programs, plain testenv.Binaries
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if !given("test.parallel") { // much of the time everybody waits for a lease to run out
-		_ = flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1))
-	}
 	dir, err := os.MkdirTemp("", "fanmail-e2e-")
 	if err == nil {
 		programs, err = testenv.Build(context.Background(), filepath.Join(dir, "programs"), testenv.Race)
@@ -39,10 +32,4 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(dir) // a folder in the way of nobody
 		os.Exit(code)
 	}))
-}
-
-// given tells whether a flag is set on the command line.
-func given(name string) (is bool) {
-	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
 }
