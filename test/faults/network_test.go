@@ -28,6 +28,7 @@ func TestSlowNetwork(t *testing.T) {
 	w.done(ctx, driver)
 	w.requireRight(ctx)
 	w.awaitReady(ctx, http.StatusOK)
+	require.Zero(t, s.count(t, again))
 	w.stop(ctx, s)
 }
 
