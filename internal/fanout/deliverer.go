@@ -53,7 +53,7 @@ func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Cont
 					case err == nil:
 						d.hold(intake, work, held, &seat)
 					case intake.Err() == nil:
-						d.opts.Logger.Warn().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
+						d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
 						pause(intake, time.Second)
 					}
 				}

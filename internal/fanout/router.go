@@ -49,7 +49,7 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 			err = retry(work, r.opts.Logger, "route", func() error { return r.Route(work, received) })
 		}
 		if err != nil && intake.Err() == nil {
-			r.opts.Logger.Warn().Err(err).Msg("routing published messages failed: the bus will hand them out again")
+			r.opts.Logger.Error().Err(err).Msg("routing published messages failed: the bus will hand them out again")
 			pause(intake, time.Second)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Sweeper) Run(intake, work context.Context) {
 		n, err := s.Sweep(work)
 		switch {
 		case err != nil && work.Err() == nil:
-			s.opts.Logger.Warn().Err(err).Msg("sweep failed: it is tried again")
+			s.opts.Logger.Error().Err(err).Msg("sweep failed: it is tried again")
 		case n > 0:
 			s.opts.Logger.Warn().Int("messages", n).Dur("sweep_after", s.opts.SweepAfter).Msg("messages had not moved: emitted them again")
 		}

@@ -25,7 +25,7 @@ func (s *Service) ForgetKeys(intake, work context.Context) {
 		for n := forgetAtOnce; n == forgetAtOnce && intake.Err() == nil; {
 			var err error
 			if n, err = s.keys.Forget(work, s.opts.Now(), forgetAtOnce); err != nil {
-				s.opts.Logger.Warn().Err(err).Msg("removing expired idempotency keys failed: it is tried again")
+				s.opts.Logger.Error().Err(err).Msg("removing expired idempotency keys failed: it is tried again")
 			}
 		}
 	}

@@ -194,7 +194,7 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.bus.EmitPublished(ctx, events, false); err != nil {
 		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
-		s.opts.Logger.Warn().Err(err).Stringer("message_id", events[0].ID).Int("messages", len(events)).
+		s.opts.Logger.Error().Err(err).Stringer("message_id", events[0].ID).Int("messages", len(events)).
 			Msg("messages are stored but their events were not emitted: the sweep will emit them")
 	}
 }

@@ -40,7 +40,7 @@ func (s *Service) RunLogins(intake, work context.Context, logins Logins) {
 		received, err := logins.Fetch(intake, loginEvents)
 		if err != nil {
 			if intake.Err() == nil {
-				s.opts.Logger.Warn().Err(err).Msg("login events cannot be fetched")
+				s.opts.Logger.Error().Err(err).Msg("login events cannot be fetched")
 				pause(intake, fetchPause)
 			}
 			continue
@@ -79,7 +79,7 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 		err = r.Ack()
 	}
 	if err != nil && ctx.Err() == nil {
-		s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
+		s.opts.Logger.Error().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
 	}
 }
 

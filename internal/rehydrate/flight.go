@@ -111,7 +111,7 @@ func (s *Service) fly(ctx context.Context, f *flight) {
 		s.opts.Logger.Info().Str("user", string(f.user)).Msg("rehydration was taken over by somebody else")
 	default:
 		s.metrics.attempts.WithLabelValues(outcomeFailed).Inc()
-		s.opts.Logger.Warn().Err(err).Str("user", string(f.user)).Msg("rehydration failed, and will be tried again")
+		s.opts.Logger.Error().Err(err).Str("user", string(f.user)).Msg("rehydration failed, and will be tried again")
 		s.release(context.WithoutCancel(ctx), f, s.opts.Now().Add(retryAfter))
 	}
 	s.land(f)

@@ -21,7 +21,7 @@ func (s *Service) reap(intake, work context.Context) {
 	}
 	for {
 		if err := s.Reap(work, dead); err != nil && work.Err() == nil {
-			s.opts.Logger.Warn().Err(err).Msg("rehydrations that nobody is at cannot be looked for")
+			s.opts.Logger.Error().Err(err).Msg("rehydrations that nobody is at cannot be looked for")
 		}
 		s.warn()
 		select {

@@ -29,6 +29,9 @@ var earlyClock = []string{"-40s"}
 // checkingWrongClocks are what the checker has to know of them.
 var checkingWrongClocks = []string{"--clocks-apart", "30s", "--settled-after", "5m"}
 
+// busAway is what errors say when the bus does not answer: it is killed, or frozen together with whoever asks.
+const busAway = "the bus is unavailable"
+
 // fault is something that goes wrong.
 type fault struct {
 	name string
@@ -134,6 +137,7 @@ func TestUnderFire(t *testing.T) {
 		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.ack_wait": lease.String(), "nats.listen": listen,
 	}))
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
+	w.site.Provoked = busAway
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
 	if full() {
 		w.graph(ctx)

@@ -169,5 +169,5 @@ func (a *Apart) RequireSound() {
 
 func (a *Apart) requireSound(m *member) {
 	a.t.Helper()
-	(&Server{m.Process}).RequireSound()
+	(&Server{m.Process, a.site.Provoked}).RequireSound()
 }
