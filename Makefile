@@ -27,7 +27,7 @@ build: ## Build the commands into bin/.
 
 # Without -count=1 a result could come from the cache although a binary that the test drives has changed.
 .PHONY: test
-test: ## Run every test, with the race detector.
+test: ## Run every test, with the race detector but where actors take turns.
 	@echo 'Backends under test: embedded store (Pebble), MongoDB (which server is told below), embedded NATS server (JetStream).'
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m $(LONGEST) $(filter-out $(patsubst ./%,$(MODULE)/%,$(LONGEST) $(TAKE_TURNS)),$(shell $(GO) list ./...))
 	$(WITH_MONGODB) $(GO) test -count=1 -timeout=25m $(TAKE_TURNS)

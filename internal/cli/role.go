@@ -18,7 +18,7 @@ func RoleMain(ctx context.Context, p Process, role app.Role) int {
 var roles = map[app.Role]struct{ does, serves string }{
 	app.Publisher:    {"accept messages, and who follows whom", "messages and following"},
 	app.FanoutWorker: {"copy messages into inboxes", "nothing but health and metrics"},
-	app.Rehydrator:   {"serve inboxes, and rebuild those of whoever comes back", "logins, inboxes, users, explain and audit"},
+	app.Rehydrator:   {"serve inboxes, and rebuild those of whoever comes back", "logins, inboxes, users, explain, audit and dead letters"},
 }
 
 func newRole(p Process, role app.Role) *cobra.Command {
