@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -76,6 +77,10 @@ func isUnavailable(err error) bool {
 		default:
 			return false
 		}
+	}
+	// nats.go passes on what the operating system says of a write to a connection that has just broken.
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
 	}
 	for _, target := range []error{
 		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers, nats.ErrDisconnected,

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
@@ -28,9 +29,6 @@ var earlyClock = []string{"-40s"}
 
 // checkingWrongClocks are what the checker has to know of them.
 var checkingWrongClocks = []string{"--clocks-apart", "30s", "--settled-after", "5m"}
-
-// busAway is what errors say when the bus does not answer: it is killed, or frozen together with whoever asks.
-const busAway = "the bus is unavailable"
 
 // fault is something that goes wrong.
 type fault struct {
@@ -137,7 +135,7 @@ func TestUnderFire(t *testing.T) {
 		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.ack_wait": lease.String(), "nats.listen": listen,
 	}))
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
-	w.site.Provoked = busAway
+	w.site.Provoked = append(w.site.Provoked, natsbus.ErrUnavailable) // frozen together with whoever asks
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
 	if full() {
 		w.graph(ctx)
