@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,17 +39,13 @@ type fault struct {
 	inflict func(ctx context.Context)
 }
 
-// underFire inflicts faults, one every few seconds, while messages are published and users come back, but each at least once.
-func (w *world) underFire(ctx context.Context, every time.Duration, faults []fault, working ...*testenv.Process) {
+// mostFaults bounds the faults that are inflicted: where a program takes long to start, there would be nothing but faults.
+const mostFaults = 150
+
+// underFire inflicts faults, with so much peace after each, while messages are published and users come back, but each at least once.
+func (w *world) underFire(ctx context.Context, peace time.Duration, faults []fault, working ...*testenv.Process) {
 	w.Helper()
-	busy := func() bool {
-		for _, p := range working {
-			if p.Running() {
-				return true
-			}
-		}
-		return false
-	}
+	busy := func() bool { return slices.ContainsFunc(working, (*testenv.Process).Running) }
 	var drawn []int
 	for i, f := range faults {
 		for range f.often {
@@ -56,11 +53,9 @@ func (w *world) underFire(ctx context.Context, every time.Duration, faults []fau
 		}
 	}
 	inflicted := make(map[string]int)
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for n := 0; n < len(faults) || busy(); n++ {
+	for n := 0; n < len(faults) || n < mostFaults && busy(); n++ {
 		select {
-		case <-ticker.C:
+		case <-time.After(peace):
 		case <-ctx.Done():
 			require.Fail(w, "publishing does not come to an end")
 		}
