@@ -60,7 +60,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	var raw float64
 	if dormant == 0 {
 		e.Tell("measuring the raw limit")
-		if raw, err = w.rawBatches(ctx, followers, o.Messages); err != nil {
+		if raw, err = w.rawBatches(ctx, followers, 1, o.Messages); err != nil {
 			return nil, err
 		}
 	} else {

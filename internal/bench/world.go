@@ -234,8 +234,8 @@ func (w *world) await(ctx context.Context, ids []message.ID) (total client.Fanou
 	return total, nil
 }
 
-// rawBatches returns how many deliveries a second the store below does at most, where each owner gets so many entries at once.
-func (w *world) rawBatches(ctx context.Context, owners, entries int) (rate float64, err error) {
+// rawBatches returns how many deliveries a second the store below does at most, where each owner gets so many pushes of so many entries.
+func (w *world) rawBatches(ctx context.Context, owners, pushes, entries int) (rate float64, err error) {
 	if w.onMongoDB() {
 		f, m := w.cfg.Fanout, w.cfg.MongoDB
 		opts := mongoraw.Options{
@@ -247,10 +247,11 @@ func (w *world) rawBatches(ctx context.Context, owners, entries int) (rate float
 		if err := app.Init(ctx, raw, false, w.env.Logger); err != nil {
 			return 0, err
 		}
-		rate, err := mongoraw.Upserts(ctx, opts, users("user", 0, owners), w.entries(0, entries))
+		all := slices.Collect(slices.Chunk(w.entries(0, pushes*entries), entries))
+		rate, err := mongoraw.Upserts(ctx, opts, users("user", 0, owners), all)
 		return rate, errors.Join(err, app.Drop(context.WithoutCancel(ctx), raw, w.env.Logger))
 	}
-	return w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) { return pebbleraw.Batches(opts, owners*entries) })
+	return w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) { return pebbleraw.Batches(opts, owners*pushes*entries) })
 }
 
 func (w *world) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (rate float64, err error) {

@@ -59,9 +59,9 @@ func newBenchBurst(p Process) *cobra.Command {
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "burst",
 		Short: "Measure celebrities who talk at the same time",
-		Long: "Measure the fan-out of messages by several authors, whose audiences overlap, at the same time. The raw limit is that of the\n" +
-			"store where each entry is written by itself. \"At most\" is how many entries there would be in a push if each inbox\n" +
-			"were written as rarely as possible.",
+		Long: "Measure the fan-out of messages by several authors, whose audiences overlap, at the same time. The raw limits are those\n" +
+			"of the store where each entry is pushed by itself, and where an inbox gets all of them at once. \"At most\" is how many\n" +
+			"entries there would be in a push if each inbox were written as rarely as possible.",
 		Example: "  fanmail bench burst --celebrities 2 --messages 10 --overlap 1\n  fanmail bench burst --celebrities 10 --graded --apart 50ms",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Burst(ctx, o) })
 	b.number(&o.Celebrities, "celebrities", "how many authors there are")

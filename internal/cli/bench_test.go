@@ -30,7 +30,7 @@ func TestBench(t *testing.T) {
 		},
 		"burst --followers 1200 --celebrities 3 --graded --overlap 0.5 --apart 10ms": {
 			"6 by 3 celebrities": {
-				"deliveries", "raw, one by one", "times raw", "entries per push", "at most", "of it", "first done", "last done",
+				"deliveries", "raw, one by one", "times that", "raw, all at once", "of that", "entries per push", "at most", "of it", "first done", "last done",
 				"last to first", "resident",
 			},
 		},

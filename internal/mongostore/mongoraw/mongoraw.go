@@ -26,9 +26,9 @@ type Options struct {
 	Operations, Commands int
 }
 
-// Upserts pushes entries, all of them at once, onto the first bucket of each owner, and returns how many deliveries that were in a
-// second. The owners are in the order in which fan-out has them.
-func Upserts(ctx context.Context, opts Options, owners []message.UserID, entries []bucket.Entry) (rate float64, err error) {
+// Upserts makes pushes onto the first bucket of each owner, one after the other, and returns how many deliveries that were in a second.
+// The owners are in the order in which fan-out has them.
+func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes [][]bucket.Entry) (rate float64, err error) {
 	journaled := true
 	majority := writeconcern.Majority()
 	majority.Journal = &journaled
@@ -39,10 +39,14 @@ func Upserts(ctx context.Context, opts Options, owners []message.UserID, entries
 	defer func() { err = errors.Join(err, client.Disconnect(context.WithoutCancel(ctx))) }()
 	inbox := client.Database(opts.Database).Collection("inbox")
 	began := time.Now() //nolint:forbidigo // what is measured is time
-	if err := Spread(ctx, inbox, opts, owners, entries); err != nil {
-		return 0, fmt.Errorf("raw limit of MongoDB: %w", err)
+	deliveries := 0
+	for _, entries := range pushes {
+		if err := Spread(ctx, inbox, opts, owners, entries); err != nil {
+			return 0, fmt.Errorf("raw limit of MongoDB: %w", err)
+		}
+		deliveries += len(owners) * len(entries)
 	}
-	return float64(len(owners)*len(entries)) / time.Since(began).Seconds(), nil
+	return float64(deliveries) / time.Since(began).Seconds(), nil
 }
 
 // Spread pushes entries onto the first bucket of each owner.
