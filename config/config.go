@@ -79,7 +79,7 @@ type Fanout struct {
 	ExpressMax int `key:"express_max"`
 	// MediumMax is the greatest audience of the medium lane.
 	MediumMax int `key:"medium_max"`
-	// BatchOwners is the greatest number of inboxes that one batch covers.
+	// BatchOwners is the greatest number of inboxes that one batch appends to.
 	BatchOwners int `key:"batch_owners"`
 	// BatchTasks is the greatest number of tasks that one batch merges.
 	BatchTasks int `key:"batch_tasks"`

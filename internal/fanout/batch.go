@@ -178,17 +178,13 @@ func (b *batch) express(ctx context.Context, jobs []*job) error {
 	for i, j := range jobs {
 		streams[i] = listStream(j, j.task.Recipients, "")
 	}
-	merger := newMerger(streams)
+	merger := newMerger(streams, "")
 	everybody := func(*job, recipient) bool { return true }
 	for toEnd := false; !toEnd; {
-		merged, err := merger.next(ctx, b.deliverer.opts.BatchOwners, "", everybody)
-		if err != nil {
+		var err error
+		if _, toEnd, err = b.carry(ctx, merger, everybody); err != nil {
 			return err
 		}
-		if err := b.deliver(ctx, &merged); err != nil {
-			return err
-		}
-		toEnd = merged.toEnd
 	}
 	for _, j := range jobs {
 		b.move(j, j.recorded.Finish(j.delivered, j.skipped))

@@ -1,7 +1,9 @@
 package fanout_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,19 +27,44 @@ func TestBatchGoesInOrder(t *testing.T) {
 	require.NoError(t, first.Err())
 	require.Equal(t, []string{
 		"Waiting", "Scans", "GetMessage", "GetMessage", "Followers", "Lookup", "Push", "Step", "EmitTasks", "Remove", "Done",
-	}, first.Trace())
+	}, steps(first.Trace()))
 	last := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
 	require.NoError(t, last.Err())
 	require.Equal(t, []string{
 		"Waiting", "Scans", "GetMessage", "GetMessage", "Followers", "Lookup", "Push", "Step",
 		"GetProgress", "GetProgress", "Finish", "Remove", "Done",
-	}, last.Trace())
+	}, steps(last.Trace()))
+}
+
+// steps returns the operations of a batch with one lookup and one push for those of all its stretches: the first, and the last.
+func steps(trace []string) []string {
+	var steps []string
+	for i, operation := range trace {
+		again := operation == "Lookup" && slices.Contains(trace[:i], operation) || operation == "Push" && slices.Contains(trace[i+1:], operation)
+		if !again {
+			steps = append(steps, operation)
+		}
+	}
+	return steps
+}
+
+// A batch ends by its work: of dormant followers, whom it only passes, it goes through eight times as many.
+func TestBatchOfTheDormantIsLonger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dormant := usersOf(0, 8*rig.BatchOwners-1)
+	w.follow(t, "author", dormant...)
+	w.plan(t, event.Bulk, []int{0}, w.store(t, 1, "author"))
+	batch := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
+	require.NoError(t, batch.Err())
+	require.Contains(t, batch.Trace(), "Finish")
+	require.NotContains(t, batch.Trace(), "Push")
 }
 
 // Whoever dies at an operation leaves behind what the next one brings to an end, and everybody is counted once.
 func TestCountsAreExactAfterADeath(t *testing.T) {
 	t.Parallel()
-	const operations = 13
+	const operations = 17
 	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter} {
 		for after := range operations {
 			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
@@ -74,7 +101,7 @@ func TestCountsAreExactAfterADeath(t *testing.T) {
 // Two workers at the same batch, as when a lease has run out: each stretch is counted by one of them.
 func TestCountsAreExactWithTwoWorkers(t *testing.T) {
 	t.Parallel()
-	for after := range 11 {
+	for after := range 16 {
 		t.Run(fmt.Sprintf("the first one stalls after %d operations", after), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -111,7 +138,8 @@ func TestScanHasOneStart(t *testing.T) {
 	m := w.store(t, 2, "author")
 	w.plan(t, event.Bulk, []int{0}, m)
 	held := w.take(t, event.Bulk, 0)
-	slow := w.start(t, held, rig.StallBefore, 6) // before it records
+	d := w.deliverer()
+	slow := rig.StartAt(t.Context(), rig.StallBefore, "Step", 0, func(ctx context.Context) error { return d.Deliver(ctx, held) })
 	require.False(t, slow.Finished())
 	require.NoError(t, held.Expire(t.Context()))
 
@@ -184,7 +212,7 @@ func TestLaneChangesUnderWay(t *testing.T) {
 		"express becomes a scan": {event.Express, event.Bulk},
 		"from scan to scan":      {event.Medium, event.Bulk},
 	} {
-		for after := range 9 {
+		for after := range 16 {
 			t.Run(fmt.Sprintf("%s after %d operations", name, after), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)

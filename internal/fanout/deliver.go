@@ -8,20 +8,19 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// deliver appends to every owner of a stretch what its jobs have for them, and leaves to rehydration what was sent
-// after an owner's horizon. It counts, for each job, those recipients whom its record does not count yet.
-func (b *batch) deliver(ctx context.Context, s *stretch) error {
+// load looks up the owners of a stretch, and returns what is to be appended to whom. What was sent after an owner's horizon is left to
+// rehydration: it is counted, for each job, for those owners whom its record does not count yet.
+func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
+	l := new(load)
 	if len(s.owners) == 0 {
-		return nil
+		return l, nil
 	}
 	// The states are read after the messages were stored: whoever is skipped by them, and comes back later, finds the
 	// messages when they look for what they missed.
 	states, err := b.deliverer.stores.Users.Lookup(ctx, b.partition, s.owners)
 	if err != nil {
-		return fmt.Errorf("look up users: %w", err)
+		return nil, fmt.Errorf("look up users: %w", err)
 	}
-	appends := make([]bucket.Append, 0, len(s.owners))
-	delivering := make([][]*job, 0, len(s.owners)) // for each of appends
 	for i, owner := range s.owners {
 		var warm []*job
 		for _, j := range s.of(i) {
@@ -36,25 +35,34 @@ func (b *batch) deliver(ctx context.Context, s *stretch) error {
 			continue
 		}
 		a := bucket.Append{Owner: owner, Hint: states[i].Head}
-		if last := len(appends) - 1; last >= 0 && slices.Equal(warm, delivering[last]) {
-			warm, a.Entries = delivering[last], appends[last].Entries // most owners get just the same
+		if last := len(l.appends) - 1; last >= 0 && slices.Equal(warm, l.jobs[last]) {
+			warm, a.Entries = l.jobs[last], l.appends[last].Entries // most owners get just the same
 		} else {
 			a.Entries = entries(warm)
 		}
-		appends, delivering = append(appends, a), append(delivering, warm)
+		l.appends, l.jobs = append(l.appends, a), append(l.jobs, warm)
 	}
-	results, err := b.deliverer.stores.Appender.AppendLazily(ctx, appends) // record makes them durable
-	if err != nil {
+	return l, nil
+}
+
+// append appends a load.
+func (b *batch) append(ctx context.Context, l *load) (err error) {
+	if l.results, err = b.deliverer.stores.Appender.AppendLazily(ctx, l.appends); err != nil { // record makes them durable
 		return fmt.Errorf("append: %w", err)
 	}
-	for i, result := range results {
+	return nil
+}
+
+// count counts what was delivered with a load, for each job to those owners whom its record does not count yet.
+func (b *batch) count(ctx context.Context, l *load) error {
+	for i, result := range l.results {
 		if result.Err != nil {
-			if err := b.deliverAlone(ctx, appends[i], delivering[i], result.Err); err != nil {
+			if err := b.deliverAlone(ctx, l.appends[i], l.jobs[i], result.Err); err != nil {
 				return err
 			}
 		}
-		for _, j := range delivering[i] {
-			if j.recorded.Ahead(appends[i].Owner) {
+		for _, j := range l.jobs[i] {
+			if j.recorded.Ahead(l.appends[i].Owner) {
 				j.delivered++
 			}
 		}

@@ -5,7 +5,8 @@
 //
 //	take     hold one task, and with it the lane's partition; read the others that wait
 //	merge    go through their audiences, ordered streams, from a common position to a common end
-//	append   look up the owners' states, skip the dormant, append once per owner what is for them
+//	append   look up the owners' states, skip the dormant, append once per owner what is for them,
+//	         stretch by stretch: while one is appended, the next one is merged and looked up
 //	record   move each task's scan forward, by compare-and-set
 //	emit     a continuation for each task that is not done
 //	remove   the batch from the queue, the held task last

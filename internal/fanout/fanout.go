@@ -75,7 +75,8 @@ type Options struct {
 
 	// Workers is how many batches of a lane this process works on at a time.
 	Workers map[event.Lane]int
-	// BatchOwners bounds the recipients that a batch goes through, and thereby its memory and its duration.
+	// BatchOwners bounds the recipients that a batch appends to, and thereby its memory and its duration. Recipients that it only
+	// passes, for they are dormant, count for less.
 	BatchOwners int
 	// BatchTasks bounds the tasks of a batch, BatchBytes the bodies of their messages together.
 	BatchTasks int
@@ -101,7 +102,3 @@ type Options struct {
 	Now    func() time.Time
 	Logger zerolog.Logger
 }
-
-// deliveriesPerOwner bounds the deliveries of a batch, as a multiple of its BatchOwners: where every recipient gets
-// dozens of messages at once, a batch ends earlier.
-const deliveriesPerOwner = 8

@@ -18,10 +18,12 @@ type stretch struct {
 	// ends has for each owner where their jobs end in jobs.
 	ends []int
 
-	// end is the last user gone through, whether an owner or not. It means nothing if toEnd is set.
-	end message.UserID
-	// toEnd tells that there is nobody left in any stream.
-	toEnd bool
+	// passed is how many users were gone through, whether owners or not, and end the last of them. The end means nothing if toEnd
+	// is set.
+	passed int
+	end    message.UserID
+	// toEnd tells that there is nobody left in any stream, toBound that there is nobody left up to the bound.
+	toEnd, toBound bool
 }
 
 // of returns the jobs of the i-th owner.
@@ -32,66 +34,85 @@ func (s *stretch) of(i int) []*job {
 	return s.jobs[s.ends[i-1]:s.ends[i]]
 }
 
-// merger goes through several ordered streams as through one.
+// merger goes through several ordered streams as through one. It ends at a bound, if that is not empty.
 type merger struct {
+	bound   message.UserID
 	streams streamHeap
-	pending []*stream // not in the heap yet
+	// drained are streams of which everything was gone through that was read. They are read on only when somebody has to be compared
+	// with what follows, so that nothing is read in vain at the end of a batch.
+	drained []*stream
 }
 
-func newMerger(streams []*stream) *merger { return &merger{pending: streams} }
+func newMerger(streams []*stream, bound message.UserID) *merger {
+	return &merger{bound: bound, drained: streams}
+}
 
-// next goes on through at most limit users, and no further than bound, if that is not empty. It asks pick, for everybody,
-// which of the jobs of the streams they are in are for them.
-func (m *merger) next(ctx context.Context, limit int, bound message.UserID, pick func(*job, recipient) bool) (stretch, error) {
+// next goes on through at most limit users. It asks pick, for everybody, which of the jobs of the streams they are in are for them.
+func (m *merger) next(ctx context.Context, limit int, pick func(*job, recipient) bool) (stretch, error) {
 	var s stretch
-	for _, stream := range m.pending {
-		if err := m.add(ctx, stream); err != nil {
+	for s.passed < limit && len(s.jobs) < limit*deliveriesPerOwner {
+		if err := m.fill(ctx); err != nil {
 			return s, err
 		}
+		if m.end(&s) {
+			return s, nil
+		}
+		m.pass(&s, pick)
 	}
-	m.pending = nil
-	for seen := 0; ; seen++ {
+	m.end(&s)
+	return s, nil
+}
+
+// end tells whether a stretch is the last one, and notes it there. It knows only of what was read.
+func (m *merger) end(s *stretch) bool {
+	switch {
+	case len(m.streams)+len(m.drained) == 0 && m.bound == "":
+		s.toEnd = true
+	case len(m.streams)+len(m.drained) == 0, len(m.drained) == 0 && m.bound != "" && m.streams.head() > m.bound:
+		s.end, s.toBound = m.bound, true
+	}
+	return s.toEnd || s.toBound
+}
+
+// pass goes through the next user.
+func (m *merger) pass(s *stretch, pick func(*job, recipient) bool) {
+	s.passed++
+	s.end = m.streams.head()
+	before := len(s.jobs)
+	for len(m.streams) > 0 && m.streams.head() == s.end {
+		stream := heap.Pop(&m.streams).(*stream)
+		for _, j := range stream.jobs {
+			if pick(j, stream.buffer[0]) && !slices.Contains(s.jobs[before:], j) {
+				s.jobs = append(s.jobs, j)
+			}
+		}
+		stream.buffer = stream.buffer[1:]
 		switch {
-		case len(m.streams) == 0 && bound == "":
-			s.toEnd = true
-			return s, nil
-		case len(m.streams) == 0, bound != "" && m.streams.head() > bound:
-			s.end = bound
-			return s, nil
-		case seen >= limit, len(s.jobs) >= limit*deliveriesPerOwner:
-			return s, nil
+		case len(stream.buffer) > 0:
+			heap.Push(&m.streams, stream)
+		case !stream.ended:
+			m.drained = append(m.drained, stream)
 		}
-		s.end = m.streams.head()
-		before := len(s.jobs)
-		for len(m.streams) > 0 && m.streams.head() == s.end {
-			stream := heap.Pop(&m.streams).(*stream)
-			for _, j := range stream.jobs {
-				if pick(j, stream.buffer[0]) && !slices.Contains(s.jobs[before:], j) {
-					s.jobs = append(s.jobs, j)
-				}
-			}
-			stream.buffer = stream.buffer[1:]
-			if err := m.add(ctx, stream); err != nil {
-				return s, err
-			}
-		}
-		if picked := s.jobs[before:]; len(picked) > 0 {
-			slices.SortFunc(picked, func(x, y *job) int { return cmp.Compare(x.order, y.order) })
-			s.owners = append(s.owners, s.end)
-			s.ends = append(s.ends, len(s.jobs))
-		}
+	}
+	if picked := s.jobs[before:]; len(picked) > 0 {
+		slices.SortFunc(picked, func(x, y *job) int { return cmp.Compare(x.order, y.order) })
+		s.owners = append(s.owners, s.end)
+		s.ends = append(s.ends, len(s.jobs))
 	}
 }
 
-// add puts a stream into the heap unless it has come to its end.
-func (m *merger) add(ctx context.Context, s *stream) error {
-	more, err := s.fill(ctx)
-	if err != nil {
-		return fmt.Errorf("read audience: %w", err)
+// fill reads on in the drained streams, so that the next user of each is known.
+func (m *merger) fill(ctx context.Context) error {
+	for _, s := range m.drained {
+		more, err := s.fill(ctx)
+		if err != nil {
+			return fmt.Errorf("read audience: %w", err)
+		}
+		if more {
+			heap.Push(&m.streams, s)
+		}
 	}
-	if more {
-		heap.Push(&m.streams, s)
-	}
+	m.drained = m.drained[:0]
 	return nil
 }
 

@@ -201,7 +201,7 @@ func TestPoisonousPublishedEvents(t *testing.T) {
 func TestFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []rig.Fault{rig.FailBefore, rig.FailAfter} {
-		for after := 1; after < 8; after++ { // from the first operation behind Waiting to the last before Remove
+		for after := 1; after < 12; after++ { // from the first operation behind Waiting to the last before Remove
 			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)

@@ -68,10 +68,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// beforePush is how many operations a Deliverer that runs goes through before it pushes: what it holds is not behind
-// the seam.
-const beforePush = 3
-
 // await plans a message for two users.
 func (w *world) await(t *testing.T) message.Message {
 	t.Helper()
@@ -96,7 +92,7 @@ func TestRunFinishesWhatIsUnderWay(t *testing.T) {
 	w := newWorld(t)
 	intake, stop := context.WithCancel(t.Context())
 	m := w.await(t)
-	actor := rig.Start(t.Context(), rig.StallBefore, beforePush, w.run(intake))
+	actor := rig.StartAt(t.Context(), rig.StallBefore, "Push", 0, w.run(intake))
 	require.False(t, actor.Finished())
 	stop()
 	actor.Resume(rig.None, 0)
@@ -112,7 +108,7 @@ func TestRunHandsBackWhatItCannotFinish(t *testing.T) {
 	w := newWorld(t)
 	work, stop := context.WithCancel(t.Context())
 	m := w.await(t)
-	actor := rig.Start(work, rig.StallBefore, beforePush, w.run(work))
+	actor := rig.StartAt(work, rig.StallBefore, "Push", 0, w.run(work))
 	require.False(t, actor.Finished())
 	stop()
 	actor.Resume(rig.None, 0)
@@ -130,7 +126,7 @@ func TestRunHandsBackWhatNobodyIsFreeFor(t *testing.T) {
 	w := newWorld(t)
 	intake, stop := context.WithCancel(t.Context())
 	first := w.await(t)
-	actor := rig.Start(t.Context(), rig.StallBefore, beforePush, w.run(intake))
+	actor := rig.StartAt(t.Context(), rig.StallBefore, "Push", 0, w.run(intake))
 	require.False(t, actor.Finished())
 	second := w.store(t, 2, "author", usersOf(1, 1)...)
 	w.see(t, usersOf(1, 1)...)

@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// advance moves scans by one stretch. Their records are read, and the tasks taken, before the audience is read: so
+// advance moves scans by what a batch carries. Their records are read, and the tasks taken, before the audience is read: so
 // everybody who began to follow before a message was stored is in the range that its scan begins at.
 func (b *batch) advance(ctx context.Context, jobs []*job) error {
 	riders, position, bound := b.gather(jobs)
@@ -20,15 +20,12 @@ func (b *batch) advance(ctx context.Context, jobs []*job) error {
 	forThem := func(j *job, r recipient) bool {
 		return j.scan.Ahead(r.user) && follow.For(j.message, r.user, r.edge)
 	}
-	merged, err := newMerger(b.streams(riders, position)).next(ctx, b.deliverer.opts.BatchOwners, bound, forThem)
+	end, toEnd, err := b.carry(ctx, newMerger(b.streams(riders, position), bound), forThem)
 	if err != nil {
 		return err
 	}
-	if err := b.deliver(ctx, &merged); err != nil {
-		return err
-	}
 	for _, j := range riders {
-		b.move(j, j.scan.Advance(merged.end, merged.toEnd, j.delivered, j.skipped))
+		b.move(j, j.scan.Advance(end, toEnd, j.delivered, j.skipped))
 	}
 	return nil
 }

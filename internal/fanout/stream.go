@@ -78,8 +78,8 @@ func (b *batch) streams(jobs []*job, position message.UserID) []*stream {
 		}
 		s.jobs = append(s.jobs, j)
 	}
-	// One more than a batch goes through: then what comes after its last one is not read in vain.
-	most := b.deliverer.opts.BatchOwners + 1
+	// As many at a time as a batch appends to: a store may have to go through all that follows to read a few in order.
+	most := b.deliverer.opts.BatchOwners
 	for _, s := range byAuthor {
 		s.most, s.chunk = most, min(most, max(smallestChunk, most/len(byAuthor)))
 	}

@@ -112,12 +112,13 @@ func rehydrating() []mutation {
 			edits: []edit{
 				{deliverGo, "	\"slices\"\n", "	\"slices\"\n	\"sync\"\n"},
 				{deliverGo, "	\"github.com/fanmail/fanmail/pkg/bucket\"\n", "	\"github.com/fanmail/fanmail/pkg/bucket\"\n	\"github.com/fanmail/fanmail/pkg/userstate\"\n"},
-				{deliverGo, "// deliver appends", "var remembered sync.Map\n\n// deliver appends"},
-				{deliverGo, "	appends := make([]bucket.Append, 0, len(s.owners))\n", `	for i, owner := range s.owners {
+				{deliverGo, "// load looks up", "var remembered sync.Map\n\n// load looks up"},
+				{deliverGo, "		return nil, fmt.Errorf(\"look up users: %w\", err)\n	}\n", `		return nil, fmt.Errorf("look up users: %w", err)
+	}
+	for i, owner := range s.owners {
 		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", b.deliverer, owner), states[i])
 		states[i] = known.(userstate.State)
 	}
-	appends := make([]bucket.Append, 0, len(s.owners))
 `},
 			},
 			pkg: rehydration, run: "^TestFanoutSkipsByAStateItHasJustRead$",

@@ -101,7 +101,7 @@ func (m *machine) deliver(t *rapid.T) {
 		t.Skip("somebody holds it")
 	}
 	w := m.worker(t)
-	m.call(t, 12, held, func(ctx context.Context) error { return w.deliverer.Deliver(ctx, held) }, func(*rapid.T, error) {})
+	m.call(t, 18, held, func(ctx context.Context) error { return w.deliverer.Deliver(ctx, held) }, func(*rapid.T, error) {})
 }
 
 // queue is a lane's partition.

@@ -25,8 +25,6 @@ const (
 	userCount = 14
 	// authorCount of the users publish.
 	authorCount = 3
-	// batchOwners is so few that a scan takes several batches.
-	batchOwners = 2
 	// maxStalled bounds the calls that are stalled at a time.
 	maxStalled = 3
 )
@@ -95,8 +93,9 @@ type machine struct {
 	earlier map[message.UserID][]bucket.Bucket
 	keys    int // counts the times after which idempotency keys are taken anew
 	// mates are named wherever the users are that they belong to.
-	mates map[message.UserID]message.UserID
-	limit int // of rehydrations
+	mates       map[message.UserID]message.UserID
+	limit       int // of rehydrations
+	batchOwners int // of a batch of fan-out
 }
 
 // worker is a host: the stages on a clock of its own.
@@ -118,6 +117,9 @@ type call struct {
 	end   func(t *rapid.T, err error)
 }
 
+// batchSizes are so small that a scan takes several batches, and large enough for a batch to have several stretches.
+var batchSizes = []int{1, 3}
+
 func newMachine(t *rapid.T, w world) *machine {
 	require.NoError(t, w.bus.Clear(t.Context()))
 	users := make([]message.UserID, userCount)
@@ -125,6 +127,7 @@ func newMachine(t *rapid.T, w world) *machine {
 		users[i] = message.UserID(fmt.Sprintf("u%02d", i))
 	}
 	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket)}
+	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
 	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
 	require.NoError(t, err)
@@ -139,7 +142,7 @@ func (m *machine) hire() {
 	m.workers = nil
 	for _, skew := range []time.Duration{0, -700 * time.Millisecond, 800 * time.Millisecond} {
 		opts := m.rig.FanoutOptions(skew)
-		opts.BatchOwners = batchOwners
+		opts.BatchOwners = m.batchOwners
 		rehydrator := m.rig.Rehydrator(skew, m.limit)
 		m.workers = append(m.workers, &worker{
 			skew:      skew,

@@ -93,6 +93,7 @@ func newTwins(t *rapid.T, w world) *twins {
 		users = append(users, user)
 	}
 	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
+	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
 	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
 	require.NoError(t, err)
