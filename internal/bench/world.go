@@ -218,13 +218,10 @@ func (w *world) publish(ctx context.Context, drafts ...message.Draft) ([]message
 	return ids, nil
 }
 
-// poll is how often it is asked whether a message is done, where that takes seconds.
-const poll = 5 * time.Millisecond
-
 // await waits until messages are done, and returns what became of them together.
 func (w *world) await(ctx context.Context, ids []message.ID) (total client.Fanout, err error) {
 	for _, id := range ids {
-		status, err := w.client.WaitDone(ctx, id, poll)
+		status, err := w.client.WaitDone(ctx, id, 0)
 		if err != nil {
 			return total, err
 		}

@@ -15,8 +15,11 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// defaultPoll is how often WaitDone asks unless told otherwise.
-const defaultPoll = 100 * time.Millisecond
+// shortestPoll and longestPoll are the pauses that WaitDone makes unless told otherwise.
+const (
+	shortestPoll = 5 * time.Millisecond
+	longestPoll  = time.Second
+)
 
 // Publish publishes a message. With an idempotency key, which is any short string that is unique to this message among
 // its sender's, the message is published once however often the call is repeated within 24 hours.
@@ -106,21 +109,22 @@ func (c *Client) Estimate(ctx context.Context, id message.ID) (Status, error) {
 	return status, err
 }
 
-// WaitDone asks for the status of a message every so often until its fan-out is done, and returns it. Without a
-// positive pause it asks ten times a second.
+// WaitDone asks for the status of a message every so often until its fan-out is done, and returns it. Without a positive pause it asks
+// ever more rarely, so that asking costs little beside what is waited for: each pause is a fiftieth of the time that it has waited, but 5
+// milliseconds at least and a second at most.
 func (c *Client) WaitDone(ctx context.Context, id message.ID, poll time.Duration) (Status, error) {
-	if poll <= 0 {
-		poll = defaultPoll
-	}
-	ticker := time.NewTicker(poll)
-	defer ticker.Stop()
+	began := time.Now() //nolint:forbidigo // how long somebody waits is nothing to inject
 	for {
 		status, err := c.Status(ctx, id)
 		if err != nil || status.Fanout.State == StateDone {
 			return status, err
 		}
+		pause := poll
+		if poll <= 0 {
+			pause = min(max(time.Since(began)/50, shortestPoll), longestPoll)
+		}
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return status, fmt.Errorf("message %s is %s: %w", id, status.Fanout.State, context.Cause(ctx))
 		}
