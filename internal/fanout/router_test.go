@@ -224,6 +224,22 @@ func TestSweeperLeavesWhatMoves(t *testing.T) {
 	require.Equal(t, 1, swept)
 }
 
+// Whose audience is as large as the medium lane takes is in it, though one partition has more than its share of it by chance.
+func TestRouterForgivesChance(t *testing.T) {
+	t.Parallel()
+	for share, lane := range map[int]event.Lane{40: event.Medium, 42: event.Medium, 43: event.Bulk} {
+		t.Run(fmt.Sprintf("%d of 80", share), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.opts.MediumMax = 80
+			w.follow(t, "author", append(usersOf(0, share), usersOf(1, 80-share)...)...)
+			w.publish(t, w.store(t, 1, "author"))
+			w.routeAll(t)
+			require.Equal(t, lane, w.tasks(t)[0].Lane)
+		})
+	}
+}
+
 // An author's lane is remembered for a while, and found out anew then.
 func TestRouterRemembersTheLane(t *testing.T) {
 	t.Parallel()
