@@ -80,17 +80,18 @@ func (m *merger) pass(s *stretch, pick func(*job, recipient) bool) {
 	s.end = m.streams.head()
 	before := len(s.jobs)
 	for len(m.streams) > 0 && m.streams.head() == s.end {
-		stream := heap.Pop(&m.streams).(*stream)
+		stream := m.streams[0]
 		for _, j := range stream.jobs {
 			if pick(j, stream.buffer[0]) && !slices.Contains(s.jobs[before:], j) {
 				s.jobs = append(s.jobs, j)
 			}
 		}
-		stream.buffer = stream.buffer[1:]
-		switch {
-		case len(stream.buffer) > 0:
-			heap.Push(&m.streams, stream)
-		case !stream.ended:
+		if stream.buffer = stream.buffer[1:]; len(stream.buffer) > 0 {
+			heap.Fix(&m.streams, 0)
+			continue
+		}
+		heap.Pop(&m.streams)
+		if !stream.ended {
 			m.drained = append(m.drained, stream)
 		}
 	}
