@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -22,6 +23,9 @@ const (
 	// batchBytes bounds the memory of a large push. It is far below the size of a memtable, of which a batch
 	// of half its size would become one of its own.
 	batchBytes = 1 << 20
+	// pushesPerTurn is after how many pushes, which take less than a millisecond, a large push lets other goroutines run. The runtime would
+	// only interrupt it after ten, and a direct message waits for several such turns on its way.
+	pushesPerTurn = 128
 	// stripesPerPartition is so many that pushes to single owners rarely meet. Every partition has locks of its
 	// own, so that large pushes into different ones never meet.
 	stripesPerPartition = 64
@@ -147,7 +151,9 @@ func (p *pusher) pushBatch(work []placed, outcomes []bucket.Outcome) (n int, err
 		if outcomes[work[n].index], err = p.push(&work[n]); err != nil {
 			return n, err
 		}
-		n++
+		if n++; n%pushesPerTurn == 0 {
+			runtime.Gosched()
+		}
 	}
 	return n, p.db.apply(p.batch)
 }
