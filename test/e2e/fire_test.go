@@ -39,8 +39,13 @@ type fault struct {
 	inflict func(ctx context.Context)
 }
 
-// mostFaults bounds the faults that are inflicted: where a program takes long to start, there would be nothing but faults.
-const mostFaults = 150
+// mostFaults bounds the faults that are inflicted: where a program takes long to start, there would be little but faults.
+func mostFaults() int {
+	if full() {
+		return 150
+	}
+	return 30
+}
 
 // underFire inflicts faults, with so much peace after each, while messages are published and users come back, but each at least once.
 func (w *world) underFire(ctx context.Context, peace time.Duration, faults []fault, working ...*testenv.Process) {
@@ -53,7 +58,7 @@ func (w *world) underFire(ctx context.Context, peace time.Duration, faults []fau
 		}
 	}
 	inflicted := make(map[string]int)
-	for n := 0; n < len(faults) || n < mostFaults && busy(); n++ {
+	for n := 0; n < len(faults) || n < mostFaults() && busy(); n++ {
 		select {
 		case <-time.After(peace):
 		case <-ctx.Done():
