@@ -25,14 +25,13 @@ func (db *DB) begin(ctx context.Context) error {
 func (db *DB) end() { db.calls.RUnlock() }
 
 // commit applies a batch, lets go of the locks under which it was made, and waits until it is synced. Where the
-// batch is empty, since what it was to write was found in place, it waits for that to be synced.
+// batch is empty, since what it was to write was found in place, it waits for that to be synced: whoever wrote it may
+// still be waiting, or may not have cared.
 func (db *DB) commit(batch *pebble.Batch, unlock func()) error {
 	if batch.Empty() {
 		unlock()
-		return errors.Join(batch.Close(), db.barrier())
+		return errors.Join(batch.Close(), db.sync())
 	}
-	db.unsynced.Add(1)
-	defer db.unsynced.Add(-1)
 	err := db.engine.ApplyNoSyncWait(batch, pebble.Sync)
 	unlock()
 	if err == nil {
@@ -66,15 +65,6 @@ func (db *DB) sync() error {
 		return fmt.Errorf("sync the store: %w", err)
 	}
 	return nil
-}
-
-// barrier makes sure that what the caller has read survives a crash: if anybody waits for a sync, their write
-// may be what was read, and the caller waits as well.
-func (db *DB) barrier() error {
-	if db.unsynced.Load() == 0 {
-		return nil
-	}
-	return db.sync()
 }
 
 // get hands the value of a key to use, whose memory is valid only meanwhile, and tells whether there is one.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -113,9 +112,6 @@ type DB struct {
 	lock       *pebble.Lock
 	partitions int
 	now        func() time.Time
-
-	// unsynced counts the calls that have applied something, or are about to, and have not seen it synced.
-	unsynced atomic.Int64
 
 	calls  sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by calls

@@ -207,6 +207,27 @@ func TestSecondLoginKeepsTheMark(t *testing.T) {
 	w.rest(t, s)
 }
 
+// A login survives a crash, also where there is nothing left to record since somebody who need not wait for the disk has.
+func TestLoginSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"active": time.Minute, "dormant": rig.DormantAfter + time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.Clock.Advance(away)
+			s := w.Rehydrator(0, 0)
+			_, err := s.ArriveLazily(t.Context(), "ann", w.now())
+			require.NoError(t, err)
+			arrived := w.State(t.Context(), t, "ann")
+			w.login(t, s)
+			w.Rig, err = w.Crash(t.Context(), 0, 0)
+			require.NoError(t, err)
+			require.Equal(t, arrived, w.State(t.Context(), t, "ann"))
+			w.rest(t, w.Rehydrator(0, 0))
+		})
+	}
+}
+
 // A user who is dormant again before the sweep of their last rehydration has finished has a rehydration as everybody.
 func TestDormantAgainBeforeTheSweep(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ type View struct {
 	At time.Time
 	// After is the condition: there must be a record of the user, with a LastViewed after it.
 	After time.Time
-	// Lazy allows the store to lose the view in a crash, as Step.Lazy does.
+	// Lazy allows the store to lose the view in a crash, as Step.Lazy does. One that is not lazy makes what it finds survive,
+	// too, if it applies.
 	Lazy bool
 }
 

@@ -101,6 +101,30 @@ func (s suite) stepLazily(t *testing.T) {
 	}
 }
 
+// What was done lazily is relied on by whoever finds it done: they have been promised that it survives.
+func (s suite) foundDurably(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	for n, find := range []func(was, is userstate.State){
+		func(_, is userstate.State) {
+			seen := h.view(t, userstate.View{User: "ann", At: is.LastViewed.Add(-time.Millisecond)})
+			require.Equal(t, []userstate.Viewed{{Previous: is, Applied: true}}, seen)
+		},
+		func(was, is userstate.State) {
+			require.Equal(t, []userstate.Stepped{{State: is}}, h.steps(t, userstate.Step{From: was, To: full("ann", 9)}))
+		},
+		func(_, is userstate.State) {
+			require.Equal(t, []userstate.Stepped{{State: is, Applied: true}}, h.steps(t, userstate.Step{From: is, To: is}))
+		},
+	} {
+		was := h.lookup(t, "ann")
+		is := h.steps(t, userstate.Step{From: was, To: full("ann", n), Lazy: true})[0].State
+		find(was, is)
+		h = h.Reopen(t)
+		require.Equal(t, is, h.lookup(t, "ann"), "found in way %d", n)
+	}
+}
+
 func (s suite) stepRefused(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)

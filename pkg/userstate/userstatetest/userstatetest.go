@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Step/keeps no reference", s.stepKeepsNoReference)
 	t.Run("Step/carries out each step on its own", s.stepsAreIndependent)
 	t.Run("Step/that is lazy is lost only with what follows", s.stepLazily)
+	t.Run("Step/that is not lazy leaves nothing behind that may be lost", s.foundDurably)
 	t.Run("Step/by many has one winner a round", s.stepConcurrently)
 	t.Run("Due/those that died first first", s.dueInOrder)
 	t.Run("Due/only marks and sweeps", s.dueOnlyRehydrations)
