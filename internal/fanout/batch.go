@@ -239,7 +239,7 @@ func continuation(task event.Task) event.Task {
 
 func (b *batch) emit(ctx context.Context) error {
 	if len(b.tasks) > 0 {
-		if err := b.deliverer.bus.EmitTasks(ctx, b.tasks); err != nil {
+		if err := b.deliverer.putBehind(ctx, b.tasks); err != nil {
 			return fmt.Errorf("emit continuations: %w", err)
 		}
 	}

@@ -16,11 +16,17 @@ const (
 	Acknowledge Fate = iota
 	// Retry keeps the work: whatever stood in its way may pass.
 	Retry
+	// GoOn keeps the work in the hands that hold it, without a pause: a part of it is done.
+	GoOn
 	// DeadLetter puts the work among the dead letters: trying again does not help.
 	DeadLetter
 )
 
 var errAttempts = errors.New("handed out too often without coming to an end")
+
+// errNoPlace says that scans have moved and that there is no room on the bus for the tasks that would go on with them. To wait for
+// room may be to wait for ever, if all that could make some wait for it: but whoever goes on with what they hold comes to its end.
+var errNoPlace = errors.New("no place at the end of the queue")
 
 // permanent lists the errors that trying again does not help, each with the word for it in a dead letter.
 var permanent = []struct {
@@ -42,6 +48,8 @@ func Classify(err error) Fate {
 		return Acknowledge
 	case reason(err) != "":
 		return DeadLetter
+	case errors.Is(err, errNoPlace):
+		return GoOn
 	default:
 		return Retry
 	}

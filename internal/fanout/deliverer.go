@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -73,7 +74,14 @@ func (d *Deliverer) hold(intake, work context.Context, held Held, seat *seat) {
 		return
 	}
 	defer seat.rise()
-	if err := d.Deliver(work, held); err != nil {
+	err := d.Deliver(work, held)
+	if Classify(err) == GoOn {
+		logger.Warn().Err(err).Msg("there is no room for the tasks that go on with a batch: going on with those that are held")
+	}
+	for Classify(err) == GoOn && intake.Err() == nil {
+		err = d.Deliver(work, held)
+	}
+	if err != nil {
 		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
 		d.release(work, held)
 	}
@@ -183,14 +191,14 @@ func (d *Deliverer) remove(ctx context.Context, held Held, tasks []event.Deliver
 			gone = append(gone, task)
 		}
 	}
-	if left[tasks[0].Sequence] {
-		if err := d.again(ctx, tasks[0]); err != nil {
-			return err
-		}
-	}
 	if len(gone) > 0 {
 		if err := held.Remove(ctx, gone); err != nil {
 			return fmt.Errorf("remove tasks: %w", err)
+		}
+	}
+	if left[tasks[0].Sequence] {
+		if err := d.again(ctx, tasks[0]); err != nil {
+			return err
 		}
 	}
 	if err := held.Done(ctx); err != nil {
@@ -205,8 +213,17 @@ func (d *Deliverer) again(ctx context.Context, delivery event.Delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := d.bus.EmitTasks(ctx, []event.Task{task}); err != nil {
+	if err := d.putBehind(ctx, []event.Task{task}); err != nil {
 		return fmt.Errorf("emit task again: %w", err)
 	}
 	return nil
+}
+
+// putBehind puts tasks at the end of their queues. Where these have no room, its error wraps errNoPlace.
+func (d *Deliverer) putBehind(ctx context.Context, tasks []event.Task) error {
+	err := d.bus.EmitTasks(ctx, tasks)
+	if errors.Is(err, event.ErrFull) {
+		return fmt.Errorf("%w: %w", errNoPlace, err)
+	}
+	return err
 }

@@ -31,7 +31,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	return newWorldOn(t, rig.NewBus(t, rig.Partitions))
+}
+
+func newWorldOn(t *testing.T, bus *rig.Bus) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), bus, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return &world{Rig: r, opts: r.FanoutOptions(0)}

@@ -40,6 +40,7 @@ func TestClassify(t *testing.T) {
 		"invalid input":        {message.ErrInvalid, fanout.Retry},
 		"key used again":       {message.ErrKeyReused, fanout.Retry},
 		"key changed":          {message.ErrKeyChanged, fanout.Retry},
+		"a full bus":           {event.ErrFull, fanout.Retry},
 		"an outage":            {errors.New("no space left on device"), fanout.Retry},
 		"what is not known of": {fmt.Errorf("x: %w", errors.New("y")), fanout.Retry},
 	} {

@@ -46,13 +46,30 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
-			err = retry(work, r.opts.Logger, "route", func() error { return r.Route(work, received) })
+			err = r.routeOnAndOn(work, received)
 		}
 		if err != nil && intake.Err() == nil {
 			r.opts.Logger.Error().Err(err).Msg("routing published messages failed: the bus will hand them out again")
 			pause(intake, time.Second)
 		}
 	}
+}
+
+// routeOnAndOn routes events until they are routed, or ctx ends. What cannot be routed together is routed one by one: so little is
+// emitted twice then that a bus with little room is not filled with repetitions.
+func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
+	err := r.Route(ctx, received)
+	if Classify(err) != Retry {
+		return err
+	}
+	r.opts.Logger.Warn().Err(err).Int("events", len(received)).Msg("published messages could not be routed together: routing them one by one")
+	for i := range received {
+		err := retry(ctx, r.opts.Logger, "route", func() error { return r.Route(ctx, received[i:i+1]) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated

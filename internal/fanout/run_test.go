@@ -2,12 +2,15 @@ package fanout_test
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -65,6 +68,59 @@ func TestRun(t *testing.T) {
 	w.requireDelivered(t, users, messages...)
 	for _, m := range messages {
 		w.requireDone(t, m, len(users), 0)
+	}
+}
+
+// A store that takes nothing lets the streams fill up, the tasks' first, then that of published events, until publishers are
+// refused. When it goes on, all that was accepted arrives, and nothing is given up: not even what takes many batches, each of which
+// would have to go to the end of a queue that has no room for it.
+func TestNothingIsLostWhereTheBusIsFull(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, rig.NewSmallBus(t, rig.Partitions, 8<<10))
+	w.opts.MaxAttempts = 3
+	users := append(usersOf(0, 40), usersOf(1, 40)...)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	intake, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.router().Run(intake, t.Context(), w.blockingFetch) })
+
+	messages := w.publishUntilRefused(t, w.Publisher(0))
+	require.Greater(t, len(messages), 20)
+	require.Empty(t, w.inbox(t, users[0]))
+	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.blockingTake) })
+	require.Eventually(t, func() bool {
+		published, tasks, err := w.Bus.Queued(t.Context())
+		return err == nil && published == 0 && len(tasks) == 0
+	}, 2*patience, 10*time.Millisecond)
+	w.Clock.Advance(rig.SweepAfter + rig.ClockTolerance) // the event of the last one did not fit
+	_, err := w.sweeper().Sweep(t.Context())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, 10)
+		return err == nil && len(refs) == 0
+	}, patience, time.Millisecond)
+	stop()
+	running.Wait()
+	require.Empty(t, w.letters(t))
+	w.requireDelivered(t, users, messages...)
+	for _, m := range messages {
+		w.requireDone(t, m, len(users), 0)
+	}
+}
+
+// publishUntilRefused publishes messages to the author's followers until none is accepted any more, and returns those that were.
+func (w *world) publishUntilRefused(t *testing.T, publisher *publish.Service) (accepted []message.Message) {
+	t.Helper()
+	for {
+		result := publisher.Publish(t.Context(), []publish.Request{{Draft: message.Draft{
+			From: "author", Audience: message.AudienceFollowers, Body: "hello",
+		}}})[0]
+		if errors.Is(result.Err, publish.ErrBusy) {
+			return accepted
+		}
+		require.NoError(t, result.Err)
+		accepted = append(accepted, result.Message)
 	}
 }
 

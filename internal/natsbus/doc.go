@@ -5,7 +5,7 @@
 // share one consumer. The tasks they make of it go through FANMAIL_FANOUT, one subject for each lane and
 // partition. Logins go through FANMAIL_LOGIN to one of the rehydrators, which share one consumer, too. What
 // cannot succeed ends in FANMAIL_DLQ. All are limited in bytes and refuse what is new when they are full
-// (ErrFull), since what they hold has been accepted. The first three are work queues: an event stays until
+// (event.ErrFull), since what they hold has been accepted. The first three are work queues: an event stays until
 // somebody has acknowledged it, also while nobody consumes.
 //
 // # Logins

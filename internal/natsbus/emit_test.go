@@ -69,7 +69,7 @@ func TestFullStreamRefusesAndDropsNothing(t *testing.T) {
 			accepted++
 		}
 	}
-	require.ErrorIs(t, err, natsbus.ErrFull)
+	require.ErrorIs(t, err, event.ErrFull)
 	require.NotErrorIs(t, err, natsbus.ErrUnavailable)
 	require.Positive(t, accepted)
 

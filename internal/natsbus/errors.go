@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fanmail/fanmail/pkg/event"
 )
 
 var (
-	// ErrFull says that a stream, or the disk below it, has no room. Nothing that was in it has been dropped.
-	ErrFull = errors.New("the bus is full")
 	// ErrUnavailable says that the bus cannot be reached or does not answer. What was asked of it may have
 	// happened all the same.
 	ErrUnavailable = errors.New("the bus is unavailable")
@@ -45,7 +45,7 @@ func classify(ctx context.Context, doing string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded): // this package's own, which must not pass for the caller's
 		return fmt.Errorf("natsbus: %s: %w: there is no answer", doing, ErrUnavailable)
 	case isFull(err):
-		return fmt.Errorf("natsbus: %s: %w: %w", doing, ErrFull, err)
+		return fmt.Errorf("natsbus: %s: %w: %w", doing, event.ErrFull, err)
 	case isUnavailable(err):
 		return fmt.Errorf("natsbus: %s: %w: %w", doing, ErrUnavailable, err)
 	default:

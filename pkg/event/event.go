@@ -20,6 +20,9 @@ const Version = 1
 // ErrMalformed says that an event cannot be read. Trying again does not help.
 var ErrMalformed = errors.New("malformed event")
 
+// ErrFull says that a stream of the bus, or the disk below it, has no room. Nothing that was in it has been dropped.
+var ErrFull = errors.New("the bus is full")
+
 // Lane is a class of fan-out work, by the size of the audience.
 type Lane string
 

@@ -277,6 +277,11 @@ func (b *batch) followers(`},
 			pkg: fanout, run: "^TestBatchGoesInOrder$",
 		},
 		{
+			name: "waiting for room on the bus", trap: "everybody who could make room waits for it: ten seconds a batch",
+			edits: []edit{{"internal/fanout/classify.go", "		return GoOn\n", "		return Retry\n"}},
+			pkg:   fanout, run: "^TestNothingIsLostWhereTheBusIsFull$",
+		},
+		{
 			name: "a follow that only writes the edge, at random", trap: "nobody delivers what passed",
 			edits: []edit{{"internal/following/following.go", "return s.catchUp(ctx, edges, now)", "_ = edges\n	return nil"}},
 			pkg:   pipeline, run: "^TestPipeline$",

@@ -46,10 +46,18 @@ type Bus struct {
 // NewBus starts a server with a bus on it, which end with the test. Leases last for so long that they never run out.
 func NewBus(t *testing.T, partitions int) *Bus {
 	t.Helper()
+	return NewSmallBus(t, partitions, 0)
+}
+
+// NewSmallBus is NewBus, with streams for published events and for tasks of that many bytes; 0 means plenty.
+func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
+	t.Helper()
 	server, err := natsbus.StartEmbedded(t.Context(), natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0", Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
-	inner, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: partitions, Lease: lease, Logger: zerolog.Nop()})
+	inner, err := natsbus.Connect(t.Context(), natsbus.Options{
+		Server: server, Partitions: partitions, Lease: lease, PublishedBytes: streamBytes, FanoutBytes: streamBytes, Logger: zerolog.Nop(),
+	})
 	require.NoError(t, err)
 	t.Cleanup(inner.Close)
 	nc, err := nats.Connect(server.ClientURL())
