@@ -85,6 +85,11 @@ func newPipeline(b *testing.B) *pipeline {
 		bus.Close()
 		server.Stop()
 	})
+	return newPublishing(store, bus)
+}
+
+// newPublishing returns a pipeline whose fan-out runs elsewhere.
+func newPublishing(store *backend, bus *natsbus.Bus) *pipeline {
 	return &pipeline{
 		store: store,
 		publisher: publish.New(store.messages, store.keys, bus, publish.Options{
