@@ -72,6 +72,7 @@ type crew struct {
 }
 
 func newCrew(b *testing.B, size int, p *pipeline) *crew {
+	b.Helper()
 	return &crew{size: size, way: &way{name: fmt.Sprintf("workers=%d", size), deliver: func(context.Context) (int64, error) {
 		return p.await(b, p.publish(b, workersMessages, "one", "two")), nil
 	}}}
