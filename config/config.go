@@ -33,6 +33,8 @@ type Config struct {
 	ClockTolerance time.Duration `key:"clock_tolerance"`
 	// PublishSlack is how long after it was sent a message may become visible.
 	PublishSlack time.Duration `key:"publish_slack"`
+	// DrainDelay is how long a process that is told to terminate still serves, while it says that it is not ready.
+	DrainDelay time.Duration `key:"drain_delay"`
 	// DrainTimeout is how long work in flight may take to finish on stopping.
 	DrainTimeout time.Duration `key:"drain_timeout"`
 
@@ -203,6 +205,7 @@ func Default() Config {
 		DormantAfter:   policy.DormantAfter,
 		ClockTolerance: policy.ClockTolerance,
 		PublishSlack:   2 * time.Minute,
+		DrainDelay:     5 * time.Second,
 		DrainTimeout:   20 * time.Second,
 		Limits: Limits{
 			Body:       Size(limits.BodyBytes),

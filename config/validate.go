@@ -84,6 +84,7 @@ func (c Config) times(v *validator) {
 		"is %s: it must be more than half of clock_tolerance, which is %s, for that is how far clocks may be apart",
 		durationText(c.PublishSlack), durationText(c.ClockTolerance))
 	within(v, "publish_slack", c.PublishSlack, time.Millisecond, day)
+	within(v, "drain_delay", c.DrainDelay, 0, day)
 	within(v, "drain_timeout", c.DrainTimeout, time.Millisecond, day)
 	v.require("idempotency.ttl", c.Idempotency.TTL >= c.PublishSlack,
 		"is %s: it must be at least publish_slack, which is %s", durationText(c.Idempotency.TTL), durationText(c.PublishSlack))

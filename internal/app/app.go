@@ -90,7 +90,8 @@ func (a *App) Stop(ctx context.Context) error {
 	return errors.Join(err, a.group.Stop(ctx), a.world.close())
 }
 
-// Run starts the app, waits until ctx ends, and stops it within the configured drain timeout.
+// Run starts the app, waits until ctx ends, and stops it: with the configured delay if the cause is ErrTerminated, and then within
+// the configured drain timeout.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -100,7 +101,7 @@ func (a *App) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	a.opts.Logger.Info().Dur("drain_timeout", a.config.DrainTimeout).Msg("stopping")
+	a.drain(ctx)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.DrainTimeout)
 	defer cancel()
 	if err := a.Stop(drain); err != nil {

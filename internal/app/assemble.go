@@ -52,7 +52,7 @@ func (a *App) assemble(p Parts) http.Handler {
 		s.publisher()
 	}
 	s.services.Room = a.world.store.room
-	s.services.Ready, s.services.Metrics = a.world.ready, telemetry.NewMetrics(s.metrics...)
+	s.services.Ready, s.services.Metrics = a.ready, telemetry.NewMetrics(s.metrics...)
 	return httpapi.New(s.services, httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		Logger: a.opts.Logger, Now: a.opts.Now,

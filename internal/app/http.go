@@ -18,6 +18,7 @@ type httpServer struct {
 	address  string
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler]
+	draining atomic.Bool
 	logger   zerolog.Logger
 	listener net.Listener
 	served   chan struct{}
@@ -26,7 +27,7 @@ type httpServer struct {
 func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 	s := &httpServer{address: cfg.Addr, logger: logger, served: make(chan struct{})}
 	s.server = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
+		Handler:           s,
 		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
 		ReadTimeout:       cfg.HTTP.ReadTimeout,
 		IdleTimeout:       cfg.HTTP.IdleTimeout,
@@ -34,6 +35,18 @@ func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 	}
 	return s
 }
+
+// ServeHTTP implements http.Handler.
+func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	(*s.handler.Load()).ServeHTTP(w, r)
+}
+
+// drain ends each connection with the next answer on it, so that none is cut between two requests, when one may be on its way. What
+// is served stays as it is.
+func (s *httpServer) drain() { s.draining.Store(true) }
 
 // addr returns the address that is listened on, the port as it was assigned.
 func (s *httpServer) addr() string { return s.listener.Addr().String() }

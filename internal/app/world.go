@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -123,28 +122,6 @@ func (w *world) take(ctx context.Context, lane event.Lane, partition int) (fanou
 		return nil, err
 	}
 	return held, nil
-}
-
-// readyTimeout is how long store and bus may take to answer before this process counts as not ready.
-const readyTimeout = 2 * time.Second
-
-// ready returns why requests cannot be served now, or nil.
-func (w *world) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for _, asked := range []struct {
-		name    string
-		healthy func(context.Context) error
-	}{{"store", w.store.healthy}, {"bus", w.bus.Healthy}} {
-		err := asked.healthy(ctx)
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("the %s does not answer within %v", asked.name, readyTimeout)
-		case err != nil:
-			return fmt.Errorf("%s: %w", asked.name, err)
-		}
-	}
-	return nil
 }
 
 // close closes what is open. It may be called more than once.

@@ -11,7 +11,7 @@ import (
 // shownKeys are the keys whose flags the help lists. Every other key is a flag, too, but a help text of dozens of
 // flags helps nobody.
 var shownKeys = []string{
-	"addr", "store", "data", "partitions", "dormant_after", "drain_timeout",
+	"addr", "store", "data", "partitions", "dormant_after", "drain_delay", "drain_timeout",
 	"fanout.express_workers", "fanout.medium_workers", "fanout.bulk_workers",
 	"mongodb.uri", "mongodb.database", "nats.url", "nats.listen", "log.level", "log.format",
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -39,8 +39,8 @@ type Services struct {
 	DeadLetters *deadletter.Service
 	// Room returns nil, or why nothing new is accepted at the moment; nil if there is always room.
 	Room func() error
-	// Ready returns nil, or why requests cannot be served at the moment. It is required.
-	Ready func(context.Context) error
+	// Ready returns why requests should not be sent here at the moment; nothing if they should. It is required.
+	Ready func(context.Context) []client.Reason
 	// Metrics serves what is measured, under /metrics; nil if nothing is.
 	Metrics http.Handler
 }
@@ -84,7 +84,9 @@ func New(services Services, opts Options) http.Handler {
 // process is healthy, and not ready, and what is waited for.
 func NewStarting(waiting func() string, opts Options) http.Handler {
 	s := &server{opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
-	s.Ready = func(context.Context) error { return fmt.Errorf("it is starting, and waits for %s", waiting()) }
+	s.Ready = func(context.Context) []client.Reason {
+		return []client.Reason{{Name: client.ReasonStarting, Detail: "it is starting, and waits for " + waiting()}}
+	}
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
 	s.mux.Handle("/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP hands nothing else to the mux

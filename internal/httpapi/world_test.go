@@ -53,7 +53,7 @@ type settings struct {
 	random   io.Reader
 	messages func(message.Store) message.Store
 	options  func(*httpapi.Options)
-	ready    error
+	ready    []client.Reason
 	services func(*httpapi.Services)
 	// idle leaves rehydrations undone, until the test calls work.
 	idle bool
@@ -109,7 +109,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
-		Ready:     func(context.Context) error { return change.ready },
+		Ready:     func(context.Context) []client.Reason { return change.ready },
 	}
 	if change.services != nil {
 		change.services(&services)

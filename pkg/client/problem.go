@@ -36,6 +36,29 @@ const (
 	ProblemUnavailable ProblemType = "urn:fanmail:problem:unavailable"
 )
 
+// ReasonName is the stable name of something that keeps a server from serving.
+type ReasonName string
+
+const (
+	// ReasonStarting is that the server waits for something before it can serve anything.
+	ReasonStarting ReasonName = "starting"
+	// ReasonStopping is that the server was told to stop. It still serves whoever comes, for a while.
+	ReasonStopping ReasonName = "stopping"
+	// ReasonStore is that the store cannot be reached.
+	ReasonStore ReasonName = "store"
+	// ReasonBus is that the bus cannot be reached.
+	ReasonBus ReasonName = "bus"
+	// ReasonDisk is that the disk is nearly full. It keeps a server from taking messages and edges, and from nothing else.
+	ReasonDisk ReasonName = "disk"
+)
+
+// Reason is why a server is not ready, or does not do everything.
+type Reason struct {
+	Name ReasonName `json:"name"`
+	// Detail says it in words.
+	Detail string `json:"detail"`
+}
+
 // Problem is a problem document (RFC 9457): what the server answers when it does not do what was asked.
 //
 //nolint:errname // RFC 9457 calls it a problem
@@ -49,6 +72,8 @@ type Problem struct {
 	Field string `json:"field,omitempty"`
 	// Line is the line of a batch that is wrong, or from which on nothing was done; 0 if that says nothing.
 	Line int `json:"line,omitempty"`
+	// Reasons are why the server is not ready, where that was asked.
+	Reasons []Reason `json:"reasons,omitempty"`
 	// RetryAfter is how long the server asks to wait before the request is repeated; 0 if repeating does not help.
 	RetryAfter time.Duration `json:"-"`
 }
