@@ -46,7 +46,9 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
-			err = r.routeOnAndOn(work, received)
+			if err = r.routeOnAndOn(work, received); err != nil {
+				r.release(received)
+			}
 		}
 		if err != nil && intake.Err() == nil {
 			r.opts.Logger.Error().Err(err).Msg("routing published messages failed: the bus will hand them out again")
@@ -70,6 +72,16 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 		}
 	}
 	return nil
+}
+
+// release hands events back that cannot be routed here.
+func (r *Router) release(received []Received) {
+	for _, item := range received {
+		if err := item.Release(); err != nil {
+			r.opts.Logger.Warn().Err(err).Msg("handing published events back failed: they are handed out again later")
+			return
+		}
+	}
 }
 
 // Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated

@@ -23,6 +23,8 @@ const (
 type Received interface {
 	Delivery() event.Delivery
 	Ack() error
+	// Release hands it back, for somebody else to take at once.
+	Release() error
 }
 
 // Logins is where login events come from.
@@ -62,10 +64,14 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	delivery := r.Delivery()
 	login, err := event.DecodeLogin(delivery.Payload)
 	if errors.Is(err, event.ErrMalformed) {
+		reason := event.ReasonMalformed
+		if errors.Is(err, event.ErrNewer) {
+			reason = event.ReasonNewer
+		}
 		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
-			Str("reason", "malformed").Msg("login event is a dead letter")
+			Str("reason", reason).Msg("login event is a dead letter")
 		err = logins.DeadLetter(ctx, event.DeadLetter{
-			Version: event.Version, Reason: "malformed", Error: err.Error(),
+			Version: event.Version, Reason: reason, Error: err.Error(),
 			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload,
 		})
 	} else {
@@ -78,8 +84,14 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	if err == nil {
 		err = r.Ack()
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
 		s.opts.Logger.Error().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
+	default: // this process has no more time for it
+		if err := r.Release(); err != nil {
+			s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("handing a login event back failed: it is handed out again later")
+		}
 	}
 }
 
