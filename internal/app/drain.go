@@ -35,13 +35,13 @@ func (a *App) drain(ctx context.Context) {
 // readyTimeout is how long store and bus may take to answer before this process counts as not ready.
 const readyTimeout = 2 * time.Second
 
-// ready returns why requests should not be sent here now.
+// ready returns why requests should not be sent here now. That it is stopping is told at once, whatever else is the matter: a store that
+// takes its time to answer must not take that of the delay.
 func (a *App) ready(ctx context.Context) []client.Reason {
-	var reasons []client.Reason
 	if a.server.draining.Load() {
-		reasons = append(reasons, client.Reason{Name: client.ReasonStopping, Detail: "it is stopping"})
+		return []client.Reason{{Name: client.ReasonStopping, Detail: "it is stopping"}}
 	}
-	return append(reasons, a.unhealthy(ctx)...)
+	return a.unhealthy(ctx)
 }
 
 // unhealthy asks the store and the bus, at the same time, and tells what is the matter with them.
