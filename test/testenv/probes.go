@@ -109,8 +109,16 @@ func (p *probes) note(addr string, now Readiness) {
 	}
 }
 
-// ready tells whether a process was ready when it was asked last.
-func (p *probes) ready(addr string) bool { return p.readiness(addr) == Ready }
+// ready tells whether requests should go to a process, by what it said when it was asked last. A store that does not answer does not
+// answer to any of them: who took all of them out would serve nobody.
+func (p *probes) ready(addr string) bool {
+	switch p.readiness(addr) {
+	case Starting, Stopping, Away:
+		return false
+	default:
+		return true
+	}
+}
 
 func (p *probes) readiness(addr string) Readiness {
 	p.mu.Lock()
