@@ -35,6 +35,7 @@ type App struct {
 	opts   Options
 	world  world
 	server *httpServer
+	auth   httpapi.Authenticator
 	group  startstop.Group
 }
 
@@ -52,6 +53,14 @@ func now() time.Time { return time.Now() } //nolint:forbidigo // this is where t
 // Start starts what there is to start, and returns when requests are answered. It waits for servers that do not answer yet
 // until ctx ends; meanwhile it answers who asks for its health.
 func (a *App) Start(ctx context.Context) error {
+	a.warn()
+	var err error
+	if a.auth, err = a.authenticator(); err != nil {
+		return err
+	}
+	if a.server.tls, err = a.serverTLS(); err != nil {
+		return err
+	}
 	starting := httpapi.NewStarting(a.world.waiting, httpapi.Options{Logger: a.opts.Logger, Now: a.opts.Now})
 	if err := a.server.start(ctx, starting); err != nil {
 		return err
@@ -81,7 +90,12 @@ func (a *App) startRoles(ctx context.Context) error {
 }
 
 // URL returns the address of the HTTP interface. The app must have been started.
-func (a *App) URL() string { return "http://" + a.server.addr() }
+func (a *App) URL() string {
+	if a.server.tls != nil {
+		return "https://" + a.server.addr()
+	}
+	return "http://" + a.server.addr()
+}
 
 // Stop stops taking requests and work, lets what is in flight finish until ctx ends, and closes what was opened. It may be
 // called more than once.

@@ -53,10 +53,10 @@ func (a *App) assemble(p Parts) http.Handler {
 	}
 	s.services.Room = a.world.store.room
 	s.services.Ready, s.services.Metrics = a.world.ready, telemetry.NewMetrics(s.metrics...)
-	return httpapi.New(s.services, httpapi.Options{
+	return httpapi.New(s.services, a.secure(httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		Logger: a.opts.Logger, Now: a.opts.Now,
-	})
+	}))
 }
 
 func (a *App) limits() message.Limits {

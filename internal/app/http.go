@@ -2,11 +2,15 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log" //nolint:depguard // http.Server takes no other logger
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -19,6 +23,7 @@ type httpServer struct {
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler]
 	logger   zerolog.Logger
+	tls      *tls.Config // nil for plain HTTP
 	listener net.Listener
 	served   chan struct{}
 }
@@ -29,10 +34,21 @@ func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
 		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
 		ReadTimeout:       cfg.HTTP.ReadTimeout,
+		WriteTimeout:      cfg.HTTP.WriteTimeout,
 		IdleTimeout:       cfg.HTTP.IdleTimeout,
 		MaxHeaderBytes:    int(cfg.HTTP.MaxHeader),
+		ErrorLog:          log.New(complaints{logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second})}, "", 0),
 	}
 	return s
+}
+
+// complaints is where the server writes about connections that go wrong, such as those that do not speak TLS.
+type complaints struct{ logger zerolog.Logger }
+
+// Write logs one complaint.
+func (c complaints) Write(p []byte) (int, error) {
+	c.logger.Warn().Str("trouble", strings.TrimSpace(string(p))).Msg("trouble with a connection")
+	return len(p), nil
 }
 
 // addr returns the address that is listened on, the port as it was assigned.
@@ -52,7 +68,12 @@ func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 	s.listener = listener
 	go func() {
 		defer close(s.served)
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		serve := s.server.Serve
+		if s.tls != nil {
+			s.server.TLSConfig = s.tls
+			serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
+		}
+		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.logger.Error().Err(err).Msg("serving HTTP ended")
 		}
 	}()

@@ -54,7 +54,11 @@ func openEmbedded(ctx context.Context, cfg config.Config, opts Options) (*store,
 }
 
 func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*store, error) {
-	db, err := mongostore.Open(ctx, mongoOptions(cfg, opts))
+	options, err := mongoOptions(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	db, err := mongostore.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +71,23 @@ func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*store, 
 	}, nil
 }
 
-func mongoOptions(cfg config.Config, opts Options) mongostore.Options {
+func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	m := cfg.MongoDB
+	uri, err := mongoURI(m)
 	return mongostore.Options{
-		URI: string(m.URI), Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
+		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
 		BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
 		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger,
+	}, err
+}
+
+// connect connects to the store on MongoDB, initialized or not.
+func connect(ctx context.Context, cfg config.Config, logger zerolog.Logger) (*mongostore.DB, error) {
+	options, err := mongoOptions(cfg, Options{Logger: logger, Now: now})
+	if err != nil {
+		return nil, err
 	}
+	return mongostore.Connect(ctx, options)
 }
 
 // ErrNothingToInit says that the embedded store makes what it needs by itself.
@@ -84,7 +98,7 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 	if cfg.Store != config.StoreMongoDB {
 		return ErrNothingToInit
 	}
-	db, err := mongostore.Connect(ctx, mongoOptions(cfg, Options{Logger: logger, Now: now}))
+	db, err := connect(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
@@ -96,7 +110,7 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 
 // Drop removes the database of a store on MongoDB with everything in it: that of a benchmark, which nobody else uses.
 func Drop(ctx context.Context, cfg config.Config, logger zerolog.Logger) error {
-	db, err := mongostore.Connect(ctx, mongoOptions(cfg, Options{Logger: logger, Now: now}))
+	db, err := connect(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,8 @@ const maxStreamBytes = 4 << 40
 
 func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (err error) {
 	options := natsbus.Options{
-		URL: string(cfg.NATS.URL), Replicas: cfg.NATS.Replicas,
+		URL: string(cfg.NATS.URL), CredentialsFile: cfg.NATS.CredentialsFile, CAFile: cfg.NATS.CAFile,
+		CertFile: cfg.NATS.CertFile, KeyFile: cfg.NATS.KeyFile, Replicas: cfg.NATS.Replicas,
 		Partitions: cfg.Partitions, Lease: cfg.NATS.AckWait, Logger: opts.Logger,
 		PublishedBytes: int64(cfg.NATS.MaxPublished), FanoutBytes: int64(cfg.NATS.MaxFanout),
 		LoginBytes: int64(cfg.NATS.MaxLogin), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),

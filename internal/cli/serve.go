@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net"
 
 	"github.com/spf13/cobra"
 
@@ -39,8 +38,8 @@ func newServe(p Process) *cobra.Command {
 
 // serve runs a server with some of the roles, or with all of them.
 func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role) error {
-	if err := requireLoopback(cfg.Addr); err != nil {
-		return err
+	if err := app.CheckOpen(cfg); err != nil {
+		return &usageError{err}
 	}
 	logger, err := telemetry.NewLogger(telemetry.LogOptions{
 		Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now,
@@ -60,17 +59,4 @@ func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role)
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
-}
-
-// requireLoopback refuses an address that others can reach, since whoever reaches the server may read every inbox.
-func requireLoopback(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return usagef("addr %q: %w", addr, err)
-	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
-	}
-	return usagef("addr is %q, which others can reach, and there is no authentication: "+
-		"listen on a loopback address such as %s", addr, config.Default().Addr)
 }

@@ -135,6 +135,7 @@ func newStream(w *response, body io.Reader, patience time.Duration) *stream {
 	// Neither is possible on every connection, and none is needed where it is not: HTTP/2 is duplex by nature.
 	_ = s.control.EnableFullDuplex()
 	_ = s.control.SetReadDeadline(time.Time{})
+	_ = s.control.SetWriteDeadline(time.Time{})
 	s.giveUp = time.AfterFunc(patience, func() {
 		past := time.Unix(1, 0)
 		_ = s.control.SetReadDeadline(past)
@@ -162,4 +163,8 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *stream) close() { s.giveUp.Stop() }
+// close lets the client have what is left of the answer, for as long as it may take.
+func (s *stream) close() {
+	s.giveUp.Stop()
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) //nolint:forbidigo // connections go by the system's clock
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -20,6 +21,8 @@ type response struct {
 	http.ResponseWriter
 	// request is the id of the request.
 	request string
+	// who makes the request; nil where everybody may.
+	who *auth.Principal
 	// status is what was answered, or 0 while nothing has been.
 	status int
 	// message is the one that was published, if one was.
@@ -87,6 +90,9 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 		if value := r.PathValue(name); value != "" {
 			e.Str(name, value)
 		}
+	}
+	if w.who != nil {
+		e.Str("who", w.who.Name())
 	}
 	if !w.message.IsZero() {
 		e.Stringer("message_id", w.message)

@@ -52,6 +52,12 @@ type Options struct {
 	Server *Server
 	// URL is where the NATS servers are, several separated by commas.
 	URL string
+	// CredentialsFile holds the JWT and the seed to authenticate with; empty for neither.
+	CredentialsFile string
+	// CAFile holds the certificates of the authorities to trust, instead of the system's; with it the connection is encrypted.
+	CAFile string
+	// CertFile and KeyFile hold the certificate to show, and its private key.
+	CertFile, KeyFile string
 	// Name is how this connection shows in the server's own reports. Empty means "fanmail".
 	Name string
 	// Partitions is the number of partitions, 1 to partition.MaxCount. 0 means partition.DefaultCount.
@@ -145,7 +151,11 @@ func (b *Bus) open(ctx context.Context) (err error) {
 	if b.opts.Server != nil {
 		natsOpts = append(natsOpts, nats.InProcessServer(b.opts.Server.ns))
 	}
-	if b.nc, err = nats.Connect(b.opts.URL, natsOpts...); err != nil {
+	security, err := b.opts.security()
+	if err != nil {
+		return fmt.Errorf("natsbus: connect: %w", err)
+	}
+	if b.nc, err = nats.Connect(b.opts.URL, append(natsOpts, security...)...); err != nil {
 		return fmt.Errorf("natsbus: connect: %w: %w", ErrUnavailable, err)
 	}
 	if err := checkVersion(b.nc.ConnectedServerVersion()); err != nil {

@@ -61,8 +61,9 @@ func (c *Client) do(ctx context.Context, k call) error {
 // repeat tells whether a call that ended with err may be repeated, and after what pause.
 func repeat(k call, err error, pause time.Duration) (time.Duration, bool) {
 	if problem, ok := errors.AsType[*Problem](err); ok {
-		harmless := k.idempotent || problem.Type == ProblemBusy
-		return max(problem.RetryAfter, pause), harmless && problem.Status == http.StatusServiceUnavailable
+		harmless := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited
+		later := problem.Status == http.StatusServiceUnavailable || problem.Status == http.StatusTooManyRequests
+		return max(problem.RetryAfter, pause), harmless && later
 	}
 	_, broken := errors.AsType[*connectionError](err)
 	return pause, broken && k.idempotent
@@ -99,6 +100,13 @@ func (c *Client) once(ctx context.Context, k call) error {
 	}
 	if k.key != "" {
 		request.Header.Set(IdempotencyKeyHeader, k.key)
+	}
+	if c.token != nil {
+		token, err := c.token(ctx)
+		if err != nil {
+			return fmt.Errorf("token for %s: %w", c.base, err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {

@@ -12,6 +12,12 @@ type ProblemType string
 const (
 	// ProblemMalformed is a request that cannot be read: 400.
 	ProblemMalformed ProblemType = "urn:fanmail:problem:malformed"
+	// ProblemUnauthorized is a request without a token, or with one that is not known or not valid any more: 401.
+	ProblemUnauthorized ProblemType = "urn:fanmail:problem:unauthorized"
+	// ProblemForbidden is something that the token does not allow: 403.
+	ProblemForbidden ProblemType = "urn:fanmail:problem:forbidden"
+	// ProblemRateLimited is more than is accepted of one sender or one address; nothing was done: 429.
+	ProblemRateLimited ProblemType = "urn:fanmail:problem:rate-limited"
 	// ProblemNotFound is a path, message, user or entry that does not exist: 404.
 	ProblemNotFound ProblemType = "urn:fanmail:problem:not-found"
 	// ProblemMethod is a method that the path does not have: 405.
