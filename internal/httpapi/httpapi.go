@@ -94,7 +94,7 @@ func New(services Services, opts Options) http.Handler {
 func newServer(services Services, opts Options) *server {
 	opts = opts.withDefaults()
 	return &server{
-		Services: services, opts: opts, mux: http.NewServeMux(), instance: rand.Text()[:8],
+		Services: services, opts: opts, mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
 		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
 		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
 		complaints: opts.Logger.Sample(&zerolog.BurstSampler{Burst: complaints, Period: complaintPeriod}),
@@ -119,6 +119,8 @@ type server struct {
 	Services
 	opts Options
 	mux  *http.ServeMux
+	// routed are the endpoints of each path.
+	routed map[string]methods
 
 	anyone             *auth.Principal
 	sites              *http.CrossOriginProtection
