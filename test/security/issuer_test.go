@@ -65,7 +65,9 @@ func (i *issuer) settings(opaque map[string]string) map[string]string {
 }
 
 // opaqueToken returns a token that stands for a random one.
-func opaqueToken(name string) string { return "sesame-" + hex.EncodeToString([]byte(name)) + strings.Repeat("0", 32) }
+func opaqueToken(name string) string {
+	return "sesame-" + hex.EncodeToString([]byte(name)) + strings.Repeat("0", 32)
+}
 
 // token returns a JSON Web Token of somebody that is valid for a time from now on.
 func (i *issuer) token(sub, scope string, valid time.Duration, senders ...string) string {
