@@ -30,10 +30,10 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func clock() time.Time { return epoch }
 
-func write(t testing.TB, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+func write(tb testing.TB, name, content string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), name)
+	require.NoError(tb, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -135,16 +135,16 @@ func TestTokensAreTakenBack(t *testing.T) {
 }
 
 // signer signs claims with a key.
-func sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
-	t.Helper()
+func sign(tb testing.TB, algorithm jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
+	tb.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, (&jose.SignerOptions{}).WithType("JWT"))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	payload, err := json.Marshal(claims)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	signed, err := signer.Sign(payload)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	text, err := signed.CompactSerialize()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return text
 }
 
@@ -159,17 +159,17 @@ func valid(changes map[string]any) map[string]any {
 	return claims
 }
 
-func pemOf(t testing.TB, public crypto.PublicKey) string {
-	t.Helper()
+func pemOf(tb testing.TB, public crypto.PublicKey) string {
+	tb.Helper()
 	der, err := x509.MarshalPKIXPublicKey(public)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-func newJWT(t testing.TB, keys string) *auth.Authenticator {
-	t.Helper()
-	a, err := auth.New(auth.Options{KeysFile: write(t, "keys", keys), Audience: "fanmail", Issuer: "issuer", Now: clock, Logger: zerolog.Nop()})
-	require.NoError(t, err)
+func newJWT(tb testing.TB, keys string) *auth.Authenticator {
+	tb.Helper()
+	a, err := auth.New(auth.Options{KeysFile: write(tb, "keys", keys), Audience: "fanmail", Issuer: "issuer", Now: clock, Logger: zerolog.Nop()})
+	require.NoError(tb, err)
 	return a
 }
 
@@ -279,7 +279,8 @@ func TestJWTSignatures(t *testing.T) {
 	}
 
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
-		{Key: &rsaKey.PublicKey, KeyID: "one", Use: "sig", Algorithm: "RS256"}, {Key: &ecKey.PublicKey, KeyID: "two"},
+		{Key: &rsaKey.PublicKey, KeyID: "one", Use: "sig", Algorithm: "RS256"},
+		{Key: &ecKey.PublicKey, KeyID: "two"},
 		{Key: &ecKey.PublicKey, KeyID: "three", Use: "enc"},
 	}})
 	require.NoError(t, err)

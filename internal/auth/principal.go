@@ -44,8 +44,8 @@ func Anyone() *Principal {
 func (p *Principal) Name() string { return p.name }
 
 // Has tells whether the principal has one of some scopes.
-func (p *Principal) Has(any ...Scope) bool {
-	return slices.ContainsFunc(any, func(s Scope) bool { return slices.Contains(p.scopes, s) })
+func (p *Principal) Has(some ...Scope) bool {
+	return slices.ContainsFunc(some, func(s Scope) bool { return slices.Contains(p.scopes, s) })
 }
 
 // Sends tells whether the principal may publish as a user.

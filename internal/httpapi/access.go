@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/fanmail/fanmail/internal/auth"
@@ -64,7 +65,7 @@ func (s *server) admit(w *response, r *http.Request, a access) error {
 	w.who = who
 	needed := a.scopes
 	if !a.scopesOnly {
-		needed = append(needed[:len(needed):len(needed)], auth.Admin)
+		needed = append(slices.Clip(needed), auth.Admin)
 	}
 	switch {
 	case !who.Has(needed...):
@@ -153,10 +154,10 @@ func (s *server) maySend(w *response, from message.UserID) error {
 	if !w.who.Sends(from) {
 		return refuse(client.ProblemForbidden, "from", "the token does not allow to publish as %q", shorten(string(from)))
 	}
-	if from.Validate("from") != nil {
-		return nil // what is wrong with it is told where messages are validated
+	if from.Validate("from") == nil { // what is wrong with it is told where messages are validated
+		return s.senders.take(string(from), "sender")
 	}
-	return s.senders.take(string(from), "sender")
+	return nil
 }
 
 // mayRead refuses what the principal must not do for a user.

@@ -123,8 +123,13 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 			return w.ask(t, method, fill.Replace(use.target), fill.Replace(use.body), headers...)
 		}
 		for _, headers := range [][]string{
-			{}, as("nobody"), as("past"), {"Authorization", "Basic YWRtaW46YWRtaW4="}, {"Authorization", "Bearer "}, {"Authorization", token("operator")},
-			append(as("operator"), as("operator")...), {"Cookie", "token=" + token("operator")},
+			{},
+			as("nobody"), as("past"),
+			{"Authorization", "Basic YWRtaW46YWRtaW4="},
+			{"Authorization", "Bearer "},
+			{"Authorization", token("operator")},
+			append(as("operator"), as("operator")...),
+			{"Cookie", "token=" + token("operator")},
 		} {
 			answer := ask(headers...)
 			require.Equal(t, http.StatusUnauthorized, answer.Code, "%s with %v", endpoint, headers)
