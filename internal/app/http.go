@@ -37,7 +37,7 @@ func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 		WriteTimeout:      cfg.HTTP.WriteTimeout,
 		IdleTimeout:       cfg.HTTP.IdleTimeout,
 		MaxHeaderBytes:    int(cfg.HTTP.MaxHeader),
-		ErrorLog:          log.New(complaints{logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second})}, "", 0),
+		ErrorLog:          log.New(complaints{logger.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second})}, "", 0),
 	}
 	return s
 }

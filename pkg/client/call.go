@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func repeat(k call, err error, pause time.Duration) (time.Duration, bool) {
 		return max(problem.RetryAfter, pause), harmless && later
 	}
 	_, broken := errors.AsType[*connectionError](err)
-	return pause, broken && k.idempotent
+	return pause, broken && k.idempotent && !untrusted(err)
 }
 
 // connectionError says that a server could not be reached, or went away before it had answered.
@@ -76,7 +77,16 @@ type connectionError struct {
 }
 
 func (e *connectionError) Error() string {
+	if untrusted(e.err) {
+		return fmt.Sprintf("%s shows no certificate that is trusted: %v: check the address, and which authorities are trusted", e.server, e.err)
+	}
 	return fmt.Sprintf("no answer from %s: %v: is a Fanmail server running there? \"fanmail serve\" starts one", e.server, e.err)
+}
+
+// untrusted tells whether a server was reached that did not show a certificate to be trusted, which trying again does not mend.
+func untrusted(err error) bool {
+	_, is := errors.AsType[*tls.CertificateVerificationError](err)
+	return is
 }
 
 func (e *connectionError) Unwrap() error { return e.err }

@@ -41,9 +41,9 @@ func TestTLS(t *testing.T) {
 	}{
 		"all of it":              {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "key.file": clientKey, "token.file": tokenFile}, ""},
 		"no token":               {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "key.file": clientKey}, "carries no token"},
-		"no certificate":         {map[string]string{"ca.file": ours.File, "token.file": tokenFile}, "certificate required"},
-		"another's certificate":  {map[string]string{"ca.file": ours.File, "cert.file": strangeCert, "key.file": strangeKey, "token.file": tokenFile}, "unknown certificate authority"},
-		"another authority":      {map[string]string{"ca.file": strangers.File, "cert.file": clientCert, "key.file": clientKey, "token.file": tokenFile}, "certificate signed by unknown authority"},
+		"no certificate":         {map[string]string{"ca.file": ours.File, "token.file": tokenFile}, "no answer from"},
+		"another's certificate":  {map[string]string{"ca.file": ours.File, "cert.file": strangeCert, "key.file": strangeKey, "token.file": tokenFile}, "no answer from"},
+		"another authority":      {map[string]string{"ca.file": strangers.File, "cert.file": clientCert, "key.file": clientKey, "token.file": tokenFile}, "shows no certificate that is trusted"},
 		"a certificate, no key":  {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "token.file": tokenFile}, "go together"},
 		"no authority's file":    {map[string]string{"ca.file": tokenFile, "token.file": tokenFile}, "there is no certificate in"},
 		"a token file of no use": {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "key.file": clientKey, "token.file": ours.File}, "one token and nothing else"},
@@ -59,6 +59,10 @@ func TestTLS(t *testing.T) {
 		require.NotZero(t, code, name)
 		require.Contains(t, command.Stderr(), test.fails, name)
 	}
+
+	// A client may find the connection broken before it reads why: the server's log tells.
+	require.Contains(t, process.Stderr(), "client didn't provide a certificate")
+	require.Contains(t, process.Stderr(), "certificate signed by unknown authority")
 
 	authorities := x509.NewCertPool()
 	content, err := os.ReadFile(ours.File)
@@ -78,7 +82,7 @@ func TestTLS(t *testing.T) {
 	before := serial()
 	ours.Issue("server")
 	testenv.Eventually(ctx, t, "the new certificate is shown", func() bool { return serial() != before })
-	old := tls.Dialer{Config: &tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{certificate}, MaxVersion: tls.VersionTLS11}}
+	old := tls.Dialer{Config: &tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}}
 	_, err = old.DialContext(ctx, "tcp", site.Addr)
 	require.ErrorContains(t, err, "protocol version")
 
