@@ -16,7 +16,7 @@ import (
 )
 
 // ErrOpen says that others could reach a server that asks nobody who they are.
-var ErrOpen = errors.New("others can reach it, and there is no authentication")
+var ErrOpen = errors.New("which others can reach, and there is no authentication")
 
 // CheckOpen returns an error that wraps ErrOpen if others than this host could reach a server that asks nobody who they are,
 // unless the configuration says that this is meant.
@@ -24,7 +24,7 @@ func CheckOpen(cfg config.Config) error {
 	if loopback(cfg.Addr) || authenticates(cfg) || cfg.Insecure {
 		return nil
 	}
-	return fmt.Errorf("addr is %q: %w: set auth.tokens_file, auth.jwt_keys_file or tls.client_ca_file, listen on a loopback address such as %s, "+
+	return fmt.Errorf("addr is %q, %w: listen on a loopback address such as %s, set auth.tokens_file, auth.jwt_keys_file or tls.client_ca_file, "+
 		"or give --insecure if whoever reaches it may read every inbox and publish as anybody", cfg.Addr, ErrOpen, config.Default().Addr)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/fanout"
@@ -22,6 +23,7 @@ type world struct {
 	store  *store
 	server *natsbus.Server
 	bus    *natsbus.Bus
+	logger zerolog.Logger
 	// awaited is what has to be there before anything can be served.
 	awaited atomic.Value
 }
@@ -39,6 +41,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 			err = errors.Join(err, w.close())
 		}
 	}()
+	w.logger = opts.Logger
 	w.awaited.Store("the store")
 	if w.store, err = openStore(ctx, cfg, opts); err != nil {
 		return Parts{}, err
@@ -142,7 +145,8 @@ func (w *world) ready(ctx context.Context) error {
 		case errors.Is(err, context.DeadlineExceeded):
 			return fmt.Errorf("the %s does not answer within %v", asked.name, readyTimeout)
 		case err != nil:
-			return fmt.Errorf("%s: %w", asked.name, err)
+			w.logger.Warn().Err(err).Msg("the " + asked.name + " cannot be used")
+			return fmt.Errorf("the %s cannot be used: the log tells why", asked.name) // whoever asks need not know the driver's words
 		}
 	}
 	return nil

@@ -146,7 +146,7 @@ func TestOthersAreRefused(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0"} {
 		refused := testenv.Exec(ctx, t, nil, fanmail, "serve", "--addr", addr)
 		require.Equal(t, 2, refused.Code(ctx), addr)
-		require.Contains(t, refused.Stderr(), "others can reach it, and there is no authentication: set auth.tokens_file, auth.jwt_keys_file or tls.client_ca_file")
+		require.Contains(t, refused.Stderr(), "which others can reach, and there is no authentication: listen on a loopback address")
 		t.Logf("\n$ fanmail serve --addr %s; echo $?\n%s2", addr, refused.Stderr())
 	}
 	for name, start := range map[string]struct {
