@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,8 @@ const silence = 0
 
 // TestHostileRequests sends ten thousand hostile requests over connections of their own, most of them with a token that may do
 // everything but operate: it is the insider who gets furthest. Then the server has to be as it was, and to serve.
+//
+//nolint:paralleltest // it counts the goroutines of this process
 func TestHostileRequests(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -42,10 +45,10 @@ func TestHostileRequests(t *testing.T) {
 	sent := 0
 	var table strings.Builder
 	columns := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "class\tsent\tanswers\texpected")
+	_, _ = fmt.Fprintln(columns, "class\tsent\tanswers\texpected")
 	for n, class := range classes() {
 		counts := s.attack(ctx, class, rand.New(rand.NewPCG(uint64(n), 20260102)))
-		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\n", class.name, class.count, counted(counts), statuses(class.expected))
+		_, _ = fmt.Fprintf(columns, "%s\t%d\t%s\t%s\n", class.name, class.count, counted(counts), statuses(class.expected))
 		if class.cut && counts[silence] <= class.count/20 {
 			delete(counts, silence)
 		}
@@ -67,7 +70,7 @@ func TestHostileRequests(t *testing.T) {
 	require.NotContains(t, s.log.String(), "panic")
 	require.NotContains(t, s.log.String(), `"level":"error"`)
 	require.NotContains(t, s.log.String(), s.token)
-	fmt.Fprintf(columns, "all\t%d\t\t\n", sent)
+	_, _ = fmt.Fprintf(columns, "all\t%d\t\t\n", sent)
 	require.NoError(t, columns.Flush())
 	t.Logf("\n%s\ngoroutines %d before, %d after; heap %d MiB before, %d MiB after; it still publishes and reads",
 		table.String(), goroutines, nowGoroutines, heap>>20, nowHeap>>20)
@@ -216,7 +219,7 @@ func counted(counts map[int]int) string {
 func statuses(of []int) string {
 	texts := make([]string, len(of))
 	for n, status := range of {
-		if texts[n] = fmt.Sprint(status); status == silence {
+		if texts[n] = strconv.Itoa(status); status == silence {
 			texts[n] = "closed"
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -101,9 +102,7 @@ func TestTLS(t *testing.T) {
 // with returns settings with more of them, given as key, value.
 func with(settings map[string]string, more ...string) map[string]string {
 	all := make(map[string]string, len(settings)+len(more)/2)
-	for key, value := range settings {
-		all[key] = value
-	}
+	maps.Copy(all, settings)
 	for n := 0; n < len(more); n += 2 {
 		all[more[n]] = more[n+1]
 	}
