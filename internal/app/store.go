@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
@@ -18,6 +19,7 @@ type store struct {
 	parts Parts // those that a store holds
 	// room returns nil, or why nothing new is to be accepted; it is nil where the store is on somebody else's disk.
 	room    func() error
+	metrics []prometheus.Collector
 	healthy func(context.Context) error
 	close   func() error
 }
@@ -48,6 +50,7 @@ func openEmbedded(ctx context.Context, cfg config.Config, opts Options) (*store,
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
 		room:    disk.check,
+		metrics: []prometheus.Collector{db, disk},
 		healthy: func(context.Context) error { return nil }, // it is in this process: whatever is wrong with it ends that
 		close:   db.Close,
 	}, nil

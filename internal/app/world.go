@@ -14,12 +14,14 @@ import (
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // world is what an App opens, and closes when nobody uses it any more.
 type world struct {
 	store  *store
+	stores *storemetrics.Metrics
 	server *natsbus.Server
 	bus    *natsbus.Bus
 	// awaited is what has to be there before anything can be served.
@@ -47,7 +49,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	if err := w.openBus(ctx, cfg, opts); err != nil {
 		return Parts{}, err
 	}
-	parts := w.store.parts
+	parts := w.measure(w.store.parts, opts.Now)
 	parts.Bus, parts.Fetch, parts.FetchLogins = w.bus, w.fetch, w.fetchLogins
 	parts.EmitRehydrated, parts.Take, parts.Waiting = w.bus.EmitRehydrated, w.take, w.bus.Waiting
 	return parts, nil

@@ -33,6 +33,7 @@ type job struct {
 // dead letters when it returns. An error that is to be dead-lettered concerns the batch as a whole.
 func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left map[uint64]bool, err error) {
 	b := &batch{deliverer: d, left: make(map[uint64]bool)}
+	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {
 		return nil, err
 	}
@@ -49,13 +50,18 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 	if err := b.emit(ctx); err != nil {
 		return nil, err
 	}
-	return b.left, b.finish(ctx)
+	if err := b.finish(ctx); err != nil {
+		return nil, err
+	}
+	b.measure(began)
+	return b.left, nil
 }
 
 // batch is the work on tasks of one lane and partition.
 type batch struct {
 	deliverer *Deliverer
 	partition int
+	lane      *lane // where its tasks are from; nil while there are none
 
 	jobs []*job // ascending by message id, each message once
 	left map[uint64]bool
@@ -65,6 +71,7 @@ type batch struct {
 	tasks     []event.Task      // to be emitted: continuations
 	unplanned []event.Published // to be emitted: messages without a plan
 	ended     []message.Ref     // messages of which a scan was found, or has come, to its end
+	finished  []message.ID      // those of them whose scan this batch has brought there
 }
 
 // open reads the tasks, their records and their messages. What is malformed or already done is sorted out.
@@ -80,7 +87,7 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 			}
 			continue
 		}
-		b.partition = task.Partition
+		b.partition, b.lane = task.Partition, b.deliverer.metrics.lanes[task.Lane]
 		b.jobs = append(b.jobs, &job{delivery: delivery, task: task})
 	}
 	slices.SortStableFunc(b.jobs, func(x, y *job) int { return x.task.ID.Compare(y.task.ID) })
@@ -221,6 +228,9 @@ func (b *batch) record(ctx context.Context) error {
 		switch scan := stepped[i].Scan; {
 		case scan.Done:
 			b.ended = append(b.ended, j.task.Ref())
+			if stepped[i].Applied {
+				b.finished = append(b.finished, j.task.ID)
+			}
 		case !scan.Dead:
 			b.tasks = append(b.tasks, continuation(j.task))
 		}
@@ -262,6 +272,7 @@ func (b *batch) finish(ctx context.Context) error {
 			return fmt.Errorf("progress of %s: %w", ref.ID, err)
 		case fanout.Done():
 			done = append(done, ref)
+			b.arrived(ref.ID)
 			delivered, skipped := fanout.Counts()
 			b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
 				Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")

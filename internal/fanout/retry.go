@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // retry repeats work, with exponentially growing pauses of up to 10 seconds, as long as its errors are to be
-// retried. It returns nil, an error of another fate, or the last error when ctx ends.
-func retry(ctx context.Context, logger zerolog.Logger, what string, work func() error) error {
+// retried, and counts the repetitions. It returns nil, an error of another fate, or the last error when ctx ends.
+func retry(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, what string, work func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
 	for {
@@ -23,6 +24,7 @@ func retry(ctx context.Context, logger zerolog.Logger, what string, work func() 
 		}
 		next := pauses.NextBackOff()
 		if !errors.Is(err, context.Canceled) {
+			retries.Inc()
 			logger.Warn().Err(err).Str("work", what).Dur("again_in", next).Msg("fan-out work failed: trying again")
 		}
 		pause(ctx, next)

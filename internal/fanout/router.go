@@ -15,7 +15,7 @@ import (
 // routeConcurrency is how many events are routed at the same time: they wait for the store, mostly.
 const routeConcurrency = 16
 
-// Router turns published messages into tasks. It is safe for concurrent use.
+// Router turns published messages into tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Router struct {
 	stores Stores
 	bus    Bus
@@ -23,6 +23,7 @@ type Router struct {
 	// classes remembers the lanes of authors with many followers. An author who has grown out of a lane in the
 	// meantime costs speed, nothing else.
 	classes *lru.Cache[message.UserID, class]
+	metrics routerMetrics
 }
 
 // class is the lane of an author, and when it was measured.
@@ -37,7 +38,7 @@ func NewRouter(stores Stores, bus Bus, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
-	return &Router{stores: stores, bus: bus, opts: opts, classes: classes}
+	return &Router{stores: stores, bus: bus, opts: opts, classes: classes, metrics: newRouterMetrics()}
 }
 
 // Run routes events as fetch returns them, until intake ends. What was fetched is finished under work. The caller
@@ -62,9 +63,10 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 	if Classify(err) != Retry {
 		return err
 	}
+	r.metrics.retries.Inc()
 	r.opts.Logger.Warn().Err(err).Int("events", len(received)).Msg("published messages could not be routed together: routing them one by one")
 	for i := range received {
-		err := retry(ctx, r.opts.Logger, "route", func() error { return r.Route(ctx, received[i:i+1]) })
+		err := retry(ctx, r.opts.Logger, r.metrics.retries, "route", func() error { return r.Route(ctx, received[i:i+1]) })
 		if err != nil {
 			return err
 		}
@@ -104,6 +106,11 @@ func (r *Router) Route(ctx context.Context, received []Received) error {
 			return fmt.Errorf("finish: %w", err)
 		}
 	}
+	for _, route := range routes {
+		if route.lane != "" {
+			r.metrics.routed[route.lane].Inc()
+		}
+	}
 	for _, item := range received {
 		if err := item.Ack(); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
@@ -114,6 +121,7 @@ func (r *Router) Route(ctx context.Context, received []Received) error {
 
 // route is what follows from a published message.
 type route struct {
+	lane     event.Lane // empty if there is nothing to deliver
 	tasks    []event.Task
 	finished []message.Ref
 }
@@ -139,6 +147,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (rout
 		return route{}, fmt.Errorf("message %s: %w", published.ID, err)
 	}
 	if stored.Void(r.opts.Slack) {
+		r.metrics.void.Inc()
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
 	audience, err := r.audience(ctx, stored.Message)
@@ -152,7 +161,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (rout
 	if fanout.Done() {
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
-	var planned route
+	planned := route{lane: audience.lane}
 	for p, scan := range fanout.Scans {
 		if !scan.Done && !scan.Dead {
 			planned.tasks = append(planned.tasks, event.Task{

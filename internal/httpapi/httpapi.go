@@ -58,6 +58,8 @@ type Options struct {
 	Logger   zerolog.Logger
 	// Now is the clock that requests are timed with. It is required.
 	Now func() time.Time
+	// Measured is what requests are counted in; nil if nobody asks for it. No other handler may have it.
+	Measured *Metrics
 }
 
 func (o Options) withDefaults() Options {
@@ -69,6 +71,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
+	}
+	if o.Measured == nil {
+		o.Measured = NewMetrics()
 	}
 	return o
 }

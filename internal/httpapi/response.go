@@ -50,6 +50,8 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
+	s.opts.Measured.inFlight.Inc()
+	defer s.measure(w, r, started) // last, also where the connection is cut
 	defer func() {
 		s.recovered(w, r, recover())
 		s.logRequest(w, r, started)
@@ -74,6 +76,11 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 		panic(http.ErrAbortHandler) // cuts the connection: half an answer must not look whole
 	}
 	writeProblem(w, newProblem(client.ProblemInternal, "", internalDetail))
+}
+
+func (s *server) measure(w *response, r *http.Request, started time.Time) {
+	s.opts.Measured.inFlight.Dec()
+	s.opts.Measured.count(r.Pattern, r.Method, w.status, s.opts.Now().Sub(started))
 }
 
 func (s *server) logRequest(w *response, r *http.Request, started time.Time) {

@@ -31,7 +31,10 @@ type endpoint struct {
 // that the other has not.
 type methods map[string]endpoint
 
-func (s *server) route(pattern string, m methods) { s.mux.Handle(pattern, s.serve(m)) }
+func (s *server) route(pattern string, m methods) {
+	s.opts.Measured.add(pattern, slices.Collect(maps.Keys(m))...)
+	s.mux.Handle(pattern, s.serve(m))
+}
 
 // serve returns the handler of a path with these methods. A path without any does not exist.
 func (s *server) serve(m methods) http.Handler {
@@ -49,6 +52,7 @@ func (s *server) serve(m methods) http.Handler {
 		e, ok := m[method]
 		switch {
 		case ok && e.adds && s.full():
+			s.opts.Measured.noRoom.Inc()
 			s.fail(w, refuse(client.ProblemBusy, "", "the server's disk is nearly full, and nothing of this was accepted: try again after Retry-After"))
 		case ok:
 			if err := e.run(w, r); err != nil {

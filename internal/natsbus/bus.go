@@ -81,7 +81,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Bus is a connection to the bus. All methods are safe for concurrent use.
+// Bus is a connection to the bus. All methods are safe for concurrent use. It is a prometheus.Collector of its own metrics.
 type Bus struct {
 	opts Options
 	nc   *nats.Conn
@@ -90,6 +90,8 @@ type Bus struct {
 	unacknowledged *semaphore.Weighted
 	complaints     zerolog.Logger
 	reconnected    broadcast
+	backlog        backlogCache
+	metrics        metrics
 	closed         chan struct{}
 	closeOnce      sync.Once
 }
@@ -110,6 +112,7 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		complaints:     opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: complaintPeriod}),
 		reconnected:    broadcast{ch: make(chan struct{})},
 		closed:         make(chan struct{}),
+		metrics:        newMetrics(),
 	}
 	if err := b.open(ctx); err != nil {
 		b.Close()
@@ -131,6 +134,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
+				b.metrics.disconnects.Inc()
 				logger.Warn().Err(err).Msg("lost the connection to the bus")
 			}
 		}),

@@ -62,8 +62,12 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("natsbus: encode dead letter: %w", err)
 	}
-	msg := &nats.Msg{Subject: deadLetterSubject(d.Subject), Data: data}
-	return classify(ctx, "emit dead letter", b.emit(ctx, []*nats.Msg{msg}))
+	subject := deadLetterSubject(d.Subject)
+	err = b.emit(ctx, []*nats.Msg{{Subject: subject, Data: data}})
+	if err == nil {
+		b.metrics.deadLetters[subject].Inc()
+	}
+	return classify(ctx, "emit dead letter", err)
 }
 
 // EmitRehydrated tells whoever listens that a user is rehydrated. It waits for nothing and nothing is kept: what cannot

@@ -67,13 +67,14 @@ type Result struct {
 	Err error
 }
 
-// Service publishes messages. It is safe for concurrent use.
+// Service publishes messages. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Service struct {
 	messages message.Store
 	keys     message.KeyStore
 	bus      Emitter
 	ids      *message.Generator
 	opts     Options
+	metrics  metrics
 
 	// busyUntil is when the bus may be tried again, in Unix nanoseconds.
 	busyUntil atomic.Int64
@@ -81,7 +82,9 @@ type Service struct {
 
 // New returns a Service.
 func New(messages message.Store, keys message.KeyStore, bus Emitter, opts Options) *Service {
-	return &Service{messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts}
+	return &Service{
+		messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts, metrics: newMetrics(),
+	}
 }
 
 // attempt is a request on its way into the store.
@@ -94,7 +97,9 @@ type attempt struct {
 // Publish publishes messages, each on its own, and returns the results in their order. Ids rise in that order, too,
 // but for those that an idempotency key had reserved before. A result without an error is stored for good.
 func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
+	began := s.opts.Now()
 	results := make([]Result, len(requests))
+	defer func() { s.metrics.count(results, s.opts.Now().Sub(began)) }()
 	attempts := s.prepare(requests, results)
 	if s.busy() {
 		for _, a := range attempts {
@@ -193,6 +198,7 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	// The messages are stored: a caller who hangs up must not keep their events from being emitted.
 	ctx = context.WithoutCancel(ctx)
 	if err := s.bus.EmitPublished(ctx, events, false); err != nil {
+		s.metrics.unemitted.Add(float64(len(events)))
 		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
 		s.opts.Logger.Error().Err(err).Stringer("message_id", events[0].ID).Int("messages", len(events)).
 			Msg("messages are stored but their events were not emitted: the sweep will emit them")

@@ -57,6 +57,7 @@ func (s *Service) attend(st userstate.State, token string) bool {
 		s.flights[st.User] = f
 		return true
 	default:
+		s.metrics.full.Inc()
 		s.opts.Logger.Warn().Str("user", string(st.User)).Int("queue", s.opts.Queue).
 			Msg("the queue of rehydrations is full: this one waits until there is room")
 		return false
@@ -105,12 +106,12 @@ func (s *Service) fly(ctx context.Context, f *flight) {
 	s.mu.Unlock()
 	switch {
 	case err == nil:
-		s.metrics.attempts.WithLabelValues(outcomeFinished).Inc()
+		s.metrics.finished.Inc()
 	case errors.Is(err, ErrLost):
-		s.metrics.attempts.WithLabelValues(outcomeLost).Inc()
+		s.metrics.lost.Inc()
 		s.opts.Logger.Info().Str("user", string(f.user)).Msg("rehydration was taken over by somebody else")
 	default:
-		s.metrics.attempts.WithLabelValues(outcomeFailed).Inc()
+		s.metrics.failed.Inc()
 		s.opts.Logger.Error().Err(err).Str("user", string(f.user)).Msg("rehydration failed, and will be tried again")
 		s.release(context.WithoutCancel(ctx), f, s.opts.Now().Add(retryAfter))
 	}
