@@ -79,7 +79,7 @@ func TestGroup(t *testing.T) {
 }
 
 // What is counted for each push of a fan-out must not cost anything.
-func TestNothingIsAllocated(t *testing.T) {
+func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
 	s := meter.NewSizes("entries", "What was pushed.", 1, 5, 50)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		var tally meter.Tally

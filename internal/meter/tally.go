@@ -47,7 +47,7 @@ func (s *Sizes) Collect(metrics chan<- prometheus.Metric) {
 	for size := range s.counts {
 		n := s.counts[size].Load()
 		count += n
-		sum += n * uint64(size) //nolint:gosec // a size is not negative
+		sum += n * uint64(size)
 		for _, bound := range s.bounds {
 			if size <= bound {
 				buckets[float64(bound)] += n

@@ -112,7 +112,7 @@ func (b *Bus) tasks(ctx context.Context, state jetstream.StreamState) (map[event
 func fill(info *jetstream.StreamInfo) Fill {
 	f := Fill{Bytes: info.State.Bytes}
 	if info.Config.MaxBytes > 0 {
-		f.Limit = uint64(info.Config.MaxBytes) //nolint:gosec // it is above 0
+		f.Limit = uint64(info.Config.MaxBytes)
 	}
 	return f
 }

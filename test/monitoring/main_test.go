@@ -75,3 +75,10 @@ func families(t *testing.T, text string) map[string]*dto.MetricFamily {
 	require.NotEmpty(t, all)
 	return all
 }
+
+func writeFile(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
