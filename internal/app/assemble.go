@@ -55,7 +55,7 @@ func (a *App) assemble(p Parts) http.Handler {
 	s.services.Ready, s.services.Metrics = a.world.ready, telemetry.NewMetrics(s.metrics...)
 	return httpapi.New(s.services, httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
-		Logger: a.opts.Logger, Now: a.opts.Now,
+		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now,
 	})
 }
 
@@ -70,7 +70,7 @@ func (a *App) limits() message.Limits {
 func (s *assembly) publisher() {
 	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
 		Limits: s.limits(), Slack: s.config.PublishSlack, KeyTTL: s.config.Idempotency.TTL,
-		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger,
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(),
 	})
 	s.services.Publish = publisher
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.config.PublishSlack)
@@ -104,7 +104,7 @@ func (a *App) fanoutOptions(policy userstate.Policy) fanout.Options {
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
 		SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
-		Now: a.opts.Now, Logger: a.opts.Logger,
+		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(),
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *assembly) rehydrator() {
 			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
-			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger,
+			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 		})
 	s.services.Rehydrate = rehydrator
 	s.services.Inbox = inbox.New(

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 
@@ -56,10 +57,24 @@ func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role)
 	if off != "" {
 		logger.Warn().Str("clock", off).Msg("the clock is wrong on purpose: " + testClockEnv + " is set, which is for tests")
 	}
-	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Now: clock}).Run(ctx); err != nil {
+	traces, err := telemetry.NewTraces(ctx, telemetry.TracesOptions{
+		Getenv: p.getenv, Service: service(roles), Version: version(), Instance: rand.Text(), Writer: p.Stderr, Logger: logger,
+	})
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Traces: traces, Now: clock}).Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// service returns what a process with some roles is called where others are told of it.
+func service(roles []app.Role) string {
+	if len(roles) != 1 {
+		return "fanmail"
+	}
+	return "fanmail-" + string(roles[0])
 }
 
 // requireLoopback refuses an address that others can reach, since whoever reaches the server may read every inbox.

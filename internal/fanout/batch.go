@@ -36,6 +36,7 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 	if err := b.open(ctx, deliveries); err != nil {
 		return nil, err
 	}
+	b.tell(ctx)
 	express, scanning := b.divide()
 	if err := b.express(ctx, express); err != nil {
 		return nil, err
@@ -43,6 +44,7 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 	if err := b.advance(ctx, scanning); err != nil {
 		return nil, err
 	}
+	b.tellCounts(ctx)
 	if err := b.record(ctx); err != nil {
 		return nil, err
 	}
@@ -80,7 +82,7 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 			}
 			continue
 		}
-		b.partition = task.Partition
+		b.partition, task.Trace = task.Partition, delivery.Trace
 		b.jobs = append(b.jobs, &job{delivery: delivery, task: task})
 	}
 	slices.SortStableFunc(b.jobs, func(x, y *job) int { return x.task.ID.Compare(y.task.ID) })
@@ -104,7 +106,9 @@ func (b *batch) readScans(ctx context.Context) error {
 	for i, j := range b.jobs {
 		switch j.recorded = scans[i]; {
 		case !planned[i]:
-			b.unplanned = append(b.unplanned, event.NewPublished(j.task.Ref()))
+			unplanned := event.NewPublished(j.task.Ref())
+			unplanned.Trace = j.task.Trace
+			b.unplanned = append(b.unplanned, unplanned)
 		case j.recorded.Done:
 			b.ended = append(b.ended, j.task.Ref())
 		case !j.recorded.Dead:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
@@ -47,6 +48,11 @@ func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
 
 // append appends a load.
 func (b *batch) append(ctx context.Context, l *load) (err error) {
+	ctx, span := b.deliverer.opts.Tracer.Start(ctx, "append")
+	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Owners.Int(len(l.appends)), tracing.Entries.Int(l.size()))
+	}
 	if l.results, err = b.deliverer.stores.Appender.AppendLazily(ctx, l.appends); err != nil { // record makes them durable
 		return fmt.Errorf("append: %w", err)
 	}

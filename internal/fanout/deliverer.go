@@ -123,7 +123,7 @@ func (d *Deliverer) keep(held Held) (stop func()) {
 // Deliver works on one batch: the held task, and those that wait with it. It returns nil when the batch is done and the hold
 // ended. After an error, which is that of a ctx that has ended unless the bus failed at the very end, the task is
 // still held, and whoever takes it next repeats what is not recorded.
-func (d *Deliverer) Deliver(ctx context.Context, held Held) error {
+func (d *Deliverer) Deliver(ctx context.Context, held Held) (err error) {
 	first := held.First()
 	tasks := []event.Delivery{first}
 	if first.Attempts > d.opts.MaxAttempts {
@@ -137,8 +137,10 @@ func (d *Deliverer) Deliver(ctx context.Context, held Held) error {
 		}
 		tasks = append(tasks, waiting...)
 	}
+	ctx, span := d.begin(ctx, tasks)
+	defer func() { span.Done(err) }()
 	var left map[uint64]bool
-	err := retry(ctx, d.opts.Logger, first.Subject, func() (err error) {
+	err = retry(ctx, d.opts.Logger, first.Subject, func() (err error) {
 		left, err = d.work(ctx, tasks)
 		return err
 	})
@@ -213,6 +215,7 @@ func (d *Deliverer) again(ctx context.Context, delivery event.Delivery) error {
 	if err != nil {
 		return err
 	}
+	task.Trace = delivery.Trace
 	if err := d.putBehind(ctx, []event.Task{task}); err != nil {
 		return fmt.Errorf("emit task again: %w", err)
 	}

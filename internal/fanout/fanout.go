@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -101,4 +102,5 @@ type Options struct {
 
 	Now    func() time.Time
 	Logger zerolog.Logger
+	Tracer tracing.Tracer
 }

@@ -42,6 +42,6 @@ func pause(ctx context.Context, d time.Duration) {
 func deadLetter(delivery event.Delivery, err error) event.DeadLetter {
 	return event.DeadLetter{
 		Version: event.Version, Reason: reason(err), Error: err.Error(),
-		Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload,
+		Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload, Trace: delivery.Trace,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -74,8 +75,9 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 
 // Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated
 // at any time: the first plan holds, and only tasks that are not done are emitted.
-func (r *Router) Route(ctx context.Context, received []Received) error {
+func (r *Router) Route(ctx context.Context, received []Received) (err error) {
 	routes := make([]route, len(received))
+	defer func() { endAll(routes, err) }()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(routeConcurrency)
 	for i, item := range received {
@@ -114,19 +116,23 @@ func (r *Router) Route(ctx context.Context, received []Received) error {
 
 // route is what follows from a published message.
 type route struct {
+	span     tracing.Span // lasts until the tasks are emitted
 	tasks    []event.Task
 	finished []message.Ref
 }
 
 // plan returns the route of one event. Work that cannot succeed has become a dead letter when it returns.
 func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, error) {
+	ctx, span := r.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "route", consumer)
 	planned, err := r.planMessage(ctx, delivery)
+	planned.span = span
 	if Classify(err) != DeadLetter {
+		planned.trace(ctx, delivery.Trace)
 		return planned, err
 	}
 	r.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
 		Str("reason", reason(err)).Msg("published event is a dead letter")
-	return route{}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
+	return route{span: span}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
 }
 
 func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (route, error) {

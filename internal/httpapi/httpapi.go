@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -56,6 +57,7 @@ type Options struct {
 	// Patience is how long a batch waits for the client to send more, or to take an answer; 0 means a minute.
 	Patience time.Duration
 	Logger   zerolog.Logger
+	Tracer   tracing.Tracer
 	// Now is the clock that requests are timed with. It is required.
 	Now func() time.Time
 }

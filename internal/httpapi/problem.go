@@ -115,9 +115,9 @@ func (s *server) problem(w *response, err error) *client.Problem {
 	p := problemOf(err)
 	switch {
 	case p.Type == client.ProblemInternal:
-		s.opts.Logger.Error().Err(err).Str("request", w.request).Msg("a request failed")
+		s.line(w, s.opts.Logger.Error()).Err(err).Msg("a request failed")
 	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, rehydrate.ErrUnfinished):
-		s.opts.Logger.Warn().Err(err).Str("request", w.request).Msg("a request could not be finished")
+		s.line(w, s.opts.Logger.Warn()).Err(err).Msg("a request could not be finished")
 	}
 	return p
 }

@@ -20,6 +20,8 @@ type response struct {
 	http.ResponseWriter
 	// request is the id of the request.
 	request string
+	// trace is the id of the trace that the request is recorded in, or empty.
+	trace string
 	// status is what was answered, or 0 while nothing has been.
 	status int
 	// message is the one that was published, if one was.
@@ -50,7 +52,9 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
+	r, span := s.begin(w, r)
 	defer func() {
+		defer s.end(w, r, span)
 		s.recovered(w, r, recover())
 		s.logRequest(w, r, started)
 	}()
@@ -67,7 +71,7 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 		return
 	}
 	if err, ok := cause.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-		s.opts.Logger.Error().Str("request", w.request).Str("method", r.Method).Str("pattern", r.Pattern).
+		s.line(w, s.opts.Logger.Error()).Str("method", r.Method).Str("pattern", r.Pattern).
 			Interface("panic", fmt.Sprint(cause)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 	}
 	if w.status != 0 {
@@ -81,7 +85,7 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 	if !e.Enabled() {
 		return
 	}
-	e.Str("request", w.request).Str("method", r.Method).Str("pattern", r.Pattern).
+	s.line(w, e).Str("method", r.Method).Str("pattern", r.Pattern).
 		Int("status", w.status).Dur("took", s.opts.Now().Sub(started))
 	for _, name := range []string{"user", "followee", "id"} {
 		if value := r.PathValue(name); value != "" {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -60,15 +62,19 @@ func (s *Service) RunLogins(intake, work context.Context, logins Logins) {
 // note notes one login event. One that cannot be noted now is handed out again.
 func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	delivery := r.Delivery()
+	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "login", trace.WithSpanKind(trace.SpanKindConsumer))
 	login, err := event.DecodeLogin(delivery.Payload)
 	if errors.Is(err, event.ErrMalformed) {
 		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
 			Str("reason", "malformed").Msg("login event is a dead letter")
 		err = logins.DeadLetter(ctx, event.DeadLetter{
 			Version: event.Version, Reason: "malformed", Error: err.Error(),
-			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload,
+			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload, Trace: delivery.Trace,
 		})
 	} else {
+		if span.IsRecording() {
+			span.SetAttributes(tracing.User.String(string(login.User)))
+		}
 		at := s.opts.Now()
 		if delivery.Stored.Before(at) && !delivery.Stored.IsZero() {
 			at = delivery.Stored
@@ -78,6 +84,7 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	if err == nil {
 		err = r.Ack()
 	}
+	span.Done(err)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Logger.Error().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
 	}

@@ -19,6 +19,8 @@ type DeadLetter struct {
 	Subject string `json:"subject"`
 	// Payload is the work as it came, which need not be JSON.
 	Payload []byte `json:"payload"`
+	// Trace is that of the work. It travels beside the payload.
+	Trace Trace `json:"-"`
 }
 
 // Encode returns the event as it is sent.

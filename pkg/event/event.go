@@ -43,6 +43,8 @@ type Published struct {
 	Version int            `json:"v"`
 	ID      message.ID     `json:"id"`
 	From    message.UserID `json:"from"`
+	// Trace travels beside the payload.
+	Trace Trace `json:"-"`
 }
 
 // NewPublished returns the event for a message.
@@ -63,6 +65,8 @@ type Task struct {
 	Partition int            `json:"partition"`
 	// Recipients, ascending, each once, are the whole audience in this partition; in the express lane only.
 	Recipients []message.UserID `json:"recipients,omitempty"`
+	// Trace travels beside the payload. A continuation has that of the task which it continues.
+	Trace Trace `json:"-"`
 }
 
 // Ref returns the message's Ref.
@@ -81,6 +85,8 @@ type Rehydrated struct {
 	User    message.UserID `json:"user"`
 	// Recovered counts the messages that were found for the user.
 	Recovered int64 `json:"recovered"`
+	// Trace travels beside the payload.
+	Trace Trace `json:"-"`
 }
 
 // NewRehydrated returns the event for a user.
@@ -207,6 +213,8 @@ type Delivery struct {
 	Subject string
 	// Payload is the event as it was sent. Nobody may change it.
 	Payload []byte
+	// Trace is what its emitter has sent beside it.
+	Trace Trace
 	// Attempts counts how often it was handed out, this time included; 0 if that is not known.
 	Attempts int
 	// Stored is when the bus stored it, by the bus's own clock, in UTC.
