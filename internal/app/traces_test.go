@@ -49,7 +49,9 @@ func TestTraceOfAMessage(t *testing.T) {
 	var login client.Login
 	w.ask(t, http.MethodPost, "/v1/users/bob/login", "", http.StatusOK, &login, header(returning))
 	require.EqualValues(t, 1, login.Recovered)
-	spans := w.await(t, func(s spans) bool { return s.find("rehydrate") != nil && s.find("POST /v1/users/{user}/login") != nil && len(s.named("deliver")) == 2 })
+	spans := w.await(t, func(s spans) bool {
+		return s.find("rehydrate") != nil && s.find("POST /v1/users/{user}/login") != nil && len(s.named("deliver")) == 2
+	})
 	t.Logf("the spans of message %s:\n%s", receipt.ID, spans)
 
 	id := receipt.ID.String()

@@ -75,9 +75,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// New returns the handler of everything under /v1, of /healthz, /readyz and /metrics.
+// New returns the handler of everything under /v1, of /healthz, /readyz, /metrics and /openapi.json.
 func New(services Services, opts Options) http.Handler {
-	s := &server{Services: services, opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
+	s := &server{Services: services, opts: opts.withDefaults(), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8]}
 	s.routes()
 	return s
 }
@@ -85,7 +85,7 @@ func New(services Services, opts Options) http.Handler {
 // NewStarting returns the handler of a process that waits for something before it can serve anything: it tells that the
 // process is healthy, and not ready, and what is waited for.
 func NewStarting(waiting func() string, opts Options) http.Handler {
-	s := &server{opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
+	s := &server{opts: opts.withDefaults(), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8]}
 	s.Ready = func(context.Context) error { return fmt.Errorf("it is starting, and waits for %s", waiting()) }
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
 	s.mux.Handle("/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -100,6 +100,8 @@ type server struct {
 	Services
 	opts Options
 	mux  *http.ServeMux
+	// routed are the paths that are served here.
+	routed map[string]methods
 
 	// instance and requests make up the ids of requests: they differ between servers and starts.
 	instance string

@@ -31,7 +31,10 @@ type endpoint struct {
 // that the other has not.
 type methods map[string]endpoint
 
-func (s *server) route(pattern string, m methods) { s.mux.Handle(pattern, s.serve(m)) }
+func (s *server) route(pattern string, m methods) {
+	s.routed[pattern] = m
+	s.mux.Handle(pattern, s.serve(m))
+}
 
 // serve returns the handler of a path with these methods. A path without any does not exist.
 func (s *server) serve(m methods) http.Handler {

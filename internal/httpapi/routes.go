@@ -66,6 +66,7 @@ func (s *server) routes() {
 	})
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
 	s.route("/readyz", methods{http.MethodGet: {handle: s.ready}})
+	s.route("/openapi.json", methods{http.MethodGet: {handle: s.openapi}})
 	if s.Metrics != nil {
 		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics}})
 	}

@@ -37,6 +37,8 @@ const partitions = 4
 // Rehydration there is.
 type world struct {
 	handler  http.Handler
+	services httpapi.Services // that the handler has
+	options  httpapi.Options
 	db       *pebblestore.DB
 	appender *bucket.Appender
 	// work carries out rehydrations until the test ends.
@@ -114,7 +116,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.services != nil {
 		change.services(&services)
 	}
-	w.handler = httpapi.New(services, options)
+	w.services, w.options, w.handler = services, options, httpapi.New(services, options)
 	return w
 }
 
@@ -155,6 +157,7 @@ func (w *world) ask(tb testing.TB, method, target, body string, headers ...strin
 	}
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, r)
+	requireDescribed(tb, r, body, answer)
 	return answer
 }
 
