@@ -60,6 +60,12 @@ lint: ## Check style and import rules.
 	$(LINT) config verify
 	$(LINT) run ./...
 
+# Tests hold what is generated to what it is generated from.
+.PHONY: generate
+generate: ## Write what is generated: help texts, and the references of commands and configuration.
+	$(GO) test ./config -run TestDocument -update
+	$(GO) test ./internal/cli -run 'TestHelp|TestRoleHelp|TestReference' -update
+
 .PHONY: fmt
 fmt: ## Format the code.
 	$(LINT) fmt ./...
