@@ -245,7 +245,7 @@ func (s spans) String() string {
 func (s spans) write(b *strings.Builder, one tracetest.SpanStub, indent string) {
 	fmt.Fprintf(b, "%s%s %s (%s, %v)", indent, one.SpanContext.SpanID(), one.Name, one.SpanKind, one.EndTime.Sub(one.StartTime).Round(time.Microsecond))
 	for _, a := range one.Attributes {
-		fmt.Fprintf(b, " %s=%s", a.Key, a.Value.Emit())
+		fmt.Fprintf(b, " %s=%s", a.Key, a.Value.String())
 	}
 	for _, l := range one.Links {
 		fmt.Fprintf(b, " -> %s/%s", l.SpanContext.TraceID(), l.SpanContext.SpanID())
@@ -262,7 +262,7 @@ func (s spans) write(b *strings.Builder, one tracetest.SpanStub, indent string) 
 func value(one *tracetest.SpanStub, key attribute.Key) string {
 	for _, a := range one.Attributes {
 		if a.Key == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

@@ -89,7 +89,7 @@ func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error
 		}
 		return bus, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
-		options.Logger.Warn().Err(err).Dur("next", next).Msg("the bus does not answer: waiting for it")
+		options.Logger.Warn().Err(err).Dur("again_in", next).Msg("the bus does not answer: waiting for it")
 	}))
 }
 

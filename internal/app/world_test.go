@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,9 +70,7 @@ func (w *world) ask(t *testing.T, method, path, body string, status int, answer 
 		r.Header.Set("Content-Type", client.ContentJSON)
 	}
 	for _, h := range headers {
-		for name, values := range h {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, h)
 	}
 	got, err := w.web.Do(r)
 	require.NoError(t, err)

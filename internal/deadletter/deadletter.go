@@ -138,10 +138,10 @@ func (s *Service) Drop(ctx context.Context, id uint64) error {
 	if err := s.bus.Drop(ctx, id); err != nil {
 		return ofBus(err)
 	}
-	s.log(filed).Bytes("payload", filed.Payload).Msg("dead letter is dropped")
+	s.log(filed).Msg("dead letter is dropped")
 	return nil
 }
 
 func (s *Service) log(filed event.Filed) *zerolog.Event {
-	return s.opts.Logger.Info().Uint64("dead_letter", filed.ID).Str("subject", filed.Subject).Str("reason", filed.Reason)
+	return s.opts.Logger.Info().Uint64("dead_letter_id", filed.ID).Str("subject", filed.Subject).Str("reason", filed.Reason)
 }

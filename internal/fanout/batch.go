@@ -280,8 +280,7 @@ func (b *batch) finish(ctx context.Context) error {
 // bury makes a dead letter of a task, and records that its scan goes no further.
 func (d *Deliverer) bury(ctx context.Context, delivery event.Delivery, cause error) error {
 	letter := deadLetter(delivery, cause)
-	d.opts.Logger.Error().Err(cause).Str("reason", letter.Reason).Str("subject", delivery.Subject).
-		Int("attempts", delivery.Attempts).Bytes("payload", delivery.Payload).Msg("task is a dead letter")
+	about(d.opts.Logger.Error().Err(cause), delivery).Str("reason", letter.Reason).Msg("task is a dead letter")
 	if err := d.bus.DeadLetter(ctx, letter); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}

@@ -92,7 +92,7 @@ func (d *Deliverer) release(work context.Context, held Held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), time.Second)
 	defer cancel()
 	if err := held.Release(ctx); err != nil {
-		d.opts.Logger.Warn().Err(err).Str("subject", held.First().Subject).Msg("handing a task back failed: it is handed out again later")
+		about(d.opts.Logger.Warn().Err(err), held.First()).Msg("handing a task back failed: it is handed out again later")
 	}
 }
 
@@ -109,7 +109,7 @@ func (d *Deliverer) keep(held Held) (stop func()) {
 				return
 			case <-ticker.C:
 				if err := held.Extend(); err != nil {
-					d.opts.Logger.Warn().Err(err).Str("subject", held.First().Subject).Msg("extending a hold failed: somebody else may take the task")
+					about(d.opts.Logger.Warn().Err(err), held.First()).Msg("extending a hold failed: somebody else may take the task")
 				}
 			}
 		}

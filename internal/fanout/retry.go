@@ -39,6 +39,18 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// about tells in a line of the log which event it is about, but not what is in it: that may be anything.
+func about(line *zerolog.Event, delivery event.Delivery) *zerolog.Event {
+	line = line.Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).Int("attempts", delivery.Attempts)
+	if task, err := event.DecodeTask(delivery.Payload); err == nil {
+		return line.Stringer("message_id", task.ID).Str("from", string(task.From))
+	}
+	if published, err := event.DecodePublished(delivery.Payload); err == nil {
+		return line.Stringer("message_id", published.ID).Str("from", string(published.From))
+	}
+	return line
+}
+
 func deadLetter(delivery event.Delivery, err error) event.DeadLetter {
 	return event.DeadLetter{
 		Version: event.Version, Reason: reason(err), Error: err.Error(),

@@ -50,7 +50,7 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 			err = r.routeOnAndOn(work, received)
 		}
 		if err != nil && intake.Err() == nil {
-			r.opts.Logger.Error().Err(err).Msg("routing published messages failed: the bus will hand them out again")
+			r.opts.Logger.Error().Err(err).Int("events", len(received)).Msg("routing published messages failed: the bus will hand them out again")
 			pause(intake, time.Second)
 		}
 	}
@@ -130,8 +130,7 @@ func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, erro
 		planned.trace(ctx, delivery.Trace)
 		return planned, err
 	}
-	r.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
-		Str("reason", reason(err)).Msg("published event is a dead letter")
+	about(r.opts.Logger.Error().Err(err), delivery).Str("reason", reason(err)).Msg("published event is a dead letter")
 	return route{span: span}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
 }
 

@@ -88,6 +88,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 			case done:
 				finished = append(finished, ref)
 			case stuck:
+				s.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).Msg("message has not moved: emitting it again")
 				events = append(events, event.NewPublished(ref))
 			}
 		}

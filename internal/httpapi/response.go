@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,9 +88,13 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 	}
 	s.line(w, e).Str("method", r.Method).Str("pattern", r.Pattern).
 		Int("status", w.status).Dur("took", s.opts.Now().Sub(started))
-	for _, name := range []string{"user", "followee", "id"} {
+	named := "message_id"
+	if strings.HasPrefix(r.Pattern, "/v1/admin/dlq") {
+		named = "dead_letter_id"
+	}
+	for name, field := range map[string]string{"user": "user", "followee": "followee", "id": named} {
 		if value := r.PathValue(name); value != "" {
-			e.Str(name, value)
+			e.Str(field, value)
 		}
 	}
 	if !w.message.IsZero() {

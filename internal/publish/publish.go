@@ -212,7 +212,7 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	span.Done(err)
 	if err != nil {
 		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
-		s.opts.Logger.Error().Err(err).Stringer("message_id", events[0].ID).Int("messages", len(events)).
+		s.opts.Logger.Error().Err(err).Strs("message_ids", ids(events)).Int("messages", len(events)).
 			Msg("messages are stored but their events were not emitted: the sweep will emit them")
 	}
 }

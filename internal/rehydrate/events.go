@@ -65,8 +65,8 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "login", trace.WithSpanKind(trace.SpanKindConsumer))
 	login, err := event.DecodeLogin(delivery.Payload)
 	if errors.Is(err, event.ErrMalformed) {
-		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
-			Str("reason", "malformed").Msg("login event is a dead letter")
+		s.opts.Logger.Error().Err(err).Str("reason", "malformed").Str("subject", delivery.Subject).
+			Uint64("sequence", delivery.Sequence).Int("attempts", delivery.Attempts).Msg("login event is a dead letter")
 		err = logins.DeadLetter(ctx, event.DeadLetter{
 			Version: event.Version, Reason: "malformed", Error: err.Error(),
 			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload, Trace: delivery.Trace,
@@ -86,7 +86,8 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	}
 	span.Done(err)
 	if err != nil && ctx.Err() == nil {
-		s.opts.Logger.Error().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
+		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).
+			Msg("login event cannot be noted, and is handed out again")
 	}
 }
 

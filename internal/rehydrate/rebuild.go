@@ -50,7 +50,7 @@ func (s *Service) attempt(ctx context.Context, f *flight) error {
 	s.metrics.duration.Observe(took.Seconds())
 	s.metrics.messages.Add(float64(a.state.Recovered))
 	s.opts.Logger.Debug().Str("user", string(f.user)).Int64("recovered", a.state.Recovered).
-		Dur("after", took).Msg("user is rehydrated")
+		Dur("took", took).Msg("user is rehydrated")
 	trace.SpanFromContext(ctx).SetAttributes(tracing.Recovered.Int64(a.state.Recovered))
 	if s.opts.Emit != nil {
 		rehydrated := event.NewRehydrated(f.user, a.state.Recovered)

@@ -102,7 +102,7 @@ func TestTracesAreSampled(t *testing.T) {
 }
 
 // TestTracesAreExported sends a span to a collector, which is asked to take it no later than Shutdown.
-func TestTracesAreExported(t *testing.T) {
+func TestTracesAreExported(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	received := make(chan []byte, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

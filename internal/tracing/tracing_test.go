@@ -30,7 +30,7 @@ func record(t *testing.T) (tracing.Tracer, *tracetest.InMemoryExporter) {
 	return tracing.New(provider), exporter
 }
 
-func TestOffCostsNothing(t *testing.T) {
+func TestOffCostsNothing(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
 	require.False(t, tracing.New(nil).On())
 	ctx := t.Context()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
