@@ -1,6 +1,7 @@
 GO ?= go
 MODULE := github.com/fanmail/fanmail
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+LINT_DEPLOY := $(GO) tool -modfile=../../tools/go.mod golangci-lint
 # Runs a command with a MongoDB server for the tests, which it finds or installs. It is built and then run, as "go run"
 # would not pass signals on to it.
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
@@ -32,6 +33,12 @@ test: ## Run every test, with the race detector but where actors take turns.
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m $(LONGEST) $(filter-out $(patsubst ./%,$(MODULE)/%,$(LONGEST) $(TAKE_TURNS)),$(shell $(GO) list ./...))
 	$(WITH_MONGODB) $(GO) test -count=1 -timeout=25m $(TAKE_TURNS)
 	$(GO) test -count=1 -run BucketConformance ./internal/pebblestore # every schedule, where the detector allows a sample
+	$(MAKE) test-deploy
+
+# A module of its own, since the tools that read charts, compositions and images have hundreds of dependencies.
+.PHONY: test-deploy
+test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm the first time.
+	cd deploy/test && $(GO) test -vet=off -count=1 -timeout=25m ./... # vet is one of the linters
 
 .PHONY: test-short
 test-short: ## Run the tests that give an answer in under two minutes, without a MongoDB server.
@@ -59,10 +66,12 @@ cover: ## Measure what the tests cover; coverage.out has the details.
 lint: ## Check style and import rules.
 	$(LINT) config verify
 	$(LINT) run ./...
+	cd deploy/test && $(LINT_DEPLOY) run ./...
 
 .PHONY: fmt
 fmt: ## Format the code.
 	$(LINT) fmt ./...
+	cd deploy/test && $(LINT_DEPLOY) fmt ./...
 
 .PHONY: clean
 clean: ## Remove what the other targets leave behind.
