@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,8 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/fanmail/fanmail/config"
 )
 
 const chart = deploy + "/helm/fanmail"
@@ -65,15 +64,18 @@ func TestHelmLint(t *testing.T) {
 	}
 }
 
-// Without what has to be set the chart says what is missing.
+// Without what has to be set, and with what does not exist, the chart says what is wrong.
 func TestHelmRefuses(t *testing.T) {
 	t.Parallel()
-	for _, values := range []struct{ without, says string }{
+	for _, values := range []struct{ set, says string }{
 		{"nats.url=", "nats.url is empty"},
 		{"secrets.mongodb.name=", "secrets.mongodb.name is empty"},
 		{"secrets.auth.name=", "secrets.auth.name is empty"},
+		{"secrets.auth.jwtKeysKey=jwks.json", "secrets.auth.jwtAudience is empty"},
+		{"keda.enable=true", "'enable' not allowed"}, // a mistyped value
+		{"stopGraceSeconds=1", "minimum"},
 	} {
-		_, err := helm(t, "template", "fanmail", chart, "--values", least, "--set", values.without)
+		_, err := helm(t, "template", "fanmail", chart, "--values", least, "--set", values.set)
 		require.ErrorContains(t, err, values.says)
 	}
 }
@@ -197,7 +199,7 @@ func requirePod(t *testing.T, all objects, pod corev1.PodSpec) config.Config {
 		switch {
 		case variable.Name == "GOMEMLIMIT":
 			continue
-		case variable.Name != config.FileEnv:
+		case strings.HasSuffix(variable.Name, "_FILE"):
 			require.NotNil(t, mounted[filepath.Dir(variable.Value)].Secret, "%s is in no Secret", variable.Value)
 		}
 		env[variable.Name] = variable.Value

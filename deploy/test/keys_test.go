@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/fanmail/fanmail/config"
 )
 
 // pending are the keys that are deployed and not yet configuration. Remove what the configuration has, and this with the last.
 var pending = []string{
-	"auth.tokens_file", "auth.jwt_keys_file", "tls.cert_file", "tls.key_file",
+	"auth.tokens_file", "auth.jwt_keys_file", "auth.jwt_audience", "tls.cert_file", "tls.key_file",
 	"nats.credentials_file", "nats.ca_file", "nats.cert_file", "nats.key_file",
 	"mongodb.uri_file", "mongodb.ca_file", "mongodb.cert_file",
 }

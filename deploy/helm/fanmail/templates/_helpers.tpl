@@ -64,6 +64,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 - name: {{ .env }}
   value: /run/secrets/fanmail/{{ .group }}/{{ .key }}
 {{- end }}
+{{- with .Values.secrets.auth }}
+{{- if and .name .jwtKeysKey }}
+- name: FANMAIL_AUTH_JWT_AUDIENCE
+  value: {{ required "secrets.auth.jwtAudience is empty: say what JSON Web Tokens have to name in aud" .jwtAudience | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "fanmail.mounts" -}}
