@@ -21,6 +21,8 @@ import (
 type Config struct {
 	// Addr is the host:port the HTTP interface listens on.
 	Addr string `key:"addr"`
+	// Insecure lets the HTTP interface listen where others can reach it although nobody is asked who they are.
+	Insecure bool `key:"insecure"`
 	// Store is where data is kept: StoreEmbedded or StoreMongoDB.
 	Store string `key:"store"`
 	// Data is the folder of the embedded store and of the embedded NATS server.
@@ -33,6 +35,8 @@ type Config struct {
 	ClockTolerance time.Duration `key:"clock_tolerance"`
 	// PublishSlack is how long after it was sent a message may become visible.
 	PublishSlack time.Duration `key:"publish_slack"`
+	// DrainDelay is how long a process that is told to terminate still serves, while it says that it is not ready.
+	DrainDelay time.Duration `key:"drain_delay"`
 	// DrainTimeout is how long work in flight may take to finish on stopping.
 	DrainTimeout time.Duration `key:"drain_timeout"`
 
@@ -44,6 +48,9 @@ type Config struct {
 	Embedded    Embedded    `key:"embedded"`
 	MongoDB     MongoDB     `key:"mongodb"`
 	HTTP        HTTP        `key:"http"`
+	Auth        Auth        `key:"auth"`
+	TLS         TLS         `key:"tls"`
+	Rate        Rate        `key:"rate"`
 	Log         Log         `key:"log"`
 }
 
@@ -117,6 +124,14 @@ type Rehydrate struct {
 type NATS struct {
 	// URL is where the NATS servers are, or empty for the embedded one.
 	URL URL `key:"url"`
+	// CredentialsFile holds the credentials of this process, as nsc writes them; empty for none.
+	CredentialsFile string `key:"credentials_file"`
+	// CAFile holds the certificates of the authorities that vouch for the NATS servers; empty for the system's.
+	CAFile string `key:"ca_file"`
+	// CertFile holds the certificate of this process; empty for none.
+	CertFile string `key:"cert_file"`
+	// KeyFile holds the private key of CertFile.
+	KeyFile string `key:"key_file"`
 	// Replicas is how many of the NATS servers keep a copy of each stream.
 	Replicas int `key:"replicas"`
 	// Listen is the loopback host:port for login services and the nats command line, or empty for none.
@@ -159,6 +174,12 @@ type Embedded struct {
 type MongoDB struct {
 	// URI is the connection string of the deployment.
 	URI URL `key:"uri"`
+	// URIFile holds the connection string, in place of URI.
+	URIFile string `key:"uri_file"`
+	// CAFile holds the certificates of the authorities that vouch for the servers; empty for what the URI says.
+	CAFile string `key:"ca_file"`
+	// CertFile holds the certificate of this process and its private key; empty for what the URI says.
+	CertFile string `key:"cert_file"`
 	// Database is the name of the database.
 	Database string `key:"database"`
 	// Timeout bounds a single operation, retries included.
@@ -177,10 +198,49 @@ type HTTP struct {
 	ReadHeaderTimeout time.Duration `key:"read_header_timeout"`
 	// ReadTimeout is how long a client may take to send a whole request.
 	ReadTimeout time.Duration `key:"read_timeout"`
+	// WriteTimeout is how long a request may take from its header until its answer has been taken.
+	WriteTimeout time.Duration `key:"write_timeout"`
 	// IdleTimeout is how long a connection without requests is kept open.
 	IdleTimeout time.Duration `key:"idle_timeout"`
 	// MaxHeader is the greatest size of a request's header.
 	MaxHeader Size `key:"max_header"`
+}
+
+// Auth configures whose requests are answered. Without either file nobody is asked who they are.
+type Auth struct {
+	// TokensFile holds the hashes of tokens, and what each allows.
+	TokensFile string `key:"tokens_file"`
+	// JWTKeysFile holds the public keys that JSON Web Tokens are signed with.
+	JWTKeysFile string `key:"jwt_keys_file"`
+	// JWTAudience is what JSON Web Tokens have to name in aud.
+	JWTAudience string `key:"jwt_audience"`
+	// JWTIssuer is what JSON Web Tokens have to have for their iss; empty if any will do.
+	JWTIssuer string `key:"jwt_issuer"`
+}
+
+// Authenticates tells whether requests have to carry a token.
+func (a Auth) Authenticates() bool { return a.TokensFile != "" || a.JWTKeysFile != "" }
+
+// TLS configures the HTTP server's side of TLS. Without a certificate it speaks plain HTTP.
+type TLS struct {
+	// CertFile holds the server's certificate, and those between it and its authority.
+	CertFile string `key:"cert_file"`
+	// KeyFile holds the private key of CertFile.
+	KeyFile string `key:"key_file"`
+	// ClientCAFile holds the certificates of the authorities that vouch for clients; empty if clients need none.
+	ClientCAFile string `key:"client_ca_file"`
+}
+
+// Rate bounds how much is accepted in a second.
+type Rate struct {
+	// Sender is how many messages of one sender are accepted in a second; 0 means any number.
+	Sender int `key:"sender"`
+	// SenderBurst is how many of them may come at once.
+	SenderBurst int `key:"sender_burst"`
+	// Address is how many requests of one remote address are answered in a second; 0 means any number.
+	Address int `key:"address"`
+	// AddressBurst is how many of them may come at once.
+	AddressBurst int `key:"address_burst"`
 }
 
 // Log configures the log.
@@ -203,6 +263,7 @@ func Default() Config {
 		DormantAfter:   policy.DormantAfter,
 		ClockTolerance: policy.ClockTolerance,
 		PublishSlack:   2 * time.Minute,
+		DrainDelay:     5 * time.Second,
 		DrainTimeout:   20 * time.Second,
 		Limits: Limits{
 			Body:       Size(limits.BodyBytes),
@@ -254,9 +315,11 @@ func Default() Config {
 		HTTP: HTTP{
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       time.Minute,
+			WriteTimeout:      3 * time.Minute,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeader:         64 * KiB,
 		},
-		Log: Log{Level: "info", Format: "auto"},
+		Rate: Rate{SenderBurst: 10_000, AddressBurst: 1000},
+		Log:  Log{Level: "info", Format: "auto"},
 	}
 }

@@ -62,7 +62,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 	t.Parallel()
 	other := map[string]string{
 		"addr": "0.0.0.0:0", "data": "/tmp/x", "partitions": "256", "dormant_after": "1h30m", "clock_tolerance": "1m", "publish_slack": "45s",
-		"drain_timeout": "1s", "limits.body": "1KiB", "limits.attrs": "100B", "limits.recipients": "7", "limits.page": "8", "limits.batch_lines": "9",
+		"drain_delay": "2s", "drain_timeout": "1s", "limits.body": "1KiB", "limits.attrs": "100B", "limits.recipients": "7", "limits.page": "8", "limits.batch_lines": "9",
 		"idempotency.ttl": "1h", "fanout.express_workers": "1", "fanout.medium_workers": "3", "fanout.bulk_workers": "4", "fanout.express_max": "10",
 		"fanout.medium_max": "11", "fanout.batch_owners": "12", "fanout.batch_tasks": "13", "fanout.batch_bytes": "1GiB", "fanout.class_cache": "14",
 		"fanout.class_ttl": "1.5s", "fanout.sweep_after": "2m", "fanout.sweep_every": "3m", "fanout.max_attempts": "15",
@@ -73,6 +73,10 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"store": "mongodb", "mongodb.uri": "mongodb://x", "mongodb.database": "y", "mongodb.timeout": "5s", "mongodb.bulk_operations": "19",
 		"mongodb.bulk_bytes": "7MiB", "mongodb.concurrency": "21", "nats.url": "nats://x", "nats.replicas": "3",
 		"http.read_header_timeout": "6s", "http.read_timeout": "7s", "http.idle_timeout": "8s",
+		"http.write_timeout": "9s", "insecure": "true", "nats.credentials_file": "/c", "nats.ca_file": "/d", "nats.cert_file": "/e", "nats.key_file": "/f",
+		"mongodb.uri_file": "/g", "mongodb.ca_file": "/h", "mongodb.cert_file": "/i", "auth.tokens_file": "/j", "auth.jwt_keys_file": "/k",
+		"auth.jwt_audience": "fanmail", "auth.jwt_issuer": "https://issuer", "tls.cert_file": "/l", "tls.key_file": "/m", "tls.client_ca_file": "/n",
+		"rate.sender": "1", "rate.sender_burst": "2", "rate.address": "3", "rate.address_burst": "4",
 		"http.max_header": "9KiB", "log.level": "debug", "log.format": "console",
 	}
 	for _, key := range config.Keys() {

@@ -41,13 +41,19 @@ func (c Config) validate(sources map[string]string) error {
 	c.rehydrate(&v)
 	c.nats(&v)
 	c.stores(&v)
-	within(&v, "http.read_header_timeout", c.HTTP.ReadHeaderTimeout, 10*time.Millisecond, day)
-	within(&v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
-	within(&v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
-	within(&v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
+	c.http(&v)
+	c.security(&v)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "auto", "console", "json")
 	return errors.Join(v.errs...)
+}
+
+func (c Config) http(v *validator) {
+	within(v, "http.read_header_timeout", c.HTTP.ReadHeaderTimeout, 10*time.Millisecond, day)
+	within(v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
+	within(v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
+	within(v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
+	within(v, "http.write_timeout", c.HTTP.WriteTimeout, c.HTTP.ReadTimeout, day)
 }
 
 func (c Config) stores(v *validator) {
@@ -56,10 +62,11 @@ func (c Config) stores(v *validator) {
 	within(v, "embedded.remembered_owners", c.Embedded.RememberedOwners, 1, 100_000_000)
 	within(v, "embedded.remembered_messages", c.Embedded.RememberedMessages, 1, 10_000_000)
 	within(v, "embedded.min_free", c.Embedded.MinFree, 0, 1024*GiB)
-	v.require("mongodb.uri", c.Store != StoreMongoDB || c.MongoDB.URI != "",
+	v.require("mongodb.uri", c.Store != StoreMongoDB || c.MongoDB.URI != "" || c.MongoDB.URIFile != "",
 		"is empty: store is mongodb, so it must name the deployment, such as mongodb://127.0.0.1:27017")
-	v.require("mongodb.uri", c.MongoDB.URI == "" || mongoURI.MatchString(string(c.MongoDB.URI)),
-		"is %q: it must begin with mongodb:// or mongodb+srv://", c.MongoDB.URI)
+	if c.MongoDB.URI != "" {
+		v.url("mongodb.uri", c.MongoDB.URI, "mongodb", "mongodb+srv")
+	}
 	v.require("mongodb.database", databaseName.MatchString(c.MongoDB.Database),
 		"is %q: it must be 1 to 38 letters, digits, hyphens and underscores", c.MongoDB.Database)
 	within(v, "mongodb.timeout", c.MongoDB.Timeout, 100*time.Millisecond, time.Hour)
@@ -71,10 +78,25 @@ func (c Config) stores(v *validator) {
 	within(v, "mongodb.concurrency", c.MongoDB.Concurrency, 1, 1024)
 }
 
-var (
-	mongoURI     = regexp.MustCompile(`^mongodb(\+srv)?://.`)
-	databaseName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,38}$`) // what every deployment takes
-)
+var databaseName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,38}$`) // what every deployment takes
+
+// security checks what keeps strangers out.
+func (c Config) security(v *validator) {
+	v.require("auth.jwt_audience", c.Auth.JWTKeysFile == "" || c.Auth.JWTAudience != "",
+		"is empty: with auth.jwt_keys_file it must name what tokens are for, such as fanmail")
+	v.require("auth.jwt_keys_file", c.Auth.JWTKeysFile != "" || c.Auth.JWTAudience+c.Auth.JWTIssuer == "",
+		"is empty: auth.jwt_audience and auth.jwt_issuer mean nothing without it")
+	v.together("tls.key_file", c.TLS.KeyFile, "tls.cert_file", c.TLS.CertFile)
+	v.require("tls.client_ca_file", c.TLS.ClientCAFile == "" || c.TLS.CertFile != "",
+		"is set without tls.cert_file: clients show certificates to a server that has one")
+	within(v, "rate.sender", c.Rate.Sender, 0, maxRate)
+	within(v, "rate.sender_burst", c.Rate.SenderBurst, 1, maxRate)
+	within(v, "rate.address", c.Rate.Address, 0, maxRate)
+	within(v, "rate.address_burst", c.Rate.AddressBurst, 1, maxRate)
+}
+
+// maxRate is more than one process answers in a second.
+const maxRate = 1_000_000
 
 func (c Config) times(v *validator) {
 	within(v, "clock_tolerance", c.ClockTolerance, time.Millisecond, day)
@@ -84,6 +106,7 @@ func (c Config) times(v *validator) {
 		"is %s: it must be more than half of clock_tolerance, which is %s, for that is how far clocks may be apart",
 		durationText(c.PublishSlack), durationText(c.ClockTolerance))
 	within(v, "publish_slack", c.PublishSlack, time.Millisecond, day)
+	within(v, "drain_delay", c.DrainDelay, 0, day)
 	within(v, "drain_timeout", c.DrainTimeout, time.Millisecond, day)
 	v.require("idempotency.ttl", c.Idempotency.TTL >= c.PublishSlack,
 		"is %s: it must be at least publish_slack, which is %s", durationText(c.Idempotency.TTL), durationText(c.PublishSlack))
@@ -132,6 +155,12 @@ func (c Config) nats(v *validator) {
 		v.require("nats.listen", host == "localhost" || ip != nil && ip.IsLoopback(),
 			"is %q: the embedded server asks nobody who they are, so it listens on a loopback address only, such as 127.0.0.1:4222", c.NATS.Listen)
 	}
+	if c.NATS.URL != "" {
+		v.url("nats.url", c.NATS.URL, "nats", "tls", "ws", "wss")
+	}
+	v.together("nats.key_file", c.NATS.KeyFile, "nats.cert_file", c.NATS.CertFile)
+	v.require("nats.url", c.NATS.URL != "" || c.NATS.CredentialsFile+c.NATS.CAFile+c.NATS.CertFile == "",
+		"is empty: the embedded server needs no nats.credentials_file, nats.ca_file or nats.cert_file: leave them empty, or set nats.url")
 	within(v, "nats.replicas", c.NATS.Replicas, 1, 5)
 	v.require("nats.replicas", c.NATS.URL != "" || c.NATS.Replicas == 1, "is %d: the embedded NATS server is only one: set nats.url", c.NATS.Replicas)
 	within(v, "nats.ack_wait", c.NATS.AckWait, 100*time.Millisecond, time.Hour)
@@ -160,6 +189,18 @@ func (v *validator) address(key, value string) bool {
 	}
 	v.require(key, err == nil, "is %q: it must be host:port with a port from 0 to 65535, such as 127.0.0.1:8080", value)
 	return err == nil
+}
+
+// together refuses one of two files without the other.
+func (v *validator) together(key, value, otherKey, other string) {
+	v.require(key, value == "" || other != "", "is set without %s: set both, or neither", otherKey)
+	v.require(otherKey, other == "" || value != "", "is set without %s: set both, or neither", key)
+}
+
+// url refuses addresses with another scheme than the given ones. What it refuses it does not repeat: it may hold a password
+// where String does not look for one.
+func (v *validator) url(key string, value URL, schemes ...string) {
+	v.require(key, value.check(schemes) == nil, "%v", value.check(schemes))
 }
 
 func (v *validator) oneOf(key, value string, allowed ...string) {

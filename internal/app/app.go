@@ -13,6 +13,8 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/internal/tracing"
 )
 
 // Options is what an App needs besides its configuration.
@@ -20,6 +22,8 @@ type Options struct {
 	// Roles are those that this process has; none means all of them.
 	Roles  []Role
 	Logger zerolog.Logger
+	// Traces is where spans go; nil means that there are none. The App shuts it down when it stops.
+	Traces telemetry.Traces
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 	// Stamp is the clock by which messages are stored; nil means the store's own. A benchmark gives a store a past with it.
@@ -35,6 +39,7 @@ type App struct {
 	opts   Options
 	world  world
 	server *httpServer
+	auth   httpapi.Authenticator
 	group  startstop.Group
 }
 
@@ -52,11 +57,21 @@ func now() time.Time { return time.Now() } //nolint:forbidigo // this is where t
 // Start starts what there is to start, and returns when requests are answered. It waits for servers that do not answer yet
 // until ctx ends; meanwhile it answers who asks for its health.
 func (a *App) Start(ctx context.Context) error {
+	a.warn()
+	var err error
+	if a.auth, err = a.authenticator(); err != nil {
+		return err
+	}
+	if a.server.tls, err = a.serverTLS(); err != nil {
+		return err
+	}
 	starting := httpapi.NewStarting(a.world.waiting, httpapi.Options{Logger: a.opts.Logger, Now: a.opts.Now})
 	if err := a.server.start(ctx, starting); err != nil {
+		a.flush(ctx)
 		return err
 	}
 	if err := a.startRoles(ctx); err != nil {
+		a.flush(ctx)
 		return errors.Join(err, a.server.stop(ctx), a.world.close())
 	}
 	a.opts.Logger.Info().Str("url", a.URL()).Str("data", a.config.Data).Str("store", a.config.Store).Any("roles", a.opts.Roles).
@@ -81,16 +96,47 @@ func (a *App) startRoles(ctx context.Context) error {
 }
 
 // URL returns the address of the HTTP interface. The app must have been started.
-func (a *App) URL() string { return "http://" + a.server.addr() }
+func (a *App) URL() string {
+	if a.server.tls != nil {
+		return "https://" + a.server.addr()
+	}
+	return "http://" + a.server.addr()
+}
 
 // Stop stops taking requests and work, lets what is in flight finish until ctx ends, and closes what was opened. It may be
 // called more than once.
 func (a *App) Stop(ctx context.Context) error {
 	err := a.server.stop(ctx)
-	return errors.Join(err, a.group.Stop(ctx), a.world.close())
+	err = errors.Join(err, a.group.Stop(ctx), a.world.close())
+	a.flush(ctx)
+	return err
 }
 
-// Run starts the app, waits until ctx ends, and stops it within the configured drain timeout.
+// flushWithin bounds how long spans hold up a process that stops: what they are sent to may be away.
+const flushWithin = 5 * time.Second
+
+// flush exports the spans that have not been yet. A process that has done its work has not failed because nobody takes them.
+func (a *App) flush(ctx context.Context) {
+	if a.opts.Traces == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushWithin)
+	defer cancel()
+	if err := a.opts.Traces.Shutdown(ctx); err != nil {
+		a.opts.Logger.Warn().Err(err).Msg("the last spans were not exported")
+	}
+}
+
+// tracer returns what the roles record spans with.
+func (a *App) tracer() tracing.Tracer {
+	if a.opts.Traces == nil {
+		return tracing.Tracer{}
+	}
+	return tracing.New(a.opts.Traces)
+}
+
+// Run starts the app, waits until ctx ends, and stops it: with the configured delay if the cause is ErrTerminated, and then within
+// the configured drain timeout.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -100,7 +146,7 @@ func (a *App) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	a.opts.Logger.Info().Dur("drain_timeout", a.config.DrainTimeout).Msg("stopping")
+	a.drain(ctx)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.DrainTimeout)
 	defer cancel()
 	if err := a.Stop(drain); err != nil {

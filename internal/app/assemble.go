@@ -52,11 +52,14 @@ func (a *App) assemble(p Parts) http.Handler {
 		s.publisher()
 	}
 	s.services.Room = a.world.store.room
-	s.services.Ready, s.services.Metrics = a.world.ready, telemetry.NewMetrics(s.metrics...)
-	return httpapi.New(s.services, httpapi.Options{
+	requests := httpapi.NewMetrics()
+	s.metrics = append(s.metrics, requests, a.build())
+	s.metrics = append(s.metrics, a.world.metrics()...)
+	s.services.Ready, s.services.Metrics = a.ready, telemetry.NewMetrics(s.metrics...)
+	return httpapi.New(s.services, a.secure(httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
-		Logger: a.opts.Logger, Now: a.opts.Now,
-	})
+		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Measured: requests,
+	}))
 }
 
 func (a *App) limits() message.Limits {
@@ -70,9 +73,10 @@ func (a *App) limits() message.Limits {
 func (s *assembly) publisher() {
 	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
 		Limits: s.limits(), Slack: s.config.PublishSlack, KeyTTL: s.config.Idempotency.TTL,
-		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger,
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(),
 	})
 	s.services.Publish = publisher
+	s.metrics = append(s.metrics, publisher)
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.config.PublishSlack)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
 		Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Now: s.opts.Now,
@@ -88,6 +92,7 @@ func (s *assembly) fanout() {
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)
+	s.metrics = append(s.metrics, router, deliverer, sweeper, &drain{bus: s.world.bus, rate: deliverer.FinishRate})
 	s.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Take) }))
 	s.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Fetch) }))
 	s.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
@@ -104,7 +109,7 @@ func (a *App) fanoutOptions(policy userstate.Policy) fanout.Options {
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
 		SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
-		Now: a.opts.Now, Logger: a.opts.Logger,
+		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(),
 	}
 }
 
@@ -119,13 +124,14 @@ func (s *assembly) rehydrator() {
 			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
-			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger,
+			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 		})
 	s.services.Rehydrate = rehydrator
-	s.services.Inbox = inbox.New(
+	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: s.appender}, rehydrator,
 		inbox.Options{Partitions: s.config.Partitions, Policy: s.policy, Now: s.opts.Now},
 	)
+	s.services.Inbox = inboxes
 	s.services.Audit = audit.New(
 		audit.Stores{
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
@@ -135,7 +141,7 @@ func (s *assembly) rehydrator() {
 		},
 	)
 	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})
-	s.metrics = append(s.metrics, rehydrator)
+	s.metrics = append(s.metrics, rehydrator, inboxes)
 	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
 	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) {
 		rehydrator.RunLogins(intake, work, rehydrate.Logins{Fetch: p.FetchLogins, DeadLetter: p.Bus.DeadLetter})

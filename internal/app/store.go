@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
@@ -18,6 +19,7 @@ type store struct {
 	parts Parts // those that a store holds
 	// room returns nil, or why nothing new is to be accepted; it is nil where the store is on somebody else's disk.
 	room    func() error
+	metrics []prometheus.Collector
 	healthy func(context.Context) error
 	close   func() error
 }
@@ -48,13 +50,18 @@ func openEmbedded(ctx context.Context, cfg config.Config, opts Options) (*store,
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
 		room:    disk.check,
+		metrics: []prometheus.Collector{db, disk},
 		healthy: func(context.Context) error { return nil }, // it is in this process: whatever is wrong with it ends that
 		close:   db.Close,
 	}, nil
 }
 
 func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*store, error) {
-	db, err := mongostore.Open(ctx, mongoOptions(cfg, opts))
+	options, err := mongoOptions(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	db, err := mongostore.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +74,23 @@ func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*store, 
 	}, nil
 }
 
-func mongoOptions(cfg config.Config, opts Options) mongostore.Options {
+func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	m := cfg.MongoDB
+	uri, err := mongoURI(m)
 	return mongostore.Options{
-		URI: string(m.URI), Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
+		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
 		BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
 		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger,
+	}, err
+}
+
+// connect connects to the store on MongoDB, initialized or not.
+func connect(ctx context.Context, cfg config.Config, logger zerolog.Logger) (*mongostore.DB, error) {
+	options, err := mongoOptions(cfg, Options{Logger: logger, Now: now})
+	if err != nil {
+		return nil, err
 	}
+	return mongostore.Connect(ctx, options)
 }
 
 // ErrNothingToInit says that the embedded store makes what it needs by itself.
@@ -84,7 +101,7 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 	if cfg.Store != config.StoreMongoDB {
 		return ErrNothingToInit
 	}
-	db, err := mongostore.Connect(ctx, mongoOptions(cfg, Options{Logger: logger, Now: now}))
+	db, err := connect(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
@@ -96,7 +113,7 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 
 // Drop removes the database of a store on MongoDB with everything in it: that of a benchmark, which nobody else uses.
 func Drop(ctx context.Context, cfg config.Config, logger zerolog.Logger) error {
-	db, err := mongostore.Connect(ctx, mongoOptions(cfg, Options{Logger: logger, Now: now}))
+	db, err := connect(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -14,12 +13,14 @@ import (
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // world is what an App opens, and closes when nobody uses it any more.
 type world struct {
 	store  *store
+	stores *storemetrics.Metrics
 	server *natsbus.Server
 	bus    *natsbus.Bus
 	// awaited is what has to be there before anything can be served.
@@ -47,7 +48,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	if err := w.openBus(ctx, cfg, opts); err != nil {
 		return Parts{}, err
 	}
-	parts := w.store.parts
+	parts := w.measure(w.store.parts, opts.Now)
 	parts.Bus, parts.Fetch, parts.FetchLogins = w.bus, w.fetch, w.fetchLogins
 	parts.EmitRehydrated, parts.Take, parts.Waiting = w.bus.EmitRehydrated, w.take, w.bus.Waiting
 	return parts, nil
@@ -59,7 +60,8 @@ const maxStreamBytes = 4 << 40
 
 func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (err error) {
 	options := natsbus.Options{
-		URL: string(cfg.NATS.URL), Replicas: cfg.NATS.Replicas,
+		URL: string(cfg.NATS.URL), CredentialsFile: cfg.NATS.CredentialsFile, CAFile: cfg.NATS.CAFile,
+		CertFile: cfg.NATS.CertFile, KeyFile: cfg.NATS.KeyFile, Replicas: cfg.NATS.Replicas,
 		Partitions: cfg.Partitions, Lease: cfg.NATS.AckWait, Logger: opts.Logger,
 		PublishedBytes: int64(cfg.NATS.MaxPublished), FanoutBytes: int64(cfg.NATS.MaxFanout),
 		LoginBytes: int64(cfg.NATS.MaxLogin), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
@@ -89,7 +91,7 @@ func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error
 		}
 		return bus, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
-		options.Logger.Warn().Err(err).Dur("next", next).Msg("the bus does not answer: waiting for it")
+		options.Logger.Warn().Err(err).Dur("again_in", next).Msg("the bus does not answer: waiting for it")
 	}))
 }
 
@@ -123,28 +125,6 @@ func (w *world) take(ctx context.Context, lane event.Lane, partition int) (fanou
 		return nil, err
 	}
 	return held, nil
-}
-
-// readyTimeout is how long store and bus may take to answer before this process counts as not ready.
-const readyTimeout = 2 * time.Second
-
-// ready returns why requests cannot be served now, or nil.
-func (w *world) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for _, asked := range []struct {
-		name    string
-		healthy func(context.Context) error
-	}{{"store", w.store.healthy}, {"bus", w.bus.Healthy}} {
-		err := asked.healthy(ctx)
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("the %s does not answer within %v", asked.name, readyTimeout)
-		case err != nil:
-			return fmt.Errorf("%s: %w", asked.name, err)
-		}
-	}
-	return nil
 }
 
 // close closes what is open. It may be called more than once.

@@ -1,4 +1,9 @@
 package cli
 
-// TestClock is for the tests of this package.
-var TestClock = testClock
+var (
+	// TestClock is for the tests of this package.
+	TestClock = testClock
+	// NewRoot and NewRole return the command of a program.
+	NewRoot = newRoot
+	NewRole = newRole
+)

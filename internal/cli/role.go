@@ -28,7 +28,8 @@ func newRole(p Process, role app.Role) *cobra.Command {
 		Long: fmt.Sprintf("Run a %s: %s. It serves %s. Any number of them share the work of one\n"+
 			"MongoDB deployment, which 'fanmail admin init' has prepared, and of one or more NATS servers. It waits for both at\n"+
 			"the start, logs one line with its URL when it is ready, and ends when it is interrupted or told to terminate, after\n"+
-			"what is in flight has finished or the drain timeout has passed.\n\n"+
+			"what is in flight has finished or the drain timeout has passed. Told to terminate, it first serves on for the drain\n"+
+			"delay, with /readyz saying that it is stopping. A second signal ends it at once.\n\n"+
 			"Every key that 'fanmail config' prints is a flag, too, and an environment variable: mongodb.uri is --mongodb-uri and\n"+
 			"FANMAIL_MONGODB_URI. Flags win over the environment, the environment over the configuration file.",
 			role, roles[role].does, roles[role].serves),

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"net"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +19,8 @@ func newServe(p Process) *cobra.Command {
 		Long: "Run a server: all roles in one process, on an embedded store and an embedded NATS server, both in the data\n" +
 			"folder; or on MongoDB (--store mongodb --mongodb-uri URI) and on NATS servers elsewhere (--nats-url URL). It logs\n" +
 			"one line with its URL when it is ready, and ends when it is interrupted or told to terminate, after what is in\n" +
-			"flight has finished or the drain timeout has passed.\n\n" +
+			"flight has finished or the drain timeout has passed. Told to terminate, it first serves on for the drain delay,\n" +
+			"with /readyz saying that it is stopping. A second signal ends it at once.\n\n" +
 			"The programs publisher, fanout-worker and rehydrator run one role each.\n\n" +
 			"Every key that 'fanmail config' prints is a flag, too: limits.body is --limits-body, and the environment variable\n" +
 			"FANMAIL_LIMITS_BODY. Flags win over the environment, the environment over the configuration file.",
@@ -39,8 +40,8 @@ func newServe(p Process) *cobra.Command {
 
 // serve runs a server with some of the roles, or with all of them.
 func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role) error {
-	if err := requireLoopback(cfg.Addr); err != nil {
-		return err
+	if err := app.CheckOpen(cfg); err != nil {
+		return &usageError{err}
 	}
 	logger, err := telemetry.NewLogger(telemetry.LogOptions{
 		Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now,
@@ -56,21 +57,22 @@ func serve(ctx context.Context, p Process, cfg config.Config, roles ...app.Role)
 	if off != "" {
 		logger.Warn().Str("clock", off).Msg("the clock is wrong on purpose: " + testClockEnv + " is set, which is for tests")
 	}
-	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Now: clock}).Run(ctx); err != nil {
+	traces, err := telemetry.NewTraces(ctx, telemetry.TracesOptions{
+		Getenv: p.getenv, Service: service(roles), Version: version(), Instance: rand.Text(), Writer: p.Stderr, Logger: logger,
+	})
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := app.New(cfg, app.Options{Roles: roles, Logger: logger, Traces: traces, Now: clock}).Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
 }
 
-// requireLoopback refuses an address that others can reach, since whoever reaches the server may read every inbox.
-func requireLoopback(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return usagef("addr %q: %w", addr, err)
+// service returns what a process with some roles is called where others are told of it.
+func service(roles []app.Role) string {
+	if len(roles) != 1 {
+		return "fanmail"
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
-	}
-	return usagef("addr is %q, which others can reach, and there is no authentication: "+
-		"listen on a loopback address such as %s", addr, config.Default().Addr)
+	return "fanmail-" + string(roles[0])
 }

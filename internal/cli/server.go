@@ -22,6 +22,7 @@ const (
 type server struct {
 	url, apart string
 	roleEnv    string
+	credentials
 }
 
 // addServer defines --server, and the flag of the role that serves the command where roles run apart.
@@ -32,12 +33,17 @@ func (s *server) addServer(cmd *cobra.Command, role app.Role) {
 	}
 	cmd.Flags().StringVar(&s.url, "server", "", "URL of the server (default $"+serverEnv+", or "+defaultServer+")")
 	cmd.Flags().StringVar(&s.apart, string(role), "", "URL of the "+string(role)+", where roles run apart (default $"+s.roleEnv+")")
+	s.add(cmd)
 }
 
 // dial returns a client of the server. It does not connect yet.
 func (s *server) dial(p Process) (*client.Client, error) {
 	url := cmp.Or(s.apart, s.url, p.getenv(s.roleEnv), p.getenv(serverEnv), defaultServer)
-	c, err := client.New(url, client.Options{})
+	options, err := s.options(p)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(url, options)
 	if err != nil {
 		return nil, &usageError{err}
 	}

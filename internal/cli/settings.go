@@ -11,9 +11,10 @@ import (
 // shownKeys are the keys whose flags the help lists. Every other key is a flag, too, but a help text of dozens of
 // flags helps nobody.
 var shownKeys = []string{
-	"addr", "store", "data", "partitions", "dormant_after", "drain_timeout",
+	"addr", "insecure", "store", "data", "partitions", "dormant_after", "drain_delay", "drain_timeout",
 	"fanout.express_workers", "fanout.medium_workers", "fanout.bulk_workers",
-	"mongodb.uri", "mongodb.database", "nats.url", "nats.listen", "log.level", "log.format",
+	"mongodb.uri", "mongodb.database", "nats.url", "nats.listen",
+	"auth.tokens_file", "auth.jwt_keys_file", "auth.jwt_audience", "tls.cert_file", "tls.key_file", "tls.client_ca_file", "log.level", "log.format",
 }
 
 // settings reads the configuration for a command.
@@ -40,7 +41,7 @@ func (s *settings) load() (config.Config, error) {
 }
 
 func load(opts config.Options) (config.Config, error) {
-	opts.ForeignEnv = []string{serverEnv, publisherEnv, rehydratorEnv, testClockEnv}
+	opts.ForeignEnv = append([]string{serverEnv, publisherEnv, rehydratorEnv, testClockEnv}, credentialEnvs()...)
 	cfg, err := config.Load(opts)
 	if err != nil {
 		return config.Config{}, &usageError{err}

@@ -37,8 +37,8 @@ type Bus interface {
 	Drop(ctx context.Context, id uint64) error
 	// Consumed tells whether there is anybody who takes work from a subject.
 	Consumed(subject string) bool
-	// Emit puts a piece of work back on the subject that it came on, as something new.
-	Emit(ctx context.Context, subject string, payload []byte) error
+	// Emit puts the work of a dead letter back on the subject that it came on, as something new.
+	Emit(ctx context.Context, letter event.DeadLetter) error
 }
 
 // Options configures a Service. All are required.
@@ -103,7 +103,7 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 			return fmt.Errorf("revive the fan-out of %s in partition %d: %w", task.ID, task.Partition, err)
 		}
 	}
-	if err := s.bus.Emit(ctx, filed.Subject, filed.Payload); err != nil {
+	if err := s.bus.Emit(ctx, filed.DeadLetter); err != nil {
 		return ofBus(err)
 	}
 	if err := s.bus.Drop(ctx, id); err != nil {
@@ -138,10 +138,10 @@ func (s *Service) Drop(ctx context.Context, id uint64) error {
 	if err := s.bus.Drop(ctx, id); err != nil {
 		return ofBus(err)
 	}
-	s.log(filed).Bytes("payload", filed.Payload).Msg("dead letter is dropped")
+	s.log(filed).Msg("dead letter is dropped")
 	return nil
 }
 
 func (s *Service) log(filed event.Filed) *zerolog.Event {
-	return s.opts.Logger.Info().Uint64("dead_letter", filed.ID).Str("subject", filed.Subject).Str("reason", filed.Reason)
+	return s.opts.Logger.Info().Uint64("dead_letter_id", filed.ID).Str("subject", filed.Subject).Str("reason", filed.Reason)
 }

@@ -146,8 +146,8 @@ type failing struct {
 	emit, drop error
 }
 
-func (f *failing) Emit(ctx context.Context, subject string, payload []byte) error {
-	return errors.Join(f.Bus.Emit(ctx, subject, payload), f.emit)
+func (f *failing) Emit(ctx context.Context, letter event.DeadLetter) error {
+	return errors.Join(f.Bus.Emit(ctx, letter), f.emit)
 }
 
 func (f *failing) Drop(ctx context.Context, id uint64) error {

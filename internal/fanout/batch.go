@@ -33,9 +33,11 @@ type job struct {
 // dead letters when it returns. An error that is to be dead-lettered concerns the batch as a whole.
 func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left map[uint64]bool, err error) {
 	b := &batch{deliverer: d, left: make(map[uint64]bool)}
+	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {
 		return nil, err
 	}
+	b.tell(ctx)
 	express, scanning := b.divide()
 	if err := b.express(ctx, express); err != nil {
 		return nil, err
@@ -43,19 +45,25 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 	if err := b.advance(ctx, scanning); err != nil {
 		return nil, err
 	}
+	b.tellCounts(ctx)
 	if err := b.record(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.emit(ctx); err != nil {
 		return nil, err
 	}
-	return b.left, b.finish(ctx)
+	if err := b.finish(ctx); err != nil {
+		return nil, err
+	}
+	b.measure(began)
+	return b.left, nil
 }
 
 // batch is the work on tasks of one lane and partition.
 type batch struct {
 	deliverer *Deliverer
 	partition int
+	lane      *lane // where its tasks are from; nil while there are none
 
 	jobs []*job // ascending by message id, each message once
 	left map[uint64]bool
@@ -65,6 +73,7 @@ type batch struct {
 	tasks     []event.Task      // to be emitted: continuations
 	unplanned []event.Published // to be emitted: messages without a plan
 	ended     []message.Ref     // messages of which a scan was found, or has come, to its end
+	finished  []message.ID      // those of them whose scan this batch has brought there
 }
 
 // open reads the tasks, their records and their messages. What is malformed or already done is sorted out.
@@ -80,7 +89,7 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 			}
 			continue
 		}
-		b.partition = task.Partition
+		b.partition, b.lane, task.Trace = task.Partition, b.deliverer.metrics.lanes[task.Lane], delivery.Trace
 		b.jobs = append(b.jobs, &job{delivery: delivery, task: task})
 	}
 	slices.SortStableFunc(b.jobs, func(x, y *job) int { return x.task.ID.Compare(y.task.ID) })
@@ -104,7 +113,9 @@ func (b *batch) readScans(ctx context.Context) error {
 	for i, j := range b.jobs {
 		switch j.recorded = scans[i]; {
 		case !planned[i]:
-			b.unplanned = append(b.unplanned, event.NewPublished(j.task.Ref()))
+			unplanned := event.NewPublished(j.task.Ref())
+			unplanned.Trace = j.task.Trace
+			b.unplanned = append(b.unplanned, unplanned)
 		case j.recorded.Done:
 			b.ended = append(b.ended, j.task.Ref())
 		case !j.recorded.Dead:
@@ -221,6 +232,9 @@ func (b *batch) record(ctx context.Context) error {
 		switch scan := stepped[i].Scan; {
 		case scan.Done:
 			b.ended = append(b.ended, j.task.Ref())
+			if stepped[i].Applied {
+				b.finished = append(b.finished, j.task.ID)
+			}
 		case !scan.Dead:
 			b.tasks = append(b.tasks, continuation(j.task))
 		}
@@ -262,6 +276,7 @@ func (b *batch) finish(ctx context.Context) error {
 			return fmt.Errorf("progress of %s: %w", ref.ID, err)
 		case fanout.Done():
 			done = append(done, ref)
+			b.arrived(ref.ID)
 			delivered, skipped := fanout.Counts()
 			b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
 				Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")
@@ -276,8 +291,7 @@ func (b *batch) finish(ctx context.Context) error {
 // bury makes a dead letter of a task, and records that its scan goes no further.
 func (d *Deliverer) bury(ctx context.Context, delivery event.Delivery, cause error) error {
 	letter := deadLetter(delivery, cause)
-	d.opts.Logger.Error().Err(cause).Str("reason", letter.Reason).Str("subject", delivery.Subject).
-		Int("attempts", delivery.Attempts).Bytes("payload", delivery.Payload).Msg("task is a dead letter")
+	about(d.opts.Logger.Error().Err(cause), delivery).Str("reason", letter.Reason).Msg("task is a dead letter")
 	if err := d.bus.DeadLetter(ctx, letter); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}

@@ -33,7 +33,8 @@ var permanent = []struct {
 	err    error
 	reason string
 }{
-	{event.ErrMalformed, "malformed"},
+	{event.ErrNewer, event.ReasonNewer}, // which is an ErrMalformed, too
+	{event.ErrMalformed, event.ReasonMalformed},
 	{message.ErrNotFound, "message_not_found"},
 	{message.ErrCorrupt, "corrupt"},
 	{bucket.ErrTooLarge, "too_large"},

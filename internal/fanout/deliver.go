@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
@@ -21,6 +22,7 @@ func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
+	var skipped [skipReasons]int
 	for i, owner := range s.owners {
 		var warm []*job
 		for _, j := range s.of(i) {
@@ -29,6 +31,7 @@ func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
 				warm = append(warm, j)
 			case j.recorded.Ahead(owner):
 				j.skipped++
+				skipped[skipReason(states[i], j.message.Sent())]++
 			}
 		}
 		if len(warm) == 0 {
@@ -42,14 +45,31 @@ func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
 		}
 		l.appends, l.jobs = append(l.appends, a), append(l.jobs, warm)
 	}
+	for reason, n := range skipped {
+		b.lane.skipped[reason].Add(float64(n))
+	}
 	return l, nil
 }
 
 // append appends a load.
 func (b *batch) append(ctx context.Context, l *load) (err error) {
+	ctx, span := b.deliverer.opts.Tracer.Start(ctx, "append")
+	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Owners.Int(len(l.appends)), tracing.Entries.Int(l.size()))
+	}
 	if l.results, err = b.deliverer.stores.Appender.AppendLazily(ctx, l.appends); err != nil { // record makes them durable
 		return fmt.Errorf("append: %w", err)
 	}
+	var entries, appended int
+	for i, result := range l.results {
+		if result.Err == nil {
+			entries += len(l.appends[i].Entries)
+			appended += result.New
+		}
+	}
+	b.lane.deliveries.Add(float64(appended))
+	b.lane.duplicates.Add(float64(entries - appended))
 	return nil
 }
 

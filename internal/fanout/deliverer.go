@@ -16,12 +16,13 @@ import (
 // cachedMessages is how many messages a Deliverer keeps: a message is needed again in every batch of its fan-out.
 const cachedMessages = 1024
 
-// Deliverer works on tasks. It is safe for concurrent use.
+// Deliverer works on tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Deliverer struct {
 	stores   Stores
 	bus      Bus
 	opts     Options
 	messages *lru.Cache[message.ID, message.Stored]
+	metrics  delivererMetrics
 }
 
 // NewDeliverer returns a Deliverer.
@@ -30,7 +31,7 @@ func NewDeliverer(stores Stores, bus Bus, opts Options) *Deliverer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages}
+	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, metrics: newDelivererMetrics(opts.Workers)}
 }
 
 // Run takes tasks of all lanes and partitions, and delivers them, until intake ends; the batches under way then are
@@ -40,7 +41,7 @@ func NewDeliverer(stores Stores, bus Bus, opts Options) *Deliverer {
 func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Context, lane event.Lane, partition int) (Held, error)) {
 	var takers sync.WaitGroup
 	for _, lane := range event.Lanes() {
-		slots := make(chan struct{}, d.opts.Workers[lane])
+		slots := d.metrics.lanes[lane].slots
 		for p := range d.opts.Partitions {
 			takers.Go(func() {
 				seat := seat{slots: slots}
@@ -92,7 +93,7 @@ func (d *Deliverer) release(work context.Context, held Held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), time.Second)
 	defer cancel()
 	if err := held.Release(ctx); err != nil {
-		d.opts.Logger.Warn().Err(err).Str("subject", held.First().Subject).Msg("handing a task back failed: it is handed out again later")
+		about(d.opts.Logger.Warn().Err(err), held.First()).Msg("handing a task back failed: it is handed out again later")
 	}
 }
 
@@ -109,7 +110,7 @@ func (d *Deliverer) keep(held Held) (stop func()) {
 				return
 			case <-ticker.C:
 				if err := held.Extend(); err != nil {
-					d.opts.Logger.Warn().Err(err).Str("subject", held.First().Subject).Msg("extending a hold failed: somebody else may take the task")
+					about(d.opts.Logger.Warn().Err(err), held.First()).Msg("extending a hold failed: somebody else may take the task")
 				}
 			}
 		}
@@ -123,7 +124,7 @@ func (d *Deliverer) keep(held Held) (stop func()) {
 // Deliver works on one batch: the held task, and those that wait with it. It returns nil when the batch is done and the hold
 // ended. After an error, which is that of a ctx that has ended unless the bus failed at the very end, the task is
 // still held, and whoever takes it next repeats what is not recorded.
-func (d *Deliverer) Deliver(ctx context.Context, held Held) error {
+func (d *Deliverer) Deliver(ctx context.Context, held Held) (err error) {
 	first := held.First()
 	tasks := []event.Delivery{first}
 	if first.Attempts > d.opts.MaxAttempts {
@@ -137,8 +138,10 @@ func (d *Deliverer) Deliver(ctx context.Context, held Held) error {
 		}
 		tasks = append(tasks, waiting...)
 	}
+	ctx, span := d.begin(ctx, tasks)
+	defer func() { span.Done(err) }()
 	var left map[uint64]bool
-	err := retry(ctx, d.opts.Logger, first.Subject, func() (err error) {
+	err = retry(ctx, d.opts.Logger, d.metrics.retries, first.Subject, func() (err error) {
 		left, err = d.work(ctx, tasks)
 		return err
 	})
@@ -154,7 +157,7 @@ func (d *Deliverer) Deliver(ctx context.Context, held Held) error {
 // isolate works on every task alone, since together they failed for good, and makes dead letters of those that fail alone.
 func (d *Deliverer) isolate(ctx context.Context, tasks []event.Delivery) error {
 	for _, task := range tasks {
-		err := retry(ctx, d.opts.Logger, task.Subject, func() error {
+		err := retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error {
 			left, err := d.work(ctx, []event.Delivery{task})
 			if err == nil && left[task.Sequence] {
 				err = d.again(ctx, task)
@@ -162,7 +165,7 @@ func (d *Deliverer) isolate(ctx context.Context, tasks []event.Delivery) error {
 			return err
 		})
 		if cause := err; Classify(cause) == DeadLetter {
-			err = retry(ctx, d.opts.Logger, task.Subject, func() error { return d.bury(ctx, task, cause) })
+			err = retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error { return d.bury(ctx, task, cause) })
 		}
 		if err != nil {
 			return err
@@ -173,7 +176,7 @@ func (d *Deliverer) isolate(ctx context.Context, tasks []event.Delivery) error {
 
 // abandon makes a dead letter of the held task.
 func (d *Deliverer) abandon(ctx context.Context, held Held) error {
-	err := retry(ctx, d.opts.Logger, "dead letter", func() error {
+	err := retry(ctx, d.opts.Logger, d.metrics.retries, "dead letter", func() error {
 		return d.bury(ctx, held.First(), fmt.Errorf("%w (%d times)", errAttempts, held.First().Attempts))
 	})
 	if err != nil {
@@ -213,6 +216,7 @@ func (d *Deliverer) again(ctx context.Context, delivery event.Delivery) error {
 	if err != nil {
 		return err
 	}
+	task.Trace = delivery.Trace
 	if err := d.putBehind(ctx, []event.Task{task}); err != nil {
 		return fmt.Errorf("emit task again: %w", err)
 	}

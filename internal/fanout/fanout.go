@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -38,6 +39,8 @@ type Bus interface {
 type Received interface {
 	Delivery() event.Delivery
 	Ack() error
+	// Release hands it back, for somebody else to take at once. One that was acknowledged stays so.
+	Release() error
 }
 
 // Held is a task that is held, and with it the lane's partition: nobody else is given a task of that lane and
@@ -101,4 +104,5 @@ type Options struct {
 
 	Now    func() time.Time
 	Logger zerolog.Logger
+	Tracer tracing.Tracer
 }

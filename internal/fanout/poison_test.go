@@ -71,7 +71,7 @@ func TestPoisonousTasks(t *testing.T) {
 		put    func(t *testing.T, w *world) []byte
 	}{
 		"not JSON": {"malformed", func(*testing.T, *world) []byte { return []byte("{") }},
-		"another format": {"malformed", func(*testing.T, *world) []byte {
+		"another format": {"newer_version", func(*testing.T, *world) []byte {
 			return []byte(`{"v":2}`)
 		}},
 		"a lane that does not exist": {"malformed", func(t *testing.T, w *world) []byte {

@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -15,7 +16,7 @@ import (
 // routeConcurrency is how many events are routed at the same time: they wait for the store, mostly.
 const routeConcurrency = 16
 
-// Router turns published messages into tasks. It is safe for concurrent use.
+// Router turns published messages into tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Router struct {
 	stores Stores
 	bus    Bus
@@ -23,6 +24,7 @@ type Router struct {
 	// classes remembers the lanes of authors with many followers. An author who has grown out of a lane in the
 	// meantime costs speed, nothing else.
 	classes *lru.Cache[message.UserID, class]
+	metrics routerMetrics
 }
 
 // class is the lane of an author, and when it was measured.
@@ -37,7 +39,7 @@ func NewRouter(stores Stores, bus Bus, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
-	return &Router{stores: stores, bus: bus, opts: opts, classes: classes}
+	return &Router{stores: stores, bus: bus, opts: opts, classes: classes, metrics: newRouterMetrics()}
 }
 
 // Run routes events as fetch returns them, until intake ends. What was fetched is finished under work. The caller
@@ -46,10 +48,12 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
-			err = r.routeOnAndOn(work, received)
+			if err = r.routeOnAndOn(work, received); err != nil {
+				r.release(received)
+			}
 		}
 		if err != nil && intake.Err() == nil {
-			r.opts.Logger.Error().Err(err).Msg("routing published messages failed: the bus will hand them out again")
+			r.opts.Logger.Error().Err(err).Int("events", len(received)).Msg("routing published messages failed: the bus will hand them out again")
 			pause(intake, time.Second)
 		}
 	}
@@ -62,9 +66,10 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 	if Classify(err) != Retry {
 		return err
 	}
+	r.metrics.retries.Inc()
 	r.opts.Logger.Warn().Err(err).Int("events", len(received)).Msg("published messages could not be routed together: routing them one by one")
 	for i := range received {
-		err := retry(ctx, r.opts.Logger, "route", func() error { return r.Route(ctx, received[i:i+1]) })
+		err := retry(ctx, r.opts.Logger, r.metrics.retries, "route", func() error { return r.Route(ctx, received[i:i+1]) })
 		if err != nil {
 			return err
 		}
@@ -72,10 +77,21 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 	return nil
 }
 
+// release hands events back that cannot be routed here.
+func (r *Router) release(received []Received) {
+	for _, item := range received {
+		if err := item.Release(); err != nil {
+			r.opts.Logger.Warn().Err(err).Msg("handing published events back failed: they are handed out again later")
+			return
+		}
+	}
+}
+
 // Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated
 // at any time: the first plan holds, and only tasks that are not done are emitted.
-func (r *Router) Route(ctx context.Context, received []Received) error {
+func (r *Router) Route(ctx context.Context, received []Received) (err error) {
 	routes := make([]route, len(received))
+	defer func() { endAll(routes, err) }()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(routeConcurrency)
 	for i, item := range received {
@@ -104,6 +120,11 @@ func (r *Router) Route(ctx context.Context, received []Received) error {
 			return fmt.Errorf("finish: %w", err)
 		}
 	}
+	for _, route := range routes {
+		if route.lane != "" {
+			r.metrics.routed[route.lane].Inc()
+		}
+	}
 	for _, item := range received {
 		if err := item.Ack(); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
@@ -114,19 +135,23 @@ func (r *Router) Route(ctx context.Context, received []Received) error {
 
 // route is what follows from a published message.
 type route struct {
+	span     tracing.Span // lasts until the tasks are emitted
+	lane     event.Lane   // empty if there is nothing to deliver
 	tasks    []event.Task
 	finished []message.Ref
 }
 
 // plan returns the route of one event. Work that cannot succeed has become a dead letter when it returns.
 func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, error) {
+	ctx, span := r.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "route", consumer)
 	planned, err := r.planMessage(ctx, delivery)
+	planned.span = span
 	if Classify(err) != DeadLetter {
+		planned.trace(ctx, delivery.Trace)
 		return planned, err
 	}
-	r.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
-		Str("reason", reason(err)).Msg("published event is a dead letter")
-	return route{}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
+	about(r.opts.Logger.Error().Err(err), delivery).Str("reason", reason(err)).Msg("published event is a dead letter")
+	return route{span: span}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
 }
 
 func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (route, error) {
@@ -139,6 +164,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (rout
 		return route{}, fmt.Errorf("message %s: %w", published.ID, err)
 	}
 	if stored.Void(r.opts.Slack) {
+		r.metrics.void.Inc()
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
 	audience, err := r.audience(ctx, stored.Message)
@@ -152,7 +178,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (rout
 	if fanout.Done() {
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
-	var planned route
+	planned := route{lane: audience.lane}
 	for p, scan := range fanout.Scans {
 		if !scan.Done && !scan.Dead {
 			planned.tasks = append(planned.tasks, event.Task{

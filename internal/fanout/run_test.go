@@ -36,6 +36,43 @@ func (w *world) blockingFetch(ctx context.Context, limit int) ([]fanout.Received
 	return received, err
 }
 
+// away is a store that does not answer.
+type away struct{ message.Store }
+
+func (away) Get(context.Context, message.Ref) (message.Stored, error) {
+	return message.Stored{}, errors.New("the store is away")
+}
+
+// Events that a router has no more time for are handed back: another one gets them at once, not after the lease.
+func TestRouterHandsBackWhatItDidNotFinish(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, 1)
+	w.see(t, users...)
+	first, second := w.store(t, 1, "author", users...), w.store(t, 2, "author", users...)
+	w.publish(t, first, second)
+	stores := w.Stores()
+	stores.Messages = away{stores.Messages}
+	intake, stop := context.WithCancel(t.Context())
+	work, cut := context.WithCancel(t.Context())
+	fanout.NewRouter(stores, w.Bus, w.opts).Run(intake, work, func(ctx context.Context, limit int) ([]fanout.Received, error) {
+		defer cut()
+		defer stop()
+		return w.blockingFetch(ctx, limit)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // which is less than the lease
+	defer cancel()
+	var routed []fanout.Received
+	for len(routed) < 2 {
+		received, err := w.blockingFetch(ctx, 10)
+		require.NoError(t, err)
+		routed = append(routed, received...)
+	}
+	require.NoError(t, w.router().Route(ctx, routed))
+	w.drain(t)
+	w.requireDelivered(t, users, first, second)
+}
+
 // Everything runs until intake ends, and returns then.
 func TestRun(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -22,13 +23,15 @@ const (
 )
 
 // Sweeper finds messages whose fan-out was forgotten: their publisher went down before it emitted them, or a task was
-// lost by the bus. It emits them again; the router then emits what tasks are missing. It is not safe for concurrent use.
+// lost by the bus. It emits them again; the router then emits what tasks are missing. It is a prometheus.Collector of its own metrics, and
+// otherwise not safe for concurrent use.
 type Sweeper struct {
 	stores Stores
 	bus    Bus
 	opts   Options
 	// emitted is when messages that have no plan, which could keep it, were last emitted.
 	emitted *lru.Cache[message.ID, time.Time]
+	swept   prometheus.Counter
 }
 
 // NewSweeper returns a Sweeper.
@@ -37,7 +40,7 @@ func NewSweeper(stores Stores, bus Bus, opts Options) *Sweeper {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted}
+	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept()}
 }
 
 // Run sweeps every Options.SweepEvery until intake ends.
@@ -88,6 +91,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 			case done:
 				finished = append(finished, ref)
 			case stuck:
+				s.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).Msg("message has not moved: emitting it again")
 				events = append(events, event.NewPublished(ref))
 			}
 		}
@@ -161,6 +165,7 @@ func (s *Sweeper) settle(ctx context.Context, events []event.Published, finished
 		if err := s.bus.EmitPublished(ctx, events, true); err != nil {
 			return fmt.Errorf("emit: %w", err)
 		}
+		s.swept.Add(float64(len(events)))
 	}
 	if len(finished) > 0 {
 		if err := s.stores.Messages.Finish(ctx, finished); err != nil {

@@ -27,16 +27,21 @@ import (
 // audited returns a world whose handler audits inboxes in these buckets, and has nothing else.
 func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 	t.Helper()
-	w.handler = httpapi.New(httpapi.Services{
-		Audit: audit.New(audit.Stores{
-			Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
-			Buckets: buckets, Appender: w.appender,
-		}, audit.Options{
-			Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock,
-		}),
-		DeadLetters: deadletter.New(absent{}, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock}),
-	}, httpapi.Options{Logger: zerolog.New(w.log), Now: w.clock})
+	var services httpapi.Services
+	addAudit(w, &services, buckets)
+	w.handler = httpapi.New(services, httpapi.Options{Logger: zerolog.New(w.log), Now: w.clock})
 	return w
+}
+
+// addAudit adds to the services of a world those for operators, without a bus.
+func addAudit(w *world, s *httpapi.Services, buckets bucket.Store) {
+	s.Audit = audit.New(audit.Stores{
+		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
+		Buckets: buckets, Appender: w.appender,
+	}, audit.Options{
+		Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock,
+	})
+	s.DeadLetters = deadletter.New(absent{}, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 }
 
 // adminWorld has bob, who follows ann and has the second of her three messages, and an entry for a message that there is not.

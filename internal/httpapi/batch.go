@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/client"
@@ -128,6 +129,7 @@ type stream struct {
 	control  *http.ResponseController
 	patience time.Duration
 	giveUp   *time.Timer
+	gaveUp   atomic.Bool
 }
 
 func newStream(w *response, body io.Reader, patience time.Duration) *stream {
@@ -135,7 +137,9 @@ func newStream(w *response, body io.Reader, patience time.Duration) *stream {
 	// Neither is possible on every connection, and none is needed where it is not: HTTP/2 is duplex by nature.
 	_ = s.control.EnableFullDuplex()
 	_ = s.control.SetReadDeadline(time.Time{})
+	_ = s.control.SetWriteDeadline(time.Time{})
 	s.giveUp = time.AfterFunc(patience, func() {
+		s.gaveUp.Store(true)
 		past := time.Unix(1, 0)
 		_ = s.control.SetReadDeadline(past)
 		_ = s.control.SetWriteDeadline(past)
@@ -162,4 +166,11 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *stream) close() { s.giveUp.Stop() }
+// close lets the client have what is left of the answer, for as long as it may take. One that was given up gets nothing more.
+func (s *stream) close() {
+	s.giveUp.Stop()
+	if s.gaveUp.Load() {
+		return
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) //nolint:forbidigo // connections go by the system's clock
+}

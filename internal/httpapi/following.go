@@ -36,7 +36,11 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 		if err := decodeObject(text, &edge, "the line"); err != nil {
 			return follow.Pair{}, err
 		}
-		return follow.Pair(edge), follow.Pair(edge).Validate()
+		pair := follow.Pair(edge)
+		if err := pair.Validate(); err != nil {
+			return pair, err
+		}
+		return pair, w.mayRead("follower", pair.Follower)
 	}
 	return handleBatch(s, w, r, decode, func(pairs []follow.Pair) ([]error, error) {
 		return make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -11,11 +10,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -24,6 +26,9 @@ const (
 	defaultBatchLines = 10_000
 	// defaultPatience is longer than any network pauses that has not broken.
 	defaultPatience = time.Minute
+	// complaints and complaintPeriod bound how often it is logged that a token was refused: whoever guesses must not fill the log.
+	complaints      = 10
+	complaintPeriod = 10 * time.Second
 )
 
 // Services are what is served.
@@ -39,8 +44,8 @@ type Services struct {
 	DeadLetters *deadletter.Service
 	// Room returns nil, or why nothing new is accepted at the moment; nil if there is always room.
 	Room func() error
-	// Ready returns nil, or why requests cannot be served at the moment. It is required.
-	Ready func(context.Context) error
+	// Ready returns why requests should not be sent here at the moment; nothing if they should. It is required.
+	Ready func(context.Context) []client.Reason
 	// Metrics serves what is measured, under /metrics; nil if nothing is.
 	Metrics http.Handler
 }
@@ -56,8 +61,18 @@ type Options struct {
 	// Patience is how long a batch waits for the client to send more, or to take an answer; 0 means a minute.
 	Patience time.Duration
 	Logger   zerolog.Logger
+	Tracer   tracing.Tracer
+	// Auth tells whose a token is; nil if nobody is asked who they are.
+	Auth Authenticator
+	// LocalOnly refuses requests for other hosts than an IP address or localhost. It is for servers that ask nobody who they
+	// are, and that browsers on the same host can reach: a stranger's name may lead there.
+	LocalOnly bool
+	// SenderRate bounds the messages of one sender, AddressRate the requests of one address.
+	SenderRate, AddressRate Rate
 	// Now is the clock that requests are timed with. It is required.
 	Now func() time.Time
+	// Measured is what requests are counted in; nil if nobody asks for it. No other handler may have it.
+	Measured *Metrics
 }
 
 func (o Options) withDefaults() Options {
@@ -70,22 +85,37 @@ func (o Options) withDefaults() Options {
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
 	}
+	if o.Measured == nil {
+		o.Measured = NewMetrics()
+	}
 	return o
 }
 
-// New returns the handler of everything under /v1, of /healthz, /readyz and /metrics.
+// New returns the handler of everything under /v1, of /healthz, /readyz, /metrics and /openapi.json.
 func New(services Services, opts Options) http.Handler {
-	s := &server{Services: services, opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
+	s := newServer(services, opts)
 	s.routes()
 	return s
+}
+
+func newServer(services Services, opts Options) *server {
+	opts = opts.withDefaults()
+	return &server{
+		Services: services, opts: opts, mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
+		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
+		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
+		complaints: opts.Logger.Sample(&zerolog.BurstSampler{Burst: complaints, Period: complaintPeriod}),
+	}
 }
 
 // NewStarting returns the handler of a process that waits for something before it can serve anything: it tells that the
 // process is healthy, and not ready, and what is waited for.
 func NewStarting(waiting func() string, opts Options) http.Handler {
-	s := &server{opts: opts.withDefaults(), mux: http.NewServeMux(), instance: rand.Text()[:8]}
-	s.Ready = func(context.Context) error { return fmt.Errorf("it is starting, and waits for %s", waiting()) }
-	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
+	s := newServer(Services{}, opts)
+	s.Ready = func(context.Context) []client.Reason {
+		return []client.Reason{{Name: client.ReasonStarting, Detail: "it is starting, and waits for " + waiting()}}
+	}
+	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
 	s.mux.Handle("/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP hands nothing else to the mux
 		s.fail(w, s.ready(w, r))
@@ -98,6 +128,13 @@ type server struct {
 	Services
 	opts Options
 	mux  *http.ServeMux
+	// routed are the endpoints of each path.
+	routed map[string]methods
+
+	anyone             *auth.Principal
+	sites              *http.CrossOriginProtection
+	senders, addresses *limiter
+	complaints         zerolog.Logger
 
 	// instance and requests make up the ids of requests: they differ between servers and starts.
 	instance string

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,6 +28,9 @@ func (s *server) publish(w *response, r *http.Request) error {
 	}
 	var draft message.Draft
 	if err := readObject(w, r, draftBytes(s.opts.Limits), &draft); err != nil {
+		return err
+	}
+	if err := s.maySend(w, draft.From); err != nil {
 		return err
 	}
 	result := s.Publish.Publish(r.Context(), []publish.Request{{Draft: draft, Key: key}})[0]
@@ -63,7 +67,17 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 	b := s.newBatch(w, r, draftBytes(s.opts.Limits))
 	defer b.close()
 	w.Header().Set("Content-Type", client.ContentNDJSON)
-	err = eachChunk(b, true, decodeDraft, func(items []item[message.Draft]) error {
+	decode := func(text []byte) (message.Draft, error) {
+		draft, err := decodeDraft(text)
+		if err == nil {
+			err = s.maySend(w, draft.From)
+		}
+		return draft, err
+	}
+	err = eachChunk(b, true, decode, func(items []item[message.Draft]) error {
+		if w.status == 0 && !slices.ContainsFunc(items, func(i item[message.Draft]) bool { return !limited(i.err) }) {
+			return items[0].err // as below: the whole can be sent again
+		}
 		requests := make([]publish.Request, 0, len(items))
 		for _, i := range items {
 			if i.err == nil {
@@ -96,6 +110,12 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 func decodeDraft(text []byte) (draft message.Draft, err error) {
 	err = decodeObject(text, &draft, "the line")
 	return draft, err
+}
+
+// limited tells whether something was refused since it was too much of one sender.
+func limited(err error) bool {
+	p, ok := errors.AsType[*client.Problem](err)
+	return ok && p.Type == client.ProblemRateLimited
 }
 
 func taken(r publish.Result) bool { return !errors.Is(r.Err, publish.ErrBusy) }
@@ -141,6 +161,9 @@ func (s *server) status(w *response, r *http.Request) error {
 		return err
 	}
 	m := status.Message
+	if sees, err := s.sees(w, r, m); err != nil || !sees {
+		return cmp.Or(err, message.ErrNotFound) // for others it is as if it were not there
+	}
 	audience := int64(0)
 	if estimate {
 		if audience, err = s.Reporter.Estimate(r.Context(), m); err != nil {

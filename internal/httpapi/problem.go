@@ -26,18 +26,21 @@ type kind struct {
 }
 
 var kinds = map[client.ProblemType]kind{
-	client.ProblemMalformed:   {http.StatusBadRequest, "The request cannot be read"},
-	client.ProblemNotFound:    {http.StatusNotFound, "There is no such thing"},
-	client.ProblemMethod:      {http.StatusMethodNotAllowed, "The path does not have this method"},
-	client.ProblemConflict:    {http.StatusConflict, "The state does not allow this"},
-	client.ProblemBackwards:   {http.StatusConflict, "Time does not go backwards"},
-	client.ProblemTooLarge:    {http.StatusRequestEntityTooLarge, "The request is too large"},
-	client.ProblemMediaType:   {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
-	client.ProblemInvalid:     {http.StatusUnprocessableEntity, "A value is not allowed"},
-	client.ProblemKeyReused:   {http.StatusUnprocessableEntity, "The idempotency key was used for another message"},
-	client.ProblemInternal:    {http.StatusInternalServerError, "The server failed"},
-	client.ProblemBusy:        {http.StatusServiceUnavailable, "The server is busy"},
-	client.ProblemUnavailable: {http.StatusServiceUnavailable, "The server cannot do this at the moment"},
+	client.ProblemMalformed:    {http.StatusBadRequest, "The request cannot be read"},
+	client.ProblemUnauthorized: {http.StatusUnauthorized, "It is not known who asks"},
+	client.ProblemForbidden:    {http.StatusForbidden, "This is not for who asks"},
+	client.ProblemRateLimited:  {http.StatusTooManyRequests, "This is more than is accepted of one"},
+	client.ProblemNotFound:     {http.StatusNotFound, "There is no such thing"},
+	client.ProblemMethod:       {http.StatusMethodNotAllowed, "The path does not have this method"},
+	client.ProblemConflict:     {http.StatusConflict, "The state does not allow this"},
+	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
+	client.ProblemTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
+	client.ProblemMediaType:    {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
+	client.ProblemInvalid:      {http.StatusUnprocessableEntity, "A value is not allowed"},
+	client.ProblemKeyReused:    {http.StatusUnprocessableEntity, "The idempotency key was used for another message"},
+	client.ProblemInternal:     {http.StatusInternalServerError, "The server failed"},
+	client.ProblemBusy:         {http.StatusServiceUnavailable, "The server is busy"},
+	client.ProblemUnavailable:  {http.StatusServiceUnavailable, "The server cannot do this at the moment"},
 }
 
 const internalDetail = "the server failed and has logged why: try again later, and report the X-Request-Id of this answer if it goes on"
@@ -115,9 +118,9 @@ func (s *server) problem(w *response, err error) *client.Problem {
 	p := problemOf(err)
 	switch {
 	case p.Type == client.ProblemInternal:
-		s.opts.Logger.Error().Err(err).Str("request", w.request).Msg("a request failed")
+		s.line(w, s.opts.Logger.Error()).Err(err).Msg("a request failed")
 	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, rehydrate.ErrUnfinished):
-		s.opts.Logger.Warn().Err(err).Str("request", w.request).Msg("a request could not be finished")
+		s.line(w, s.opts.Logger.Warn()).Err(err).Msg("a request could not be finished")
 	}
 	return p
 }

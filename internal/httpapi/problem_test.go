@@ -153,11 +153,16 @@ func TestHealth(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, w.must(t, http.StatusOK, http.MethodGet, "/healthz", ""))
 	require.JSONEq(t, `{"status":"ready"}`, w.must(t, http.StatusOK, http.MethodGet, "/readyz", ""))
 
-	w = newWorld(t, settings{ready: errors.New("the event bus is away")})
+	w = newWorld(t, settings{ready: []client.Reason{
+		{Name: client.ReasonStopping, Detail: "it is stopping"}, {Name: client.ReasonBus, Detail: "the event bus is away"},
+	}})
 	require.JSONEq(t, `{"status":"ok"}`, w.must(t, http.StatusOK, http.MethodGet, "/healthz", ""))
 	answer := w.ask(t, http.MethodGet, "/readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
-	require.Contains(t, problem(t, answer).Detail, "the event bus is away")
+	require.JSONEq(t, `{"type":"urn:fanmail:problem:unavailable","title":"The server cannot do this at the moment","status":503,
+		"detail":"the server is not ready: it is stopping; the event bus is away",
+		"reasons":[{"name":"stopping","detail":"it is stopping"},{"name":"bus","detail":"the event bus is away"}]}`, answer.Body.String())
+	require.Equal(t, "1", answer.Header().Get("Retry-After"))
 }
 
 func TestMetrics(t *testing.T) {

@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -20,6 +22,10 @@ type response struct {
 	http.ResponseWriter
 	// request is the id of the request.
 	request string
+	// trace is the id of the trace that the request is recorded in, or empty.
+	trace string
+	// who makes the request; nil where everybody may.
+	who *auth.Principal
 	// status is what was answered, or 0 while nothing has been.
 	status int
 	// message is the one that was published, if one was.
@@ -50,7 +56,11 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
+	s.opts.Measured.inFlight.Inc()
+	defer s.measure(w, r, started) // last, also where the connection is cut
+	r, span := s.begin(w, r)
 	defer func() {
+		defer s.end(w, r, span)
 		s.recovered(w, r, recover())
 		s.logRequest(w, r, started)
 	}()
@@ -67,7 +77,7 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 		return
 	}
 	if err, ok := cause.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-		s.opts.Logger.Error().Str("request", w.request).Str("method", r.Method).Str("pattern", r.Pattern).
+		s.line(w, s.opts.Logger.Error()).Str("method", r.Method).Str("pattern", r.Pattern).
 			Interface("panic", fmt.Sprint(cause)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 	}
 	if w.status != 0 {
@@ -76,17 +86,29 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 	writeProblem(w, newProblem(client.ProblemInternal, "", internalDetail))
 }
 
+func (s *server) measure(w *response, r *http.Request, started time.Time) {
+	s.opts.Measured.inFlight.Dec()
+	s.opts.Measured.count(r.Pattern, r.Method, w.status, s.opts.Now().Sub(started))
+}
+
 func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 	e := s.opts.Logger.Debug()
 	if !e.Enabled() {
 		return
 	}
-	e.Str("request", w.request).Str("method", r.Method).Str("pattern", r.Pattern).
+	s.line(w, e).Str("method", r.Method).Str("pattern", r.Pattern).
 		Int("status", w.status).Dur("took", s.opts.Now().Sub(started))
-	for _, name := range []string{"user", "followee", "id"} {
+	named := "message_id"
+	if strings.HasPrefix(r.Pattern, "/v1/admin/dlq") {
+		named = "dead_letter_id"
+	}
+	for name, field := range map[string]string{"user": "user", "followee": "followee", "id": named} {
 		if value := r.PathValue(name); value != "" {
-			e.Str(name, value)
+			e.Str(field, value)
 		}
+	}
+	if w.who != nil {
+		e.Str("who", w.who.Name())
 	}
 	if !w.message.IsZero() {
 		e.Stringer("message_id", w.message)

@@ -46,9 +46,12 @@ func TestNoRoom(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.ask(t, http.MethodPost, "/v1/users/ben/login", "").Code, "who comes back is let in")
 	require.Equal(t, http.StatusOK, w.ask(t, http.MethodGet, "/v1/users/ben/inbox", "").Code)
 	require.Equal(t, http.StatusNoContent, w.ask(t, http.MethodDelete, "/v1/users/ben/following/ann", "").Code)
+	require.JSONEq(t, `{"status":"ready","limited":[{"name":"disk","detail":"the disk is nearly full: messages and edges are refused"}]}`,
+		w.must(t, http.StatusOK, http.MethodGet, "/readyz", ""), "whoever reads would lose the only server that there is")
 
 	full.Store(false)
 	for _, r := range requests {
 		require.Less(t, w.ask(t, r.method, r.target, r.body).Code, http.StatusMultipleChoices, r.target)
 	}
+	require.JSONEq(t, `{"status":"ready"}`, w.must(t, http.StatusOK, http.MethodGet, "/readyz", ""))
 }

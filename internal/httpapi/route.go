@@ -18,6 +18,8 @@ import (
 type endpoint struct {
 	// handle answers the request, or returns why it cannot, having written nothing.
 	handle func(*response, *http.Request) error
+	// access tells who may use it; the zero value is for operators.
+	access access
 	// query lists the query parameters it takes, each at most once.
 	query []string
 	// body tells that it takes a body.
@@ -31,7 +33,11 @@ type endpoint struct {
 // that the other has not.
 type methods map[string]endpoint
 
-func (s *server) route(pattern string, m methods) { s.mux.Handle(pattern, s.serve(m)) }
+func (s *server) route(pattern string, m methods) {
+	s.routed[pattern] = m
+	s.opts.Measured.add(pattern, slices.Collect(maps.Keys(m))...)
+	s.mux.Handle(pattern, s.serve(m))
+}
 
 // serve returns the handler of a path with these methods. A path without any does not exist.
 func (s *server) serve(m methods) http.Handler {
@@ -48,10 +54,16 @@ func (s *server) serve(m methods) http.Handler {
 		}
 		e, ok := m[method]
 		switch {
-		case ok && e.adds && s.full():
-			s.fail(w, refuse(client.ProblemBusy, "", "the server's disk is nearly full, and nothing of this was accepted: try again after Retry-After"))
 		case ok:
-			if err := e.run(w, r); err != nil {
+			err := s.admit(w, r, e.access)
+			if err == nil && e.adds && s.full() {
+				s.opts.Measured.noRoom.Inc()
+				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and nothing of this was accepted: try again after Retry-After")
+			}
+			if err == nil {
+				err = e.run(w, r)
+			}
+			if err != nil {
 				s.fail(w, err)
 			}
 		case m == nil:

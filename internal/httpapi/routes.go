@@ -9,65 +9,66 @@ import (
 func (s *server) routes() {
 	publisher := role{server: s, name: "publisher", here: s.Publish != nil}
 	publisher.route("/v1/messages", methods{
-		http.MethodPost: {handle: s.publish, body: true, adds: true},
+		http.MethodPost: {handle: s.publish, access: publishers, body: true, adds: true},
 	})
 	publisher.route("/v1/messages:batch", methods{
-		http.MethodPost: {handle: s.publishBatch, body: true, adds: true},
+		http.MethodPost: {handle: s.publishBatch, access: publishers, body: true, adds: true},
 	})
 	publisher.route("/v1/messages/{id}", methods{
-		http.MethodGet: {handle: s.status, query: []string{"estimate"}},
+		http.MethodGet: {handle: s.status, access: eitherEnd, query: []string{"estimate"}},
 	})
 	publisher.route("/v1/following:batch", methods{
-		http.MethodPost: {handle: s.followBatch, body: true, adds: true},
+		http.MethodPost: {handle: s.followBatch, access: readers, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/followers", methods{
-		http.MethodGet: {handle: s.followers, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: s.followers, access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/following", methods{
-		http.MethodGet: {handle: s.following, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: s.following, access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/following/{followee}", methods{
-		http.MethodPut:    {handle: s.follow, adds: true},
-		http.MethodDelete: {handle: s.unfollow},
+		http.MethodPut:    {handle: s.follow, access: owner, adds: true},
+		http.MethodDelete: {handle: s.unfollow, access: owner},
 	})
 	rehydrator := role{server: s, name: "rehydrator", here: s.Inbox != nil}
 	rehydrator.route("/v1/users:batch", methods{
-		http.MethodPost: {handle: s.setSeenBatch, body: true},
+		http.MethodPost: {handle: s.setSeenBatch, access: admins, body: true},
 	})
 	rehydrator.route("/v1/users/{user}", methods{
-		http.MethodGet: {handle: s.user},
-		http.MethodPut: {handle: s.setSeen, body: true},
+		http.MethodGet: {handle: s.user, access: owner},
+		http.MethodPut: {handle: s.setSeen, access: admins, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/login", methods{
-		http.MethodPost: {handle: s.login, query: []string{"wait"}},
+		http.MethodPost: {handle: s.login, access: owner, query: []string{"wait"}},
 	})
 	rehydrator.route("/v1/users/{user}/inbox", methods{
-		http.MethodGet: {handle: s.inbox, query: []string{"before", "limit", "peek"}},
+		http.MethodGet: {handle: s.inbox, access: owner, query: []string{"before", "limit", "peek"}},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
-		http.MethodPost: {handle: s.markRead, body: true},
+		http.MethodPost: {handle: s.markRead, access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
-		http.MethodDelete: {handle: s.deleteEntry},
+		http.MethodDelete: {handle: s.deleteEntry, access: owner},
 	})
 	admin := role{server: s, name: "rehydrator", here: s.Audit != nil}
 	admin.route("/v1/admin/explain", methods{
-		http.MethodGet: {handle: s.explain, query: []string{"user", "message"}},
+		http.MethodGet: {handle: s.explain, access: admins, query: []string{"user", "message"}},
 	})
 	admin.route("/v1/admin/audit", methods{
-		http.MethodPost: {handle: s.audit, query: []string{"user", "sample", "repair"}, body: true},
+		http.MethodPost: {handle: s.audit, access: admins, query: []string{"user", "sample", "repair"}, body: true},
 	})
 	admin.route("/v1/admin/dlq", methods{
-		http.MethodGet: {handle: s.deadLetters, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: s.deadLetters, access: admins, query: []string{"after", "limit"}},
 	})
 	admin.route("/v1/admin/dlq/{id}", methods{
-		http.MethodPost:   {handle: s.redrive},
-		http.MethodDelete: {handle: s.drop},
+		http.MethodPost:   {handle: s.redrive, access: admins},
+		http.MethodDelete: {handle: s.drop, access: admins},
 	})
-	s.route("/healthz", methods{http.MethodGet: {handle: s.health}})
-	s.route("/readyz", methods{http.MethodGet: {handle: s.ready}})
+	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
+	s.route("/readyz", methods{http.MethodGet: {handle: s.ready, access: open}})
+	s.route("/openapi.json", methods{http.MethodGet: {handle: s.openapi, access: open}})
 	if s.Metrics != nil {
-		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics}})
+		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics, access: watchers}})
 	}
 	s.mux.Handle("/", s.serve(nil))
 }

@@ -37,6 +37,8 @@ const partitions = 4
 // Rehydration there is.
 type world struct {
 	handler  http.Handler
+	services httpapi.Services // that the handler has
+	options  httpapi.Options
 	db       *pebblestore.DB
 	appender *bucket.Appender
 	// work carries out rehydrations until the test ends.
@@ -53,7 +55,7 @@ type settings struct {
 	random   io.Reader
 	messages func(message.Store) message.Store
 	options  func(*httpapi.Options)
-	ready    error
+	ready    []client.Reason
 	services func(*httpapi.Services)
 	// idle leaves rehydrations undone, until the test calls work.
 	idle bool
@@ -109,12 +111,12 @@ func newWorld(tb testing.TB, change settings) *world {
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
-		Ready:     func(context.Context) error { return change.ready },
+		Ready:     func(context.Context) []client.Reason { return change.ready },
 	}
 	if change.services != nil {
 		change.services(&services)
 	}
-	w.handler = httpapi.New(services, options)
+	w.services, w.options, w.handler = services, options, httpapi.New(services, options)
 	return w
 }
 
@@ -155,6 +157,7 @@ func (w *world) ask(tb testing.TB, method, target, body string, headers ...strin
 	}
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, r)
+	requireDescribed(tb, r, body, answer)
 	return answer
 }
 

@@ -29,16 +29,17 @@ type Options struct {
 	Now        func() time.Time
 }
 
-// Service serves inboxes. It is safe for concurrent use.
+// Service serves inboxes. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Service struct {
 	stores     Stores
 	rehydrator *rehydrate.Service
 	opts       Options
+	metrics    metrics
 }
 
 // New returns a Service.
 func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
-	return &Service{stores: stores, rehydrator: rehydrator, opts: opts}
+	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics()}
 }
 
 // MarkRead marks everything in the inbox up to and including a message as read. It never marks anything unread again. It

@@ -29,6 +29,7 @@ type Page struct {
 // page; one that is not from this inbox is a bucket.ErrCursor. Reading counts as viewing, unless peek is set: the inbox of
 // a user who was dormant, or never seen, is rebuilt from then on, which Read does not wait for.
 func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, limit int, peek bool) (Page, error) {
+	began := s.opts.Now()
 	var before *bucket.Cursor
 	if cursor != "" {
 		c, err := bucket.ParseCursor(user, cursor)
@@ -59,6 +60,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, 
 	if page.Next != nil {
 		result.Next = page.Next.Encode(user)
 	}
+	s.metrics.count(result, before == nil, s.opts.Now().Sub(began))
 	return result, nil
 }
 

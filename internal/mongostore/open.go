@@ -45,6 +45,9 @@ type Options struct {
 	// URI is the connection string. What it says of write concern, read concern, read preference and retries is overruled:
 	// other than as they are here, messages can be lost.
 	URI string
+	// CAFile holds the certificates of the authorities to trust, CertFile the certificate to show with its private key, all as
+	// PEM. With either the connection is encrypted; empty is what the URI says.
+	CAFile, CertFile string
 	// Database is the name of the database; "" is DefaultDatabase.
 	Database string
 	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 is partition.DefaultCount. It is
@@ -144,9 +147,13 @@ func Connect(ctx context.Context, opts Options) (*DB, error) {
 		return nil, fmt.Errorf("mongostore: %w", err)
 	}
 	watch := newWatch(opts.Logger)
-	client, err := mongo.Connect(clientOptions(opts).SetServerMonitor(watch.monitor()))
-	if err != nil {
+	o := clientOptions(opts).SetServerMonitor(watch.monitor())
+	if err := secure(o, opts); err != nil {
 		return nil, fmt.Errorf("mongostore: connect: %w", err)
+	}
+	client, err := mongo.Connect(o)
+	if err != nil {
+		return nil, fmt.Errorf("mongostore: connect: %w", withoutSecrets(err, opts.URI))
 	}
 	db := &DB{client: client, opts: opts, watch: watch}
 	if db.server, err = db.greet(ctx); err != nil {

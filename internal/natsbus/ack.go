@@ -26,6 +26,7 @@ func handedOut(msg *nats.Msg) (_ event.Delivery, waiting uint64, _ error) {
 		Sequence: meta.Sequence.Stream,
 		Subject:  msg.Subject,
 		Payload:  msg.Data,
+		Trace:    traceOf(msg.Header),
 		Attempts: int(meta.NumDelivered), //nolint:gosec // nothing is handed out that often
 		Stored:   meta.Timestamp.UTC(),
 	}, meta.NumPending, nil

@@ -52,6 +52,12 @@ type Options struct {
 	Server *Server
 	// URL is where the NATS servers are, several separated by commas.
 	URL string
+	// CredentialsFile holds the JWT and the seed to authenticate with; empty for neither.
+	CredentialsFile string
+	// CAFile holds the certificates of the authorities to trust, instead of the system's; with it the connection is encrypted.
+	CAFile string
+	// CertFile and KeyFile hold the certificate to show, and its private key.
+	CertFile, KeyFile string
 	// Name is how this connection shows in the server's own reports. Empty means "fanmail".
 	Name string
 	// Partitions is the number of partitions, 1 to partition.MaxCount. 0 means partition.DefaultCount.
@@ -81,7 +87,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Bus is a connection to the bus. All methods are safe for concurrent use.
+// Bus is a connection to the bus. All methods are safe for concurrent use. It is a prometheus.Collector of its own metrics.
 type Bus struct {
 	opts Options
 	nc   *nats.Conn
@@ -90,6 +96,8 @@ type Bus struct {
 	unacknowledged *semaphore.Weighted
 	complaints     zerolog.Logger
 	reconnected    broadcast
+	backlog        backlogCache
+	metrics        metrics
 	closed         chan struct{}
 	closeOnce      sync.Once
 }
@@ -110,6 +118,7 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		complaints:     opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: complaintPeriod}),
 		reconnected:    broadcast{ch: make(chan struct{})},
 		closed:         make(chan struct{}),
+		metrics:        newMetrics(),
 	}
 	if err := b.open(ctx); err != nil {
 		b.Close()
@@ -131,6 +140,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
+				b.metrics.disconnects.Inc()
 				logger.Warn().Err(err).Msg("lost the connection to the bus")
 			}
 		}),
@@ -145,7 +155,11 @@ func (b *Bus) open(ctx context.Context) (err error) {
 	if b.opts.Server != nil {
 		natsOpts = append(natsOpts, nats.InProcessServer(b.opts.Server.ns))
 	}
-	if b.nc, err = nats.Connect(b.opts.URL, natsOpts...); err != nil {
+	security, err := b.opts.security()
+	if err != nil {
+		return fmt.Errorf("natsbus: connect: %w", err)
+	}
+	if b.nc, err = nats.Connect(b.opts.URL, append(natsOpts, security...)...); err != nil {
 		return fmt.Errorf("natsbus: connect: %w: %w", ErrUnavailable, err)
 	}
 	if err := checkVersion(b.nc.ConnectedServerVersion()); err != nil {

@@ -22,6 +22,7 @@ func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event
 		if err != nil { // shown all the same, since somebody has to decide about it
 			letter = event.DeadLetter{Reason: "unreadable", Error: err.Error(), Subject: s.Subject, Payload: s.Payload}
 		}
+		letter.Trace = s.Trace
 		filed[i] = event.Filed{ID: s.Sequence, At: s.Stored, DeadLetter: letter}
 	}
 	return filed, nil
@@ -32,10 +33,10 @@ func (b *Bus) Drop(ctx context.Context, id uint64) error {
 	return classify(ctx, "drop a dead letter", b.remove(ctx, DeadLetterStream, []uint64{id}))
 }
 
-// Emit puts a piece of work back on the subject that it came on, as something new. It returns nil when it is in the stream,
+// Emit puts the work of a dead letter back on the subject that it came on, as something new. It returns nil when it is in the stream,
 // where somebody takes it if the subject is Consumed.
-func (b *Bus) Emit(ctx context.Context, subject string, payload []byte) error {
-	return classify(ctx, "emit work again", b.emit(ctx, []*nats.Msg{{Subject: subject, Data: payload}}))
+func (b *Bus) Emit(ctx context.Context, d event.DeadLetter) error {
+	return classify(ctx, "emit work again", b.emit(ctx, []*nats.Msg{newMsg(d.Subject, d.Payload, d.Trace)}))
 }
 
 // Consumed tells whether there is a consumer for a subject.

@@ -56,7 +56,7 @@ func TestEmitAgain(t *testing.T) {
 	first := tasks(event.Bulk, 1, 0, 1)
 	require.NoError(t, bus.EmitTasks(patient(t), first))
 	held := take(t, bus, event.Bulk, 1)
-	require.NoError(t, bus.Emit(patient(t), held.First().Subject, held.First().Payload))
+	require.NoError(t, bus.Emit(patient(t), event.DeadLetter{Subject: held.First().Subject, Payload: held.First().Payload}))
 	waiting, err := held.Waiting(patient(t), 10)
 	require.NoError(t, err)
 	require.Len(t, waiting, 1)

@@ -78,7 +78,7 @@ func stored(msg *nats.Msg) (event.Delivery, error) {
 		return event.Delivery{}, fmt.Errorf("read the time of a stored message: %w", err)
 	}
 	return event.Delivery{
-		Sequence: sequence, Subject: msg.Header.Get(jetstream.SubjectHeader), Payload: msg.Data, Stored: at.UTC(),
+		Sequence: sequence, Subject: msg.Header.Get(jetstream.SubjectHeader), Payload: msg.Data, Trace: traceOf(msg.Header), Stored: at.UTC(),
 	}, nil
 }
 

@@ -29,9 +29,9 @@ func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh
 		if err != nil {
 			return fmt.Errorf("natsbus: encode event of message %s: %w", e.ID, err)
 		}
-		msgs[i] = &nats.Msg{Subject: publishedSubject, Data: data}
+		msgs[i] = newMsg(publishedSubject, data, e.Trace)
 		if !fresh {
-			msgs[i].Header = nats.Header{jetstream.MsgIDHeader: {e.ID.String()}}
+			setHeader(msgs[i], jetstream.MsgIDHeader, e.ID.String())
 		}
 	}
 	return classify(ctx, "emit published messages", b.emit(ctx, msgs))
@@ -50,7 +50,7 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 		if err != nil {
 			return fmt.Errorf("natsbus: encode task of message %s: %w", t.ID, err)
 		}
-		msgs[i] = &nats.Msg{Subject: taskSubject(t.Lane, t.Partition), Data: data}
+		msgs[i] = newMsg(taskSubject(t.Lane, t.Partition), data, t.Trace)
 	}
 	return classify(ctx, "emit tasks", b.emit(ctx, msgs))
 }
@@ -62,8 +62,12 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("natsbus: encode dead letter: %w", err)
 	}
-	msg := &nats.Msg{Subject: deadLetterSubject(d.Subject), Data: data}
-	return classify(ctx, "emit dead letter", b.emit(ctx, []*nats.Msg{msg}))
+	subject := deadLetterSubject(d.Subject)
+	err = b.emit(ctx, []*nats.Msg{newMsg(subject, data, d.Trace)})
+	if err == nil {
+		b.metrics.deadLetters[subject].Inc()
+	}
+	return classify(ctx, "emit dead letter", err)
 }
 
 // EmitRehydrated tells whoever listens that a user is rehydrated. It waits for nothing and nothing is kept: what cannot
@@ -71,7 +75,7 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 func (b *Bus) EmitRehydrated(e event.Rehydrated) {
 	data, err := e.Encode()
 	if err == nil {
-		err = b.nc.Publish(rehydratedSubject, data)
+		err = b.nc.PublishMsg(newMsg(rehydratedSubject, data, e.Trace))
 	}
 	if err != nil {
 		b.complaints.Warn().Err(err).Str("user", string(e.User)).Msg("cannot tell that a user is rehydrated")

@@ -166,7 +166,7 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	case err == nil:
 		b.complaints.Info().Str("consumer", src.consumer.Durable).Msg("declared the consumer again")
 	case ctx.Err() == nil:
-		b.complaints.Warn().Err(err).Msg("cannot declare the consumer again")
+		b.complaints.Warn().Err(err).Str("consumer", src.consumer.Durable).Msg("cannot declare the consumer again")
 	}
 }
 
@@ -174,7 +174,7 @@ func (b *Bus) restore(ctx context.Context, src source) {
 func (b *Bus) release(msg *nats.Msg) {
 	// A failure costs the wait for the lease to run out, nothing else.
 	if err := b.nc.Publish(msg.Reply, ackRelease); err != nil {
-		b.complaints.Warn().Err(err).Msg("cannot hand back to the bus")
+		b.complaints.Warn().Err(err).Str("subject", msg.Subject).Msg("cannot hand back to the bus")
 	}
 }
 

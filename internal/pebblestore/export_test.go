@@ -19,7 +19,7 @@ func EngineOptions(opts Options) *pebble.Options {
 	if err != nil {
 		panic(err)
 	}
-	return engineOptions(opts, nil)
+	return engineOptions(opts, nil, newStalls(opts.Logger))
 }
 
 // EntryKey returns the key of an entry.

@@ -26,7 +26,7 @@ func (l engineLogger) Fatalf(format string, args ...any) {
 }
 
 // events are the few things an operator has to hear of.
-func events(log zerolog.Logger) *pebble.EventListener {
+func events(log zerolog.Logger, stalls *stalls) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			log.Error().Err(err).Msg("the store failed to write in the background: is the disk full?")
@@ -40,9 +40,7 @@ func events(log zerolog.Logger) *pebble.EventListener {
 		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
 			log.Warn().Uint64("available_bytes", info.AvailBytes).Msg("the disk is nearly full")
 		},
-		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			log.Info().Str("reason", info.Reason).Msg("writes wait for the store to catch up")
-		},
-		WriteStallEnd: func() { log.Info().Msg("writes go on") },
+		WriteStallBegin: stalls.begin,
+		WriteStallEnd:   stalls.end,
 	}
 }

@@ -106,10 +106,11 @@ func (o Options) withDefaults() (Options, error) {
 	return o, partition.ValidateCount(o.Partitions)
 }
 
-// DB is an open store. It is safe for concurrent use.
+// DB is an open store. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type DB struct {
 	engine     *pebble.DB
 	lock       *pebble.Lock
+	stalls     *stalls
 	partitions int
 	now        func() time.Time
 
@@ -151,7 +152,8 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 			err = errors.Join(err, lock.Close())
 		}
 	}()
-	engine, err := pebble.Open(dir, engineOptions(opts, lock))
+	stalls := newStalls(opts.Logger)
+	engine, err := pebble.Open(dir, engineOptions(opts, lock, stalls))
 	if err != nil {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
@@ -159,6 +161,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
 	}
 	db := newDB(engine, lock, opts)
+	db.stalls = stalls
 	db.available = func() (uint64, error) {
 		usage, err := opts.FS.GetDiskUsage(dir)
 		return usage.AvailBytes, err
@@ -203,7 +206,7 @@ func lockFolder(dir string, files vfs.FS) (*pebble.Lock, error) {
 	return nil, fmt.Errorf("%s %w (%w)", dir, ErrLocked, err)
 }
 
-func engineOptions(opts Options, lock *pebble.Lock) *pebble.Options {
+func engineOptions(opts Options, lock *pebble.Lock, stalls *stalls) *pebble.Options {
 	o := &pebble.Options{
 		FS:                 opts.FS,
 		Lock:               lock,
@@ -214,7 +217,7 @@ func engineOptions(opts Options, lock *pebble.Lock) *pebble.Options {
 		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // it is not negative
 		MemTableStopWritesThreshold: memTables,
 		Logger:                      engineLogger{log: opts.Logger},
-		EventListener:               events(opts.Logger),
+		EventListener:               events(opts.Logger, stalls),
 	}
 	o.LBaseMaxBytes = baseLevelBytes
 	o.TargetFileSizes[0] = fileBytes

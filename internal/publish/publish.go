@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -50,6 +51,7 @@ type Options struct {
 	// Random is the source of the random bits of ids.
 	Random io.Reader
 	Logger zerolog.Logger
+	Tracer tracing.Tracer
 }
 
 // Request asks for one message to be published.
@@ -67,13 +69,14 @@ type Result struct {
 	Err error
 }
 
-// Service publishes messages. It is safe for concurrent use.
+// Service publishes messages. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Service struct {
 	messages message.Store
 	keys     message.KeyStore
 	bus      Emitter
 	ids      *message.Generator
 	opts     Options
+	metrics  metrics
 
 	// busyUntil is when the bus may be tried again, in Unix nanoseconds.
 	busyUntil atomic.Int64
@@ -81,7 +84,9 @@ type Service struct {
 
 // New returns a Service.
 func New(messages message.Store, keys message.KeyStore, bus Emitter, opts Options) *Service {
-	return &Service{messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts}
+	return &Service{
+		messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts, metrics: newMetrics(),
+	}
 }
 
 // attempt is a request on its way into the store.
@@ -94,7 +99,11 @@ type attempt struct {
 // Publish publishes messages, each on its own, and returns the results in their order. Ids rise in that order, too,
 // but for those that an idempotency key had reserved before. A result without an error is stored for good.
 func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
+	ctx, span := s.opts.Tracer.Start(ctx, "publish")
+	defer span.End()
+	began := s.opts.Now()
 	results := make([]Result, len(requests))
+	defer func() { s.metrics.count(results, s.opts.Now().Sub(began)) }()
 	attempts := s.prepare(requests, results)
 	if s.busy() {
 		for _, a := range attempts {
@@ -145,7 +154,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt) []*attempt {
 			messages = append(messages, m)
 		}
 	}
-	stamps, err := s.messages.Insert(ctx, messages)
+	stamps, err := s.insert(ctx, messages)
 	if err != nil {
 		for _, a := range attempts {
 			a.result.Err = fmt.Errorf("publish: %w", err)
@@ -180,6 +189,16 @@ func (s *Service) renew(ctx context.Context, a *attempt) error {
 	return nil
 }
 
+// insert stores messages.
+func (s *Service) insert(ctx context.Context, messages []message.Message) (stamps []time.Time, err error) {
+	ctx, span := s.opts.Tracer.Start(ctx, "store messages")
+	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Messages.Int(len(messages)))
+	}
+	return s.messages.Insert(ctx, messages)
+}
+
 func (s *Service) emit(ctx context.Context, results []Result) {
 	var events []event.Published
 	for _, r := range results {
@@ -190,11 +209,16 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	if len(events) == 0 {
 		return
 	}
+	ctx, span := s.opts.Tracer.Start(ctx, "emit published", producer)
+	s.trace(ctx, span, events)
 	// The messages are stored: a caller who hangs up must not keep their events from being emitted.
 	ctx = context.WithoutCancel(ctx)
-	if err := s.bus.EmitPublished(ctx, events, false); err != nil {
+	err := s.bus.EmitPublished(ctx, events, false)
+	span.Done(err)
+	if err != nil {
+		s.metrics.unemitted.Add(float64(len(events)))
 		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
-		s.opts.Logger.Error().Err(err).Stringer("message_id", events[0].ID).Int("messages", len(events)).
+		s.opts.Logger.Error().Err(err).Strs("message_ids", ids(events)).Int("messages", len(events)).
 			Msg("messages are stored but their events were not emitted: the sweep will emit them")
 	}
 }

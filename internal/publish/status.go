@@ -70,3 +70,16 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	status.Delivered, status.Skipped = fanout.Counts()
 	return status, nil
 }
+
+// For tells whether a message is for a user: see follow.For.
+func (r *Reporter) For(ctx context.Context, m message.Message, user message.UserID) (bool, error) {
+	var edge follow.Edge
+	if m.ToFollowers() && !m.Names(user) && user != m.From {
+		edges, err := r.edges.Get(ctx, []follow.Pair{{Follower: user, Followee: m.From}})
+		if err != nil {
+			return false, err
+		}
+		edge = edges[0]
+	}
+	return follow.For(m, user, edge), nil
+}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -23,6 +25,8 @@ const (
 type Received interface {
 	Delivery() event.Delivery
 	Ack() error
+	// Release hands it back, for somebody else to take at once.
+	Release() error
 }
 
 // Logins is where login events come from.
@@ -60,15 +64,23 @@ func (s *Service) RunLogins(intake, work context.Context, logins Logins) {
 // note notes one login event. One that cannot be noted now is handed out again.
 func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	delivery := r.Delivery()
+	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "login", trace.WithSpanKind(trace.SpanKindConsumer))
 	login, err := event.DecodeLogin(delivery.Payload)
 	if errors.Is(err, event.ErrMalformed) {
-		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Bytes("payload", delivery.Payload).
-			Str("reason", "malformed").Msg("login event is a dead letter")
+		reason := event.ReasonMalformed
+		if errors.Is(err, event.ErrNewer) {
+			reason = event.ReasonNewer
+		}
+		s.opts.Logger.Error().Err(err).Str("reason", reason).Str("subject", delivery.Subject).
+			Uint64("sequence", delivery.Sequence).Int("attempts", delivery.Attempts).Msg("login event is a dead letter")
 		err = logins.DeadLetter(ctx, event.DeadLetter{
-			Version: event.Version, Reason: "malformed", Error: err.Error(),
-			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload,
+			Version: event.Version, Reason: reason, Error: err.Error(),
+			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload, Trace: delivery.Trace,
 		})
 	} else {
+		if span.IsRecording() {
+			span.SetAttributes(tracing.User.String(string(login.User)))
+		}
 		at := s.opts.Now()
 		if delivery.Stored.Before(at) && !delivery.Stored.IsZero() {
 			at = delivery.Stored
@@ -78,8 +90,16 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 	if err == nil {
 		err = r.Ack()
 	}
-	if err != nil && ctx.Err() == nil {
-		s.opts.Logger.Error().Err(err).Uint64("sequence", delivery.Sequence).Msg("login event cannot be noted, and is handed out again")
+	span.Done(err)
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
+		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).
+			Msg("login event cannot be noted, and is handed out again")
+	default: // this process has no more time for it
+		if err := r.Release(); err != nil {
+			s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("handing a login event back failed: it is handed out again later")
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -15,6 +17,8 @@ type flight struct {
 	user  message.UserID
 	token string
 	since time.Time
+	// trace is that of the login which it is for, if one was recorded.
+	trace event.Trace
 	// landed is closed when this process has nothing more to do with it, for better or worse.
 	landed chan struct{}
 }
@@ -42,7 +46,7 @@ func (s *Service) token() string { return s.self + "/" + s.opts.Token() }
 
 // attend puts a user whose rehydration is due into the queue, if the lease is held under this token, and tells whether they
 // are in it. They are not where the queue is full: then the lease runs out, and the reaper tries again.
-func (s *Service) attend(st userstate.State, token string) bool {
+func (s *Service) attend(ctx context.Context, st userstate.State, token string) bool {
 	if st.Lease.Token != token {
 		return false
 	}
@@ -51,12 +55,13 @@ func (s *Service) attend(st userstate.State, token string) bool {
 	if s.flights[st.User] != nil {
 		return true
 	}
-	f := &flight{user: st.User, token: token, since: st.Lease.Since, landed: make(chan struct{})}
+	f := &flight{user: st.User, token: token, since: st.Lease.Since, trace: tracing.Of(ctx), landed: make(chan struct{})}
 	select {
 	case s.waiting <- f:
 		s.flights[st.User] = f
 		return true
 	default:
+		s.metrics.full.Inc()
 		s.opts.Logger.Warn().Str("user", string(st.User)).Int("queue", s.opts.Queue).
 			Msg("the queue of rehydrations is full: this one waits until there is room")
 		return false
@@ -94,23 +99,33 @@ func (s *Service) Work(ctx context.Context) bool {
 	}
 }
 
+// traced carries out an attempt at a flight, in the trace of the login that it is for.
+func (s *Service) traced(ctx context.Context, f *flight) (err error) {
+	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, f.trace), "rehydrate")
+	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		span.SetAttributes(tracing.User.String(string(f.user)))
+	}
+	return s.attempt(ctx, f)
+}
+
 // fly carries out a flight.
 func (s *Service) fly(ctx context.Context, f *flight) {
 	s.mu.Lock()
 	s.running++
 	s.mu.Unlock()
-	err := s.attempt(ctx, f)
+	err := s.traced(ctx, f)
 	s.mu.Lock()
 	s.running--
 	s.mu.Unlock()
 	switch {
 	case err == nil:
-		s.metrics.attempts.WithLabelValues(outcomeFinished).Inc()
+		s.metrics.finished.Inc()
 	case errors.Is(err, ErrLost):
-		s.metrics.attempts.WithLabelValues(outcomeLost).Inc()
+		s.metrics.lost.Inc()
 		s.opts.Logger.Info().Str("user", string(f.user)).Msg("rehydration was taken over by somebody else")
 	default:
-		s.metrics.attempts.WithLabelValues(outcomeFailed).Inc()
+		s.metrics.failed.Inc()
 		s.opts.Logger.Error().Err(err).Str("user", string(f.user)).Msg("rehydration failed, and will be tried again")
 		s.release(context.WithoutCancel(ctx), f, s.opts.Now().Add(retryAfter))
 	}

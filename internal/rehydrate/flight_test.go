@@ -224,12 +224,20 @@ func TestWaitersTakeOver(t *testing.T) {
 type received struct {
 	delivery event.Delivery
 	acked    *int
+	released *int
 }
 
 func (r received) Delivery() event.Delivery { return r.delivery }
 
 func (r received) Ack() error {
 	*r.acked++
+	return nil
+}
+
+func (r received) Release() error {
+	if r.released != nil {
+		*r.released++
+	}
 	return nil
 }
 
@@ -241,7 +249,7 @@ func TestLoginEvents(t *testing.T) {
 	acked := make([]int, 4)
 	events := make([]rehydrate.Received, len(acked))
 	for i, payload := range []string{`{"user":"ann"}`, `nonsense`, `{"user":"zoe"}`, `{"user":"ann"}`} {
-		events[i] = received{event.Delivery{Payload: []byte(payload), Subject: "logins", Attempts: 1, Stored: w.now()}, &acked[i]}
+		events[i] = received{event.Delivery{Payload: []byte(payload), Subject: "logins", Attempts: 1, Stored: w.now()}, &acked[i], nil}
 	}
 	note := func(ctx context.Context, dead func(event.DeadLetter) error, events ...rehydrate.Received) {
 		intake, stop := context.WithCancel(ctx)
@@ -268,6 +276,20 @@ func TestLoginEvents(t *testing.T) {
 	require.NoError(t, broken.Err())
 	require.Equal(t, []int{0, 0, 0, 0}, acked, "it has not been noted")
 	require.Nil(t, w.State(t.Context(), t, "ann").Mark)
+
+	released := 0
+	intake, stop := context.WithCancel(t.Context())
+	work, cut := context.WithCancel(t.Context())
+	s.RunLogins(intake, work, rehydrate.Logins{
+		Fetch: func(context.Context, int) ([]rehydrate.Received, error) {
+			stop()
+			cut()
+			return []rehydrate.Received{received{events[1].Delivery(), &acked[1], &released}}, nil
+		},
+		DeadLetter: func(ctx context.Context, _ event.DeadLetter) error { return ctx.Err() },
+	})
+	require.Equal(t, []int{0, 0, 0, 0}, acked, "there was no time for it")
+	require.Equal(t, 1, released)
 
 	var letters []event.DeadLetter
 	note(t.Context(), func(letter event.DeadLetter) error {

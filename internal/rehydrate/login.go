@@ -111,7 +111,7 @@ func (s *Service) arrive(
 		return before, after, err
 	}
 	if after.Mark != nil {
-		s.attend(after, lease.Token)
+		s.attend(ctx, after, lease.Token)
 	}
 	return before, after, nil
 }

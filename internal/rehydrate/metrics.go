@@ -1,19 +1,18 @@
 package rehydrate
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// Outcomes of an attempt, as a metric's label.
-const (
-	outcomeFinished = "finished"
-	outcomeFailed   = "failed"
-	outcomeLost     = "lost"
+	"github.com/fanmail/fanmail/internal/meter"
 )
 
 // metrics is what is counted of rehydrations.
 type metrics struct {
-	attempts *prometheus.CounterVec
-	duration prometheus.Histogram
-	messages prometheus.Counter
+	meter.Group
+	finished, failed, lost prometheus.Counter // attempts
+	full                   prometheus.Counter
+	duration               prometheus.Histogram
+	messages               prometheus.Counter
 }
 
 var (
@@ -24,13 +23,17 @@ var (
 )
 
 func newMetrics() metrics {
-	return metrics{
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanmail_rehydration_attempts_total",
-			Help: "Attempts at a rehydration: finished, failed (and tried again), or lost to another process.",
-		}, []string{"outcome"}),
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_rehydration_attempts_total",
+		Help: "Attempts at a rehydration: finished, failed (and tried again), or lost to another process.",
+	}, []string{"outcome"})
+	m := metrics{
+		finished: attempts.WithLabelValues("finished"), failed: attempts.WithLabelValues("failed"), lost: attempts.WithLabelValues("lost"),
+		full: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_rehydration_queue_full_total", Help: "Rehydrations that found the queue full, and wait until they are looked for.",
+		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "fanmail_rehydration_seconds",
+			Name:    "fanmail_rehydration_duration_seconds",
 			Help:    "From a user's coming back to their complete inbox.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9), // 1 ms to 65 s
 		}),
@@ -38,6 +41,8 @@ func newMetrics() metrics {
 			Name: "fanmail_recovered_messages_total", Help: "Messages that rehydrations have found.",
 		}),
 	}
+	m.Group = meter.Group{attempts, m.full, m.duration, m.messages}
+	return m
 }
 
 // Describe implements prometheus.Collector.
@@ -45,9 +50,7 @@ func (s *Service) Describe(descs chan<- *prometheus.Desc) {
 	descs <- waitingDesc
 	descs <- runningDesc
 	descs <- oldestDesc
-	s.metrics.attempts.Describe(descs)
-	s.metrics.duration.Describe(descs)
-	s.metrics.messages.Describe(descs)
+	s.metrics.Describe(descs)
 }
 
 // Collect implements prometheus.Collector.
@@ -60,7 +63,5 @@ func (s *Service) Collect(collected chan<- prometheus.Metric) {
 	collected <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(load.Waiting))
 	collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(load.Running))
 	collected <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, oldest)
-	s.metrics.attempts.Collect(collected)
-	s.metrics.duration.Collect(collected)
-	s.metrics.messages.Collect(collected)
+	s.metrics.Collect(collected)
 }

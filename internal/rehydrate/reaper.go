@@ -72,7 +72,7 @@ func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
 	if err != nil {
 		return err
 	}
-	if s.attend(after, lease.Token) {
+	if s.attend(ctx, after, lease.Token) {
 		s.opts.Logger.Info().Str("user", string(dead.User)).Time("due_since", after.Lease.Since).
 			Msg("rehydration is taken over: whoever was at it has made no progress")
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -47,9 +50,12 @@ func (s *Service) attempt(ctx context.Context, f *flight) error {
 	s.metrics.duration.Observe(took.Seconds())
 	s.metrics.messages.Add(float64(a.state.Recovered))
 	s.opts.Logger.Debug().Str("user", string(f.user)).Int64("recovered", a.state.Recovered).
-		Dur("after", took).Msg("user is rehydrated")
+		Dur("took", took).Msg("user is rehydrated")
+	trace.SpanFromContext(ctx).SetAttributes(tracing.Recovered.Int64(a.state.Recovered))
 	if s.opts.Emit != nil {
-		s.opts.Emit(event.NewRehydrated(f.user, a.state.Recovered))
+		rehydrated := event.NewRehydrated(f.user, a.state.Recovered)
+		rehydrated.Trace = tracing.Of(ctx)
+		s.opts.Emit(rehydrated)
 	}
 	return nil
 }
@@ -236,14 +242,11 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember t
 		entries[i].Recovered = true
 	}
 	// What a crash undoes is done again, since it undoes what is written of it later, too.
-	results, err := a.stores.Appender.AppendLazily(ctx, []bucket.Append{{Owner: a.state.User, Hint: a.head, Entries: entries}})
+	result, err := a.push(ctx, entries)
 	if err != nil {
 		return 0, err
 	}
-	if results[0].Err != nil {
-		return 0, results[0].Err
-	}
-	a.head = results[0].Head
+	a.head = result.Head
 	for _, e := range entries {
 		if !e.Sent().Before(remember) && len(a.appended) < a.opts.Page {
 			if a.appended == nil {
@@ -252,7 +255,25 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember t
 			a.appended[e.ID] = true
 		}
 	}
-	return results[0].New, nil
+	return result.New, nil
+}
+
+// push appends entries to the inbox.
+func (a *attempt) push(ctx context.Context, entries []bucket.Entry) (_ bucket.Appended, err error) {
+	ctx, span := a.opts.Tracer.Start(ctx, "append")
+	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		ids := make([]string, min(len(entries), tracing.ListMax))
+		for i := range ids {
+			ids[i] = entries[i].ID.String()
+		}
+		span.SetAttributes(tracing.Owners.Int(1), tracing.Entries.Int(len(entries)), tracing.MessageIDs.StringSlice(ids))
+	}
+	results, err := a.stores.Appender.AppendLazily(ctx, []bucket.Append{{Owner: a.state.User, Hint: a.head, Entries: entries}})
+	if err != nil {
+		return bucket.Appended{}, err
+	}
+	return results[0], results[0].Err
 }
 
 // renew renews the lease if a part of it is over.

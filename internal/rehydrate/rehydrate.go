@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -61,6 +62,7 @@ type Options struct {
 	Token  func() string
 	Now    func() time.Time
 	Logger zerolog.Logger
+	Tracer tracing.Tracer
 }
 
 // Service rehydrates users. It is safe for concurrent use. Logins wait for the workers of Run, in this process or in

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,11 +62,12 @@ func (c *Client) do(ctx context.Context, k call) error {
 // repeat tells whether a call that ended with err may be repeated, and after what pause.
 func repeat(k call, err error, pause time.Duration) (time.Duration, bool) {
 	if problem, ok := errors.AsType[*Problem](err); ok {
-		harmless := k.idempotent || problem.Type == ProblemBusy
-		return max(problem.RetryAfter, pause), harmless && problem.Status == http.StatusServiceUnavailable
+		harmless := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited
+		later := problem.Status == http.StatusServiceUnavailable || problem.Status == http.StatusTooManyRequests
+		return max(problem.RetryAfter, pause), harmless && later
 	}
 	_, broken := errors.AsType[*connectionError](err)
-	return pause, broken && k.idempotent
+	return pause, broken && k.idempotent && !untrusted(err)
 }
 
 // connectionError says that a server could not be reached, or went away before it had answered.
@@ -75,7 +77,16 @@ type connectionError struct {
 }
 
 func (e *connectionError) Error() string {
+	if untrusted(e.err) {
+		return fmt.Sprintf("%s shows no certificate that is trusted: %v: check the address, and which authorities are trusted", e.server, e.err)
+	}
 	return fmt.Sprintf("no answer from %s: %v: is a Fanmail server running there? \"fanmail serve\" starts one", e.server, e.err)
+}
+
+// untrusted tells whether a server was reached that did not show a certificate to be trusted, which trying again does not mend.
+func untrusted(err error) bool {
+	_, is := errors.AsType[*tls.CertificateVerificationError](err)
+	return is
 }
 
 func (e *connectionError) Unwrap() error { return e.err }
@@ -99,6 +110,13 @@ func (c *Client) once(ctx context.Context, k call) error {
 	}
 	if k.key != "" {
 		request.Header.Set(IdempotencyKeyHeader, k.key)
+	}
+	if c.token != nil {
+		token, err := c.token(ctx)
+		if err != nil {
+			return fmt.Errorf("token for %s: %w", c.base, err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {

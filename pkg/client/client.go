@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,6 +27,12 @@ const (
 type Options struct {
 	// HTTP carries the requests; nil means a client of its own. Its Timeout bounds each request as a whole.
 	HTTP *http.Client
+	// TLS configures connections to a server at an https URL: which authorities to trust, and what certificate to show. nil means
+	// those that the system trusts, and none. It is not used with HTTP.
+	TLS *tls.Config
+	// Token returns the token that a request carries, or why there is none; nil means that requests carry none. It is called for
+	// each request, so that a token can be exchanged before it expires.
+	Token func(context.Context) (string, error)
 	// Tries is how often a call is tried where repeating is harmless, the first time included; 0 means 6.
 	Tries int
 	// Pause is the first pause between tries where the server asks for none; 0 means 100 milliseconds.
@@ -36,6 +44,7 @@ type Options struct {
 type Client struct {
 	base  string
 	http  *http.Client
+	token func(context.Context) (string, error)
 	tries int
 	pause time.Duration
 }
@@ -49,10 +58,10 @@ func New(server string, opts Options) (*Client, error) {
 	case base.RawQuery != "" || base.Fragment != "":
 		return nil, fmt.Errorf("server %q has a query or a fragment: leave them out", server)
 	}
-	c := &Client{base: strings.TrimRight(base.String(), "/"), http: opts.HTTP, tries: opts.Tries, pause: opts.Pause}
+	c := &Client{base: strings.TrimRight(base.String(), "/"), http: opts.HTTP, token: opts.Token, tries: opts.Tries, pause: opts.Pause}
 	if c.http == nil {
 		transport := &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: opts.TLS,
 			MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute,
 		}
 		c.http = &http.Client{Transport: transport}

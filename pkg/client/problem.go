@@ -12,6 +12,12 @@ type ProblemType string
 const (
 	// ProblemMalformed is a request that cannot be read: 400.
 	ProblemMalformed ProblemType = "urn:fanmail:problem:malformed"
+	// ProblemUnauthorized is a request without a token, or with one that is not known or not valid any more: 401.
+	ProblemUnauthorized ProblemType = "urn:fanmail:problem:unauthorized"
+	// ProblemForbidden is something that the token does not allow: 403.
+	ProblemForbidden ProblemType = "urn:fanmail:problem:forbidden"
+	// ProblemRateLimited is more than is accepted of one sender or one address; nothing was done: 429.
+	ProblemRateLimited ProblemType = "urn:fanmail:problem:rate-limited"
 	// ProblemNotFound is a path, message, user or entry that does not exist: 404.
 	ProblemNotFound ProblemType = "urn:fanmail:problem:not-found"
 	// ProblemMethod is a method that the path does not have: 405.
@@ -36,6 +42,29 @@ const (
 	ProblemUnavailable ProblemType = "urn:fanmail:problem:unavailable"
 )
 
+// ReasonName is the stable name of something that keeps a server from serving.
+type ReasonName string
+
+const (
+	// ReasonStarting is that the server waits for something before it can serve anything.
+	ReasonStarting ReasonName = "starting"
+	// ReasonStopping is that the server was told to stop. It still serves whoever comes, for a while.
+	ReasonStopping ReasonName = "stopping"
+	// ReasonStore is that the store cannot be reached.
+	ReasonStore ReasonName = "store"
+	// ReasonBus is that the bus cannot be reached.
+	ReasonBus ReasonName = "bus"
+	// ReasonDisk is that the disk is nearly full. It keeps a server from taking messages and edges, and from nothing else.
+	ReasonDisk ReasonName = "disk"
+)
+
+// Reason is why a server is not ready, or does not do everything.
+type Reason struct {
+	Name ReasonName `json:"name"`
+	// Detail says it in words.
+	Detail string `json:"detail"`
+}
+
 // Problem is a problem document (RFC 9457): what the server answers when it does not do what was asked.
 //
 //nolint:errname // RFC 9457 calls it a problem
@@ -49,6 +78,8 @@ type Problem struct {
 	Field string `json:"field,omitempty"`
 	// Line is the line of a batch that is wrong, or from which on nothing was done; 0 if that says nothing.
 	Line int `json:"line,omitempty"`
+	// Reasons are why the server is not ready, where that was asked.
+	Reasons []Reason `json:"reasons,omitempty"`
 	// RetryAfter is how long the server asks to wait before the request is repeated; 0 if repeating does not help.
 	RetryAfter time.Duration `json:"-"`
 }

@@ -67,7 +67,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 			inbox.Options{Partitions: partition.DefaultCount, Policy: policy, Now: now},
 		),
 		Rehydrate: rehydrator,
-		Ready:     func(context.Context) error { return nil },
+		Ready:     func(context.Context) []client.Reason { return nil },
 	}, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
 	return server.URL, func() error {
 		server.Close()

@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+// Reasons of dead letters that anybody who reads events may have.
+const (
+	// ReasonMalformed is that of an event which nobody can read.
+	ReasonMalformed = "malformed"
+	// ReasonNewer is that of an event which a newer program can read: it is to be redriven when there is one.
+	ReasonNewer = "newer_version"
+)
+
 // DeadLetter tells that a piece of work cannot succeed, and why.
 type DeadLetter struct {
 	Version int `json:"v"`
@@ -19,6 +27,8 @@ type DeadLetter struct {
 	Subject string `json:"subject"`
 	// Payload is the work as it came, which need not be JSON.
 	Payload []byte `json:"payload"`
+	// Trace is that of the work. It travels beside the payload.
+	Trace Trace `json:"-"`
 }
 
 // Encode returns the event as it is sent.

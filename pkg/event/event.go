@@ -1,6 +1,6 @@
 // Package event holds what Fanmail's roles tell each other over the bus, and how it is written: JSON objects with a
 // format version. Fields that are not known are passed over, so that an older role can read what a newer one
-// writes; a version that is not known is refused.
+// writes; a task hands them on to its continuation (Task.Rest). A later version is refused as ErrNewer, for somebody newer to read.
 package event
 
 import (
@@ -23,6 +23,9 @@ var ErrMalformed = errors.New("malformed event")
 // ErrFull says that a stream of the bus, or the disk below it, has no room. Nothing that was in it has been dropped.
 var ErrFull = errors.New("the bus is full")
 
+// ErrNewer says that an event has a later format version than this program reads. It is an ErrMalformed that a newer program can read.
+var ErrNewer = fmt.Errorf("%w: sent by a newer program", ErrMalformed)
+
 // Lane is a class of fan-out work, by the size of the audience.
 type Lane string
 
@@ -43,6 +46,8 @@ type Published struct {
 	Version int            `json:"v"`
 	ID      message.ID     `json:"id"`
 	From    message.UserID `json:"from"`
+	// Trace travels beside the payload.
+	Trace Trace `json:"-"`
 }
 
 // NewPublished returns the event for a message.
@@ -63,6 +68,10 @@ type Task struct {
 	Partition int            `json:"partition"`
 	// Recipients, ascending, each once, are the whole audience in this partition; in the express lane only.
 	Recipients []message.UserID `json:"recipients,omitempty"`
+	// Rest are the fields that this program does not know, as they came from a newer one. Whoever sends the task on sends them with it.
+	Rest map[string]json.RawMessage `json:"-"`
+	// Trace travels beside the payload. A continuation has that of the task which it continues.
+	Trace Trace `json:"-"`
 }
 
 // Ref returns the message's Ref.
@@ -81,6 +90,8 @@ type Rehydrated struct {
 	User    message.UserID `json:"user"`
 	// Recovered counts the messages that were found for the user.
 	Recovered int64 `json:"recovered"`
+	// Trace travels beside the payload.
+	Trace Trace `json:"-"`
 }
 
 // NewRehydrated returns the event for a user.
@@ -90,9 +101,6 @@ func NewRehydrated(user message.UserID, recovered int64) Rehydrated {
 
 // Encode returns the event as it is sent.
 func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
-
-// Encode returns the event as it is sent.
-func (t Task) Encode() ([]byte, error) { return json.Marshal(t) }
 
 // Encode returns the event as it is sent.
 func (l Login) Encode() ([]byte, error) { return json.Marshal(l) }
@@ -134,7 +142,9 @@ func DecodeTask(data []byte) (Task, error) {
 			return Task{}, fmt.Errorf("%w: recipients are not ascending user ids", ErrMalformed)
 		}
 	}
-	return t, nil
+	var err error
+	t.Rest, err = rest(data)
+	return t, err
 }
 
 // DecodeLogin reads a login, whoever wrote it. Every error is an ErrMalformed.
@@ -168,13 +178,31 @@ func DecodeRehydrated(data []byte) (Rehydrated, error) {
 }
 
 func decode(data []byte, event any, version *int) error {
-	if err := json.Unmarshal(data, event); err != nil {
+	err := json.Unmarshal(data, event)
+	if err != nil { // in another version, fields may be of other types
+		*version = versionOf(data)
+	}
+	switch {
+	case *version > Version:
+		return fmt.Errorf("%w: format version is %d, this program reads %d", ErrNewer, *version, Version)
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	if *version != Version {
+	case *version != Version:
 		return fmt.Errorf("%w: format version is %d, this program reads %d", ErrMalformed, *version, Version)
+	default:
+		return nil
 	}
-	return nil
+}
+
+// versionOf returns the version of something of which nothing else can be read, or 0.
+func versionOf(data []byte) int {
+	var only struct {
+		Version int `json:"v"`
+	}
+	if json.Unmarshal(data, &only) != nil {
+		return 0
+	}
+	return only.Version
 }
 
 func check(ref message.Ref) error {
@@ -207,6 +235,8 @@ type Delivery struct {
 	Subject string
 	// Payload is the event as it was sent. Nobody may change it.
 	Payload []byte
+	// Trace is what its emitter has sent beside it.
+	Trace Trace
 	// Attempts counts how often it was handed out, this time included; 0 if that is not known.
 	Attempts int
 	// Stored is when the bus stored it, by the bus's own clock, in UTC.

@@ -15,7 +15,7 @@ func ExampleDecodePublished() {
 	fmt.Println(errors.Is(err, event.ErrMalformed), err)
 	// Output:
 	// {"v":1,"id":"019b7ca9-8c8f-7000-8000-000000000007","from":"ann"} <nil>
-	// true malformed event: format version is 9, this program reads 1
+	// true malformed event: sent by a newer program: format version is 9, this program reads 1
 }
 
 // A login service says who has looked, and no more. A version may go with it.

@@ -26,7 +26,7 @@ const (
 )
 
 // subjects are fields of a line that say what it is about.
-var subjects = []string{"request", "server", "user", "message_id", "work", "subject"}
+var subjects = []string{"request_id", "server", "user", "message_id", "message_ids", "work", "subject"}
 
 // general are lines that are about nothing in particular.
 var general = []string{

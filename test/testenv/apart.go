@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type Apart struct {
 	natsArgs []string
 	members  []*member
 	front    *front
+	probes   *probes // nil unless the front goes by them
 }
 
 // member is a process of a role, one after the other on the same address.
@@ -50,18 +52,31 @@ func (s *Site) StartApart(ctx context.Context, t *testing.T, binaries Binaries) 
 			a.start(ctx, m)
 		}
 	}
-	a.front = startFront(ctx, t, s.Addr, a.of(binaries.Publisher), a.of(binaries.Rehydrator))
+	if s.Probe > 0 {
+		a.probes = startProbes(t, s.Probe, a.of(binaries.Publisher, binaries.FanoutWorker, binaries.Rehydrator))
+	}
+	a.front = startFront(ctx, t, s.Addr, a.of(binaries.Publisher), a.of(binaries.Rehydrator), a.probes)
 	return a
 }
 
-// of returns the addresses of a role.
-func (a *Apart) of(binary string) (addrs []string) {
+// of returns the addresses of some roles.
+func (a *Apart) of(roles ...string) (addrs []string) {
 	for _, m := range a.members {
-		if m.binary == binary {
+		if slices.Contains(roles, m.binary) {
 			addrs = append(addrs, m.addr)
 		}
 	}
 	return addrs
+}
+
+// Unanswered returns the requests that the front got no answer to, and why.
+func (a *Apart) Unanswered() (failed []string) {
+	for _, p := range []*pool{a.front.publishers, a.front.rehydrators} {
+		p.mu.Lock()
+		failed = append(failed, p.failed...)
+		p.mu.Unlock()
+	}
+	return failed
 }
 
 // Publisher returns the URL of one of the publishers, and Rehydrator that of one of the rehydrators.

@@ -3,27 +3,30 @@ package testenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// front takes requests for all roles, and hands each to one of the processes that serve it, in turn. A process that does not listen is
-// passed over. Where a process dies in the middle of an answer, so does the connection.
+// front takes requests for all roles, and hands each to one of the processes that serve it, in turn. With probes, it passes over those that
+// are not ready, and tries nobody else if the one does not answer; without, it passes over those that do not listen. Where a process dies in the middle of an answer, so does the connection.
 type front struct {
 	publishers, rehydrators *pool
 	server                  *http.Server
 	ended                   chan struct{}
 }
 
-func startFront(ctx context.Context, t *testing.T, addr string, publishers, rehydrators []string) *front {
+func startFront(ctx context.Context, t *testing.T, addr string, publishers, rehydrators []string, probes *probes) *front {
 	t.Helper()
-	f := &front{publishers: newPool(publishers), rehydrators: newPool(rehydrators), ended: make(chan struct{})}
+	f := &front{publishers: newPool(publishers, probes), rehydrators: newPool(rehydrators, probes), ended: make(chan struct{})}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	require.NoError(t, err)
 	f.server = &http.Server{Handler: f}
@@ -60,22 +63,37 @@ type pool struct {
 	turn      atomic.Uint64
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
+	probes    *probes
+
+	mu     sync.Mutex
+	failed []string
 }
 
-func newPool(addrs []string) *pool {
-	p := &pool{addrs: addrs, transport: &http.Transport{}}
+func newPool(addrs []string, probes *probes) *pool {
+	p := &pool{addrs: addrs, transport: &http.Transport{}, probes: probes}
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", addrs[0] },
 		Transport:     p,
 		FlushInterval: -1,
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorHandler:  p.fail,
 	}
 	return p
+}
+
+// fail breaks the connection of a client whose request was not answered.
+func (p *pool) fail(_ http.ResponseWriter, r *http.Request, err error) {
+	p.mu.Lock()
+	p.failed = append(p.failed, fmt.Sprintf("%s %s %s: %v", time.Now().Format(time.StampMilli), r.Method, r.URL.Path, err))
+	p.mu.Unlock()
+	panic(http.ErrAbortHandler)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (p *pool) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	first := p.turn.Add(1)
+	if p.probes != nil {
+		return p.toReady(r, first)
+	}
 	for i := range uint64(len(p.addrs)) {
 		r.URL.Host = p.addrs[(first+i)%uint64(len(p.addrs))]
 		answer, err = p.transport.RoundTrip(r)
@@ -84,4 +102,16 @@ func (p *pool) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 		}
 	}
 	return nil, err
+}
+
+var errNobodyReady = errors.New("no process is ready")
+
+// toReady sends a request to the next process that is ready.
+func (p *pool) toReady(r *http.Request, first uint64) (*http.Response, error) {
+	for i := range uint64(len(p.addrs)) {
+		if r.URL.Host = p.addrs[(first+i)%uint64(len(p.addrs))]; p.probes.ready(r.URL.Host) {
+			return p.transport.RoundTrip(r)
+		}
+	}
+	return nil, errNobodyReady
 }

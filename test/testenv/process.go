@@ -85,15 +85,28 @@ func (p *Process) Thaw() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Killed tells whether the process has been killed by the signal KILL, whoever sent it.
 func (p *Process) Killed() bool {
-	<-p.exited
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	return p.EndedBy() == syscall.SIGKILL
 }
 
 // Terminate asks the process to end.
 func (p *Process) Terminate() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+}
+
+// Interrupt asks the process to end as Ctrl-C at a terminal does.
+func (p *Process) Interrupt() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGINT))
+}
+
+// EndedBy returns the signal that ended the process, or -1 if it exited by itself.
+func (p *Process) EndedBy() syscall.Signal {
+	<-p.exited
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal()
+	}
+	return -1
 }
 
 // Code waits until the process has ended, and returns its exit code. The test fails if that takes longer than ctx.

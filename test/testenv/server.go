@@ -29,6 +29,9 @@ type Site struct {
 	// Provoked are the errors that a test provokes on purpose, such as that of a bus which it has killed: RequireSound passes over
 	// lines that tell of them. Most tests have none.
 	Provoked []error
+	// Probe is how often the front of roles apart asks each process whether it is ready, to send requests to nobody else. If it is 0, the
+	// front sends them to whoever listens.
+	Probe time.Duration
 	// Clocks are those of which each process that is started gets one at random, as FANMAIL_TEST_CLOCK has it; none means the system's.
 	Clocks []string
 }
@@ -120,7 +123,7 @@ func (s *Site) withClock(settings map[string]string) map[string]string {
 }
 
 func (s *Site) settings() map[string]string {
-	settings := map[string]string{"addr": s.Addr, "data": s.Data, "log.format": "json"}
+	settings := map[string]string{"addr": s.Addr, "data": s.Data, "log.format": "json", "drain_delay": "0s"}
 	maps.Copy(settings, s.Settings)
 	return settings
 }

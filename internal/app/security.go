@@ -1,0 +1,137 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/auth"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/reload"
+)
+
+// ErrOpen says that others could reach a server that asks nobody who they are.
+var ErrOpen = errors.New("which others can reach, and there is no authentication")
+
+// CheckOpen returns an error that wraps ErrOpen if others than this host could reach a server that asks nobody who they are,
+// unless the configuration says that this is meant.
+func CheckOpen(cfg config.Config) error {
+	if loopback(cfg.Addr) || authenticates(cfg) || cfg.Insecure {
+		return nil
+	}
+	return fmt.Errorf("addr is %q, %w: listen on a loopback address such as %s, set auth.tokens_file, auth.jwt_keys_file or tls.client_ca_file, "+
+		"or give --insecure if whoever reaches it may read every inbox and publish as anybody", cfg.Addr, ErrOpen, config.Default().Addr)
+}
+
+// authenticates tells whether requests have to come from somebody who is known.
+func authenticates(cfg config.Config) bool {
+	return cfg.Auth.Authenticates() || cfg.TLS.ClientCAFile != ""
+}
+
+// loopback tells whether only this host can reach an address.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// warn logs what an operator should know about who can reach the server and what it sends.
+func (a *App) warn() {
+	switch cfg, log := a.config, a.opts.Logger.Warn().Str("addr", a.config.Addr); {
+	case loopback(cfg.Addr):
+	case !authenticates(cfg):
+		log.Msg("insecure: whoever reaches this server may read every inbox and publish as anybody")
+	case cfg.TLS.CertFile == "":
+		log.Msg("tokens and messages are not encrypted here: put a proxy that ends TLS in front, or set tls.cert_file")
+	}
+}
+
+// authenticator returns what tells whose tokens are, or nil if nobody is asked for one.
+func (a *App) authenticator() (httpapi.Authenticator, error) {
+	if !a.config.Auth.Authenticates() {
+		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
+	}
+	return auth.New(auth.Options{
+		TokensFile: a.config.Auth.TokensFile, KeysFile: a.config.Auth.JWTKeysFile,
+		Audience: a.config.Auth.JWTAudience, Issuer: a.config.Auth.JWTIssuer, Now: a.opts.Now, Logger: a.opts.Logger,
+	})
+}
+
+// secure returns options of the HTTP interface with those that keep strangers out.
+func (a *App) secure(o httpapi.Options) httpapi.Options {
+	r := a.config.Rate
+	o.Auth = a.auth
+	o.LocalOnly = !authenticates(a.config) && !a.config.Insecure
+	o.SenderRate = httpapi.Rate{PerSecond: r.Sender, Burst: r.SenderBurst}
+	o.AddressRate = httpapi.Rate{PerSecond: r.Address, Burst: r.AddressBurst}
+	return o
+}
+
+// serverTLS returns the configuration of the HTTP server's TLS, or nil if it speaks plain HTTP. Files that change are read again.
+func (a *App) serverTLS() (*tls.Config, error) {
+	t := a.config.TLS
+	if t.CertFile == "" {
+		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
+	}
+	paths := []string{t.CertFile, t.KeyFile}
+	if t.ClientCAFile != "" {
+		paths = append(paths, t.ClientCAFile)
+	}
+	current, err := reload.New(
+		reload.Options{Name: "certificates", Paths: paths, Now: a.opts.Now, Logger: a.opts.Logger},
+		func() (*tls.Config, error) { return readServerTLS(t) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.Get(), nil },
+	}, nil
+}
+
+var protocols = []string{"h2", "http/1.1"}
+
+func readServerTLS(t config.TLS) (*tls.Config, error) {
+	certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert_file and tls.key_file: %w", err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{certificate}}
+	if t.ClientCAFile == "" {
+		return c, nil
+	}
+	authorities, err := os.ReadFile(t.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls.client_ca_file: %w", err)
+	}
+	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !c.ClientCAs.AppendCertsFromPEM(authorities) {
+		return nil, fmt.Errorf("tls.client_ca_file: there is no certificate in %s: it has to hold those of authorities as PEM", t.ClientCAFile)
+	}
+	return c, nil
+}
+
+// mongoURI returns the connection string of the deployment, from the configuration or from a file of its own.
+func mongoURI(m config.MongoDB) (string, error) {
+	switch {
+	case m.URIFile == "":
+		return string(m.URI), nil
+	case m.URI != "":
+		return "", errors.New("mongodb.uri_file is set, and mongodb.uri too: leave one of them empty")
+	}
+	content, err := os.ReadFile(m.URIFile)
+	if err != nil {
+		return "", fmt.Errorf("mongodb.uri_file: %w", err)
+	}
+	uri := strings.TrimSpace(string(content))
+	if err := config.CheckMongoURI(uri); err != nil {
+		return "", fmt.Errorf("mongodb.uri_file: what is in %s %w", m.URIFile, err)
+	}
+	return uri, nil
+}

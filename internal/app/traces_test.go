@@ -1,0 +1,269 @@
+package app_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// The traces that requests come with.
+const (
+	publishing = "11111111111111111111111111111111"
+	returning  = "22222222222222222222222222222222"
+	batching   = "33333333333333333333333333333333"
+	caller     = "aaaaaaaaaaaaaaaa"
+)
+
+func header(traceID string) http.Header {
+	return http.Header{"Traceparent": {"00-" + traceID + "-" + caller + "-01"}}
+}
+
+// TestTraceOfAMessage follows a message from the request that publishes it, over the bus, into the inbox of somebody active, and later
+// into that of somebody who was away and comes back.
+func TestTraceOfAMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, traced)
+	w.see(t, "ann")
+	w.spans.Reset()
+
+	var receipt client.Receipt
+	w.ask(t, http.MethodPost, "/v1/messages", `{"from":"star","to":["ann","bob"],"body":"`+marker+`"}`, http.StatusAccepted, &receipt, header(publishing))
+	w.done(t, receipt.ID)
+	var login client.Login
+	w.ask(t, http.MethodPost, "/v1/users/bob/login", "", http.StatusOK, &login, header(returning))
+	require.EqualValues(t, 1, login.Recovered)
+	spans := w.await(t, func(s spans) bool {
+		return s.find("rehydrate") != nil && s.find("POST /v1/users/{user}/login") != nil && len(s.named("deliver")) == 2
+	})
+	t.Logf("the spans of message %s:\n%s", receipt.ID, spans)
+
+	id := receipt.ID.String()
+	request := spans.one(t, "POST /v1/messages")
+	require.Equal(t, publishing, request.SpanContext.TraceID().String())
+	require.Equal(t, caller, request.Parent.SpanID().String())
+	require.Equal(t, trace.SpanKindServer, request.SpanKind)
+	require.Equal(t, id, value(request, "fanmail.message_id"))
+	require.Equal(t, "202", value(request, "http.response.status_code"))
+
+	publish := spans.child(t, request, "publish")
+	spans.child(t, publish, "store messages")
+	emit := spans.child(t, publish, "emit published")
+	require.Equal(t, trace.SpanKindProducer, emit.SpanKind)
+	require.Equal(t, "["+`"`+id+`"`+"]", value(emit, "fanmail.message_ids"))
+
+	route := spans.child(t, emit, "route")
+	require.True(t, route.Parent.IsRemote(), "over the bus")
+	require.Equal(t, trace.SpanKindConsumer, route.SpanKind)
+	require.Equal(t, id, value(route, "fanmail.message_id"))
+	require.Equal(t, "express", value(route, "fanmail.lane"))
+
+	delivered, skipped := 0, 0
+	for _, deliver := range spans.named("deliver") { // one for each partition with a recipient
+		require.Equal(t, route.SpanContext.SpanID(), deliver.Parent.SpanID())
+		require.True(t, deliver.Parent.IsRemote(), "over the bus")
+		require.Equal(t, `["`+id+`"]`, value(&deliver, "fanmail.message_ids"))
+		if value(&deliver, "fanmail.delivered") == "1" {
+			delivered++
+			appended := spans.child(t, &deliver, "append")
+			require.Equal(t, "1", value(appended, "fanmail.entries"))
+		} else {
+			skipped++
+			require.Equal(t, "1", value(&deliver, "fanmail.skipped"))
+		}
+	}
+	require.Equal(t, []int{1, 1}, []int{delivered, skipped})
+
+	back := spans.one(t, "POST /v1/users/{user}/login")
+	require.Equal(t, returning, back.SpanContext.TraceID().String())
+	rehydrate := spans.child(t, back, "rehydrate")
+	require.Equal(t, "bob", value(rehydrate, "fanmail.user"))
+	require.Equal(t, "1", value(rehydrate, "fanmail.recovered"))
+	appended := spans.child(t, rehydrate, "append")
+	require.Equal(t, `["`+id+`"]`, value(appended, "fanmail.message_ids"), "which is how the message is found here")
+	require.NotContains(t, spans.String(), marker)
+}
+
+// TestTraceOfABatch delivers several messages with one append, which belongs to none of their traces and links to all.
+func TestTraceOfABatch(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	w := newWorld(t, traced, func(o *app.Options) { o.Wrap = behind(gate) })
+	w.see(t, "ann")
+	w.spans.Reset()
+
+	line := `{"from":"star","to":["ann"],"body":"` + marker + `"}` + "\n"
+	h := header(batching)
+	h.Set("Content-Type", client.ContentNDJSON)
+	w.ask(t, http.MethodPost, "/v1/messages:batch", strings.Repeat(line, 3), http.StatusOK, nil, h)
+	routed := w.await(t, func(s spans) bool { return len(s.named("route")) == 3 }) // so all tasks are on the bus
+	var ids []message.ID
+	for _, route := range routed.named("route") {
+		id, err := message.ParseID(value(&route, "fanmail.message_id"))
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	close(gate)
+	for _, id := range ids {
+		w.done(t, id)
+	}
+	got := w.await(t, func(s spans) bool { return s.find("deliver") != nil && s.find("POST /v1/messages:batch") != nil })
+	t.Logf("the spans of three messages:\n%s", got)
+
+	emit := got.one(t, "emit published")
+	require.Equal(t, batching, emit.SpanContext.TraceID().String())
+	deliver := got.one(t, "deliver")
+	require.False(t, deliver.Parent.IsValid())
+	require.Equal(t, "3", value(deliver, "fanmail.messages"))
+	require.Len(t, deliver.Links, 3)
+	for i, route := range got.named("route") {
+		own := got.parent(route)
+		require.NotNil(t, own)
+		require.Equal(t, "message", own.Name)
+		require.False(t, own.Parent.IsValid(), "each message has a trace of its own")
+		require.Equal(t, emit.SpanContext.SpanID(), own.Links[0].SpanContext.SpanID())
+		require.True(t, slices.ContainsFunc(deliver.Links, func(l sdktrace.Link) bool {
+			return l.SpanContext.SpanID() == route.SpanContext.SpanID()
+		}), "route %d", i)
+	}
+	appended := got.child(t, deliver, "append")
+	require.Equal(t, "3", value(appended, "fanmail.entries"))
+	require.Equal(t, "1", value(appended, "fanmail.owners"))
+}
+
+// TestTraceThatIsNotSampled records nothing of what its caller does not record, on either side of the bus.
+func TestTraceThatIsNotSampled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, traced)
+	w.see(t, "ann")
+	w.spans.Reset()
+	var receipt client.Receipt
+	w.ask(t, http.MethodPost, "/v1/messages", `{"from":"star","to":["ann"],"body":"x"}`, http.StatusAccepted, &receipt,
+		http.Header{"Traceparent": {"00-" + publishing + "-" + caller + "-00"}})
+	w.done(t, receipt.ID)
+	require.Empty(t, w.await(t, func(spans) bool { return true }).named("deliver"))
+}
+
+// behind lets nobody take tasks of the express lane before a gate is open.
+func behind(gate <-chan struct{}) func(app.Parts) app.Parts {
+	return func(p app.Parts) app.Parts {
+		take := p.Take
+		p.Take = func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error) {
+			select {
+			case <-gate:
+				return take(ctx, lane, partition)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return p
+	}
+}
+
+// traced records all spans whose callers do not say otherwise.
+func traced(o *app.Options) {
+	o.Traces = sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
+}
+
+// spans are spans that have ended.
+type spans []tracetest.SpanStub
+
+func (s spans) named(name string) (found spans) {
+	for _, one := range s {
+		if one.Name == name {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+func (s spans) find(name string) *tracetest.SpanStub {
+	if found := s.named(name); len(found) > 0 {
+		return &found[0]
+	}
+	return nil
+}
+
+func (s spans) one(t *testing.T, name string) *tracetest.SpanStub {
+	t.Helper()
+	found := s.named(name)
+	require.Len(t, found, 1, name)
+	return &found[0]
+}
+
+// child returns the only child of a span with a name.
+func (s spans) child(t *testing.T, parent *tracetest.SpanStub, name string) *tracetest.SpanStub {
+	t.Helper()
+	found := slices.DeleteFunc(s.named(name), func(one tracetest.SpanStub) bool {
+		return one.Parent.SpanID() != parent.SpanContext.SpanID() || one.Parent.TraceID() != parent.SpanContext.TraceID()
+	})
+	require.Len(t, found, 1, "%s within %s", name, parent.Name)
+	return &found[0]
+}
+
+func (s spans) parent(of tracetest.SpanStub) *tracetest.SpanStub {
+	for i := range s {
+		if s[i].SpanContext.SpanID() == of.Parent.SpanID() {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// String returns the spans as trees, each within its trace, in the order in which they began.
+func (s spans) String() string {
+	sorted := slices.Clone(s)
+	slices.SortStableFunc(sorted, func(x, y tracetest.SpanStub) int {
+		return cmp.Compare(x.StartTime.UnixNano(), y.StartTime.UnixNano())
+	})
+	var b strings.Builder
+	for _, one := range sorted {
+		if sorted.parent(one) == nil {
+			fmt.Fprintf(&b, "trace %s\n", one.SpanContext.TraceID())
+			sorted.write(&b, one, "  ")
+		}
+	}
+	return b.String()
+}
+
+func (s spans) write(b *strings.Builder, one tracetest.SpanStub, indent string) {
+	fmt.Fprintf(b, "%s%s %s (%s, %v)", indent, one.SpanContext.SpanID(), one.Name, one.SpanKind, one.EndTime.Sub(one.StartTime).Round(time.Microsecond))
+	for _, a := range one.Attributes {
+		fmt.Fprintf(b, " %s=%s", a.Key, a.Value.String())
+	}
+	for _, l := range one.Links {
+		fmt.Fprintf(b, " -> %s/%s", l.SpanContext.TraceID(), l.SpanContext.SpanID())
+	}
+	b.WriteString("\n")
+	for _, child := range s {
+		if child.Parent.SpanID() == one.SpanContext.SpanID() {
+			s.write(b, child, indent+"  ")
+		}
+	}
+}
+
+// value returns an attribute as text.
+func value(one *tracetest.SpanStub, key attribute.Key) string {
+	for _, a := range one.Attributes {
+		if a.Key == key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,127 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// marker is what no line of a log and no span may have: a part of what messages say.
+const marker = "the-body-of-a-message"
+
+// unrecorded is the header of requests that no spans are to be recorded for.
+var unrecorded = http.Header{"Traceparent": {"00-44444444444444444444444444444444-aaaaaaaaaaaaaaaa-00"}}
+
+// world is a server of its own, with all roles.
+type world struct {
+	app   *app.App
+	spans *tracetest.InMemoryExporter
+	log   *lockedBuffer
+	web   *http.Client
+}
+
+func newWorld(t *testing.T, change ...func(*app.Options)) *world {
+	t.Helper()
+	w := &world{log: new(lockedBuffer), spans: tracetest.NewInMemoryExporter(), web: &http.Client{Transport: &http.Transport{}}}
+	cfg := config.Default()
+	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
+	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
+	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
+	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
+	opts := app.Options{Logger: zerolog.New(w.log).Level(zerolog.DebugLevel)}
+	for _, to := range change {
+		to(&opts)
+	}
+	if opts.Traces != nil {
+		opts.Traces.(*sdktrace.TracerProvider).RegisterSpanProcessor(sdktrace.NewSimpleSpanProcessor(w.spans))
+	}
+	w.app = app.New(cfg, opts)
+	require.NoError(t, w.app.Start(t.Context()))
+	t.Cleanup(func() {
+		w.web.CloseIdleConnections()
+		require.NoError(t, w.app.Stop(context.WithoutCancel(t.Context())))
+	})
+	return w
+}
+
+// ask sends a request, demands a status, and reads the answer into what is given, if it is.
+func (w *world) ask(t *testing.T, method, path, body string, status int, answer any, headers ...http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.app.URL()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if body != "" {
+		r.Header.Set("Content-Type", client.ContentJSON)
+	}
+	for _, h := range headers {
+		maps.Copy(r.Header, h)
+	}
+	got, err := w.web.Do(r)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, got.Body.Close()) }()
+	text, err := io.ReadAll(got.Body)
+	require.NoError(t, err)
+	require.Equal(t, status, got.StatusCode, string(text))
+	if answer != nil {
+		require.NoError(t, json.Unmarshal(text, answer), string(text))
+	}
+}
+
+// see makes users active.
+func (w *world) see(t *testing.T, users ...string) {
+	t.Helper()
+	for _, user := range users {
+		w.ask(t, http.MethodPost, "/v1/users/"+user+"/login", "", http.StatusOK, nil)
+	}
+}
+
+// done waits until a message is done.
+func (w *world) done(t *testing.T, id message.ID) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var status client.Status
+		w.ask(t, http.MethodGet, "/v1/messages/"+id.String(), "", http.StatusOK, &status, unrecorded)
+		return status.Fanout.State == client.StateDone
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// await waits until the spans that have ended are as they are wanted, and returns them.
+func (w *world) await(t *testing.T, wanted func(spans) bool) spans {
+	t.Helper()
+	require.Eventually(t, func() bool { return wanted(spans(w.spans.GetSpans())) }, time.Minute, 10*time.Millisecond)
+	return spans(w.spans.GetSpans())
+}
+
+// lockedBuffer collects what is logged.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/fanmail/fanmail/internal/app"
+)
+
+// Signals returns a context that ends when the process is interrupted, or told to terminate: then its cause is app.ErrTerminated. After
+// the first signal the next one ends the process at once, as if nobody listened.
+func Signals() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		first := <-received
+		signal.Stop(received)
+		if first == syscall.SIGTERM {
+			cancel(app.ErrTerminated)
+			return
+		}
+		cancel(nil)
+	}()
+	return ctx
+}

@@ -1,0 +1,194 @@
+package fanout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Why a delivery is left to rehydration.
+const (
+	skipNeverSeen = iota
+	skipDormant
+	skipRehydrating
+	skipGap
+	skipReasons
+)
+
+// skipNames are the reasons as a metric's label.
+var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap"}
+
+// skipReason tells why userstate.Policy.Deliver leaves a message to rehydration that was sent at the given time.
+func skipReason(s userstate.State, sent time.Time) int {
+	switch {
+	case !s.Known():
+		return skipNeverSeen
+	case s.Mark != nil && sent.After(s.Mark.From):
+		return skipRehydrating
+	case s.InGap(sent):
+		return skipGap
+	default:
+		return skipDormant
+	}
+}
+
+// lane is what a Deliverer counts of one lane.
+type lane struct {
+	deliveries, duplicates prometheus.Counter
+	skipped                [skipReasons]prometheus.Counter
+	batches, messages      prometheus.Observer
+	finished, continued    prometheus.Counter
+
+	// slots has an element for each worker that is busy, or kept.
+	slots chan struct{}
+	// rate is how many tasks are finished a second.
+	rate meter.Rate
+}
+
+// delivererMetrics is what a Deliverer counts.
+type delivererMetrics struct {
+	meter.Group
+	lanes   map[event.Lane]*lane
+	retries prometheus.Counter
+}
+
+var (
+	workersDesc = prometheus.NewDesc("fanmail_workers", "Batches of a lane that this process works on at a time, at most.", []string{"lane"}, nil)
+	busyDesc    = prometheus.NewDesc("fanmail_workers_busy", "Batches of a lane that this process is working on.", []string{"lane"}, nil)
+)
+
+func newDelivererMetrics(workers map[event.Lane]int) delivererMetrics {
+	count := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"lane"}, labels...))
+	}
+	measure := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"lane"})
+	}
+	deliveries := count("fanmail_deliveries_total", "Entries that fan-out has appended to inboxes.")
+	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already.")
+	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration.", "reason")
+	finished := count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end.")
+	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
+	batches := measure("fanmail_batch_duration_seconds", "How long a batch took, from reading its tasks to recording them.", meter.Journeys())
+	messages := measure("fanmail_fanout_duration_seconds", "From sending a message to its end in all partitions.", meter.Journeys())
+	m := delivererMetrics{
+		Group:   meter.Group{deliveries, duplicates, skipped, finished, continued, batches, messages},
+		lanes:   make(map[event.Lane]*lane),
+		retries: newRetries("deliver"),
+	}
+	m.Group = append(m.Group, m.retries)
+	for _, name := range event.Lanes() {
+		label := string(name)
+		l := &lane{
+			deliveries: deliveries.WithLabelValues(label), duplicates: duplicates.WithLabelValues(label),
+			finished: finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
+			batches: batches.WithLabelValues(label), messages: messages.WithLabelValues(label),
+			slots: make(chan struct{}, workers[name]),
+		}
+		for reason, word := range skipNames {
+			l.skipped[reason] = skipped.WithLabelValues(label, word)
+		}
+		m.lanes[name] = l
+	}
+	return m
+}
+
+// newRetries returns the counter of what a stage of fan-out had to try again.
+func newRetries(stage string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fanmail_fanout_retries_total", Help: "Attempts of fan-out that have failed and are repeated.",
+		ConstLabels: prometheus.Labels{"stage": stage},
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (d *Deliverer) Describe(descs chan<- *prometheus.Desc) {
+	d.metrics.Describe(descs)
+	descs <- workersDesc
+	descs <- busyDesc
+}
+
+// Collect implements prometheus.Collector.
+func (d *Deliverer) Collect(metrics chan<- prometheus.Metric) {
+	d.metrics.Collect(metrics)
+	for name, l := range d.metrics.lanes {
+		metrics <- prometheus.MustNewConstMetric(workersDesc, prometheus.GaugeValue, float64(cap(l.slots)), string(name))
+		metrics <- prometheus.MustNewConstMetric(busyDesc, prometheus.GaugeValue, float64(len(l.slots)), string(name))
+	}
+}
+
+// measure takes note of a batch that has come to its end.
+func (b *batch) measure(began time.Time) {
+	if b.lane == nil {
+		return
+	}
+	now := b.deliverer.opts.Now()
+	b.lane.batches.Observe(now.Sub(began).Seconds())
+	b.lane.continued.Add(float64(len(b.tasks)))
+	b.lane.finished.Add(float64(len(b.ended)))
+	b.lane.rate.Add(now, len(b.ended))
+}
+
+// arrived takes note of a message that is done in all partitions, if this batch has done its part of it. Where two batches end
+// at the same time, both may.
+func (b *batch) arrived(id message.ID) {
+	if slices.Contains(b.finished, id) {
+		b.lane.messages.Observe(b.deliverer.opts.Now().Sub(id.Time()).Seconds())
+	}
+}
+
+// FinishRate returns how many tasks of a lane this process has finished a second in the last minutes.
+func (d *Deliverer) FinishRate(name event.Lane) float64 {
+	return d.metrics.lanes[name].rate.PerSecond(d.opts.Now())
+}
+
+// routerMetrics is what a Router counts.
+type routerMetrics struct {
+	meter.Group
+	routed  map[event.Lane]prometheus.Counter
+	void    prometheus.Counter
+	retries prometheus.Counter
+}
+
+func newRouterMetrics() routerMetrics {
+	routed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_routed_messages_total", Help: "Messages whose tasks were put into the queues of a lane.",
+	}, []string{"lane"})
+	m := routerMetrics{
+		routed: make(map[event.Lane]prometheus.Counter),
+		void: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_void_messages_total", Help: "Messages that were stored too late to count, and are delivered to nobody.",
+		}),
+		retries: newRetries("route"),
+	}
+	m.Group = meter.Group{routed, m.void, m.retries}
+	for _, name := range event.Lanes() {
+		m.routed[name] = routed.WithLabelValues(string(name))
+	}
+	return m
+}
+
+// Describe implements prometheus.Collector.
+func (r *Router) Describe(descs chan<- *prometheus.Desc) { r.metrics.Describe(descs) }
+
+// Collect implements prometheus.Collector.
+func (r *Router) Collect(metrics chan<- prometheus.Metric) { r.metrics.Collect(metrics) }
+
+// newSwept returns the counter of what a Sweeper has emitted again.
+func newSwept() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fanmail_swept_messages_total", Help: "Messages that had not moved for too long, and were routed again.",
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (s *Sweeper) Describe(descs chan<- *prometheus.Desc) { s.swept.Describe(descs) }
+
+// Collect implements prometheus.Collector.
+func (s *Sweeper) Collect(metrics chan<- prometheus.Metric) { s.swept.Collect(metrics) }

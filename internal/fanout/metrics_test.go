@@ -1,0 +1,117 @@
+package fanout_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// What a message came to is told as it was: appended, found, and left to rehydration for each of the reasons there are.
+func TestDeliveriesAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, 6)
+	w.follow(t, "author", users...)
+	longAgo := w.Clock.Now().Add(-2 * rig.Policy().DormantAfter)
+	for i, state := range []userstate.State{
+		2: {LastViewed: longAgo},
+		3: {LastViewed: w.Clock.Now(), Mark: &userstate.Mark{From: longAgo}, Lease: userstate.Lease{Token: "token", Until: w.Clock.Now().Add(time.Hour)}},
+	} {
+		if state.Known() || !state.LastViewed.IsZero() {
+			state.User = users[i]
+			stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: userstate.State{User: users[i]}, To: state}})
+			require.NoError(t, err)
+			require.True(t, stepped[0].Applied)
+		}
+	}
+	w.see(t, users[0], users[1], users[5])
+	m := w.store(t, 1, "author")
+	_, err := w.Appender.Append(t.Context(), []bucket.Append{{Owner: users[5], Entries: []bucket.Entry{bucket.EntryOf(m)}}})
+	require.NoError(t, err)
+	w.plan(t, event.Medium, []int{0}, m)
+	d := w.deliverer()
+	for held := w.take(t, event.Medium, 0); held != nil; held = w.take(t, event.Medium, 0) {
+		require.NoError(t, d.Deliver(t.Context(), held))
+	}
+	w.requireDone(t, m, 3, 3)
+	require.Equal(t, uint64(1), observed(t, d, "fanmail_fanout_duration_seconds"))
+	require.Equal(t, uint64(2), observed(t, d, "fanmail_batch_duration_seconds"))
+	counted := func(name string, lines ...string) {
+		t.Helper()
+		var got []string
+		text, err := testutil.CollectAndFormat(d, expfmt.TypeTextPlain, name)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, name) && !strings.HasSuffix(line, " 0\n") {
+				got = append(got, strings.TrimSpace(strings.TrimPrefix(line, name)))
+			}
+		}
+		require.Equal(t, lines, got)
+	}
+	counted("fanmail_deliveries_total", `{lane="medium"} 2`)
+	counted("fanmail_duplicate_deliveries_total", `{lane="medium"} 1`)
+	counted("fanmail_skipped_deliveries_total",
+		`{lane="medium",reason="dormant"} 1`, `{lane="medium",reason="never_seen"} 1`, `{lane="medium",reason="rehydrating"} 1`)
+	counted("fanmail_tasks_finished_total", `{lane="medium"} 1`)
+	counted("fanmail_tasks_continued_total", `{lane="medium"} 1`)
+	require.Positive(t, d.FinishRate(event.Medium))
+	require.Zero(t, d.FinishRate(event.Bulk))
+}
+
+// observed returns how many values a histogram has seen.
+func observed(t *testing.T, c prometheus.Collector, name string) (n uint64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(c))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, metric := range family.GetMetric() {
+				n += metric.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	return n
+}
+
+// A message is routed once, to its lane.
+func TestRoutesAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.publish(t, w.store(t, 1, "author", "ann", "ben"), w.store(t, 2, "author", "ann"))
+	router := w.router()
+	received, err := w.Bus.Fetch(t.Context(), 10)
+	require.NoError(t, err)
+	require.NoError(t, router.Route(t.Context(), rig.By(t.Context(), received)))
+	require.NoError(t, testutil.CollectAndCompare(router, strings.NewReader(`
+# HELP fanmail_routed_messages_total Messages whose tasks were put into the queues of a lane.
+# TYPE fanmail_routed_messages_total counter
+fanmail_routed_messages_total{lane="bulk"} 0
+fanmail_routed_messages_total{lane="express"} 2
+fanmail_routed_messages_total{lane="medium"} 0
+`), "fanmail_routed_messages_total"))
+}
+
+// What the sweep finds is told.
+func TestSweptMessagesAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store(t, 1, "author", "ann")
+	w.Clock.Advance(rig.SweepAfter + time.Second)
+	sweeper := w.sweeper()
+	n, err := sweeper.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.InDelta(t, 1, testutil.ToFloat64(sweeper), 0)
+}

@@ -1,0 +1,268 @@
+package httpapi_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/auth"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+)
+
+// token returns the token of a name.
+func token(name string) string { return name + strings.Repeat("-secret", 5) }
+
+// as returns the header of a request with the token of a name.
+func as(name string) []string { return []string{"Authorization", "Bearer " + token(name)} }
+
+// authenticator knows the tokens of some names.
+func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
+	tb.Helper()
+	var file strings.Builder
+	file.WriteString("tokens:\n")
+	for name, grants := range map[string]string{
+		"ann":      "scopes: [publish], senders: [ann]",
+		"bob":      "scopes: [read], user: bob",
+		"cy":       "scopes: [read], user: cy",
+		"dee":      "scopes: [read, publish], user: dee, senders: [dee]",
+		"gateway":  `scopes: [read], user: "*"`,
+		"operator": "scopes: [admin]",
+		"watcher":  "scopes: [metrics]",
+		"past":     "scopes: [admin], expires: 2001-01-01T00:00:00Z",
+	} {
+		hash := sha256.Sum256([]byte(token(name)))
+		fmt.Fprintf(&file, "  - {name: %s, sha256: %s, %s}\n", name, hex.EncodeToString(hash[:]), grants)
+	}
+	path := filepath.Join(tb.TempDir(), "tokens.yaml")
+	require.NoError(tb, os.WriteFile(path, []byte(file.String()), 0o600))
+	a, err := auth.New(auth.Options{TokensFile: path, Now: now, Logger: zerolog.Nop()})
+	require.NoError(tb, err)
+	return a
+}
+
+// guarded returns a world that asks for tokens.
+func guarded(tb testing.TB, change settings) *world {
+	tb.Helper()
+	more := change.options
+	change.options = func(o *httpapi.Options) {
+		o.Auth = authenticator(tb, o.Now)
+		if more != nil {
+			more(o)
+		}
+	}
+	return newWorld(tb, change)
+}
+
+// uses are, of every endpoint, a request that bob's, or else the operator's, token may make, and names whose tokens may too.
+var uses = map[string]struct{ target, body, may string }{
+	"POST /v1/messages":                            {"/v1/messages", `{"from":"ann","to":["bob"],"body":"x"}`, "ann"},
+	"POST /v1/messages:batch":                      {"/v1/messages:batch", `{"from":"ann","to":["bob"],"body":"x"}`, "ann dee"},
+	"GET /v1/messages/{id}":                        {"/v1/messages/ID", "", "ann bob gateway operator"},
+	"POST /v1/following:batch":                     {"/v1/following:batch", `{"follower":"bob","followee":"ann"}`, "bob cy dee gateway operator"},
+	"GET /v1/users/{user}/followers":               {"/v1/users/bob/followers", "", "bob gateway operator"},
+	"GET /v1/users/{user}/following":               {"/v1/users/bob/following", "", "bob gateway operator"},
+	"PUT /v1/users/{user}/following/{followee}":    {"/v1/users/bob/following/ann", "", "bob gateway operator"},
+	"DELETE /v1/users/{user}/following/{followee}": {"/v1/users/bob/following/ann", "", "bob gateway operator"},
+	"POST /v1/users:batch":                         {"/v1/users:batch", "", "operator"},
+	"GET /v1/users/{user}":                         {"/v1/users/bob", "", "bob gateway operator"},
+	"PUT /v1/users/{user}":                         {"/v1/users/bob", `{"last_viewed":"2001-01-01T00:00:00Z"}`, "operator"},
+	"POST /v1/users/{user}/login":                  {"/v1/users/bob/login", "", "bob gateway operator"},
+	"GET /v1/users/{user}/inbox":                   {"/v1/users/bob/inbox", "", "bob gateway operator"},
+	"POST /v1/users/{user}/inbox/read":             {"/v1/users/bob/inbox/read", `{"up_to":"ID"}`, "bob gateway operator"},
+	"DELETE /v1/users/{user}/inbox/{id}":           {"/v1/users/bob/inbox/ID", "", "bob gateway operator"},
+	"GET /v1/admin/explain":                        {"/v1/admin/explain?user=bob&message=ID", "", "operator"},
+	"POST /v1/admin/audit":                         {"/v1/admin/audit?user=bob", "", "operator"},
+	"GET /v1/admin/dlq":                            {"/v1/admin/dlq", "", "operator"},
+	"POST /v1/admin/dlq/{id}":                      {"/v1/admin/dlq/1:redrive", "", "operator"},
+	"DELETE /v1/admin/dlq/{id}":                    {"/v1/admin/dlq/1", "", "operator"},
+	"GET /metrics":                                 {"/metrics", "", "watcher operator"},
+	"GET /healthz":                                 {"/healthz", "", "*"},
+	"GET /openapi.json":                            {"/openapi.json", "", "*"},
+	"GET /readyz":                                  {"/readyz", "", "*"},
+}
+
+// TestEveryEndpointIsGuarded walks over all endpoints that there are: one that is added has to say here whom it is for.
+func TestEveryEndpointIsGuarded(t *testing.T) {
+	t.Parallel()
+	var services httpapi.Services
+	var options httpapi.Options
+	w := guarded(t, settings{
+		services: func(s *httpapi.Services) { services = *s }, options: func(o *httpapi.Options) { options = *o },
+	})
+	addAudit(w, &services, w.db.Inbox())
+	w.handler = httpapi.New(services, options)
+	m := messagetest.Message(1, "ann")
+	m.To, m.Audience = []message.UserID{"bob"}, ""
+	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m})
+	require.NoError(t, err)
+	endpoints := httpapi.Endpoints(w.handler)
+	require.Len(t, uses, len(endpoints))
+	for endpoint, access := range endpoints {
+		use, ok := uses[endpoint]
+		require.True(t, ok, "%s: whom is it for?", endpoint)
+		require.Equal(t, use.may == "*", access.Open, endpoint)
+		require.Equal(t, strings.Contains(endpoint, "{user}") && use.may != "operator", access.Own, endpoint)
+		if access.Open {
+			continue
+		}
+		method, _, _ := strings.Cut(endpoint, " ")
+		fill := strings.NewReplacer("ID", messagetest.ID(1).String())
+		ask := func(headers ...string) *httptest.ResponseRecorder {
+			return w.ask(t, method, fill.Replace(use.target), fill.Replace(use.body), headers...)
+		}
+		for _, headers := range [][]string{
+			{},
+			as("nobody"), as("past"),
+			{"Authorization", "Basic YWRtaW46YWRtaW4="},
+			{"Authorization", "Bearer "},
+			{"Authorization", token("operator")},
+			append(as("operator"), as("operator")...),
+			{"Cookie", "token=" + token("operator")},
+		} {
+			answer := ask(headers...)
+			require.Equal(t, http.StatusUnauthorized, answer.Code, "%s with %v", endpoint, headers)
+			require.Contains(t, answer.Header().Get("WWW-Authenticate"), `Bearer realm="fanmail"`)
+			require.NotContains(t, answer.Body.String(), "secret")
+			require.Equal(t, client.ProblemUnauthorized, problem(t, answer).Type)
+		}
+		for _, name := range []string{"ann", "bob", "cy", "dee", "gateway", "operator", "watcher"} {
+			answer := ask(as(name)...)
+			may := strings.Contains(" "+use.may+" ", " "+name+" ")
+			refused := answer.Code == http.StatusForbidden || answer.Code == http.StatusNotFound && endpoint == "GET /v1/messages/{id}"
+			require.Equal(t, !may, refused, "%s as %s: %d %s", endpoint, name, answer.Code, answer.Body)
+			require.NotEqual(t, http.StatusUnauthorized, answer.Code)
+			require.True(t, answer.Code < 500 || strings.Contains(endpoint, "/dlq") && answer.Code == 503, answer.Body)
+		}
+	}
+	require.NotContains(t, w.log.String(), "secret", "no token is ever logged")
+}
+
+func TestEachLineOfABatchIsForSomebody(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	body := `{"from":"ann","to":["bob"],"body":"mine"}` + "\n" + `{"from":"dee","to":["bob"],"body":"another's"}` + "\n" + `{"from":"ann","to":["bob"],"body":"mine"}`
+	lines := strings.Split(strings.TrimSpace(w.must(t, http.StatusOK, http.MethodPost, "/v1/messages:batch", body, as("ann")...)), "\n")
+	require.Len(t, lines, 3)
+	require.Contains(t, lines[0], `"from":"ann"`)
+	require.Contains(t, lines[1], `"status":403`)
+	require.Contains(t, lines[1], `does not allow to publish as \"dee\"`)
+	require.Contains(t, lines[2], `"from":"ann"`)
+	require.Equal(t, 2, w.bus.count())
+
+	edges := `{"follower":"bob","followee":"ann"}` + "\n" + `{"follower":"cy","followee":"ann"}`
+	require.JSONEq(t, `{"accepted":1,"rejected":[{"line":2,"error":"the token is not that of \"cy\""}]}`,
+		w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", edges, as("bob")...))
+	require.JSONEq(t, `{"accepted":2,"rejected":[]}`, w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", edges, as("gateway")...))
+}
+
+func TestAMessageIsForItsEnds(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/bob/following/dee", "", as("bob")...)
+	w.pass(time.Second)
+	publish := func(draft string) string {
+		answer := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft, as("dee")...)
+		_, rest, _ := strings.Cut(answer, `"id":"`)
+		return rest[:36]
+	}
+	named, toFollowers := publish(`{"from":"dee","to":["cy"],"body":"x"}`), publish(`{"from":"dee","audience":"followers","body":"x"}`)
+	absent := w.ask(t, http.MethodGet, "/v1/messages/"+messagetest.ID(77).String(), "", as("bob")...)
+	for _, test := range []struct {
+		id, who string
+		sees    bool
+	}{
+		{named, "dee", true},
+		{named, "cy", true},
+		{named, "bob", false},
+		{named, "ann", false},
+		{named, "gateway", true},
+		{toFollowers, "bob", true},
+		{toFollowers, "cy", false},
+		{toFollowers, "operator", true},
+	} {
+		answer := w.ask(t, http.MethodGet, "/v1/messages/"+test.id, "", as(test.who)...)
+		if test.sees {
+			require.Equal(t, http.StatusOK, answer.Code, test)
+			continue
+		}
+		require.Equal(t, http.StatusNotFound, answer.Code, test)
+		require.Equal(t, absent.Body.String(), answer.Body.String(), "it is as if it were not there")
+	}
+	w.pass(time.Second)
+	w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/following/dee", "", as("bob")...)
+	w.must(t, http.StatusOK, http.MethodGet, "/v1/messages/"+toFollowers, "", as("bob")...)
+	w.pass(time.Second)
+	later := publish(`{"from":"dee","audience":"followers","body":"x"}`)
+	w.must(t, http.StatusNotFound, http.MethodGet, "/v1/messages/"+later, "", as("bob")...)
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{options: func(o *httpapi.Options) {
+		o.SenderRate, o.AddressRate = httpapi.Rate{PerSecond: 1, Burst: 2}, httpapi.Rate{PerSecond: 5, Burst: 10}
+	}})
+	publish := func(from string) *httptest.ResponseRecorder {
+		return w.ask(t, http.MethodPost, "/v1/messages", `{"from":"`+from+`","to":["bob"],"body":"x"}`)
+	}
+	require.Equal(t, http.StatusAccepted, publish("ann").Code)
+	require.Equal(t, http.StatusAccepted, publish("ann").Code)
+	limited := publish("ann")
+	require.Equal(t, http.StatusTooManyRequests, limited.Code)
+	require.Equal(t, "1", limited.Header().Get("Retry-After"))
+	require.Equal(t, client.ProblemRateLimited, problem(t, limited).Type)
+	require.Equal(t, http.StatusAccepted, publish("dee").Code, "others are not bounded by it")
+	w.pass(time.Second)
+	require.Equal(t, http.StatusAccepted, publish("ann").Code)
+
+	batch := strings.Repeat(`{"from":"cy","to":["bob"],"body":"x"}`+"\n", 4)
+	answer := w.must(t, http.StatusOK, http.MethodPost, "/v1/messages:batch", batch)
+	require.Equal(t, 2, strings.Count(answer, "rate-limited"), answer)
+	w.must(t, http.StatusTooManyRequests, http.MethodPost, "/v1/messages:batch", batch)
+
+	w.pass(time.Second)
+	for range 10 {
+		w.ask(t, http.MethodGet, "/v1/users/bob", "")
+	}
+	require.Equal(t, http.StatusTooManyRequests, w.ask(t, http.MethodGet, "/v1/users/bob", "").Code)
+	w.must(t, http.StatusOK, http.MethodGet, "/healthz", "")
+}
+
+func TestBrowsersOfStrangers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.LocalOnly = true }})
+	for name, test := range map[string]struct {
+		host    string
+		headers []string
+		status  int
+	}{
+		"by address":     {"127.0.0.1:8080", nil, http.StatusOK},
+		"by IPv6":        {"[::1]:8080", nil, http.StatusOK},
+		"by name":        {"localhost:8080", nil, http.StatusOK},
+		"a rebound name": {"evil.example:8080", nil, http.StatusForbidden},
+		"another site":   {"127.0.0.1:8080", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"another origin": {"127.0.0.1:8080", []string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		"its own pages":  {"127.0.0.1:8080", []string{"Sec-Fetch-Site", "same-origin"}, http.StatusOK},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/users/bob/login", http.NoBody)
+		r.Host = test.host
+		for i := 0; i < len(test.headers); i += 2 {
+			r.Header.Set(test.headers[i], test.headers[i+1])
+		}
+		answer := httptest.NewRecorder()
+		w.handler.ServeHTTP(answer, r)
+		require.Equal(t, test.status, answer.Code, "%s: %s", name, answer.Body)
+	}
+}

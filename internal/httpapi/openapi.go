@@ -1,0 +1,15 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/fanmail/fanmail/api"
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+// openapi answers with the description of all paths, those of other roles included.
+func (s *server) openapi(w *response, _ *http.Request) error {
+	w.Header().Set("Content-Type", client.ContentJSON)
+	_, _ = w.Write(api.OpenAPI()) // an error would be the connection's, with nobody to tell
+	return nil
+}

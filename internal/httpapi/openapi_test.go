@@ -1,0 +1,196 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/api"
+	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/deadletter"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// TestEveryRoleServesTheDocument asks a handler that has no role at all.
+func TestEveryRoleServesTheDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.handler = httpapi.New(httpapi.Services{Ready: func(context.Context) []client.Reason { return nil }}, httpapi.Options{Now: w.clock})
+	answer := w.ask(t, http.MethodGet, "/openapi.json", "")
+	require.Equal(t, http.StatusOK, answer.Code)
+	require.Equal(t, client.ContentJSON, answer.Header().Get("Content-Type"))
+	require.JSONEq(t, string(api.OpenAPI()), answer.Body.String())
+	require.Contains(t, answer.Body.String(), `"openapi":"3.1.0"`)
+}
+
+// TestEveryEndpointIsDescribed holds the routes and the paths of the document together, both ways, with their query parameters and the
+// scopes that they take.
+func TestEveryEndpointIsDescribed(t *testing.T) {
+	t.Parallel()
+	doc, err := description()
+	require.NoError(t, err)
+	require.True(t, doc.IsOpenAPI31OrLater())
+	queries, scopes := make(map[string][]string), make(map[string][]string)
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			pattern, _ := strings.CutSuffix(path, ":redrive") // which is within a segment, where the mux has no patterns
+			name := method + " " + pattern
+			queries[name] = []string{}
+			for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
+				if p.Value.In == "query" {
+					queries[name] = append(queries[name], p.Value.Name)
+				}
+			}
+			require.NotNil(t, operation.Security, name)
+			for _, one := range *operation.Security {
+				scopes[name] = append(scopes[name], one["bearer"]...)
+			}
+		}
+	}
+	routed := httpapi.Endpoints(everything(t, newWorld(t, settings{})).handler)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(queries)), slices.Collect(maps.Keys(routed)))
+	for name, endpoint := range routed {
+		require.ElementsMatch(t, queries[name], endpoint.Query, name)
+		require.ElementsMatch(t, scopes[name], endpoint.Scopes, name)
+	}
+}
+
+// TestEveryProblemIsDescribed holds the types of problems and those in the document together.
+func TestEveryProblemIsDescribed(t *testing.T) {
+	t.Parallel()
+	doc, err := description()
+	require.NoError(t, err)
+	var known []any
+	for problem := range httpapi.Kinds {
+		known = append(known, string(problem))
+	}
+	require.ElementsMatch(t, known, doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum)
+}
+
+// TestEveryOperation has every operation done and refused. What is described of requests and answers is demanded by world.ask, here and
+// in all other tests of this package.
+func TestEveryOperation(t *testing.T) {
+	t.Parallel()
+	w := everything(t, newWorld(t, settings{}))
+	w.see(t, "ann", "bob")
+	seen := make(map[string]map[bool]bool) // by operation, whether it was done and whether it was refused
+	doc, err := description()
+	require.NoError(t, err)
+	one, seven := messagetest.ID(1).String(), messagetest.ID(7).String()
+	now := w.clock().Format(client.TimeLayout)
+	published := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", `{"from":"ann","to":["bob"],"body":"x","attrs":{"a":1}}`)
+	id := strings.Split(published, `"`)[3]
+	w.deliver(t, "bob", 1, 60)
+	for _, ask := range []struct {
+		status               int
+		operation            string
+		method, target, body string
+		header, value        string
+	}{
+		{202, "publish", "POST", "/v1/messages", `{"from":"ann","to":["bob"],"audience":"followers","body":"x","content_type":"text/plain"}`, "Idempotency-Key", "k"},
+		{422, "publish", "POST", "/v1/messages", `{"from":"ann","to":["bob"],"body":"y"}`, "Idempotency-Key", "k"},
+		{200, "publishBatch", "POST", "/v1/messages:batch", `{"from":"ann","to":["bob"],"body":"x"}` + "\n" + `{"from":"ann","to":[],"body":"x"}`, "", ""},
+		{415, "publishBatch", "POST", "/v1/messages:batch", `x`, "Content-Type", "text/html"},
+		{200, "status", "GET", "/v1/messages/" + id + "?estimate=true", "", "", ""},
+		{404, "status", "GET", "/v1/messages/" + seven, "", "", ""},
+		{200, "followBatch", "POST", "/v1/following:batch", `{"follower":"bob","followee":"ann"}` + "\n" + `{"follower":"bob","followee":"bob"}`, "", ""},
+		{422, "followBatch", "POST", "/v1/following:batch?x=1", `{"follower":"bob","followee":"ann"}`, "", ""},
+		{204, "follow", "PUT", "/v1/users/cid/following/ann", "", "", ""},
+		{422, "follow", "PUT", "/v1/users/ann/following/ann", "", "", ""},
+		{204, "unfollow", "DELETE", "/v1/users/dan/following/ann", "", "", ""},
+		{422, "unfollow", "DELETE", "/v1/users/dan/following/%20", "", "", ""},
+		{200, "followers", "GET", "/v1/users/ann/followers?limit=1", "", "", ""},
+		{422, "followers", "GET", "/v1/users/ann/followers?limit=0", "", "", ""},
+		{200, "following", "GET", "/v1/users/bob/following?after=a", "", "", ""},
+		{422, "following", "GET", "/v1/users/bob/following?after=", "", "", ""},
+		{200, "setSeenBatch", "POST", "/v1/users:batch", `{"user":"ann","last_viewed":"` + now + `"}` + "\n" + `{"user":"ann","last_viewed":"2001-01-01T00:00:00Z"}`, "", ""},
+		{415, "setSeenBatch", "POST", "/v1/users:batch", `x`, "Content-Type", "text/html"},
+		{200, "user", "GET", "/v1/users/bob", "", "", ""},
+		{404, "user", "GET", "/v1/users/nobody", "", "", ""},
+		{204, "setSeen", "PUT", "/v1/users/eve", `{"last_viewed":"` + now + `"}`, "", ""},
+		{409, "setSeen", "PUT", "/v1/users/eve", `{"last_viewed":"2001-01-01T00:00:00Z"}`, "", ""},
+		{200, "login", "POST", "/v1/users/bob/login?wait=1s", "", "", ""},
+		{422, "login", "POST", "/v1/users/bob/login?wait=x", "", "", ""},
+		{200, "inbox", "GET", "/v1/users/bob/inbox?limit=50&peek=true", "", "", ""},
+		{422, "inbox", "GET", "/v1/users/bob/inbox?before=x", "", "", ""},
+		{204, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up_to":"` + one + `"}`, "", ""},
+		{400, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up":1}`, "", ""},
+		{204, "deleteEntry", "DELETE", "/v1/users/bob/inbox/" + one, "", "", ""},
+		{404, "deleteEntry", "DELETE", "/v1/users/ann/inbox/" + one, "", "", ""},
+		{200, "explain", "GET", "/v1/admin/explain?user=bob&message=" + id, "", "", ""},
+		{422, "explain", "GET", "/v1/admin/explain?user=bob", "", "", ""},
+		{200, "audit", "POST", "/v1/admin/audit?user=bob", "", "", ""},
+		{200, "audit", "POST", "/v1/admin/audit", `{"sample":2}`, "", ""},
+		{422, "audit", "POST", "/v1/admin/audit?sample=0", "", "", ""},
+		{200, "deadLetters", "GET", "/v1/admin/dlq?limit=1", "", "", ""},
+		{200, "deadLetters", "GET", "/v1/admin/dlq?after=1", "", "", ""},
+		{422, "deadLetters", "GET", "/v1/admin/dlq?after=x", "", "", ""},
+		{204, "redriveDeadLetter", "POST", "/v1/admin/dlq/1:redrive", "", "", ""},
+		{409, "redriveDeadLetter", "POST", "/v1/admin/dlq/2:redrive", "", "", ""},
+		{204, "dropDeadLetter", "DELETE", "/v1/admin/dlq/2", "", "", ""},
+		{404, "dropDeadLetter", "DELETE", "/v1/admin/dlq/2", "", "", ""},
+		{200, "health", "GET", "/healthz", "", "", ""},
+		{422, "health", "GET", "/healthz?x=1", "", "", ""},
+		{200, "ready", "GET", "/readyz", "", "", ""},
+		{422, "ready", "GET", "/readyz?x=1", "", "", ""},
+		{200, "metrics", "GET", "/metrics", "", "", ""},
+		{422, "metrics", "GET", "/metrics?x=1", "", "", ""},
+		{200, "openapi", "GET", "/openapi.json", "", "", ""},
+		{422, "openapi", "GET", "/openapi.json?x=1", "", "", ""},
+	} {
+		var headers []string
+		if ask.header != "" {
+			headers = []string{ask.header, ask.value}
+		}
+		answer := w.ask(t, ask.method, ask.target, ask.body, headers...)
+		require.Equal(t, ask.status, answer.Code, "%s %s: %s", ask.method, ask.target, answer.Body)
+		if seen[ask.operation] == nil {
+			seen[ask.operation] = make(map[bool]bool)
+		}
+		seen[ask.operation][ask.status < 300] = true
+	}
+	for path, item := range doc.Paths.Map() {
+		for _, operation := range item.Operations() {
+			require.Equal(t, map[bool]bool{true: true, false: true}, seen[operation.OperationID], "%s of %s", operation.OperationID, path)
+		}
+	}
+}
+
+// everything lets a world serve everything that there is, dead letters on a real bus included: one that can be redriven and one that
+// cannot.
+func everything(t *testing.T, w *world) *world {
+	t.Helper()
+	server, err := natsbus.StartEmbedded(t.Context(), natsbus.EmbeddedOptions{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	bus, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: partitions, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(bus.Close)
+	for i, subject := range []string{"fanmail.v1.login", "fanmail.v1.elsewhere"} {
+		require.NoError(t, bus.DeadLetter(t.Context(), event.DeadLetter{
+			Version: event.Version, Reason: "malformed", Error: "error " + strconv.Itoa(i), Attempts: 1, Subject: subject, Payload: []byte{0xff},
+		}))
+	}
+	services := w.services
+	services.Audit = audit.New(audit.Stores{
+		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
+		Buckets: w.db.Inbox(), Appender: w.appender,
+	}, audit.Options{Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock})
+	services.DeadLetters = deadletter.New(bus, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
+	w.handler = httpapi.New(services, w.options)
+	return w
+}

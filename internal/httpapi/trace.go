@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fanmail/fanmail/internal/tracing"
+)
+
+// begin begins the span of a request, within the trace that its headers tell of, and returns the request with it. What is asked
+// of the process itself, over and over, has none.
+func (s *server) begin(w *response, r *http.Request) (*http.Request, tracing.Span) {
+	if !s.opts.Tracer.On() || !strings.HasPrefix(r.URL.Path, "/v1/") {
+		return r, tracing.Span{}
+	}
+	ctx, span := s.opts.Tracer.Start(tracing.WithinRequest(r.Context(), r.Header), r.Method, trace.WithSpanKind(trace.SpanKindServer))
+	if span.IsRecording() {
+		w.trace = span.SpanContext().TraceID().String()
+	}
+	return r.WithContext(ctx), span
+}
+
+// end ends the span of a request that has been answered.
+func (s *server) end(w *response, r *http.Request, span tracing.Span) {
+	if span.Span == nil {
+		return
+	}
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if r.Pattern != "" && r.Pattern != "/" {
+		span.SetName(r.Method + " " + r.Pattern)
+		span.SetAttributes(attribute.String("http.route", r.Pattern))
+	}
+	span.SetAttributes(
+		attribute.String("http.request.method", r.Method), attribute.Int("http.response.status_code", w.status),
+		tracing.RequestID.String(w.request),
+	)
+	if !w.message.IsZero() {
+		span.SetAttributes(tracing.MessageID.String(w.message.String()))
+	}
+	if w.status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, http.StatusText(w.status))
+	}
+}
+
+// line begins a line of the log about a request.
+func (s *server) line(w *response, e *zerolog.Event) *zerolog.Event {
+	e = e.Str("request_id", w.request)
+	if w.trace != "" {
+		e = e.Str("trace_id", w.trace)
+	}
+	return e
+}

@@ -1,0 +1,91 @@
+package meter_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/meter"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRate(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var r meter.Rate
+	require.Zero(t, r.PerSecond(start), "nothing has happened")
+	now := start
+	for range 60 {
+		r.Add(now, 20)
+		now = now.Add(time.Second)
+	}
+	require.InEpsilon(t, 20, r.PerSecond(now), 0.02, "it is right from the beginning")
+	for range 3600 {
+		r.Add(now, 5)
+		now = now.Add(time.Second)
+	}
+	require.InEpsilon(t, 5, r.PerSecond(now), 0.02, "what was long ago does not count")
+	idle := r.PerSecond(now.Add(10 * time.Minute))
+	require.Positive(t, idle)
+	require.Less(t, idle, 1.0, "it falls while nothing happens")
+	back := r.PerSecond(now.Add(-time.Hour))
+	require.InEpsilon(t, 5, back, 0.02, "a clock that goes back does not make it grow")
+}
+
+func TestFirstEventIsNoRateOfThousands(t *testing.T) {
+	t.Parallel()
+	var r meter.Rate
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r.Add(now, 1)
+	require.InDelta(t, 1, r.PerSecond(now), 0.01)
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	s := meter.NewSizes("entries", "What was pushed.", 1, 5, 50)
+	var tally meter.Tally
+	for _, size := range []int{1, 1, 5, 6, 50, 51, 1000} {
+		tally.Count(size)
+	}
+	s.Add(&tally)
+	s.Add(&tally)
+	require.NoError(t, testutil.CollectAndCompare(s, strings.NewReader(`
+# HELP entries What was pushed.
+# TYPE entries histogram
+entries_bucket{le="1"} 4
+entries_bucket{le="5"} 6
+entries_bucket{le="50"} 10
+entries_bucket{le="+Inf"} 14
+entries_sum 356
+entries_count 14
+`)))
+}
+
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	ones := prometheus.NewCounter(prometheus.CounterOpts{Name: "ones_total", Help: "Ones."})
+	twos := prometheus.NewCounter(prometheus.CounterOpts{Name: "twos_total", Help: "Twos."})
+	require.NoError(t, registry.Register(meter.Group{ones, meter.Group{twos}}))
+	n, err := testutil.GatherAndCount(registry, "ones_total", "twos_total")
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+}
+
+// What is counted for each push of a fan-out must not cost anything.
+func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
+	s := meter.NewSizes("entries", "What was pushed.", 1, 5, 50)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		var tally meter.Tally
+		for size := range 100 {
+			tally.Count(size)
+		}
+		s.Add(&tally)
+	}))
+}

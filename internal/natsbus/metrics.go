@@ -1,0 +1,111 @@
+package natsbus
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// collectWait bounds how long somebody who asks for metrics waits for the server.
+const collectWait = 2 * time.Second
+
+var (
+	connectedDesc = prometheus.NewDesc("fanmail_bus_connected", "1 while there is a connection to the bus, otherwise 0.", nil, nil)
+
+	tasksDesc      = prometheus.NewDesc("fanmail_tasks_waiting", "Tasks of a lane on the bus, also those that are worked on.", []string{"lane"}, nil)
+	taskAgeDesc    = prometheus.NewDesc("fanmail_tasks_oldest_seconds", "For how long the oldest task of a lane has been on the bus; 0 if there is none.", []string{"lane"}, nil)
+	publishedDesc  = prometheus.NewDesc("fanmail_published_waiting", "Published messages on the bus that have not been routed.", nil, nil)
+	publishAgeDesc = prometheus.NewDesc("fanmail_published_oldest_seconds", "For how long the oldest message that has not been routed has been on the bus; 0 if there is none.", nil, nil)
+	loginsDesc     = prometheus.NewDesc("fanmail_logins_waiting", "Logins on the bus that have not been noted.", nil, nil)
+	loginAgeDesc   = prometheus.NewDesc("fanmail_logins_oldest_seconds", "For how long the oldest login that has not been noted has been on the bus; 0 if there is none.", nil, nil)
+	deadDesc       = prometheus.NewDesc("fanmail_dead_letters", "Dead letters about which nobody has decided.", nil, nil)
+	bytesDesc      = prometheus.NewDesc("fanmail_stream_bytes", "The size of a stream of the bus.", []string{"stream"}, nil)
+	limitDesc      = prometheus.NewDesc("fanmail_stream_limit_bytes", "The size up to which a stream of the bus takes something; 0 if there is no limit.", []string{"stream"}, nil)
+)
+
+// metrics is what a Bus counts.
+type metrics struct {
+	meter.Group
+	disconnects prometheus.Counter
+	deadLetters map[string]prometheus.Counter // by the subject that they are filed under
+}
+
+func newMetrics() metrics {
+	deadLetters := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_dead_letters_total", Help: "Pieces of work that this process has given up.",
+	}, []string{"work"})
+	m := metrics{
+		disconnects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_bus_disconnects_total", Help: "How often the connection to the bus was lost.",
+		}),
+		deadLetters: make(map[string]prometheus.Counter),
+	}
+	m.Group = meter.Group{m.disconnects, deadLetters}
+	subjects := []string{deadLetterSubject(publishedSubject), deadLetterSubject(loginSubject), deadLetterUnknown}
+	for _, lane := range event.Lanes() {
+		subjects = append(subjects, deadLetterSubject(taskSubject(lane, 0)))
+	}
+	for _, subject := range subjects {
+		m.deadLetters[subject] = deadLetters.WithLabelValues(strings.TrimPrefix(subject, deadLetterPrefix))
+	}
+	return m
+}
+
+// Describe implements prometheus.Collector.
+func (b *Bus) Describe(descs chan<- *prometheus.Desc) {
+	b.metrics.Describe(descs)
+	for _, desc := range []*prometheus.Desc{
+		connectedDesc, tasksDesc, taskAgeDesc, publishedDesc, publishAgeDesc, loginsDesc, loginAgeDesc, deadDesc, bytesDesc, limitDesc,
+	} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. What is on the bus is left out while the server does not tell.
+func (b *Bus) Collect(collected chan<- prometheus.Metric) {
+	b.metrics.Collect(collected)
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		collected <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	if b.nc == nil || !b.nc.IsConnected() {
+		gauge(connectedDesc, 0)
+		return
+	}
+	gauge(connectedDesc, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), collectWait)
+	defer cancel()
+	backlog, err := b.Backlog(ctx)
+	if err != nil {
+		b.complaints.Warn().Err(err).Msg("cannot tell what is waiting on the bus")
+		return
+	}
+	now := time.Now() //nolint:forbidigo // what it is compared with is by the server's clock
+	for lane, queue := range backlog.Tasks {
+		gauge(tasksDesc, float64(queue.Messages), string(lane))
+		gauge(taskAgeDesc, queue.age(now), string(lane))
+	}
+	gauge(publishedDesc, float64(backlog.Published.Messages))
+	gauge(publishAgeDesc, backlog.Published.age(now))
+	gauge(loginsDesc, float64(backlog.Logins.Messages))
+	gauge(loginAgeDesc, backlog.Logins.age(now))
+	gauge(deadDesc, float64(backlog.DeadLetters.Messages))
+	for _, name := range slices.Sorted(maps.Keys(backlog.Streams)) {
+		gauge(bytesDesc, float64(backlog.Streams[name].Bytes), name)
+		gauge(limitDesc, float64(backlog.Streams[name].Limit), name)
+	}
+}
+
+// age returns for how many seconds the oldest message has been there.
+func (q Queue) age(now time.Time) float64 {
+	if q.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(q.Oldest).Seconds())
+}

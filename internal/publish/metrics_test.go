@@ -1,0 +1,45 @@
+package publish_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// What became of every message is counted once, whatever it was.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.Publish(t.Context(), []publish.Request{request("", "good"), request("key", "body"), request("", "")})
+	d.Publish(t.Context(), []publish.Request{request("key", "body")})
+	d.Publish(t.Context(), []publish.Request{request("key", "another body")})
+	for range 3 {
+		d.store.delays = append(d.store.delays, 2*rig.Slack)
+	}
+	d.Publish(t.Context(), []publish.Request{request("", "slow")})
+	d.emitter.err = errors.New("the stream is full")
+	d.Publish(t.Context(), []publish.Request{request("", "stored all the same"), request("", "this too")})
+	d.Publish(t.Context(), []publish.Request{request("", "refused")})
+	require.NoError(t, testutil.CollectAndCompare(d.Service, strings.NewReader(`
+# HELP fanmail_messages_accepted_total Messages that were accepted: stored, or found stored under their idempotency key.
+# TYPE fanmail_messages_accepted_total counter
+fanmail_messages_accepted_total 5
+# HELP fanmail_messages_refused_total Messages that were not accepted.
+# TYPE fanmail_messages_refused_total counter
+fanmail_messages_refused_total{reason="busy"} 1
+fanmail_messages_refused_total{reason="canceled"} 0
+fanmail_messages_refused_total{reason="invalid"} 1
+fanmail_messages_refused_total{reason="key_reused"} 1
+fanmail_messages_refused_total{reason="late"} 1
+fanmail_messages_refused_total{reason="unavailable"} 0
+# HELP fanmail_messages_unemitted_total Messages that were accepted although the bus did not take their events.
+# TYPE fanmail_messages_unemitted_total counter
+fanmail_messages_unemitted_total 2
+`), "fanmail_messages_accepted_total", "fanmail_messages_refused_total", "fanmail_messages_unemitted_total"))
+}

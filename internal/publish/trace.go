@@ -1,0 +1,44 @@
+package publish
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// producer marks the span that others go on from.
+var producer = trace.WithSpanKind(trace.SpanKindProducer)
+
+// trace tells events which trace their fan-out belongs to: that of ctx if it is one, and a trace of its own for each if there are
+// several, which begins with a span that links to ctx's. So no trace is as large as a batch.
+func (s *Service) trace(ctx context.Context, span tracing.Span, events []event.Published) {
+	if !s.opts.Tracer.On() {
+		return
+	}
+	own := tracing.Of(ctx)
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Messages.Int(len(events)), tracing.MessageIDs.StringSlice(ids(events)))
+	}
+	for i := range events {
+		events[i].Trace = own
+		if len(events) == 1 || !span.IsRecording() {
+			continue
+		}
+		from, message := s.opts.Tracer.Start(ctx, "message", producer, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)))
+		message.SetAttributes(tracing.MessageID.String(events[i].ID.String()), tracing.From.String(string(events[i].From)))
+		message.End()
+		events[i].Trace = tracing.Of(from)
+	}
+}
+
+// ids returns the ids of messages, as many as a span may have.
+func ids(events []event.Published) []string {
+	listed := make([]string, min(len(events), tracing.ListMax))
+	for i := range listed {
+		listed[i] = events[i].ID.String()
+	}
+	return listed
+}

@@ -1,0 +1,105 @@
+// Package reload keeps what was read from files, such as keys and certificates, and reads it again when they have changed,
+// so that they can be exchanged while a server runs.
+//
+// The files are looked at when somebody asks, not by a watcher: that works for files that are replaced, for folders that are
+// mounted and swapped as a whole, and needs nothing that would have to be stopped.
+package reload
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Every is how often files are looked at, at most.
+const Every = 5 * time.Second
+
+// Options configures a Value.
+type Options struct {
+	// Name says what is read, for the log, such as "tokens".
+	Name string
+	// Paths are the files that it is read from.
+	Paths []string
+	// Now is the clock. It is required.
+	Now    func() time.Time
+	Logger zerolog.Logger
+}
+
+// Value is what was last read. It is safe for concurrent use.
+type Value[T any] struct {
+	opts    Options
+	read    func() (T, error)
+	current atomic.Pointer[T]
+	checked atomic.Int64 // when the files were last looked at, in nanoseconds
+
+	mu   sync.Mutex
+	seen []os.FileInfo // nil for a file that was not there
+}
+
+// New reads a value, or returns the error of reading it.
+func New[T any](opts Options, read func() (T, error)) (*Value[T], error) {
+	v := &Value[T]{opts: opts, read: read}
+	v.checked.Store(opts.Now().UnixNano())
+	v.seen = v.look()
+	value, err := read()
+	if err != nil {
+		return nil, err
+	}
+	v.current.Store(&value)
+	return v, nil
+}
+
+// Get returns the value as it was last read. If the files have changed, they are read first; if that fails, the log tells
+// why, and the value stays what it was.
+func (v *Value[T]) Get() T {
+	now := v.opts.Now().UnixNano()
+	since := time.Duration(now - v.checked.Load())
+	if since >= 0 && since < Every || !v.mu.TryLock() {
+		return *v.current.Load()
+	}
+	defer v.mu.Unlock()
+	v.checked.Store(now)
+	v.refresh()
+	return *v.current.Load()
+}
+
+func (v *Value[T]) refresh() {
+	// They are looked at before they are read: what is written meanwhile is noticed the next time.
+	seen := v.look()
+	if same(seen, v.seen) {
+		return
+	}
+	v.seen = seen
+	value, err := v.read()
+	if err != nil {
+		v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
+			Msg("files cannot be read again: what was read before stays in force")
+		return
+	}
+	v.current.Store(&value)
+	v.opts.Logger.Info().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Msg("files were read again")
+}
+
+func (v *Value[T]) look() []os.FileInfo {
+	seen := make([]os.FileInfo, len(v.opts.Paths))
+	for i, path := range v.opts.Paths {
+		if info, err := os.Stat(path); err == nil {
+			seen[i] = info
+		}
+	}
+	return seen
+}
+
+func same(a, b []os.FileInfo) bool {
+	for i := range a {
+		switch {
+		case a[i] == nil && b[i] == nil:
+		case a[i] == nil || b[i] == nil, !os.SameFile(a[i], b[i]), a[i].Size() != b[i].Size(), !a[i].ModTime().Equal(b[i].ModTime()):
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,70 @@
+package storemetrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/pkg/bucket"
+)
+
+// The steps of the append protocol, in the order in which they are tried: a guarded push onto the head as it was last seen, one onto
+// what a look has found, and one that opens the next bucket.
+const (
+	stepGuarded = iota
+	stepLooked
+	stepOpening
+	steps
+)
+
+var stepNames = [steps]string{"guarded", "looked", "opening"}
+
+// appends is what the append protocol comes to.
+type appends struct {
+	meter.Group
+	applied, refused [steps]prometheus.Counter
+	entries          *meter.Sizes
+}
+
+func newAppends() appends {
+	pushes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_pushes_total", Help: "Pushes of entries onto a bucket, by the step of the append protocol and what became of them.",
+	}, []string{"step", "outcome"})
+	a := appends{entries: meter.NewSizes("fanmail_push_entries", "Entries that one push has carried into one inbox.", 1, 2, 5, 10, 20, 30, 40, 50)}
+	for step, name := range stepNames {
+		a.applied[step] = pushes.WithLabelValues(name, "applied")
+		a.refused[step] = pushes.WithLabelValues(name, "refused")
+	}
+	a.Group = meter.Group{pushes, a.entries}
+	return a
+}
+
+// count counts pushes that a store has answered.
+func (a *appends) count(pushes []bucket.Push, outcomes []bucket.Outcome) {
+	var applied, refused [steps]int
+	var entries meter.Tally
+	for i := range outcomes {
+		step := stepOf(&pushes[i])
+		if !outcomes[i].Applied {
+			refused[step]++
+			continue
+		}
+		applied[step]++
+		entries.Count(len(pushes[i].Entries))
+	}
+	for step := range steps {
+		a.applied[step].Add(float64(applied[step]))
+		a.refused[step].Add(float64(refused[step]))
+	}
+	a.entries.Add(&entries)
+}
+
+func stepOf(p *bucket.Push) int {
+	switch {
+	case p.Guard:
+		return stepGuarded
+	case p.Create:
+		return stepOpening
+	default:
+		return stepLooked
+	}
+}

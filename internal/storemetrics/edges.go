@@ -1,0 +1,54 @@
+package storemetrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Edges returns a store that is measured.
+func (m *Metrics) Edges(store follow.Store) follow.Store {
+	return &edges{
+		Store:     store,
+		follow:    m.operation("edges.follow"),
+		unfollow:  m.operation("edges.unfollow"),
+		get:       m.operation("edges.get"),
+		followers: m.operation("edges.followers"),
+		following: m.operation("edges.following"),
+	}
+}
+
+type edges struct {
+	follow.Store
+
+	follow, unfollow, get, followers, following operation
+}
+
+func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (all []follow.Edge, err error) {
+	defer s.follow.done(s.follow.now(), &err)
+	return s.Store.Follow(ctx, pairs, at)
+}
+
+func (s *edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) (err error) {
+	defer s.unfollow.done(s.unfollow.now(), &err)
+	return s.Store.Unfollow(ctx, pair, at)
+}
+
+func (s *edges) Get(ctx context.Context, pairs []follow.Pair) (all []follow.Edge, err error) {
+	defer s.get.done(s.get.now(), &err)
+	return s.Store.Get(ctx, pairs)
+}
+
+func (s *edges) Followers(
+	ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int,
+) (all []follow.Edge, err error) {
+	defer s.followers.done(s.followers.now(), &err)
+	return s.Store.Followers(ctx, followee, partition, after, limit)
+}
+
+func (s *edges) Following(ctx context.Context, follower, after message.UserID, limit int) (all []follow.Edge, err error) {
+	defer s.following.done(s.following.now(), &err)
+	return s.Store.Following(ctx, follower, after, limit)
+}

@@ -1,0 +1,98 @@
+package storemetrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Messages returns a store that is measured.
+func (m *Metrics) Messages(store message.Store) message.Store {
+	return &messages{
+		Store:            store,
+		insert:           m.operation("messages.insert"),
+		get:              m.operation("messages.get"),
+		toFollowers:      m.operation("messages.to_followers"),
+		countToFollowers: m.operation("messages.count_to_followers"),
+		naming:           m.operation("messages.naming"),
+		unfinished:       m.operation("messages.unfinished"),
+		finish:           m.operation("messages.finish"),
+	}
+}
+
+type messages struct {
+	message.Store
+
+	insert, get, toFollowers, countToFollowers, naming, unfinished, finish operation
+}
+
+func (s *messages) Insert(ctx context.Context, all []message.Message) (stamps []time.Time, err error) {
+	defer s.insert.done(s.insert.now(), &err)
+	return s.Store.Insert(ctx, all)
+}
+
+func (s *messages) Get(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
+	defer s.get.done(s.get.now(), &err)
+	return s.Store.Get(ctx, ref)
+}
+
+func (s *messages) ToFollowers(
+	ctx context.Context, ranges []message.Range, order message.Order, limit int,
+) (stored []message.Stored, err error) {
+	defer s.toFollowers.done(s.toFollowers.now(), &err)
+	return s.Store.ToFollowers(ctx, ranges, order, limit)
+}
+
+func (s *messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (n int64, err error) {
+	defer s.countToFollowers.done(s.countToFollowers.now(), &err)
+	return s.Store.CountToFollowers(ctx, ranges, slack)
+}
+
+func (s *messages) Naming(
+	ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int,
+) (stored []message.Stored, err error) {
+	defer s.naming.done(s.naming.now(), &err)
+	return s.Store.Naming(ctx, user, after, before, order, limit)
+}
+
+func (s *messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
+	defer s.unfinished.done(s.unfinished.now(), &err)
+	return s.Store.Unfinished(ctx, after, limit)
+}
+
+func (s *messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
+	defer s.finish.done(s.finish.now(), &err)
+	return s.Store.Finish(ctx, refs)
+}
+
+// Keys returns a store that is measured.
+func (m *Metrics) Keys(store message.KeyStore) message.KeyStore {
+	return &keys{
+		KeyStore: store,
+		reserve:  m.operation("keys.reserve"),
+		replace:  m.operation("keys.replace"),
+		forget:   m.operation("keys.forget"),
+	}
+}
+
+type keys struct {
+	message.KeyStore
+
+	reserve, replace, forget operation
+}
+
+func (s *keys) Reserve(ctx context.Context, k message.Key, now time.Time) (held message.Key, err error) {
+	defer s.reserve.done(s.reserve.now(), &err)
+	return s.KeyStore.Reserve(ctx, k, now)
+}
+
+func (s *keys) Replace(ctx context.Context, old message.Key, id message.ID) (err error) {
+	defer s.replace.done(s.replace.now(), &err)
+	return s.KeyStore.Replace(ctx, old, id)
+}
+
+func (s *keys) Forget(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	defer s.forget.done(s.forget.now(), &err)
+	return s.KeyStore.Forget(ctx, now, limit)
+}

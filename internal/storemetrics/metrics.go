@@ -1,0 +1,72 @@
+package storemetrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Metrics is what is measured of all stores of a process. It is a prometheus.Collector.
+type Metrics struct {
+	meter.Group
+	now      func() time.Time
+	duration *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+	appends  appends
+}
+
+// New returns Metrics that are timed by a clock.
+func New(now func() time.Time) *Metrics {
+	m := &Metrics{
+		now: now,
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fanmail_store_duration_seconds", Help: "How long a call of a store took, for all that it was for together.",
+			Buckets: meter.Calls(),
+		}, []string{"operation"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanmail_store_errors_total", Help: "Calls of a store that have failed, but for those that were canceled or found nothing.",
+		}, []string{"operation"}),
+		appends: newAppends(),
+	}
+	m.Group = meter.Group{m.duration, m.errors, m.appends.Group}
+	return m
+}
+
+// operation is what is measured of one method of a store.
+type operation struct {
+	now      func() time.Time
+	duration prometheus.Observer
+	failed   prometheus.Counter
+}
+
+func (m *Metrics) operation(name string) operation {
+	return operation{now: m.now, duration: m.duration.WithLabelValues(name), failed: m.errors.WithLabelValues(name)}
+}
+
+// done takes note of a call that began at a time, and of its error.
+func (o *operation) done(began time.Time, err *error) {
+	o.duration.Observe(o.now().Sub(began).Seconds())
+	if *err != nil && !answer(*err) {
+		o.failed.Inc()
+	}
+}
+
+// answer tells whether an error is an answer, or the caller's wish, and no failure of the store.
+func answer(err error) bool {
+	for _, expected := range []error{
+		message.ErrNotFound, message.ErrKeyChanged, bucket.ErrNotFound, progress.ErrNotFound, userstate.ErrNotFound, context.Canceled,
+	} {
+		if errors.Is(err, expected) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package storemetrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+)
+
+// Progress returns a store that is measured.
+func (m *Metrics) Progress(store progress.Store) progress.Store {
+	return &fanouts{
+		Store: store,
+		plan:  m.operation("progress.plan"),
+		get:   m.operation("progress.get"),
+		scans: m.operation("progress.scans"),
+		step:  m.operation("progress.step"),
+		touch: m.operation("progress.touch"),
+	}
+}
+
+type fanouts struct {
+	progress.Store
+
+	plan, get, scans, step, touch operation
+}
+
+func (s *fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (fanout progress.Fanout, err error) {
+	defer s.plan.done(s.plan.now(), &err)
+	return s.Store.Plan(ctx, id, partitions, now)
+}
+
+func (s *fanouts) Get(ctx context.Context, id message.ID) (fanout progress.Fanout, err error) {
+	defer s.get.done(s.get.now(), &err)
+	return s.Store.Get(ctx, id)
+}
+
+func (s *fanouts) Scans(ctx context.Context, partition int, ids []message.ID) (scans []progress.Scan, ok []bool, err error) {
+	defer s.scans.done(s.scans.now(), &err)
+	return s.Store.Scans(ctx, partition, ids)
+}
+
+func (s *fanouts) Step(ctx context.Context, all []progress.Step, now time.Time) (stepped []progress.Stepped, err error) {
+	defer s.step.done(s.step.now(), &err)
+	return s.Store.Step(ctx, all, now)
+}
+
+func (s *fanouts) Touch(ctx context.Context, id message.ID, before, now time.Time) (touched bool, err error) {
+	defer s.touch.done(s.touch.now(), &err)
+	return s.Store.Touch(ctx, id, before, now)
+}

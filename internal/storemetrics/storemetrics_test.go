@@ -1,0 +1,257 @@
+package storemetrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storemetrics"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// counts returns how often each operation was measured.
+func counts(t *testing.T, m *storemetrics.Metrics) map[string]uint64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(m))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	counts := make(map[string]uint64)
+	for _, family := range families {
+		if family.GetName() != "fanmail_store_duration_seconds" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			counts[metric.GetLabel()[0].GetValue()] = metric.GetHistogram().GetSampleCount()
+		}
+	}
+	return counts
+}
+
+// No method of any store is passed over, however interfaces grow, and each is measured as itself: also one that fails, or panics as
+// these do, which have nothing behind them.
+func TestEveryMethodIsMeasured(t *testing.T) {
+	t.Parallel()
+	m := storemetrics.New(time.Now)
+	for _, store := range []struct {
+		interfaceType reflect.Type
+		measured      any
+	}{
+		{reflect.TypeFor[message.Store](), m.Messages(nil)},
+		{reflect.TypeFor[message.KeyStore](), m.Keys(nil)},
+		{reflect.TypeFor[bucket.Store](), m.Inbox(nil)},
+		{reflect.TypeFor[userstate.Store](), m.Users(nil)},
+		{reflect.TypeFor[follow.Store](), m.Edges(nil)},
+		{reflect.TypeFor[progress.Store](), m.Progress(nil)},
+	} {
+		for method := range store.interfaceType.Methods() {
+			name := method.Name
+			before := counts(t, m)
+			call(store.measured, name)
+			changed := 0
+			for operation, n := range counts(t, m) {
+				if n != before[operation] {
+					changed++
+					want := strings.ToLower(name)
+					require.Equal(t, want, strings.ReplaceAll(operation[strings.Index(operation, ".")+1:], "_", ""), store.interfaceType)
+				}
+			}
+			require.Equal(t, 1, changed, "%v.%s", store.interfaceType, name)
+		}
+	}
+}
+
+// call calls a method with zero arguments.
+func call(on any, name string) {
+	defer func() { _ = recover() }()
+	method := reflect.ValueOf(on).MethodByName(name)
+	args := make([]reflect.Value, method.Type().NumIn())
+	for i := range args {
+		args[i] = reflect.Zero(method.Type().In(i))
+	}
+	method.Call(args)
+}
+
+// broken is a store of messages that fails.
+type broken struct {
+	message.Store
+	err error
+}
+
+func (b broken) Get(context.Context, message.Ref) (message.Stored, error) {
+	return message.Stored{}, b.err
+}
+
+func TestAnswersAreNoErrors(t *testing.T) {
+	t.Parallel()
+	m := storemetrics.New(time.Now)
+	for _, err := range []error{nil, message.ErrNotFound, fmt.Errorf("get: %w", context.Canceled)} {
+		_, got := m.Messages(broken{err: err}).Get(t.Context(), message.Ref{})
+		require.Equal(t, err, got)
+	}
+	for _, err := range []error{message.ErrUnavailable, context.DeadlineExceeded, errors.New("disk full")} {
+		_, got := m.Messages(broken{err: err}).Get(t.Context(), message.Ref{})
+		require.Equal(t, err, got)
+	}
+	require.Equal(t, uint64(6), counts(t, m)["messages.get"])
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(m))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	failed := 0.0
+	for _, family := range families {
+		if family.GetName() == "fanmail_store_errors_total" {
+			for _, metric := range family.GetMetric() {
+				failed += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	require.InDelta(t, 3, failed, 0)
+}
+
+// appender returns an Appender on a measured store.
+func appender(t *testing.T) (*storemetrics.Metrics, *bucket.Appender) {
+	t.Helper()
+	db, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{FS: vfs.NewMem(), Now: time.Now, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	m := storemetrics.New(time.Now)
+	return m, bucket.NewAppender(m.Inbox(db.Inbox()), m.Users(db.Users()))
+}
+
+func entries(first, last int) []bucket.Entry {
+	entries := make([]bucket.Entry, 0, last-first+1)
+	for n := first; n <= last; n++ {
+		entries = append(entries, bucket.Entry{ID: message.MinID(time.UnixMilli(int64(n))), From: "ann", Body: "hello"})
+	}
+	return entries
+}
+
+// The steps of the append protocol show as they are taken.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	m, a := appender(t)
+	to := func(entries []bucket.Entry) {
+		results, err := a.Append(t.Context(), []bucket.Append{{Owner: "ben", Entries: entries}})
+		require.NoError(t, err)
+		require.NoError(t, results[0].Err)
+	}
+	to(entries(11, 30))
+	require.Equal(t, "guarded/applied 1", steps(t, m))
+	to(entries(31, 60))
+	require.Equal(t, "guarded/applied 2", steps(t, m))
+	to(entries(61, 63))
+	require.Equal(t, "guarded/applied 2, guarded/refused 1, opening/applied 1", steps(t, m), "the bucket was full")
+	to(entries(5, 5))
+	require.Equal(t, "guarded/applied 2, guarded/refused 2, looked/applied 1, opening/applied 1", steps(t, m), "it came late, by an old hint")
+	require.NoError(t, testutil.CollectAndCompare(m, strings.NewReader(`
+# HELP fanmail_push_entries Entries that one push has carried into one inbox.
+# TYPE fanmail_push_entries histogram
+fanmail_push_entries_bucket{le="1"} 1
+fanmail_push_entries_bucket{le="2"} 1
+fanmail_push_entries_bucket{le="5"} 2
+fanmail_push_entries_bucket{le="10"} 2
+fanmail_push_entries_bucket{le="20"} 3
+fanmail_push_entries_bucket{le="30"} 4
+fanmail_push_entries_bucket{le="40"} 4
+fanmail_push_entries_bucket{le="50"} 4
+fanmail_push_entries_bucket{le="+Inf"} 4
+fanmail_push_entries_sum 54
+fanmail_push_entries_count 4
+`), "fanmail_push_entries"))
+}
+
+// steps returns the pushes that were counted.
+func steps(t *testing.T, m *storemetrics.Metrics) string {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(m))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var steps []string
+	for _, family := range families {
+		if family.GetName() != "fanmail_pushes_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			if n := metric.GetCounter().GetValue(); n > 0 {
+				labels := map[string]string{}
+				for _, label := range metric.GetLabel() {
+					labels[label.GetName()] = label.GetValue()
+				}
+				steps = append(steps, fmt.Sprintf("%s/%s %g", labels["step"], labels["outcome"], n))
+			}
+		}
+	}
+	slices.Sort(steps)
+	return strings.Join(steps, ", ")
+}
+
+// A call allocates nothing for being measured.
+func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
+	m := storemetrics.New(time.Now)
+	plain := message.Store(broken{})
+	measured := m.Messages(plain)
+	ctx := t.Context()
+	get := func(store message.Store) float64 {
+		return testing.AllocsPerRun(100, func() { _, _ = store.Get(ctx, message.Ref{}) })
+	}
+	require.InDelta(t, get(plain), get(measured), 0)
+}
+
+// BenchmarkCall tells what measuring a call costs.
+func BenchmarkCall(b *testing.B) {
+	m := storemetrics.New(time.Now)
+	for name, store := range map[string]message.Store{"plain": broken{}, "measured": m.Messages(broken{})} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				_, _ = store.Get(b.Context(), message.Ref{})
+			}
+		})
+	}
+}
+
+// pushes is a store of buckets that takes everything.
+type pushes struct {
+	bucket.Store
+	outcomes []bucket.Outcome
+}
+
+func (p pushes) Push(context.Context, []bucket.Push) ([]bucket.Outcome, error) {
+	return p.outcomes, nil
+}
+
+// BenchmarkPush tells what measuring costs for each of the inboxes of a large push.
+func BenchmarkPush(b *testing.B) {
+	const owners = 1000
+	all := make([]bucket.Push, owners)
+	outcomes := make([]bucket.Outcome, owners)
+	for i := range all {
+		all[i] = bucket.Push{Owner: "ann", Entries: entries(1, 3), Guard: true}
+		outcomes[i].Applied = true
+	}
+	store := storemetrics.New(time.Now).Inbox(pushes{outcomes: outcomes})
+	for b.Loop() {
+		_, _ = store.Push(b.Context(), all)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/owners, "ns/inbox")
+}

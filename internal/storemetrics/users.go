@@ -1,0 +1,65 @@
+package storemetrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Users returns a store that is measured.
+func (m *Metrics) Users(store userstate.Store) userstate.Store {
+	return &users{
+		Store:       store,
+		raiseHeads:  m.operation("users.raise_heads"),
+		lookup:      m.operation("users.lookup"),
+		view:        m.operation("users.view"),
+		step:        m.operation("users.step"),
+		due:         m.operation("users.due"),
+		list:        m.operation("users.list"),
+		setReadMark: m.operation("users.set_read_mark"),
+	}
+}
+
+type users struct {
+	userstate.Store
+
+	raiseHeads, lookup, view, step, due, list, setReadMark operation
+}
+
+func (s *users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
+	defer s.raiseHeads.done(s.raiseHeads.now(), &err)
+	return s.Store.RaiseHeads(ctx, heads)
+}
+
+func (s *users) Lookup(ctx context.Context, partition int, users []message.UserID) (states []userstate.State, err error) {
+	defer s.lookup.done(s.lookup.now(), &err)
+	return s.Store.Lookup(ctx, partition, users)
+}
+
+func (s *users) View(ctx context.Context, views []userstate.View) (viewed []userstate.Viewed, err error) {
+	defer s.view.done(s.view.now(), &err)
+	return s.Store.View(ctx, views)
+}
+
+func (s *users) Step(ctx context.Context, all []userstate.Step) (stepped []userstate.Stepped, err error) {
+	defer s.step.done(s.step.now(), &err)
+	return s.Store.Step(ctx, all)
+}
+
+func (s *users) Due(ctx context.Context, before time.Time, limit int) (states []userstate.State, err error) {
+	defer s.due.done(s.due.now(), &err)
+	return s.Store.Due(ctx, before, limit)
+}
+
+func (s *users) List(ctx context.Context, partition int, after message.UserID, limit int) (states []userstate.State, err error) {
+	defer s.list.done(s.list.now(), &err)
+	return s.Store.List(ctx, partition, after, limit)
+}
+
+func (s *users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (held bucket.ReadMark, err error) {
+	defer s.setReadMark.done(s.setReadMark.now(), &err)
+	return s.Store.SetReadMark(ctx, user, mark)
+}

@@ -1,0 +1,119 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+	apitrace "go.opentelemetry.io/otel/trace"
+)
+
+// The environment variables of OpenTelemetry that are read here. Its exporters, its batches and its limits read theirs.
+const (
+	disabledEnv       = "OTEL_SDK_DISABLED"
+	exporterEnv       = "OTEL_TRACES_EXPORTER"
+	endpointEnv       = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	tracesEndpointEnv = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	protocolEnv       = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	tracesProtocolEnv = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+)
+
+// Traces is where spans go. Shutdown exports what has not been yet, and ends it.
+type Traces interface {
+	apitrace.TracerProvider
+	Shutdown(ctx context.Context) error
+}
+
+// TracesOptions configures NewTraces.
+type TracesOptions struct {
+	// Getenv returns the value of an environment variable, or nothing.
+	Getenv func(name string) string
+	// Service and Version are what spans are told to come from, unless the environment says otherwise. Instance tells this process
+	// from others like it.
+	Service, Version, Instance string
+	// Writer is what spans are written to that are for people to read.
+	Writer io.Writer
+	// Logger gets what goes wrong with exporting, and how spans are exported.
+	Logger zerolog.Logger
+}
+
+// NewTraces returns what the environment asks for in the variables that OpenTelemetry has for it, and nil where it does not ask for
+// traces: then nothing is recorded. A variable that asks for something unknown is an error.
+func NewTraces(ctx context.Context, opts TracesOptions) (Traces, error) {
+	name, err := exporterName(opts.Getenv)
+	if err != nil || name == exporterNone {
+		return nil, err
+	}
+	sampler, err := newSampler(opts.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	exporter, err := newExporter(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	// What the environment says of the resource comes last, and wins.
+	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		attribute.String("service.name", opts.Service), attribute.String("service.version", opts.Version),
+		attribute.String("service.instance.id", opts.Instance),
+	), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("describe this process to traces: %w", err)
+	}
+	// OpenTelemetry has one place in a process for the errors of exporting.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Logger.Warn().Err(err).Msg("spans cannot be exported") }))
+	opts.Logger.Info().Str("exporter", name).Str("sampler", sampler.Description()).Msg("spans are exported")
+	return trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSampler(sampler), trace.WithResource(described)), nil
+}
+
+// The names of exporters.
+const (
+	exporterNone    = "none"
+	exporterOTLP    = "otlp"
+	exporterConsole = "console"
+)
+
+// exporterName returns which exporter the environment asks for. Whoever names an endpoint and no exporter wants the spans there.
+func exporterName(getenv func(string) string) (string, error) {
+	if strings.EqualFold(getenv(disabledEnv), "true") {
+		return exporterNone, nil
+	}
+	switch name := getenv(exporterEnv); name {
+	case exporterNone, exporterOTLP, exporterConsole:
+		return name, nil
+	case "":
+		if getenv(endpointEnv) != "" || getenv(tracesEndpointEnv) != "" {
+			return exporterOTLP, nil
+		}
+		return exporterNone, nil
+	default:
+		return "", fmt.Errorf("%s is %q: give %s, %s or %s", exporterEnv, name, exporterOTLP, exporterConsole, exporterNone)
+	}
+}
+
+func newExporter(ctx context.Context, name string, opts TracesOptions) (trace.SpanExporter, error) {
+	if name == exporterConsole {
+		return stdouttrace.New(stdouttrace.WithWriter(opts.Writer))
+	}
+	variable := tracesProtocolEnv
+	if opts.Getenv(variable) == "" {
+		variable = protocolEnv
+	}
+	switch protocol := opts.Getenv(variable); protocol {
+	case "", "http/protobuf", "http/json":
+		return otlptracehttp.New(ctx)
+	case "grpc":
+		return otlptracegrpc.New(ctx)
+	default:
+		return nil, fmt.Errorf("%s is %q: give http/protobuf, http/json or grpc", variable, protocol)
+	}
+}

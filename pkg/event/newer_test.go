@@ -1,0 +1,96 @@
+package event_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// newer returns an event of a program that does not exist yet, as it will be sent.
+func newer(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "newer", file))
+	require.NoError(t, err)
+	return []byte(strings.TrimSuffix(string(text), "\n"))
+}
+
+// TestNewerFields reads events with fields that this program does not know, and finds in them what it does. Tasks, which it may send
+// on, it writes just as they came.
+func TestNewerFields(t *testing.T) {
+	t.Parallel()
+	published, err := event.DecodePublished(newer(t, "published.fields.json"))
+	require.NoError(t, err)
+	require.Equal(t, event.NewPublished(ref), published)
+	login, err := event.DecodeLogin(newer(t, "login.fields.json"))
+	require.NoError(t, err)
+	require.Equal(t, event.Login{User: "名前"}, login)
+	rehydrated, err := event.DecodeRehydrated(newer(t, "rehydrated.fields.json"))
+	require.NoError(t, err)
+	require.Equal(t, event.NewRehydrated("ann", 42), rehydrated)
+	letter, err := event.DecodeDeadLetter(newer(t, "dead-letter.fields.json"))
+	require.NoError(t, err)
+	require.Equal(t, "fanmail.v1.fanout.bulk.11", letter.Subject)
+
+	for file, want := range map[string]event.Task{
+		"task-bulk.fields.json": {
+			Lane: event.Bulk, Rest: map[string]json.RawMessage{
+				"budget": json.RawMessage("12345678901234567890"), "note": json.RawMessage(`"<&>"`), "zone": json.RawMessage(`{"of":["eu",null]}`),
+			},
+		},
+		"task-express.fields.json": {
+			Lane: event.Express, Recipients: task(event.Express, "bob", "名前").Recipients, Rest: map[string]json.RawMessage{"zone": json.RawMessage(`"eu"`)},
+		},
+	} {
+		sent := newer(t, file)
+		got, err := event.DecodeTask(sent)
+		require.NoError(t, err)
+		want.Version, want.ID, want.From, want.Partition = event.Version, ref.ID, ref.From, 11
+		require.Equal(t, want, got)
+		again, err := got.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(sent), string(again))
+	}
+}
+
+// TestNewerVersion refuses events of a later version, whatever their fields have become, as something that is not for this program.
+func TestNewerVersion(t *testing.T) {
+	t.Parallel()
+	for file, decode := range map[string]func([]byte) error{
+		"published.version.json":   func(b []byte) error { _, err := event.DecodePublished(b); return err },
+		"task.version.json":        func(b []byte) error { _, err := event.DecodeTask(b); return err },
+		"login.version.json":       func(b []byte) error { _, err := event.DecodeLogin(b); return err },
+		"rehydrated.version.json":  func(b []byte) error { _, err := event.DecodeRehydrated(b); return err },
+		"dead-letter.version.json": func(b []byte) error { _, err := event.DecodeDeadLetter(b); return err },
+	} {
+		err := decode(newer(t, file))
+		require.ErrorIs(t, err, event.ErrNewer, file)
+		require.ErrorIs(t, err, event.ErrMalformed, "who knows nothing of versions cannot read it either")
+		require.ErrorContains(t, err, "format version is 2, this program reads 1")
+	}
+}
+
+// TestOlderIsNotNewer makes sure that only what a newer program can read is called newer.
+func TestOlderIsNotNewer(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`{"v":0}`, `{}`, `{"v":"2"}`, `{"v":-1}`, `{"v":1,"id":7}`, `{"v":2`, `[2]`} {
+		_, err := event.DecodeTask([]byte(text))
+		require.ErrorIs(t, err, event.ErrMalformed, text)
+		require.NotErrorIs(t, err, event.ErrNewer, text)
+	}
+}
+
+// TestRestHoldsNoKnownField makes sure that a field which is read in spite of its spelling is not sent twice.
+func TestRestHoldsNoKnownField(t *testing.T) {
+	t.Parallel()
+	got, err := event.DecodeTask([]byte(`{"V":1,"ID":"` + ref.ID.String() + `","From":"ann","LANE":"bulk","partition":11,"later":[1, 2]}`))
+	require.NoError(t, err)
+	want := task(event.Bulk)
+	want.Rest = map[string]json.RawMessage{"later": json.RawMessage(`[1,2]`)}
+	require.Equal(t, want, got)
+}

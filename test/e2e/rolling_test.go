@@ -1,0 +1,252 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// heldFor is how long the bus waits for a worker that took a task and says nothing more: so long that it shows if a worker that stops
+// does not hand back what it holds.
+const heldFor = 5 * time.Minute
+
+// TestRollingRestart replaces each of seven processes, one after the other, while messages are published, users come back and inboxes
+// are read, by clients who know nothing but a load balancer that goes by /readyz. Nobody is refused anything or has to ask twice, every
+// process says that it is stopping before it stops listening, no task waits for a lease to run out, and every inbox is exactly what it
+// should be.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	rounds, pace := 1, 20
+	if full() {
+		rounds, pace = 5, 100
+	}
+	ctx := bounded(t, 10*time.Minute)
+	w := newWorld(ctx, t, apart, map[string]string{
+		"partitions": "4", "fanout.express_max": "20", "fanout.medium_max": "80", "fanout.batch_owners": "20", // so that scans take several batches
+		"nats.ack_wait": heldFor.String(), "drain_delay": "2s",
+	})
+	w.site.Probe = 50 * time.Millisecond
+	roles := w.site.StartApart(ctx, t, w.programs)
+	messages := w.smallTown()
+	w.fanmail(ctx, "import", "users", w.users)
+	w.fanmail(ctx, "import", "follows", w.follows)
+
+	queue := watchQueue(ctx, t, roles.NATS())
+	feed := w.feed(ctx, messages, pace)
+	driver := w.drive(ctx, "--json")
+	back := w.comeBack(ctx, "--file", w.users, "--pace", "10", "--json")
+	testenv.Eventually(ctx, t, "messages are being accepted", func() bool { return w.accepted() > pace })
+	for range rounds {
+		before := w.accepted()
+		roles.RestartEach(ctx, w.programs, func(r testenv.Restart) {
+			accepted := w.accepted()
+			t.Logf("%s; %d messages accepted meanwhile, no task older than %d ms", r, accepted-before, queue.oldest().Milliseconds())
+			require.Greater(t, accepted, before, "the load is gone")
+			before = accepted
+			requireInOrder(t, r)
+			if !back.Running() {
+				w.requireServed(ctx, back)
+				back = w.comeBack(ctx, "--file", w.users, "--pace", "10", "--json")
+			}
+		})
+	}
+	published := feed.end()
+	require.Empty(t, roles.Unanswered())
+	w.requireServed(ctx, driver)
+	w.requireServed(ctx, back)
+	require.Equal(t, published, w.check(ctx).Messages)
+	w.requireSoundInboxes(ctx)
+	require.Less(t, queue.max(), heldFor/2, "a task has waited for a lease to run out")
+	t.Logf("%d messages in %d rounds of restarts; no task was ever older than %d ms", published, rounds, queue.max().Milliseconds())
+	roles.Stop(ctx)
+}
+
+// requireInOrder requires that a process has said that it is stopping before it was away, and that the next one was ready in the end.
+func requireInOrder(t *testing.T, r testenv.Restart) {
+	t.Helper()
+	want := []testenv.Readiness{testenv.Stopping, testenv.Away, testenv.Ready}
+	var said []testenv.Readiness
+	for _, probe := range r.Said {
+		if slices.Contains(want, probe.Readiness) { // what lies between may be too short to be seen
+			said = append(said, probe.Readiness)
+		}
+	}
+	require.Equal(t, want, said, r.Role)
+}
+
+// requireServed waits for the end of a driver, and requires that every request of its was answered as it should be, at the first try.
+func (w *world) requireServed(ctx context.Context, driver *testenv.Process) {
+	w.Helper()
+	require.Zero(w, driver.Code(ctx), "%s", driver.Stderr())
+	var summary struct{ Accepted, Users, Busy, Broken int }
+	require.NoError(w, json.Unmarshal([]byte(driver.Stdout()), &summary))
+	w.Logf("driver: %s", driver.Stdout())
+	require.Positive(w, summary.Accepted+summary.Users)
+	require.Zero(w, summary.Busy, "requests were refused")
+	require.Zero(w, summary.Broken, "requests were not answered")
+}
+
+// smallTown makes users, of whom a third are dormant, and lets two of them have followers: enough for the bulk and for the medium lane.
+// It returns what they have to say.
+func (w *world) smallTown() (messages []string) {
+	w.Helper()
+	const citizens = 120
+	var users, follows strings.Builder
+	for i := range citizens {
+		seen := time.Now()
+		if i%3 == 0 {
+			seen = seen.AddDate(0, -3, 0)
+		}
+		fmt.Fprintf(&users, "{\"user\":\"c%d\",\"last_viewed\":%q}\n", i, seen.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&follows, "c%d\tmayor\n", i)
+		if i%2 == 0 {
+			fmt.Fprintf(&follows, "c%d\tbaker\n", i)
+		}
+		messages = append(messages, fmt.Sprintf("{\"from\":\"c%d\",\"to\":[\"c%d\",\"c%d\"],\"body\":\"hello\"}\n", i, (i+1)%citizens, i*7%citizens))
+		switch i % 6 {
+		case 0:
+			messages = append(messages, "{\"from\":\"mayor\",\"audience\":\"followers\",\"body\":\"to everybody\"}\n")
+		case 3:
+			messages = append(messages, "{\"from\":\"baker\",\"audience\":\"followers\",\"body\":\"to every other one\"}\n")
+		}
+	}
+	w.users, w.follows = filepath.Join(w.dir, "users.ndjson"), filepath.Join(w.dir, "follows.tsv")
+	w.write(w.users, users.String())
+	w.write(w.follows, follows.String())
+	return messages
+}
+
+// feed gives the driver messages for as long as a test likes.
+type feed struct {
+	stop  func()
+	ended chan struct{}
+	lines int
+	err   error
+}
+
+// feed lets the driver read messages from a pipe: these, over and over, so many a second.
+func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
+	w.Helper()
+	w.messages = filepath.Join(w.dir, "messages.pipe")
+	require.NoError(w, syscall.Mkfifo(w.messages, 0o600))
+	pipe, err := os.OpenFile(w.messages, os.O_RDWR, 0) // which does not wait until somebody reads
+	require.NoError(w, err)
+	ctx, stop := context.WithCancel(ctx)
+	f := &feed{stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(f.ended)
+		ticker := time.NewTicker(time.Second / time.Duration(pace))
+		defer ticker.Stop()
+		for ctx.Err() == nil && f.err == nil {
+			select {
+			case <-ticker.C:
+				if _, f.err = pipe.WriteString(messages[f.lines%len(messages)]); f.err == nil {
+					f.lines++
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	w.Cleanup(func() {
+		stop()
+		_ = pipe.Close() // which ends a write that nobody reads
+		<-f.ended
+	})
+	f.stop = func() {
+		stop()
+		<-f.ended
+		require.NoError(w, f.err)
+		require.NoError(w, pipe.Close())
+	}
+	return f
+}
+
+// end lets the driver come to its end, and returns how many messages it was given.
+func (f *feed) end() int {
+	f.stop()
+	return f.lines
+}
+
+// queueWatch looks how long tasks and published events have been on the bus.
+type queueWatch struct {
+	mu          sync.Mutex
+	recent, all time.Duration
+}
+
+// watchQueue watches the streams of a NATS server until the test ends.
+func watchQueue(ctx context.Context, t *testing.T, url string) *queueWatch {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	require.NoError(t, err)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	q := new(queueWatch)
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-ticker.C:
+				for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream} {
+					q.look(ctx, js, name)
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		nc.Close()
+	})
+	return q
+}
+
+// look looks how old the first message of a stream is.
+func (q *queueWatch) look(ctx context.Context, js jetstream.JetStream, name string) {
+	stream, err := js.Stream(ctx, name)
+	if err != nil || stream.CachedInfo().State.Msgs == 0 {
+		return // the next look tells
+	}
+	age := time.Since(stream.CachedInfo().State.FirstTime)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.recent, q.all = max(q.recent, age), max(q.all, age)
+}
+
+// oldest returns the greatest age since it was asked last.
+func (q *queueWatch) oldest() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	age := q.recent
+	q.recent = 0
+	return age
+}
+
+// max returns the greatest age of all.
+func (q *queueWatch) max() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.all
+}

@@ -1,0 +1,125 @@
+package monitoring_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// panel is a panel of the dashboard, or a row that stands above some.
+type panel struct {
+	ID         int
+	Type       string
+	Title      string
+	Datasource struct{ UID string }
+	GridPos    struct{ H, W, X, Y int }
+	Targets    []struct {
+		RefID, Expr, LegendFormat string
+		Datasource                struct{ UID string }
+	}
+}
+
+func dashboard(t *testing.T) []panel {
+	t.Helper()
+	var board struct {
+		UID        string
+		Panels     []panel
+		Templating struct {
+			List []struct{ Name, Type, Query string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, dashboardFile)), &board))
+	require.Equal(t, "fanmail", board.UID)
+	require.Len(t, board.Templating.List, 1)
+	require.Equal(t, "datasource", board.Templating.List[0].Name)
+	require.NotEmpty(t, board.Panels)
+	return board.Panels
+}
+
+func TestDashboardKnowsItsMetrics(t *testing.T) {
+	t.Parallel()
+	for _, p := range dashboard(t) {
+		for _, target := range p.Targets {
+			requireKnown(t, p.Title, target.Expr)
+		}
+	}
+}
+
+// What is measured is shown.
+func TestDashboardShowsEveryMetric(t *testing.T) {
+	t.Parallel()
+	var shown strings.Builder
+	for _, p := range dashboard(t) {
+		for _, target := range p.Targets {
+			shown.WriteString(target.Expr + "\n")
+		}
+	}
+	for _, r := range rules(t) { // what a recording rule is made of is shown by it
+		if r.Record != "" && strings.Contains(shown.String(), r.Record) {
+			shown.WriteString(r.Expr + "\n")
+		}
+	}
+	for name := range page(t) {
+		if name != "fanmail_lane_drain_seconds" { // the rule of that name has it for all processes
+			require.Contains(t, shown.String(), name)
+		}
+	}
+}
+
+// Panels have ids and places of their own, ask the Prometheus that was chosen, and stand in the rows that operators look for.
+func TestDashboardIsSound(t *testing.T) {
+	t.Parallel()
+	ids, places := make(map[int]bool), make(map[[2]int]bool)
+	var rows []string
+	for _, p := range dashboard(t) {
+		require.False(t, ids[p.ID], p.Title)
+		ids[p.ID] = true
+		if p.Type == "row" {
+			rows = append(rows, p.Title)
+			continue
+		}
+		require.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
+		require.NotEmpty(t, p.Targets, p.Title)
+		refs := make(map[string]bool)
+		for _, target := range p.Targets {
+			require.Equal(t, "${datasource}", target.Datasource.UID, p.Title)
+			require.NotEmpty(t, target.LegendFormat, p.Title)
+			require.False(t, refs[target.RefID], p.Title)
+			refs[target.RefID] = true
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				require.Less(t, x, 24, p.Title)
+				require.False(t, places[[2]int{x, y}], "%s stands on another panel", p.Title)
+				places[[2]int{x, y}] = true
+			}
+		}
+	}
+	require.Equal(t, []string{"Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Process"}, rows)
+}
+
+// Expressions are ones that Prometheus can read: it is asked as if they were rules.
+func TestDashboardCanBeEvaluated(t *testing.T) {
+	t.Parallel()
+	type recording struct {
+		Record string `json:"record"`
+		Expr   string `json:"expr"`
+	}
+	queries := make(map[string]bool)
+	for _, p := range dashboard(t) {
+		for _, target := range p.Targets {
+			queries[strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")] = true
+		}
+	}
+	var all []recording
+	for _, query := range slices.Sorted(maps.Keys(queries)) {
+		all = append(all, recording{Record: "dashboard:query", Expr: query})
+	}
+	file, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": all}}}) // which is YAML, too
+	require.NoError(t, err)
+	promtool(t, "", "check", "rules", "--lint=none", writeFile(t, "dashboard.yaml", file))
+}

@@ -1,0 +1,138 @@
+package monitoring_test
+
+import (
+	"bytes"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fanmail/fanmail/test/services"
+)
+
+// promtool runs promtool, which has to have nothing to complain of.
+func promtool(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	path, err := services.Promtool(t.Context())
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), path, args...)
+	command.Stdin = strings.NewReader(stdin)
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	require.NoError(t, command.Run(), "promtool %s: %s", strings.Join(args, " "), &said)
+	t.Logf("promtool %s\n%s", strings.Join(args, " "), strings.TrimSpace(said.String()))
+}
+
+func TestPromtool(t *testing.T) {
+	t.Parallel()
+	promtool(t, "", "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
+	promtool(t, "", "check", "config", "--lint=all", "--lint-fatal", configFile)
+	promtool(t, "", "test", "rules", "testdata/rules_test.yaml")
+	promtool(t, scrape(t), "check", "metrics")
+}
+
+// rule is a recording rule or an alert.
+type rule struct {
+	Record, Alert, Expr, For string
+	Labels, Annotations      map[string]string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []rule
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, rulesFile)), &file))
+	var all []rule
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// recorded returns the names of the recording rules.
+func recorded(t *testing.T) (names []string) {
+	t.Helper()
+	for _, r := range rules(t) {
+		if r.Record != "" {
+			names = append(names, r.Record)
+		}
+	}
+	return names
+}
+
+var (
+	// selector matches a metric in an expression, with its matchers.
+	selector = regexp.MustCompile(`\b(fanmail[_:][a-zA-Z0-9_:]+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`([a-z_]+)\s*(?:=|!=|=~|!~)\s*"`)
+)
+
+// requireKnown requires that every metric of Fanmail in an expression is one, or is recorded, and has the labels it is asked by.
+func requireKnown(t *testing.T, where, expression string) {
+	t.Helper()
+	table, recorded := page(t), recorded(t)
+	for _, found := range selector.FindAllStringSubmatch(expression, -1) {
+		name := found[1]
+		if slices.Contains(recorded, name) {
+			continue
+		}
+		metric, ok := table[name]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base := strings.TrimSuffix(name, suffix); !ok && base != name && table[base].kind == "histogram" {
+				metric, ok = table[base], true
+			}
+		}
+		require.True(t, ok, "%s: there is no metric %s", where, name)
+		for _, label := range matcher.FindAllStringSubmatch(found[2], -1) {
+			known := append([]string{"job", "instance", "le"}, metric.labels...)
+			require.Contains(t, known, label[1], "%s: %s has no such label", where, name)
+		}
+	}
+}
+
+func TestRulesKnowTheirMetrics(t *testing.T) {
+	t.Parallel()
+	for _, r := range rules(t) {
+		requireKnown(t, r.Record+r.Alert, r.Expr)
+	}
+}
+
+// Every alert says how bad it is, what is the matter, and where it is explained; and the runbook explains no others.
+func TestEveryAlertIsInTheRunbook(t *testing.T) {
+	t.Parallel()
+	var alerts, explained []string
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		alerts = append(alerts, r.Alert)
+		require.Contains(t, []string{"critical", "warning"}, r.Labels["severity"], r.Alert)
+		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		require.Equal(t, "docs/operations.md#"+strings.ToLower(r.Alert), r.Annotations["runbook_url"])
+	}
+	for line := range strings.Lines(read(t, operationsPage)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "#### Fanmail"); ok {
+			explained = append(explained, "Fanmail"+name)
+		}
+	}
+	require.ElementsMatch(t, alerts, explained)
+}
+
+// Every alert is shown to fire by the tests of promtool.
+func TestEveryAlertIsTested(t *testing.T) {
+	t.Parallel()
+	tested := read(t, "testdata/rules_test.yaml")
+	for _, r := range rules(t) {
+		if r.Alert != "" {
+			require.Contains(t, tested, "alertname: "+r.Alert+"\n")
+		}
+	}
+}
