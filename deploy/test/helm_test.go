@@ -74,6 +74,7 @@ func TestHelmRefuses(t *testing.T) {
 		{"secrets.auth.jwtKeysKey=jwks.json", "secrets.auth.jwtAudience is empty"},
 		{"keda.enable=true", "'enable' not allowed"}, // a mistyped value
 		{"stopGraceSeconds=1", "minimum"},
+		{"config.tls.client_ca_file=/ca.pem", "a kubelet has no certificate"},
 	} {
 		_, err := helm(t, "template", "fanmail", chart, "--values", least, "--set", values.set)
 		require.ErrorContains(t, err, values.says)

@@ -2,14 +2,17 @@ package httpapi_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/tracing"
 )
 
 // Requests are counted by what this server knows of them: whatever a client makes up ends in the same few places.
@@ -42,6 +45,18 @@ func TestRequestsAreCounted(t *testing.T) {
 		`{class="4xx",method="other",route="none"} 2`,
 	}, counted)
 	require.Contains(t, metricsText(t, measured), "fanmail_http_requests_in_flight 0\n")
+}
+
+// A request that is traced is served as a copy, which is the one that has the route.
+func TestTracedRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	measured := httpapi.NewMetrics()
+	w := newWorld(t, settings{options: func(o *httpapi.Options) {
+		o.Measured, o.Tracer = measured, tracing.New(sdktrace.NewTracerProvider())
+	}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/users/cleo/inbox", nil)
+	w.handler.ServeHTTP(httptest.NewRecorder(), r)
+	require.Contains(t, metricsText(t, measured), `fanmail_http_requests_total{class="2xx",method="GET",route="/v1/users/{user}/inbox"} 1`)
 }
 
 func metricsText(t *testing.T, measured *httpapi.Metrics) string {

@@ -57,7 +57,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
 	s.opts.Measured.inFlight.Inc()
-	defer s.measure(w, r, started) // last, also where the connection is cut
+	defer func() { s.measure(w, r, started) }() // last, also where the connection is cut; r is what the mux has seen by then
 	r, span := s.begin(w, r)
 	defer func() {
 		defer s.end(w, r, span)

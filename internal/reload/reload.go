@@ -35,8 +35,9 @@ type Value[T any] struct {
 	current atomic.Pointer[T]
 	checked atomic.Int64 // when the files were last looked at, in nanoseconds
 
-	mu   sync.Mutex
-	seen []os.FileInfo // nil for a file that was not there
+	mu     sync.Mutex
+	seen   []os.FileInfo // of what was last read; nil for a file that was not there
+	failed []os.FileInfo // of what could not be read the last time, if it could not
 }
 
 // New reads a value, or returns the error of reading it.
@@ -67,18 +68,22 @@ func (v *Value[T]) Get() T {
 }
 
 func (v *Value[T]) refresh() {
-	// They are looked at before they are read: what is written meanwhile is noticed the next time.
+	// They are looked at before they are read: what is written meanwhile is noticed the next time. What cannot be read is tried
+	// again, changed or not: a token that was taken out must not stay valid since the process had no descriptor left for a moment.
 	seen := v.look()
 	if same(seen, v.seen) {
 		return
 	}
-	v.seen = seen
 	value, err := v.read()
 	if err != nil {
-		v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
-			Msg("files cannot be read again: what was read before stays in force")
+		if v.failed == nil || !same(seen, v.failed) {
+			v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
+				Msg("files cannot be read again: what was read before stays in force")
+		}
+		v.failed = seen
 		return
 	}
+	v.seen, v.failed = seen, nil
 	v.current.Store(&value)
 	v.opts.Logger.Info().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Msg("files were read again")
 }

@@ -20,12 +20,15 @@ func TestValue(t *testing.T) {
 	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
 	now := time.Now()
 	var log bytes.Buffer
-	reads := 0
+	reads, away := 0, false
 	write("one")
 	v, err := reload.New(
 		reload.Options{Name: "words", Paths: []string{path}, Now: func() time.Time { return now }, Logger: zerolog.New(&log)},
 		func() (string, error) {
 			reads++
+			if away {
+				return "", errors.New("no descriptor is left")
+			}
 			content, err := os.ReadFile(path)
 			if string(content) == "bad" {
 				err = errors.New("a bad word")
@@ -50,6 +53,17 @@ func TestValue(t *testing.T) {
 		require.Equal(t, "three", v.Get(), "what was read before stays in force")
 	}
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("a bad word")), "it is complained about once")
+
+	write("five!")
+	away = true
+	now = now.Add(reload.Every)
+	require.Equal(t, "three", v.Get())
+	away = false
+	now = now.Add(reload.Every)
+	require.Equal(t, "five!", v.Get(), "what could not be read is read when it can")
+	write("three")
+	now = now.Add(reload.Every)
+	require.Equal(t, "three", v.Get())
 
 	require.NoError(t, os.Remove(path))
 	now = now.Add(reload.Every)

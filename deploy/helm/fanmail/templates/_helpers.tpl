@@ -126,4 +126,7 @@ capabilities: { drop: [ALL] }
 {{- if not (or .Values.secrets.auth.name (dig "insecure" false .Values.config)) }}
 {{- fail "secrets.auth.name is empty: name the Secret with the tokens file, or set config.insecure, and whoever reaches a pod may read every inbox" }}
 {{- end }}
+{{- if dig "tls" "client_ca_file" "" .Values.config }}
+{{- fail "config.tls.client_ca_file is set: a kubelet has no certificate, so that no pod would ever be ready; leave client certificates to a mesh" }}
+{{- end }}
 {{- end }}
