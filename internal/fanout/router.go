@@ -67,7 +67,8 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 		return err
 	}
 	r.metrics.retries.Inc()
-	r.opts.Logger.Warn().Err(err).Int("events", len(received)).Msg("published messages could not be routed together: routing them one by one")
+	about(r.opts.Logger.Warn().Err(err), received[0].Delivery()).Int("events", len(received)).
+		Msg("published messages could not be routed together: routing them one by one")
 	for i := range received {
 		err := retry(ctx, r.opts.Logger, r.metrics.retries, "route", func() error { return r.Route(ctx, received[i:i+1]) })
 		if err != nil {
@@ -81,7 +82,7 @@ func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
 func (r *Router) release(received []Received) {
 	for _, item := range received {
 		if err := item.Release(); err != nil {
-			r.opts.Logger.Warn().Err(err).Msg("handing published events back failed: they are handed out again later")
+			about(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing published events back failed: they are handed out again later")
 			return
 		}
 	}
