@@ -140,9 +140,9 @@ func (b *Bus) declareStreams(ctx context.Context) error {
 
 func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) error {
 	doing := "declare stream " + want.Name
-	stream, err := b.js.CreateStream(ctx, want)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		stream, err = b.js.Stream(ctx, want.Name)
+	stream, err := b.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = b.createStream(ctx, want)
 	}
 	if err != nil {
 		return classify(ctx, doing, err)
@@ -162,6 +162,19 @@ func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) er
 	have.Replicas = max(have.Replicas, want.Replicas)
 	_, err = b.js.UpdateStream(ctx, have)
 	return classify(ctx, doing, err)
+}
+
+// createStream creates a stream that was not there a moment ago. The server looks for room before it looks whether the stream is there, so
+// that a stream which somebody else has created meanwhile may be told as one for which there is no room.
+func (b *Bus) createStream(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	stream, err := b.js.CreateStream(ctx, want)
+	if err == nil {
+		return stream, nil
+	}
+	if stream, lookErr := b.js.Stream(ctx, want.Name); lookErr == nil {
+		return stream, nil
+	}
+	return nil, err
 }
 
 // compatible returns an error if the stream that is there does not behave as the one that is wanted.

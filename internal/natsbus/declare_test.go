@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/pkg/event"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -97,6 +98,20 @@ func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("testdata", "declared.golden.json"))
 	require.NoError(t, err)
 	require.Equal(t, string(want), declared(t, admin(t, server)))
+}
+
+// Streams take the room that they may grow to. Where that is all there is, others still find them, and so does who starts again.
+func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0", MaxStoreBytes: 4 * size})
+	opts := natsbus.Options{Server: server, PublishedBytes: size, FanoutBytes: size, LoginBytes: size, DeadLetterBytes: size}
+	for range 3 {
+		connect(t, opts)
+	}
+	opts.FanoutBytes = 2 * size
+	_, err := natsbus.Connect(patient(t), opts)
+	require.ErrorIs(t, err, event.ErrFull)
 }
 
 func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {
