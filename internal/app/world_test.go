@@ -1,14 +1,12 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -33,13 +32,13 @@ var unrecorded = http.Header{"Traceparent": {"00-4444444444444444444444444444444
 type world struct {
 	app   *app.App
 	spans *tracetest.InMemoryExporter
-	log   *lockedBuffer
+	log   *telemetrytest.Buffer
 	web   *http.Client
 }
 
 func newWorld(t *testing.T, change ...func(*app.Options)) *world {
 	t.Helper()
-	w := &world{log: new(lockedBuffer), spans: tracetest.NewInMemoryExporter(), web: &http.Client{Transport: &http.Transport{}}}
+	w := &world{log: new(telemetrytest.Buffer), spans: tracetest.NewInMemoryExporter(), web: &http.Client{Transport: &http.Transport{}}}
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
@@ -106,22 +105,4 @@ func (w *world) await(t *testing.T, wanted func(spans) bool) spans {
 	t.Helper()
 	require.Eventually(t, func() bool { return wanted(spans(w.spans.GetSpans())) }, time.Minute, 10*time.Millisecond)
 	return spans(w.spans.GetSpans())
-}
-
-// lockedBuffer collects what is logged.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -99,7 +99,7 @@ func TestAdminInit(t *testing.T) {
 func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	logs, ended := &lockedBuffer{}, make(chan int, 1)
+	logs, ended := &telemetrytest.Buffer{}, make(chan int, 1)
 	addr := freeAddr(t)
 	go func() {
 		code, _ := runRole(ctx, app.Publisher, logs, nil, "--addr", addr, "--store", "mongodb", "--mongodb-timeout", "200ms",
@@ -118,24 +118,6 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	stop()
 	require.Equal(t, cli.ExitDone, <-ended)
 	require.Contains(t, logs.String(), "stopped before it was ready")
-}
-
-// lockedBuffer is a buffer that is read while it is written to.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }
 
 // freeAddr returns a loopback address that nobody listens on.

@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -44,7 +45,7 @@ type world struct {
 	// work carries out rehydrations until the test ends.
 	work func()
 	bus  *bus
-	log  *lockedBuffer
+	log  *telemetrytest.Buffer
 
 	mu  sync.Mutex
 	now time.Time
@@ -63,7 +64,7 @@ type settings struct {
 
 func newWorld(tb testing.TB, change settings) *world {
 	tb.Helper()
-	w := &world{bus: &bus{}, log: &lockedBuffer{}, now: messagetest.Epoch}
+	w := &world{bus: &bus{}, log: &telemetrytest.Buffer{}, now: messagetest.Epoch}
 	db, err := pebblestore.Open(tb.Context(), "store", pebblestore.Options{
 		Partitions: partitions, FS: vfs.NewMem(), Now: w.clock, Logger: zerolog.Nop(),
 	})
@@ -299,22 +300,4 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
-}
-
-// lockedBuffer collects what is logged.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
@@ -36,7 +37,7 @@ func TestHostileRequests(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	i := newIssuer(t)
-	s := &hostileServer{token: i.token("insider", "publish read", time.Hour, "*"), log: new(testLog)}
+	s := &hostileServer{token: i.token("insider", "publish read", time.Hour, "*"), log: new(telemetrytest.Buffer)}
 	stop := s.start(t, i)
 	defer stop()
 	s.exchange(ctx, t, "before")
@@ -89,7 +90,7 @@ type hostileServer struct {
 	app       *app.App
 	addr, url string
 	token     string
-	log       *testLog
+	log       *telemetrytest.Buffer
 }
 
 func (s *hostileServer) start(t *testing.T, i *issuer) (stop func()) {
@@ -224,22 +225,4 @@ func statuses(of []int) string {
 		}
 	}
 	return strings.Join(texts, " or ")
-}
-
-// testLog collects what is logged.
-type testLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *testLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *testLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

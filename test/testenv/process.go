@@ -1,17 +1,17 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 )
 
 // Process is a running program. It is killed if it still runs when its context or the test ends. If the test failed, what it
@@ -138,23 +138,8 @@ func Run(ctx context.Context, t *testing.T, binary string, args ...string) strin
 	return p.Stdout()
 }
 
-// output collects what a process prints. It is safe for concurrent use.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
+// output is what a process has printed.
+type output struct{ telemetrytest.Buffer }
 
 // tail returns the end of what was printed, as much as fits in a test's log.
 func (o *output) tail() string {

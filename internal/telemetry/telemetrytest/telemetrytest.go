@@ -1,4 +1,4 @@
-// Package telemetrytest lets what is under test log to the test's own output.
+// Package telemetrytest lets what is under test log to the output of the test, or into a buffer that the test looks at.
 package telemetrytest
 
 import (
