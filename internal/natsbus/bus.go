@@ -160,7 +160,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		return fmt.Errorf("natsbus: connect: %w", err)
 	}
 	if b.nc, err = nats.Connect(b.opts.URL, append(natsOpts, security...)...); err != nil {
-		return fmt.Errorf("natsbus: connect: %w: %w", ErrUnavailable, err)
+		return fmt.Errorf("natsbus: connect: %w: %w", ErrUnavailable, explainTLS(err))
 	}
 	if err := checkVersion(b.nc.ConnectedServerVersion()); err != nil {
 		return err

@@ -5,7 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"syscall"
 
 	"github.com/nats-io/nats.go"
 )
@@ -37,4 +40,17 @@ func (o Options) security() ([]nats.Option, error) {
 		needed = append(needed, nats.ClientCert(o.CertFile, o.KeyFile))
 	}
 	return needed, nil
+}
+
+// explainTLS adds to an err of connecting that the server may have refused this client's certificate, where it broke off. It looks
+// at the certificate when the handshake is over for the client already (RFC 8446, 4.4.2), which then reads the server's alert or
+// fails to write to a connection that is closed, whichever it comes to first: only the alert names the reason.
+func explainTLS(err error) error {
+	alert, ok := errors.AsType[*net.OpError](err)
+	alerted := ok && alert.Op == "remote error"
+	closed := errors.Is(err, nats.ErrTLS) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
+	if !alerted && !closed {
+		return err
+	}
+	return fmt.Errorf("the server broke off TLS, as it does with a client whose certificate it refuses or misses: %w", err)
 }
