@@ -297,6 +297,23 @@ func TestJWTSignatures(t *testing.T) {
 	}
 }
 
+// A set may hold keys of kinds that nobody here knows, and for purposes of others: they are passed over, and verify nothing.
+func TestKeysOfOtherKindsArePassedOver(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	ours, err := json.Marshal(jose.JSONWebKey{Key: public, KeyID: "ours"})
+	require.NoError(t, err)
+	foreign := `{"kty":"new","x":[1]}, {"kty":"OKP","crv":"X25519","x":"AA"}, {"kty":"EC","crv":"secp256k1","x":"AA","y":"AA","kid":"theirs"}, {"kty":"RSA","use":"enc","n":"AQ","e":"AQAB"}`
+	a := newJWT(t, `{"keys":[`+foreign+`,`+string(ours)+`]}`)
+	_, err = a.Authenticate(sign(t, jose.EdDSA, private, "ours", valid(nil)))
+	require.NoError(t, err)
+	_, err = a.Authenticate(sign(t, jose.EdDSA, private, "theirs", valid(nil)))
+	require.ErrorIs(t, err, auth.ErrUnknown)
+	_, err = auth.New(auth.Options{KeysFile: write(t, "keys", `{"keys":[`+foreign+`]}`), Audience: "fanmail", Now: clock})
+	require.ErrorContains(t, err, "there are no keys in it that verify signatures")
+}
+
 func TestKeysFilesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -308,13 +325,15 @@ func TestKeysFilesThatAreRefused(t *testing.T) {
 	privateJWK, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private}}})
 	require.NoError(t, err)
 	for name, test := range map[string]struct{ content, want string }{
-		"nothing":       {"", "there are no keys in it"},
-		"no PEM":        {"secret", "there are no keys in it"},
+		"nothing":       {"", "there are no keys in it that verify signatures"},
+		"no PEM":        {"secret", "there are no keys in it that verify signatures"},
 		"no JSON":       {"{", "it is not a JSON Web Key Set"},
 		"a small key":   {pemOf(t, &small.PublicKey), "an RSA key of 1024 bits"},
 		"a private key": {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "who checks tokens must not be able to make them"},
 		"a private JWK": {string(privateJWK), "it has to be the public key of a signature"},
 		"a secret":      {`{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`, "it has to be the public key of a signature"},
+		"no kind":       {`{"keys":[{"n":"AQ","e":"AQAB"}]}`, "key 1: "},
+		"no object":     {`{"keys":[7]}`, "key 1: "},
 		"too many":      {strings.Repeat(pemOf(t, private.Public()), 33), "there are 33 keys in it"},
 	} {
 		t.Run(name, func(t *testing.T) {

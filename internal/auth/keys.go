@@ -52,7 +52,7 @@ func readKeys(path string) ([]key, error) {
 	switch {
 	case err != nil:
 	case len(keys) == 0:
-		err = errors.New("there are no keys in it: it has to be a JSON Web Key Set, or public keys as PEM")
+		err = errors.New("there are no keys in it that verify signatures: it has to be a JSON Web Key Set, or public keys as PEM")
 	case len(keys) > maxKeys:
 		err = fmt.Errorf("there are %d keys in it: leave at most %d", len(keys), maxKeys)
 	}
@@ -71,12 +71,14 @@ func parseJWKS(content []byte) ([]key, error) {
 	}
 	var keys []key
 	for i, raw := range set.Keys {
+		if ok, err := understood(raw); err != nil {
+			return nil, fmt.Errorf("key %d: %w", i+1, err)
+		} else if !ok {
+			continue
+		}
 		var j jose.JSONWebKey
 		if err := j.UnmarshalJSON(raw); err != nil {
 			return nil, fmt.Errorf("key %d: %w", i+1, err)
-		}
-		if j.Use == "enc" { // the same set may hold keys for other purposes
-			continue
 		}
 		k, err := newKey(j.KeyID, j.Key, j.Algorithm)
 		if err != nil {
@@ -85,6 +87,32 @@ func parseJWKS(content []byte) ([]key, error) {
 		keys = append(keys, k)
 	}
 	return keys, nil
+}
+
+// understood tells whether a key is of a kind that Fanmail verifies signatures with. The same set may hold keys for other purposes,
+// and of kinds that came later, which are to be passed over (RFC 7517, 5). Shared secrets are not: who has put one there has taken
+// this file for a secret one.
+func understood(raw json.RawMessage) (bool, error) {
+	var kind struct {
+		Type  string `json:"kty"`
+		Curve string `json:"crv"`
+		Use   string `json:"use"`
+	}
+	if err := json.Unmarshal(raw, &kind); err != nil {
+		return false, err
+	}
+	switch kind.Type {
+	case "", "oct":
+		return true, nil // and refused
+	case "RSA":
+		return kind.Use != "enc", nil
+	case "EC":
+		return kind.Use != "enc" && slices.Contains([]string{"P-256", "P-384", "P-521"}, kind.Curve), nil
+	case "OKP":
+		return kind.Use != "enc" && kind.Curve == "Ed25519", nil
+	default:
+		return false, nil
+	}
 }
 
 func parsePEM(content []byte) ([]key, error) {
