@@ -130,7 +130,7 @@ func TestValidate(t *testing.T) {
 		"a bad mongodb.uri":     {func(c *config.Config) { c.MongoDB.URI = "bob:secret@host" }, "mongodb.uri must begin with mongodb:// or mongodb+srv:// and the name of a host"},
 		"a negative rate":       {func(c *config.Config) { c.Rate.Sender = -1 }, "rate.sender is -1: it must be from 0 to 1000000"},
 		"no burst":              {func(c *config.Config) { c.Rate.AddressBurst = 0 }, "rate.address_burst is 0: it must be from 1 to 1000000"},
-		"answers cut short":     {func(c *config.Config) { c.HTTP.WriteTimeout = time.Second }, "http.write_timeout is 1s: it must be from 1m to 24h"},
+		"answers cut short":     {func(c *config.Config) { c.HTTP.WriteTimeout = time.Second }, "http.write_timeout is 1s: it must be from 2m to 24h"},
 		"log level":             {func(c *config.Config) { c.Log.Level = "loud" }, `log.level is "loud": it must be one of debug, info, warn, error`},
 		"log format":            {func(c *config.Config) { c.Log.Format = "xml" }, `log.format is "xml": it must be one of auto, console, json`},
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/partition"
 )
 
@@ -53,7 +54,8 @@ func (c Config) http(v *validator) {
 	within(v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
 	within(v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
 	within(v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
-	within(v, "http.write_timeout", c.HTTP.WriteTimeout, c.HTTP.ReadTimeout, day)
+	// A login may wait that long when its request has been read, and is to be answered then.
+	within(v, "http.write_timeout", c.HTTP.WriteTimeout, c.HTTP.ReadTimeout+client.MaxLoginWait, day)
 }
 
 func (c Config) stores(v *validator) {
