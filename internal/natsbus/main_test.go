@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; it is only used up when something is broken.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func patient(tb testing.TB) context.Context {
 	tb.Helper()

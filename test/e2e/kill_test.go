@@ -23,6 +23,9 @@ import (
 // be left half done.
 func impatient(on store, more map[string]string) map[string]string {
 	settings := map[string]string{"nats.ack_wait": "2s", "fanout.sweep_after": "5s", "fanout.sweep_every": "1s"}
+	if testenv.Race && !full() { // a server that is started again and again declares a consumer for each lane and partition
+		settings["partitions"] = "16"
+	}
 	if testenv.Race && on == embedded { // everything takes longer, and what is under way must not be taken for forgotten
 		settings["nats.ack_wait"], settings["fanout.sweep_after"] = "3s", "20s"
 	}

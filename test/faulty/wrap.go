@@ -13,6 +13,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/progress"
 )
 
+// fetchedTogether bounds the events that are routed together, so that a test with a few dozen messages comes to the same point several
+// times, however many of them were there when the router first looked.
+const fetchedTogether = 8
+
 // wrap stands between the roles and the parts that they are built on.
 func (f *failpoint) wrap(p app.Parts) app.Parts {
 	fetch, take := p.Fetch, p.Take
@@ -22,7 +26,7 @@ func (f *failpoint) wrap(p app.Parts) app.Parts {
 	p.Progress = fanouts{p.Progress, f}
 	p.Bus = &bus{Bus: p.Bus, failpoint: f, emitted: make(map[place]bool)}
 	p.Fetch = func(ctx context.Context, limit int) ([]fanout.Received, error) {
-		events, err := fetch(ctx, limit)
+		events, err := fetch(ctx, min(limit, fetchedTogether))
 		for i, e := range events {
 			events[i] = received{e, f}
 		}

@@ -163,7 +163,7 @@ type attempt struct {
 }
 
 // patience is longer than the server is to wait for anything.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // send returns the status of the answer, or silence.
 func (a attempt) send(ctx context.Context, addr string) int {

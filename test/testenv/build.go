@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // Binaries are the paths of the programs.
@@ -31,15 +32,16 @@ func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
 		NATS: filepath.Join(dir, "nats-server"),
 	}
 	const module = "github.com/fanmail/fanmail/"
-	servers := []string{"build", "-o", dir + string(filepath.Separator)}
+	// Without what debuggers need it takes half as long to link them.
+	build := []string{"build", "-ldflags=-w", "-o", dir + string(filepath.Separator)}
+	servers := slices.Clone(build)
 	if race {
 		servers = append(servers, "-race")
 	}
 	if err := goTool(ctx, append(servers, module+"cmd/...", module+"test/faulty")); err != nil {
 		return b, err
 	}
-	tools := []string{"build", "-o", dir + string(filepath.Separator)}
-	return b, goTool(ctx, append(tools, module+"test/driver", module+"test/check", module+"test/tamper", "github.com/nats-io/nats-server/v2"))
+	return b, goTool(ctx, append(build, module+"test/driver", module+"test/check", module+"test/tamper", "github.com/nats-io/nats-server/v2"))
 }
 
 func goTool(ctx context.Context, args []string) error {
