@@ -253,7 +253,7 @@ func continuation(task event.Task) event.Task {
 
 func (b *batch) emit(ctx context.Context) error {
 	if len(b.tasks) > 0 {
-		if err := b.deliverer.putBehind(ctx, b.tasks); err != nil {
+		if err := emitTasks(ctx, b.deliverer.bus, b.tasks); err != nil {
 			return fmt.Errorf("emit continuations: %w", err)
 		}
 	}
@@ -288,12 +288,16 @@ func (b *batch) finish(ctx context.Context) error {
 	return b.deliverer.stores.Messages.Finish(ctx, done)
 }
 
-// bury makes a dead letter of a task, and records that its scan goes no further.
+// bury makes a dead letter of a task, and records that its scan goes no further. It may be repeated: there is one letter, unless
+// others repeat it.
 func (d *Deliverer) bury(ctx context.Context, delivery event.Delivery, cause error) error {
-	letter := deadLetter(delivery, cause)
-	about(d.opts.Logger.Error().Err(cause), delivery).Str("reason", letter.Reason).Msg("task is a dead letter")
-	if err := d.bus.DeadLetter(ctx, letter); err != nil {
-		return fmt.Errorf("dead letter: %w", err)
+	if buried := (burial{delivery.Sequence, delivery.Stored}); !d.buried.Contains(buried) {
+		letter := deadLetter(delivery, cause)
+		about(d.opts.Logger.Error().Err(cause), delivery).Str("reason", letter.Reason).Msg("task is a dead letter")
+		if err := d.bus.DeadLetter(ctx, letter); err != nil {
+			return fmt.Errorf("dead letter: %w", err)
+		}
+		d.buried.Add(buried, struct{}{})
 	}
 	task, err := event.DecodeTask(delivery.Payload)
 	if err != nil || task.Partition >= d.opts.Partitions {

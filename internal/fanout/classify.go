@@ -1,7 +1,9 @@
 package fanout
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -16,7 +18,7 @@ const (
 	Acknowledge Fate = iota
 	// Retry keeps the work: whatever stood in its way may pass.
 	Retry
-	// GoOn keeps the work in the hands that hold it, without a pause: a part of it is done.
+	// GoOn keeps the work in the hands that hold it: it has come as far as there is room on the bus for what follows from it.
 	GoOn
 	// DeadLetter puts the work among the dead letters: trying again does not help.
 	DeadLetter
@@ -24,8 +26,8 @@ const (
 
 var errAttempts = errors.New("handed out too often without coming to an end")
 
-// errNoPlace says that scans have moved and that there is no room on the bus for the tasks that would go on with them. To wait for
-// room may be to wait for ever, if all that could make some wait for it: but whoever goes on with what they hold comes to its end.
+// errNoPlace says that there is no room on the bus for tasks. If those were to go on with scans that have moved, to wait for room may
+// be to wait for ever, if all that could make some wait for it: but whoever goes on with what they hold comes to its end.
 var errNoPlace = errors.New("no place at the end of the queue")
 
 // permanent lists the errors that trying again does not help, each with the word for it in a dead letter.
@@ -64,4 +66,13 @@ func reason(err error) string {
 		}
 	}
 	return ""
+}
+
+// emitTasks puts tasks at the end of their queues. Where these have no room, its error wraps errNoPlace.
+func emitTasks(ctx context.Context, bus Bus, tasks []event.Task) error {
+	err := bus.EmitTasks(ctx, tasks)
+	if errors.Is(err, event.ErrFull) {
+		return fmt.Errorf("%w: %w", errNoPlace, err)
+	}
+	return err
 }

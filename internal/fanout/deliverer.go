@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,8 +12,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// cachedMessages is how many messages a Deliverer keeps: a message is needed again in every batch of its fan-out.
-const cachedMessages = 1024
+const (
+	// cachedMessages is how many messages a Deliverer keeps: a message is needed again in every batch of its fan-out.
+	cachedMessages = 1024
+	// rememberedBurials is for how many tasks a Deliverer knows that they are dead letters: those of the batches under way.
+	rememberedBurials = 4096
+)
 
 // Deliverer works on tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Deliverer struct {
@@ -22,7 +25,14 @@ type Deliverer struct {
 	bus      Bus
 	opts     Options
 	messages *lru.Cache[message.ID, message.Stored]
+	buried   *lru.Cache[burial, struct{}]
 	metrics  delivererMetrics
+}
+
+// burial names a task that has become a dead letter. Were the stream made anew, its sequences would begin anew, too.
+type burial struct {
+	sequence uint64
+	stored   time.Time
 }
 
 // NewDeliverer returns a Deliverer.
@@ -31,7 +41,11 @@ func NewDeliverer(stores Stores, bus Bus, opts Options) *Deliverer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, metrics: newDelivererMetrics(opts.Workers)}
+	buried, err := lru.New[burial, struct{}](rememberedBurials)
+	if err != nil {
+		panic(err) // the same
+	}
+	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, buried: buried, metrics: newDelivererMetrics(opts.Workers)}
 }
 
 // Run takes tasks of all lanes and partitions, and delivers them, until intake ends; the batches under way then are
@@ -217,17 +231,8 @@ func (d *Deliverer) again(ctx context.Context, delivery event.Delivery) error {
 		return err
 	}
 	task.Trace = delivery.Trace
-	if err := d.putBehind(ctx, []event.Task{task}); err != nil {
+	if err := emitTasks(ctx, d.bus, []event.Task{task}); err != nil {
 		return fmt.Errorf("emit task again: %w", err)
 	}
 	return nil
-}
-
-// putBehind puts tasks at the end of their queues. Where these have no room, its error wraps errNoPlace.
-func (d *Deliverer) putBehind(ctx context.Context, tasks []event.Task) error {
-	err := d.bus.EmitTasks(ctx, tasks)
-	if errors.Is(err, event.ErrFull) {
-		return fmt.Errorf("%w: %w", errNoPlace, err)
-	}
-	return err
 }

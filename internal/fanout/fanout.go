@@ -39,8 +39,8 @@ type Bus interface {
 type Received interface {
 	Delivery() event.Delivery
 	Ack() error
-	// Release hands it back, for somebody else to take at once. One that was acknowledged stays so.
-	Release() error
+	// Release hands it back, for somebody else to take after a while. One that was acknowledged stays so.
+	Release(after time.Duration) error
 }
 
 // Held is a task that is held, and with it the lane's partition: nobody else is given a task of that lane and

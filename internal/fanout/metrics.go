@@ -151,9 +151,10 @@ func (d *Deliverer) FinishRate(name event.Lane) float64 {
 // routerMetrics is what a Router counts.
 type routerMetrics struct {
 	meter.Group
-	routed  map[event.Lane]prometheus.Counter
-	void    prometheus.Counter
-	retries prometheus.Counter
+	routed    map[event.Lane]prometheus.Counter
+	void      prometheus.Counter
+	retries   prometheus.Counter
+	deferrals prometheus.Counter
 }
 
 func newRouterMetrics() routerMetrics {
@@ -166,8 +167,11 @@ func newRouterMetrics() routerMetrics {
 			Name: "fanmail_void_messages_total", Help: "Messages that were stored too late to count, and are delivered to nobody.",
 		}),
 		retries: newRetries("route"),
+		deferrals: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_route_deferrals_total", Help: "Times that a message could not be routed, and has made way for others.",
+		}),
 	}
-	m.Group = meter.Group{routed, m.void, m.retries}
+	m.Group = meter.Group{routed, m.void, m.retries, m.deferrals}
 	for _, name := range event.Lanes() {
 		m.routed[name] = routed.WithLabelValues(string(name))
 	}

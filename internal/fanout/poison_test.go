@@ -1,6 +1,7 @@
 package fanout_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,6 +178,28 @@ func TestTaskThatIsHandedOutTooOften(t *testing.T) {
 	require.Equal(t, "attempts", letters[0].Reason)
 	require.Equal(t, 4, letters[0].Attempts)
 	require.True(t, w.scan(t, culprit, 0).Dead)
+}
+
+// What is a dead letter already when its batch fails does not become one again when that is repeated.
+func TestDeadLetterIsFiledOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, rig.BatchOwners+2)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	m := w.store(t, 1, "author")
+	w.plan(t, event.Medium, []int{0}, m)
+	require.NoError(t, w.Bus.Put(t.Context(), event.Medium, 0, []byte("nonsense")))
+	d, held := w.deliverer(), w.take(t, event.Medium, 0)
+	actor := rig.StartAt(t.Context(), rig.FailBefore, "EmitTasks", 0, func(ctx context.Context) error { return d.Deliver(ctx, held) })
+	require.NoError(t, actor.Err())
+	w.drain(t)
+	w.requireDone(t, m, len(users), 0)
+	require.Len(t, w.letters(t), 1)
+	// The same once more is something else.
+	require.NoError(t, w.Bus.Put(t.Context(), event.Medium, 0, []byte("nonsense")))
+	w.drain(t)
+	require.Len(t, w.letters(t), 2)
 }
 
 func TestPoisonousPublishedEvents(t *testing.T) {

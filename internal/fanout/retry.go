@@ -12,14 +12,18 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// retry repeats work, with exponentially growing pauses of up to 10 seconds, as long as its errors are to be
-// retried, and counts the repetitions. It returns nil, an error of another fate, or the last error when ctx ends.
+// retry repeats work as long as its errors are to be retried: see repeat.
 func retry(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, what string, work func() error) error {
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
+	return repeat(ctx, logger, retries, Retry, what, work)
+}
+
+// repeat repeats work, with exponentially growing pauses of up to 10 seconds, as long as its errors have a fate, and counts the
+// repetitions. It returns nil, an error of another fate, or the last error when ctx ends.
+func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, fate Fate, what string, work func() error) error {
+	pauses := newPauses()
 	for {
 		err := work()
-		if Classify(err) != Retry || ctx.Err() != nil {
+		if Classify(err) != fate || ctx.Err() != nil {
 			return err
 		}
 		next := pauses.NextBackOff()
@@ -29,6 +33,12 @@ func retry(ctx context.Context, logger zerolog.Logger, retries prometheus.Counte
 		}
 		pause(ctx, next)
 	}
+}
+
+func newPauses() *backoff.ExponentialBackOff {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
+	return pauses
 }
 
 // pause waits, or returns earlier when ctx ends.

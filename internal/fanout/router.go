@@ -42,14 +42,17 @@ func NewRouter(stores Stores, bus Bus, opts Options) *Router {
 	return &Router{stores: stores, bus: bus, opts: opts, classes: classes, metrics: newRouterMetrics()}
 }
 
-// Run routes events as fetch returns them, until intake ends. What was fetched is finished under work. The caller
-// fetches at most Options.RouteEvents at a time.
+// Run routes events as fetch returns them, until intake ends. What was fetched is finished under work, or handed back. The
+// caller fetches at most Options.RouteEvents at a time.
 func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Context, limit int) ([]Received, error)) {
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
-			if err = r.routeOnAndOn(work, received); err != nil {
-				r.release(received)
+			if err = r.Route(work, received); err != nil {
+				err = r.routeApart(work, received, err)
+			}
+			if err != nil {
+				r.release(received, 0)
 			}
 		}
 		if err != nil && intake.Err() == nil {
@@ -59,29 +62,10 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 	}
 }
 
-// routeOnAndOn routes events until they are routed, or ctx ends. What cannot be routed together is routed one by one: so little is
-// emitted twice then that a bus with little room is not filled with repetitions.
-func (r *Router) routeOnAndOn(ctx context.Context, received []Received) error {
-	err := r.Route(ctx, received)
-	if Classify(err) != Retry {
-		return err
-	}
-	r.metrics.retries.Inc()
-	about(r.opts.Logger.Warn().Err(err), received[0].Delivery()).Int("events", len(received)).
-		Msg("published messages could not be routed together: routing them one by one")
-	for i := range received {
-		err := retry(ctx, r.opts.Logger, r.metrics.retries, "route", func() error { return r.Route(ctx, received[i:i+1]) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// release hands events back that cannot be routed here.
-func (r *Router) release(received []Received) {
+// release hands events back that cannot be routed here, to be handed out again in a while.
+func (r *Router) release(received []Received, after time.Duration) {
 	for _, item := range received {
-		if err := item.Release(); err != nil {
+		if err := item.Release(after); err != nil {
 			about(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing published events back failed: they are handed out again later")
 			return
 		}
@@ -112,7 +96,7 @@ func (r *Router) Route(ctx context.Context, received []Received) (err error) {
 		finished = append(finished, route.finished...)
 	}
 	if len(tasks) > 0 {
-		if err := r.bus.EmitTasks(ctx, tasks); err != nil {
+		if err := emitTasks(ctx, r.bus, tasks); err != nil {
 			return fmt.Errorf("emit tasks: %w", err)
 		}
 	}

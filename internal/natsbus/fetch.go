@@ -3,6 +3,7 @@ package natsbus
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -72,8 +73,14 @@ func (r *Received) Extend() error { return r.acknowledge(ackExtend) }
 // comes again.
 func (r *Received) Ack() error { return r.acknowledge(ackDone) }
 
-// Release hands the event back, for anybody to take at once.
-func (r *Received) Release() error { return r.acknowledge(ackRelease) }
+// Release hands the event back, for anybody to take after a while. Until then it counts as handed out. It does not wait for the
+// server: should it be lost, the event comes again when its lease has run out.
+func (r *Received) Release(after time.Duration) error {
+	if after == 0 {
+		return r.acknowledge(ackRelease)
+	}
+	return r.acknowledge(fmt.Appendf(nil, `%s {"delay": %d}`, ackRelease, after.Nanoseconds()))
+}
 
 func (r *Received) acknowledge(how []byte) error {
 	if err := r.bus.nc.Publish(r.msg.Reply, how); err != nil {

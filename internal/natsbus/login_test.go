@@ -117,7 +117,7 @@ func TestLoginComesAgain(t *testing.T) {
 			logIn(t, js, "ann")
 			first := fetchLogins(t, bus, 10)[0]
 			if test.release {
-				require.NoError(t, first.Release())
+				require.NoError(t, first.Release(0))
 			}
 			again := fetchLogins(t, bus, 10)[0]
 			require.Equal(t, 2, again.Delivery().Attempts)

@@ -25,8 +25,8 @@ const (
 type Received interface {
 	Delivery() event.Delivery
 	Ack() error
-	// Release hands it back, for somebody else to take at once.
-	Release() error
+	// Release hands it back, for somebody else to take after a while.
+	Release(after time.Duration) error
 }
 
 // Logins is where login events come from.
@@ -97,7 +97,7 @@ func (s *Service) note(ctx context.Context, logins Logins, r Received) {
 		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).
 			Msg("login event cannot be noted, and is handed out again")
 	default: // this process has no more time for it
-		if err := r.Release(); err != nil {
+		if err := r.Release(0); err != nil {
 			s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("handing a login event back failed: it is handed out again later")
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds what a test waits for; it is only used up when something is broken.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // service returns a rehydrator with options that differ from the rig's.
 func (w *world) service(change func(*rehydrate.Options)) *rehydrate.Service {
@@ -234,7 +234,7 @@ func (r received) Ack() error {
 	return nil
 }
 
-func (r received) Release() error {
+func (r received) Release(time.Duration) error {
 	if r.released != nil {
 		*r.released++
 	}

@@ -282,6 +282,16 @@ func (b *batch) followers(`},
 			pkg:   fanout, run: "^TestNothingIsLostWhereTheBusIsFull$",
 		},
 		{
+			name: "staying with an event until it is routed", trap: "one that never is keeps the router, and then the next one, from all others",
+			edits: []edit{{"internal/fanout/apart.go", `GoOn, "route"`, `Retry, "route"`}},
+			pkg:   fanout, run: "^TestEventThatCannotBeRoutedMakesWay$",
+		},
+		{
+			name: "filing a task again with each repetition of its batch", trap: "the dead letters fill up with copies, and hide the others",
+			edits: []edit{{batchGo, "!d.buried.Contains(buried) {", "!d.buried.Contains(buried) || true {"}},
+			pkg:   fanout, run: "^TestDeadLetterIsFiledOnce$",
+		},
+		{
 			name: "a follow that only writes the edge, at random", trap: "nobody delivers what passed",
 			edits: []edit{{"internal/following/following.go", "return s.catchUp(ctx, edges, now)", "_ = edges\n	return nil"}},
 			pkg:   pipeline, run: "^TestPipeline$",

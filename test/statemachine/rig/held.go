@@ -188,7 +188,7 @@ func (b *Bus) Expire(received []*Received) error {
 		if !mine {
 			continue
 		}
-		if err := r.Release(); err != nil {
+		if err := r.Release(0); err != nil {
 			return err
 		}
 		r.ended()
