@@ -96,6 +96,26 @@ func TestSweepFindsWhatTheQueryMissed(t *testing.T) {
 	}
 }
 
+// What was there when they came back is in their inbox as soon as that counts as rebuilt, though it was sent by a clock that is ahead of
+// the rehydrator's; and it is counted, though fan-out delivers it before the sweep has looked.
+func TestSentByAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	s := w.Rehydrator(-rig.ClockTolerance/2, 0)
+	ahead := w.store(t, w.now().Add(rig.ClockTolerance/2-time.Second))
+	w.login(t, s)
+	attempt := w.work(t, s, rig.StallBefore, changes, finish)
+	shown, page := w.ReadInbox(t.Context(), t, "ann", 50)
+	require.True(t, page.Complete)
+	require.Len(t, shown, 2)
+	require.Equal(t, ahead.ID, shown[0])
+	w.fanOut(t, ahead)
+	attempt.Resume(rig.None, 0)
+	require.NoError(t, attempt.Err())
+	require.Equal(t, int64(2), w.State(t.Context(), t, "ann").Recovered)
+	w.rest(t, s)
+}
+
 // A message that is stored so late that it is void counts for nobody, so nobody has to find it.
 func TestVoidMessagesAreMissedByEverybody(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,9 @@ func (s *Service) attempt(ctx context.Context, f *flight) error {
 // rebuild appends what was missed, and turns the mark into a sweep.
 func (a *attempt) rebuild(ctx context.Context) error {
 	began := a.opts.Now() // before the first query: what is visible by now, that sees
+	// What is there by now may have been sent by a clock that is ahead of this one. It could be left to the sweep; but until that has
+	// looked, whoever came back would not be shown what they have missed.
+	ahead := began.Add(a.opts.Policy.ClockTolerance)
 	sweepFrom := began.Add(-a.opts.Slack - a.opts.Policy.ClockTolerance)
 	// What was sent beyond the horizon is for the next rehydration, whose mark will be there: nobody may append it before.
 	// If the horizon is raised meanwhile, the sweep looks for what was sent since this one.
@@ -74,7 +77,7 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	}
 	missed := bucket.Stretch{
 		After:  message.LastBefore(a.state.Mark.From.Add(time.Millisecond)),
-		Before: message.MinID(earlier(began, beyond)),
+		Before: message.MinID(earlier(ahead, beyond)),
 	}
 	newest, err := feed.Newest(ctx, missed, a.opts.Page)
 	if err != nil {

@@ -189,7 +189,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "appending beyond the horizon", trap: "a user whose last look is set to long ago: the next mark begins at that horizon, and what is in its gap is in a bucket, too",
-			edits: []edit{{rebuildGo, "message.MinID(earlier(began, beyond))", "message.MinID(began)"}},
+			edits: []edit{{rebuildGo, "message.MinID(earlier(ahead, beyond))", "message.MinID(ahead)"}},
 			pkg:   inbox, run: "^TestSeenLongAgo$",
 		},
 		{
