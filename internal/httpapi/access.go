@@ -134,7 +134,10 @@ func bearer(h http.Header) (string, error) {
 
 // crossOrigin refuses what a page of another site makes a browser send, which may reach servers that strangers do not.
 func (s *server) crossOrigin(r *http.Request) error {
-	if s.sites.Check(r) != nil {
+	// That somebody reads their inbox is noted, and may have it rebuilt: a GET is no more harmless here than what Check looks at.
+	asked := *r
+	asked.Method = http.MethodPost
+	if s.sites.Check(&asked) != nil {
 		return refuse(client.ProblemForbidden, "Origin", "the request comes from a page of another site: requests of browsers are answered for this server's own pages only")
 	}
 	if s.opts.LocalOnly && !localHost(r.Host) {

@@ -256,13 +256,16 @@ func TestBrowsersOfStrangers(t *testing.T) {
 		"another origin": {"127.0.0.1:8080", []string{"Origin", "https://evil.example"}, http.StatusForbidden},
 		"its own pages":  {"127.0.0.1:8080", []string{"Sec-Fetch-Site", "same-origin"}, http.StatusOK},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/users/bob/login", http.NoBody)
-		r.Host = test.host
-		for i := 0; i < len(test.headers); i += 2 {
-			r.Header.Set(test.headers[i], test.headers[i+1])
+		for _, target := range []string{"POST /v1/users/bob/login", "GET /v1/users/bob/inbox"} {
+			method, path, _ := strings.Cut(target, " ")
+			r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+			r.Host = test.host
+			for i := 0; i < len(test.headers); i += 2 {
+				r.Header.Set(test.headers[i], test.headers[i+1])
+			}
+			answer := httptest.NewRecorder()
+			w.handler.ServeHTTP(answer, r)
+			require.Equal(t, test.status, answer.Code, "%s: %s: %s", target, name, answer.Body)
 		}
-		answer := httptest.NewRecorder()
-		w.handler.ServeHTTP(answer, r)
-		require.Equal(t, test.status, answer.Code, "%s: %s", name, answer.Body)
 	}
 }
