@@ -50,7 +50,7 @@ func TestTraceOfAMessage(t *testing.T) {
 	w.ask(t, http.MethodPost, "/v1/users/bob/login", "", http.StatusOK, &login, header(returning))
 	require.EqualValues(t, 1, login.Recovered)
 	spans := w.await(t, func(s spans) bool {
-		return s.find("rehydrate") != nil && s.find("POST /v1/users/{user}/login") != nil && len(s.named("deliver")) == 2
+		return s.find("rehydrate") != nil && s.find("POST /v1/users/{user}/login") != nil && len(s.named("deliver")) == 2 && len(s.named("route")) == 1
 	})
 	t.Logf("the spans of message %s:\n%s", receipt.ID, spans)
 

@@ -79,7 +79,7 @@ func TestAdminInit(t *testing.T) {
 	require.Contains(t, embedded.stderr, "the embedded store needs no initialization")
 
 	uri, database := testenv.MongoDB(t)
-	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database}
+	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database, "--mongodb-timeout", "1m"}
 	serve := run{args: append([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, where...)}.do(t.Context(), t)
 	require.Equal(t, cli.ExitFailed, serve.code)
 	require.Contains(t, serve.stderr, "is not initialized: run fanmail admin init")

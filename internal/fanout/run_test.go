@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds what a test waits for; it is only used up when something is broken.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 func (w *world) blockingTake(ctx context.Context, lane event.Lane, p int) (fanout.Held, error) {
 	held, err := w.Bus.Bus.Take(ctx, lane, p)

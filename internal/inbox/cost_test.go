@@ -72,17 +72,19 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 
+	policy := rig.Policy()
+	policy.ClockTolerance = 10 * time.Minute // half of it is how long a command may take
 	now := time.Now()
 	appender := bucket.NewAppender(db.Inbox(), db.Users())
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
 		rehydrate.Options{
-			Partitions: rig.Partitions, Policy: rig.Policy(), Slack: rig.Slack, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
+			Partitions: rig.Partitions, Policy: policy, Slack: rig.Slack, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
 			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
 		})
 	service := inbox.New(
 		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
-		inbox.Options{Partitions: rig.Partitions, Policy: rig.Policy(), Now: time.Now})
+		inbox.Options{Partitions: rig.Partitions, Policy: policy, Now: time.Now})
 	require.NoError(t, userstatetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third

@@ -161,6 +161,8 @@ func TestSetSeen(t *testing.T) {
 				require.ErrorIs(t, err, test.err)
 			}
 			require.Equal(t, test.after, w.lastViewed(t, "ann"))
+			ctx := t.Context()
+			require.Eventually(t, func() bool { return w.State(ctx, t, "ann").Sweep == nil }, patience, time.Millisecond, "the sweep goes on")
 			require.Equal(t, test.rebuilt, len(w.Buckets(t.Context(), t, "ann")) > 0, "nobody else appends the message")
 		})
 	}

@@ -61,7 +61,7 @@ func TestMetricsWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsbus.EmbeddedOptions{})
 	bus := connect(t, natsbus.Options{Server: server})
-	require.Equal(t, 1, testutil.CollectAndCount(bus, "fanmail_dead_letters"))
+	require.Eventually(t, func() bool { return testutil.CollectAndCount(bus, "fanmail_dead_letters") == 1 }, patience, 10*time.Millisecond)
 	require.NoError(t, bus.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "fanmail.v1.login"}))
 	bus.Close()
 	require.NoError(t, testutil.CollectAndCompare(bus, strings.NewReader(`

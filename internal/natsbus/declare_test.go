@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // admin returns JetStream as an operator sees it.
 func admin(t *testing.T, server *natsbus.Server) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(server.ClientURL())
+	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

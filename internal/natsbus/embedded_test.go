@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestEmbeddedListensOnLoopbackWhereConfigured(t *testing.T) {
 	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 
-	other, err := nats.Connect(server.ClientURL())
+	other, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer other.Close()
 	require.Equal(t, int64(8<<20), other.MaxPayload())

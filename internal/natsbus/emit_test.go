@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -120,6 +121,7 @@ func TestWithoutServerTheBusIsUnavailable(t *testing.T) {
 	held := take(t, bus, event.Bulk, 0)
 	require.NoError(t, bus.Healthy(patient(t)))
 	server.Stop()
+	require.Eventually(t, func() bool { return held.Extend() != nil }, patience, time.Millisecond, "the bus notices")
 
 	for name, call := range map[string]func(context.Context) error{
 		"emit published": func(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 func TestOneHolderPerLaneAndPartition(t *testing.T) {
@@ -56,14 +57,14 @@ func TestLeaseThatRunsOutHandsOver(t *testing.T) {
 
 func TestExtendKeepsTheLease(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
+	const lease = 4 * time.Second
 	bus := newBus(t, natsbus.Options{Lease: lease})
 	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
 	held := take(t, bus, event.Bulk, 0)
 	behind := takeBehind(patient(t), bus, event.Bulk, 0)
 	heartbeat := time.NewTicker(lease / 20)
 	defer heartbeat.Stop()
-	for range 50 { // two and a half leases
+	for range 40 { // two leases
 		<-heartbeat.C
 		require.NoError(t, held.Extend())
 	}
@@ -214,9 +215,8 @@ func TestCloseEndsTake(t *testing.T) {
 
 func TestTakeOutlivesTheServer(t *testing.T) {
 	t.Parallel()
-	opts := natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0"}
+	opts := natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:" + testenv.FreePort(t)}
 	server := start(t, opts)
-	opts.Addr = server.ClientURL()[len("nats://"):]
 	bus := connect(t, natsbus.Options{URL: server.ClientURL()})
 	behind := takeBehind(patient(t), bus, event.Bulk, 0)
 	server.Stop()

@@ -71,7 +71,7 @@ func TestLoginThroughCoreNATSIsKeptToo(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
-	nc, err := nats.Connect(server.ClientURL())
+	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, nc.Publish(loginSubject, []byte(`{"v":1,"user":"ann"}`)))
@@ -202,10 +202,11 @@ func TestRehydratedIsToldToWhoeverListens(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
-	nc, err := nats.Connect(server.ClientURL())
+	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
 	bus.EmitRehydrated(event.NewRehydrated("early", 1)) // nobody listens
+	require.NoError(t, bus.Healthy(patient(t)))         // the server has passed over what came before that
 	told := make(chan *nats.Msg, 2)
 	_, err = nc.ChanSubscribe("fanmail.v1.rehydrated", told)
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func TestPublishedComesAgain(t *testing.T) {
 		t.Parallel()
 		bus := newBus(t, natsbus.Options{Lease: time.Hour})
 		publish(t, bus, 0, 2)
-		require.NoError(t, fetch(t, bus, 1)[0].Release(time.Second))
+		require.NoError(t, fetch(t, bus, 1)[0].Release(5*time.Second))
 		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, bus, 10)))
 		again := fetch(t, bus, 10)
 		require.Equal(t, messages(0, 1), publishedIDs(t, again))
@@ -99,7 +99,7 @@ func TestPublishedComesAgain(t *testing.T) {
 	})
 	t.Run("when its lease has run out", func(t *testing.T) {
 		t.Parallel()
-		bus := newBus(t, natsbus.Options{Lease: 200 * time.Millisecond})
+		bus := newBus(t, natsbus.Options{Lease: time.Second})
 		publish(t, bus, 0, 2)
 		require.NoError(t, fetch(t, bus, 1)[0].Ack())
 		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, bus, 1)))

@@ -2,6 +2,7 @@ package natsbus_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -61,7 +62,7 @@ func TestLoginsBringTheirTrace(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
-	nc, err := nats.Connect(server.ClientURL())
+	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
 	for _, name := range []string{"traceparent", "Traceparent"} {

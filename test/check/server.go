@@ -29,28 +29,47 @@ func newServer(opts options) *server {
 	}
 }
 
+// mostTries bounds how often a document is asked for that the server cannot give at the moment: a database on a busy machine is
+// slow at times.
+const mostTries = 10
+
 // get reads a JSON document.
-func (s *server) get(ctx context.Context, path string, query url.Values, into any) (http.Header, error) {
+func (s *server) get(ctx context.Context, path string, query url.Values, into any) (header http.Header, err error) {
+	for try := 1; ; try++ {
+		var status int
+		header, status, err = s.tryGet(ctx, path, query, into)
+		if status != http.StatusServiceUnavailable || try == mostTries {
+			return header, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (s *server) tryGet(ctx context.Context, path string, query url.Values, into any) (_ http.Header, status int, _ error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	answer, err := s.http.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("GET %s: %w", path, err)
+		return nil, answer.StatusCode, fmt.Errorf("GET %s: %w", path, err)
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("GET %s: %s: %s", path, answer.Status, text)
+		return nil, answer.StatusCode, fmt.Errorf("GET %s: %s: %s", path, answer.Status, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return nil, fmt.Errorf("GET %s: %w", path, err)
+		return nil, answer.StatusCode, fmt.Errorf("GET %s: %w", path, err)
 	}
-	return answer.Header, nil
+	return answer.Header, answer.StatusCode, nil
 }
 
 // each calls do for all items, several at a time, until one returns an error.

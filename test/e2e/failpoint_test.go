@@ -58,10 +58,10 @@ func TestFailpoints(t *testing.T) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 2*time.Minute)
-					w := newWorld(ctx, t, on, impatient(on, map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "partitions": "4"}))
+					w := newWorld(ctx, t, on, impatient(on, map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
 					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					total := w.crowd(ctx)
-					driver := w.drive(ctx, "--connections", "8", "--timeout", "1m")
+					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m")
 					select {
 					case <-faulty.Exited():
 					case <-ctx.Done():

@@ -26,7 +26,7 @@ import (
 var wrongClocks = []string{"0s", "30s", "-30s", "25s,-25s/3s"}
 
 // earlyClock is that of the processes to which it is told who follows whom, so that nobody's message was sent before that.
-var earlyClock = []string{"-40s"}
+var earlyClock = []string{"-30s"}
 
 // checkingWrongClocks are what the checker has to know of them.
 var checkingWrongClocks = []string{"--clocks-apart", "30s", "--settled-after", "5m"}

@@ -50,7 +50,7 @@ func TestKillNine(t *testing.T) {
 			w.fanmail(ctx, "import", "users", w.users)
 			w.fanmail(ctx, "import", "follows", w.follows)
 
-			driver := w.drive(ctx, "--connections", "32", "--timeout", "6m")
+			driver := w.drive(ctx, "--connections", "32", "--timeout", "30m")
 			for killed := 0; killed < kills; {
 				// On average a tenth of what is left by an even pace, so that all the kills fall into the time of publishing.
 				step := (total - w.accepted()) / (kills - killed + 1)

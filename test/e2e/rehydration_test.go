@@ -62,7 +62,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 					server.Stop(ctx)
 
 					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
-					driver := w.drive(ctx, "--connections", "8", "--timeout", "2m", "--key", "crowd", "--pace", "40") // the whole of it
+					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m", "--key", "crowd", "--pace", "40") // the whole of it
 					// There have to be messages that a sweep looks for: more than a rebuilding remembers, which is a page, and not settled.
 					testenv.Eventually(ctx, t, "new messages are accepted", func() bool {
 						return w.accepted() >= total/2+fresh || !faulty.Running()

@@ -41,7 +41,7 @@ func TestRollingRestart(t *testing.T) {
 	ctx := bounded(t, 10*time.Minute)
 	w := newWorld(ctx, t, apart, map[string]string{
 		"partitions": "4", "fanout.express_max": "20", "fanout.medium_max": "80", "fanout.batch_owners": "20", // so that scans take several batches
-		"nats.ack_wait": heldFor.String(), "drain_delay": "2s",
+		"nats.ack_wait": heldFor.String(), "drain_delay": "3s",
 	})
 	w.site.Probe = 50 * time.Millisecond
 	roles := w.site.StartApart(ctx, t, w.programs)

@@ -22,7 +22,7 @@ import (
 // TestKilledAmidFanout kills the database server in the middle of fan-outs, again and again, while messages are published on.
 func TestKilledAmidFanout(t *testing.T) {
 	t.Parallel()
-	const kills, lines = 3, 150
+	const kills, lines = 3, 300
 	ctx := bounded(t)
 	database := ownDatabase{testenv.StartMongoDB(t)}
 	w := newWorld(t, nil)
@@ -50,7 +50,7 @@ func TestKilledAmidFanout(t *testing.T) {
 // thousand messages. Their login is answered in the end, and they have what their twin has.
 func TestKilledAmidRehydration(t *testing.T) {
 	t.Parallel()
-	const kills, missed = 2, 2000
+	const kills, missed = 2, 4000
 	ctx := bounded(t)
 	database := ownDatabase{testenv.StartMongoDB(t)}
 	w := newWorld(t, map[string]string{"rehydrate.page": "50"})

@@ -18,6 +18,7 @@ const (
 	answers      = "the database server answers"
 	again        = "database operation failed: trying again"
 	fanoutError  = "fan-out work failed: trying again"
+	routeError   = "published messages cannot be routed for now: others go first"
 	sweepError   = "sweep failed: it is tried again"
 	reapError    = "rehydrations that nobody is at cannot be looked for"
 	attemptError = "rehydration failed, and will be tried again"
@@ -26,7 +27,7 @@ const (
 )
 
 // subjects are fields of a line that say what it is about.
-var subjects = []string{"request_id", "server", "user", "message_id", "message_ids", "work", "subject"}
+var subjects = []string{"request_id", "server", "user", "message_id", "message_ids", "work", "subject", "consumer"}
 
 // general are lines that are about nothing in particular.
 var general = []string{

@@ -28,7 +28,11 @@ func TestSlowNetwork(t *testing.T) {
 	w.done(ctx, driver)
 	w.requireRight(ctx)
 	w.awaitReady(ctx, http.StatusOK)
-	require.Zero(t, s.count(t, again))
+	for _, l := range s.log(t) { // those who change the same document at the same time try again, too
+		if l.message() == again {
+			require.NotRegexp(t, "timeout|deadline|connection|EOF|reset", l["error"])
+		}
+	}
 	w.stop(ctx, s)
 }
 
@@ -47,7 +51,7 @@ func TestBrokenNetwork(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			const times, lines = 2, 60
+			const times, lines = 2, 120
 			ctx := bounded(t)
 			uri, database := testenv.MongoDB(t)
 			n := newNetwork(t, uri)

@@ -36,7 +36,7 @@ func TestLongOutage(t *testing.T) {
 			s := w.start(ctx)
 			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "20")
 			w.awaitAccepted(ctx, driver, lines/3)
-			n.suffer(latency("downstream", 100, 0)) // so that it takes a while
+			n.suffer(latency("downstream", 300, 0)) // so that it takes a while
 			user := w.cast.away[0]
 			w.unlogged(user)
 			begun := w.ask(ctx, request{http.MethodPost, "/v1/users/" + user + "/login?wait=0s", ""})
@@ -53,9 +53,10 @@ func TestLongOutage(t *testing.T) {
 				require.Equal(t, client.ProblemUnavailable, refused.Type)
 				require.Equal(t, "1", refused.retryAfter)
 			}
-			for _, message := range []string{fanoutError, sweepError, reapError, attemptError, leftToLease} {
+			for _, message := range []string{sweepError, reapError, attemptError, leftToLease} {
 				w.await(ctx, "the log says: "+message, func() bool { return s.count(t, message) > 0 })
 			}
+			w.await(ctx, "the log says that fan-out fails", func() bool { return s.count(t, fanoutError)+s.count(t, routeError) > 0 })
 			require.Positive(t, w.metric(ctx, `fanmail_rehydration_attempts_total{outcome="failed"}`))
 			w.outage(ctx, func() {
 				n.calm()
@@ -74,7 +75,7 @@ func TestLongOutage(t *testing.T) {
 			w.requireRight(ctx)
 			require.Zero(t, w.metric(ctx, "fanmail_rehydration_oldest_seconds"))
 			require.Positive(t, s.count(t, takenOver))
-			w.stop(ctx, s, sweepError, reapError, attemptError)
+			w.stop(ctx, s, sweepError, reapError, attemptError, routeError)
 		})
 	}
 }

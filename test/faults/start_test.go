@@ -57,7 +57,7 @@ func TestAwayAtTheStart(t *testing.T) {
 // work behind, and that is ended when both are back.
 func TestStoppedWhileAway(t *testing.T) {
 	t.Parallel()
-	const lines = 40
+	const lines = 120
 	ctx := bounded(t)
 	uri, database := testenv.MongoDB(t)
 	n := newNetwork(t, uri)
@@ -65,7 +65,7 @@ func TestStoppedWhileAway(t *testing.T) {
 	w.use(ctx, n.uri(), database)
 	s := w.start(ctx)
 	driver := w.drive(ctx, w.cast.script(lines, false), "--pace", "30")
-	w.awaitAccepted(ctx, driver, lines/2)
+	w.awaitAccepted(ctx, driver, lines/6)
 	n.down()
 	w.awaitReady(ctx, http.StatusServiceUnavailable)
 	s.Terminate()

@@ -34,7 +34,7 @@ const silence = 0
 //
 //nolint:paralleltest // it counts the goroutines of this process
 func TestHostileRequests(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	i := newIssuer(t)
 	s := &hostileServer{token: i.token("insider", "publish read", time.Hour, "*"), log: new(telemetrytest.Buffer)}
@@ -100,7 +100,7 @@ func (s *hostileServer) start(t *testing.T, i *issuer) (stop func()) {
 	keys := i.settings(nil)
 	cfg.Auth = config.Auth{JWTKeysFile: keys["auth.jwt_keys_file"], JWTAudience: keys["auth.jwt_audience"]}
 	cfg.Limits.Body, cfg.Limits.Attrs, cfg.Limits.Recipients = config.KiB, config.KiB, 100
-	cfg.HTTP.ReadHeaderTimeout, cfg.HTTP.ReadTimeout = 500*time.Millisecond, time.Second
+	cfg.HTTP.ReadHeaderTimeout, cfg.HTTP.ReadTimeout = 2*time.Second, 4*time.Second
 	cfg.HTTP.WriteTimeout, cfg.HTTP.IdleTimeout = time.Minute, time.Second
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB

@@ -141,7 +141,7 @@ func shorter(answer string) string {
 // TestOthersAreRefused starts servers that others could reach.
 func TestOthersAreRefused(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0"} {
 		refused := testenv.Exec(ctx, t, nil, fanmail, "serve", "--addr", addr)

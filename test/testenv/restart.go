@@ -56,7 +56,7 @@ func (a *Apart) restart(ctx context.Context, m *member) Restart {
 	// The operating system takes the address back at once, and the next one may be there before anybody has noticed.
 	Eventually(ctx, a.t, "it is seen that "+r.Role+" has ended", func() bool { return a.probes.readiness(m.addr) == Away })
 	a.start(ctx, m)
-	Eventually(ctx, a.t, "it is seen that "+r.Role+" is ready", func() bool { return a.probes.ready(m.addr) })
+	Eventually(ctx, a.t, "it is seen that "+r.Role+" is ready", func() bool { return a.probes.readiness(m.addr) == Ready })
 	r.Took = time.Since(r.Begun)
 	r.Said = a.probes.since(m.addr, r.Begun)
 	return r

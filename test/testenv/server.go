@@ -110,7 +110,11 @@ func (s *Site) UseMongoDB(ctx context.Context, t *testing.T, binary, uri, databa
 	}
 	maps.Copy(settings, s.Settings)
 	s.Settings = settings
-	prepared := Exec(ctx, t, s.settings(), binary, "admin", "init")
+	preparing := s.settings()
+	if s.Settings["clock_tolerance"] == "" { // which bounds it
+		preparing["mongodb.timeout"] = "1m"
+	}
+	prepared := Exec(ctx, t, preparing, binary, "admin", "init")
 	require.Zero(t, prepared.Code(ctx), "the database cannot be prepared")
 }
 

@@ -383,7 +383,7 @@ func (s suite) touchConcurrently(t *testing.T) {
 	errs := make([]error, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
-		wg.Go(func() { touched[i], errs[i] = h.Store.Touch(t.Context(), id(1), later(5), later(10)) })
+		wg.Go(func() { touched[i], errs[i] = h.Store.Touch(t.Context(), id(1), later(5), later(10+i)) })
 	}
 	wg.Wait()
 	winners := 0

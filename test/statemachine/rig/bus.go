@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,7 +61,7 @@ func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
 	})
 	require.NoError(t, err)
 	t.Cleanup(inner.Close)
-	nc, err := nats.Connect(server.ClientURL())
+	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

@@ -17,7 +17,7 @@ const (
 	lease = 24 * time.Hour
 	// takeWait bounds the wait for what the bus says is there. It is used up only where a task was removed under
 	// its holder's hands.
-	takeWait = 500 * time.Millisecond
+	takeWait = 3 * time.Second
 )
 
 // Held is a held task behind the seam.
