@@ -7,19 +7,26 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
 )
 
-// FreePort returns a port of 127.0.0.1 on which nobody listens at the moment.
+// FreePort returns a port of 127.0.0.1 on which nobody listens at the moment. It is below those that the operating system gives to
+// outgoing connections, one of which could otherwise take it while no server is running.
 func FreePort(ctx context.Context) (int, error) {
+	const first, last, tries = 10_000, 20_000, 100
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("no free port: %w", err)
+	var err error
+	for range tries {
+		port := first + rand.IntN(last-first)
+		var listener net.Listener
+		if listener, err = config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	return 0, fmt.Errorf("no free port: %w", err)
 }
 
 // tail returns the end of a file, or why there is none.

@@ -7,9 +7,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,8 +49,23 @@ func NewSite(t *testing.T, settings map[string]string) *Site {
 // URL returns the address of the HTTP interface.
 func (s *Site) URL() string { return "http://" + s.Addr }
 
-// taken are the addresses of the sites of this process: those whose servers are down look free.
+// taken are the locks of the ports that this process has been given.
 var taken sync.Map
+
+// claim takes a port for as long as this process lives, and tells whether nobody else has: those of servers that are down look free.
+func claim(t *testing.T, port int) bool {
+	t.Helper()
+	folder := filepath.Join(os.TempDir(), "fanmail-ports") //nolint:usetesting // which the tests of other packages share
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	lock, err := os.OpenFile(filepath.Join(folder, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	require.NoError(t, err)
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		require.NoError(t, lock.Close())
+		return false
+	}
+	taken.Store(port, lock) // which would be closed, and given up, if nobody knew it
+	return true
+}
 
 // freeAddr returns an address on which nobody listens. Its port is below those that the operating system gives to outgoing
 // connections, one of which could otherwise take it while no server is running.
@@ -54,10 +73,11 @@ func freeAddr(t *testing.T) string {
 	t.Helper()
 	const first, last, tries = 20_000, 30_000, 100
 	for range tries {
-		addr := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
-		if _, taken := taken.LoadOrStore(addr, true); taken {
+		port := first + rand.IntN(last-first)
+		if !claim(t, port) {
 			continue
 		}
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
 		var config net.ListenConfig
 		if listener, err := config.Listen(t.Context(), "tcp", addr); err == nil {
 			require.NoError(t, listener.Close())
