@@ -84,10 +84,11 @@ func TestDeclaresGolden(t *testing.T) {
 func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	ctx := patient(t)
 	var g errgroup.Group
 	for range 4 {
 		g.Go(func() error {
-			bus, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: 2})
+			bus, err := connectPatiently(ctx, natsbus.Options{Server: server, Partitions: 2})
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package natsbus_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -49,10 +50,20 @@ func connect(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
 		opts.Partitions = 2
 	}
 	opts.Logger = logger(tb)
-	bus, err := natsbus.Connect(patient(tb), opts)
+	bus, err := connectPatiently(patient(tb), opts)
 	require.NoError(tb, err)
 	tb.Cleanup(bus.Close)
 	return bus
+}
+
+// connectPatiently connects as the roles do: a server whose disk is busy may leave a request without an answer for too long.
+func connectPatiently(ctx context.Context, opts natsbus.Options) (*natsbus.Bus, error) {
+	for {
+		bus, err := natsbus.Connect(ctx, opts)
+		if !errors.Is(err, natsbus.ErrUnavailable) || ctx.Err() != nil {
+			return bus, err
+		}
+	}
 }
 
 // newBus returns a bus on a server of its own.

@@ -56,9 +56,15 @@ func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
 	server, err := natsbus.StartEmbedded(t.Context(), natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0", Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
-	inner, err := natsbus.Connect(t.Context(), natsbus.Options{
-		Server: server, Partitions: partitions, Lease: lease, PublishedBytes: streamBytes, FanoutBytes: streamBytes, Logger: zerolog.Nop(),
-	})
+	var inner *natsbus.Bus
+	for { // as roles do: a server whose disk is busy may leave a request without an answer for too long
+		inner, err = natsbus.Connect(t.Context(), natsbus.Options{
+			Server: server, Partitions: partitions, Lease: lease, PublishedBytes: streamBytes, FanoutBytes: streamBytes, Logger: zerolog.Nop(),
+		})
+		if !errors.Is(err, natsbus.ErrUnavailable) || t.Context().Err() != nil {
+			break
+		}
+	}
 	require.NoError(t, err)
 	t.Cleanup(inner.Close)
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
