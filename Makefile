@@ -8,7 +8,7 @@ WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exe
 # Lets a command find promtool, which is unpacked where there is none.
 WITH_PROMTOOL = { command -v promtool >/dev/null || PATH="$$PATH:$$(test/services/prometheus/install)"; } && export PATH &&
 # Tests whose actors take turns, so that the race detector has nothing to see in them, and makes them several times as long.
-TAKE_TURNS := ./pkg/bucket/buckettest ./test/statemachine
+TAKE_TURNS := ./internal/storetest/buckettest ./test/statemachine
 # The longest comes first, so that nothing has to wait for it alone.
 LONGEST := ./test/e2e
 FUZZTIME ?= 10s

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/client"
-	"github.com/fanmail/fanmail/pkg/partition"
 )
 
 // maxEntry bounds body and attrs together, so that 50 entries fit into a MongoDB document of 16 MiB: an entry

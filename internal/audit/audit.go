@@ -5,11 +5,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/partition"
-	"github.com/fanmail/fanmail/pkg/progress"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/partition"
-	"github.com/fanmail/fanmail/pkg/progress"
 )
 
 // job is a task in a batch.

@@ -12,12 +12,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/partition"
-	"github.com/fanmail/fanmail/pkg/progress"
-	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 

@@ -17,9 +17,9 @@ import (
 
 	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 )
 
 // token returns the token of a name.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 )
 
 // TestWire writes down what goes over the wire, byte by byte.

@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/pkg/follow/followtest"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
-	"github.com/fanmail/fanmail/pkg/progress/progresstest"
-	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest/followtest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/storetest/progresstest"
+	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 )
 
 // backend returns what opens an empty store for a conformance suite. Its harness opens the database once more: the server is

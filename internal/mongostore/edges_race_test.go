@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/follow"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 )
 
 // TestEdgesThatChangeWhileTheyAreMirrored ends edges of an import at the moment at which the import writes their second documents:

@@ -13,10 +13,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
-	"github.com/fanmail/fanmail/pkg/partition"
 )
 
 // dying returns a context that ends just before the nth command that writes to the database is sent, as if its host went down then.

@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 )
 
 // cost is what was asked of the server, and how many documents it returned.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 )
 
 // interleavings is how many orders of operations are tried for each scenario: each of them is hundreds of round trips.

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/internal/partition"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 

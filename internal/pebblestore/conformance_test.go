@@ -6,11 +6,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
-	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
-	"github.com/fanmail/fanmail/pkg/follow/followtest"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
-	"github.com/fanmail/fanmail/pkg/progress/progresstest"
-	"github.com/fanmail/fanmail/pkg/userstate/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
+	"github.com/fanmail/fanmail/internal/storetest/followtest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/storetest/progresstest"
+	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 )
 
 // backend returns what opens an empty store for a conformance suite. Its harness reopens what a crash leaves

@@ -8,9 +8,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/partition"
 )
 
 // Edges is the store of edges. Each is in it twice, to be found from either end.

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
 
-	"github.com/fanmail/fanmail/pkg/partition"
+	"github.com/fanmail/fanmail/internal/partition"
 )
 
 var (

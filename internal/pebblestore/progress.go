@@ -8,8 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/progress"
 )
 
 // Progress is the store of fan-outs. A fan-out is a record of when it moved last, and one for each scan.

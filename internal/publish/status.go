@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/progress"
 )
 
 // State is how far a message is on its way.

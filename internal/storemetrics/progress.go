@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/progress"
 )
 
 // Progress returns a store that is measured.

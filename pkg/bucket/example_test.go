@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
-	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 )
 
 // An append takes effect once, however often it is repeated.

@@ -3,8 +3,8 @@ package follow_test
 import (
 	"fmt"
 
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/follow"
-	"github.com/fanmail/fanmail/pkg/message/messagetest"
 )
 
 // An edge remembers when it held, so whether a message was for a follower can be told at any later time.

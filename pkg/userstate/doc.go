@@ -28,5 +28,5 @@
 // horizon is raised meanwhile, the sweep begins where this one ended. And who is active is judged by a clock that is read
 // before the change takes effect, so that the change has to take effect within half of Policy.ClockTolerance, or not at all.
 //
-// docs/proof checks this exhaustively for small instances.
+// test/proof checks this exhaustively for small instances.
 package userstate

@@ -7,10 +7,10 @@ import (
 
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/progress"
 )
 
 // fetchedTogether bounds the events that are routed together, so that a test with a few dozen messages comes to the same point several

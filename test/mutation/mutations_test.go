@@ -23,7 +23,7 @@ const (
 	deliverGo = "internal/fanout/deliver.go"
 	declareGo = "internal/natsbus/declare.go"
 
-	suite    = "./pkg/bucket/buckettest"
+	suite    = "./internal/storetest/buckettest"
 	pebble   = "./internal/pebblestore"
 	fanout   = "./internal/fanout"
 	bus      = "./internal/natsbus"
@@ -172,12 +172,12 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "positions compared as plain strings", trap: "forward is wrong after the end",
-			edits: []edit{{"pkg/progress/progress.go", "return recipient > s.At || recipient <= s.Start", "return recipient > s.At"}},
+			edits: []edit{{"internal/progress/progress.go", "return recipient > s.At || recipient <= s.Start", "return recipient > s.At"}},
 			pkg:   fanout, run: "^TestScan",
 		},
 		{
 			name: "the end of a round compared as plain strings", trap: "forward is wrong after the end",
-			edits: []edit{{"pkg/progress/progress.go", "return recipient > s.At && recipient <= s.Start", "return recipient > s.At"}},
+			edits: []edit{{"internal/progress/progress.go", "return recipient > s.At && recipient <= s.Start", "return recipient > s.At"}},
 			pkg:   fanout, run: "^TestScan",
 		},
 		{
@@ -303,7 +303,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "the end of a round compared as plain strings, at random", trap: "owners are counted twice",
-			edits: []edit{{"pkg/progress/progress.go", "return recipient > s.At && recipient <= s.Start", "return recipient > s.At"}},
+			edits: []edit{{"internal/progress/progress.go", "return recipient > s.At && recipient <= s.Start", "return recipient > s.At"}},
 			pkg:   pipeline, run: "^TestPipeline$",
 		},
 	}

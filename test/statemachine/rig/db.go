@@ -3,10 +3,10 @@ package rig
 import (
 	"context"
 
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/progress"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 

@@ -1,7 +1,7 @@
 // Command proof searches every state that small instances of Fanmail's protocols can reach.
 //
 // It holds three protocols as models: appending to an inbox (pkg/bucket), bringing a user back (pkg/userstate and
-// internal/rehydrate), and scanning an audience (pkg/progress). In each, writers, workers and hosts stall between any two
+// internal/rehydrate), and scanning an audience (internal/progress). In each, writers, workers and hosts stall between any two
 // of their atomic steps, crash, and repeat what others have done. Nothing is sampled: if a state can be reached in which
 // a message is lost, is there twice, or is counted wrongly, the search finds a shortest way there.
 //
@@ -21,10 +21,10 @@ import (
 
 const usage = `proof searches every state that small instances of Fanmail's protocols can reach.
 
-  go run ./docs/proof                     every quick instance, and every mutation
-  go run ./docs/proof -full               the long instances too
-  go run ./docs/proof -run rehydrate      the instances and mutations whose names match a regular expression
-  go run ./docs/proof -run TOKEN -traces  with a shortest way to what is wrong
+  go run ./test/proof                     every quick instance, and every mutation
+  go run ./test/proof -full               the long instances too
+  go run ./test/proof -run rehydrate      the instances and mutations whose names match a regular expression
+  go run ./test/proof -run TOKEN -traces  with a shortest way to what is wrong
 
 Exit codes: 0 the instances are right and every mutation was caught, 1 something else was found, 2 wrong usage.
 

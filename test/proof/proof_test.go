@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 		"not a pattern":    {[]string{"-run", "("}, 2, "", "-run: "},
 		"an argument":      {[]string{"append-3"}, 2, "", "unexpected argument"},
 		"an unknown flag":  {[]string{"-fast"}, 2, "", "-fast"},
-		"a call for help":  {[]string{"-help"}, 0, "", "go run ./docs/proof"},
+		"a call for help":  {[]string{"-help"}, 0, "", "go run ./test/proof"},
 		"in another case":  {[]string{"-run", "NEWEST of SEVERAL"}, 0, "in the inbox twice", ""},
 		"with its traces":  {[]string{"-run", "newest of several", "-traces"}, 0, "at first", ""},
 		"without a column": {[]string{"-run", "^append-3$"}, 0, "DEPTH", ""},

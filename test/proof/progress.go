@@ -6,13 +6,13 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/progress"
 )
 
 // scanning is the protocol by which the fan-out of a message goes through the recipients of a partition, in a circle: a
 // scan that begins anywhere, tasks that are delivered again at any time, and workers that stall between any two steps and
-// crash. What a scan does is computed by pkg/progress itself.
+// crash. What a scan does is computed by internal/progress itself.
 type scanning struct {
 	mutation mutation
 
@@ -381,7 +381,7 @@ func (m *scanning) show(s fanOut) string {
 
 func (o owners) len() int8 { return int8(bits.OnesCount8(uint8(o))) }
 
-// position returns a position as pkg/progress knows it.
+// position returns a position as internal/progress knows it.
 func position(n int8) message.UserID {
 	if n == 0 {
 		return ""

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fanmail/fanmail/pkg/bucket/buckettest"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -3,7 +3,7 @@ package progress_test
 import (
 	"fmt"
 
-	"github.com/fanmail/fanmail/pkg/progress"
+	"github.com/fanmail/fanmail/internal/progress"
 )
 
 // A scan that joins others in the middle goes on to the end, and from the beginning to where it started.

@@ -16,15 +16,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestPage holds the tables in the page against those that the program prints.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../sharding.md")
+	page, err := os.ReadFile("../../docs/sharding.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(page), "<!-- go run ./docs/sharding -->\n")
+	_, rest, found := strings.Cut(string(page), "<!-- go run ./test/sharding -->\n")
 	require.True(t, found, "the page says where its tables begin")
 	there, _, found := strings.Cut(rest, "<!-- end -->\n")
 	require.True(t, found, "the page says where its tables end")
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run(nil, &stdout, &stderr), "%s", stderr.String())
-	require.Equal(t, stdout.String(), there, "put the output of go run ./docs/sharding into docs/sharding.md")
+	require.Equal(t, stdout.String(), there, "put the output of go run ./test/sharding into docs/sharding.md")
 }
 
 func TestRun(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"a call for help": {[]string{"-help"}, 0, "go run ./docs/sharding"},
+		"a call for help": {[]string{"-help"}, 0, "go run ./test/sharding"},
 		"an argument":     {[]string{"inbox"}, 2, `unexpected argument "inbox"`},
 		"an unknown flag": {[]string{"-fast"}, 2, "-fast"},
 		"no number":       {[]string{"-seed", "x"}, 2, "-seed"},

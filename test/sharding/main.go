@@ -16,8 +16,8 @@ import (
 
 const usage = `sharding simulates how shard keys spread documents, writes and reads over shards.
 
-  go run ./docs/sharding                  the tables of docs/sharding.md
-  go run ./docs/sharding -seed 7          of another population
+  go run ./test/sharding                  the tables of docs/sharding.md
+  go run ./test/sharding -seed 7          of another population
 
 Exit codes: 0 done, 2 wrong usage.
 
