@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -21,7 +22,7 @@ import (
 type world struct {
 	store  *store
 	stores *storemetrics.Metrics
-	server *natsbus.Server
+	server *natsserver.Server
 	bus    *natsbus.Bus
 	// awaited is what has to be there before anything can be served.
 	awaited atomic.Value
@@ -67,7 +68,7 @@ func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (e
 		LoginBytes: int64(cfg.NATS.MaxLogin), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
 	}
 	if options.URL == "" {
-		w.server, err = natsbus.StartEmbedded(ctx, natsbus.EmbeddedOptions{
+		w.server, err = natsserver.Start(ctx, natsserver.Options{
 			Dir: filepath.Join(cfg.Data, "nats"), Addr: cfg.NATS.Listen, SyncAlways: cfg.NATS.SyncAlways,
 			MaxStoreBytes: maxStreamBytes, Logger: opts.Logger,
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -174,7 +175,7 @@ func TestEveryOperation(t *testing.T) {
 // cannot.
 func everything(t *testing.T, w *world) *world {
 	t.Helper()
-	server, err := natsbus.StartEmbedded(t.Context(), natsbus.EmbeddedOptions{Dir: t.TempDir()})
+	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	bus, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: partitions, Logger: zerolog.Nop()})

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // backlog returns what is on the bus, as it is told to somebody who has not asked before.
-func backlog(t *testing.T, server *natsbus.Server) natsbus.Backlog {
+func backlog(t *testing.T, server *natsserver.Server) natsbus.Backlog {
 	t.Helper()
 	backlog, err := connect(t, natsbus.Options{Server: server}).Backlog(patient(t))
 	require.NoError(t, err)
@@ -22,7 +23,7 @@ func backlog(t *testing.T, server *natsbus.Server) natsbus.Backlog {
 
 func TestBacklog(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	bus := connect(t, natsbus.Options{Server: server, FanoutBytes: 1 << 20})
 	empty := backlog(t, server)
 	require.Zero(t, empty.Published)
@@ -59,7 +60,7 @@ func TestBacklog(t *testing.T) {
 // A bus tells of itself also when it cannot tell of what is on it.
 func TestMetricsWithoutTheServer(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	bus := connect(t, natsbus.Options{Server: server})
 	require.Eventually(t, func() bool { return testutil.CollectAndCount(bus, "fanmail_dead_letters") == 1 }, patience, 10*time.Millisecond)
 	require.NoError(t, bus.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "fanmail.v1.login"}))

@@ -48,8 +48,8 @@ const (
 
 // Options configures a Bus. Give either Server or URL.
 type Options struct {
-	// Server is the embedded server to use, without a network between.
-	Server *Server
+	// Server is a NATS server in this process (natsserver.Server), to connect to without a network.
+	Server nats.InProcessConnProvider
 	// URL is where the NATS servers are, several separated by commas.
 	URL string
 	// CredentialsFile holds the JWT and the seed to authenticate with; empty for neither.
@@ -153,7 +153,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		}),
 	}
 	if b.opts.Server != nil {
-		natsOpts = append(natsOpts, nats.InProcessServer(b.opts.Server.ns))
+		natsOpts = append(natsOpts, nats.InProcessServer(b.opts.Server))
 	}
 	security, err := b.opts.security()
 	if err != nil {

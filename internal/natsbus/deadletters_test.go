@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server, Partitions: 4})
 	began := time.Now()
 	for n := range 5 {

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 // admin returns JetStream as an operator sees it.
-func admin(t *testing.T, server *natsbus.Server) jetstream.JetStream {
+func admin(t *testing.T, server *natsserver.Server) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
@@ -69,7 +70,7 @@ func declared(t *testing.T, js jetstream.JetStream) string {
 
 func TestDeclaresGolden(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	connect(t, natsbus.Options{Server: server, Partitions: 2})
 	got := declared(t, admin(t, server))
 	golden := filepath.Join("testdata", "declared.golden.json")
@@ -83,7 +84,7 @@ func TestDeclaresGolden(t *testing.T) {
 
 func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	ctx := patient(t)
 	var g errgroup.Group
 	for range 4 {
@@ -106,7 +107,7 @@ func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0", MaxStoreBytes: 4 * size})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0", MaxStoreBytes: 4 * size})
 	opts := natsbus.Options{Server: server, PublishedBytes: size, FanoutBytes: size, LoginBytes: size, DeadLetterBytes: size}
 	for range 3 {
 		connect(t, opts)
@@ -127,7 +128,7 @@ func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 			js := admin(t, server)
 			opts := natsbus.Options{Server: server, FanoutBytes: test.configured}
 			connect(t, opts).Close()
@@ -164,7 +165,7 @@ func TestDeclareRefusesStreamsThatBehaveOtherwise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 			config := right
 			test.change(&config)
 			_, err := admin(t, server).CreateStream(t.Context(), config)
@@ -179,7 +180,7 @@ func TestDeclareRefusesStreamsThatBehaveOtherwise(t *testing.T) {
 
 func TestConnectRefuses(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	for name, test := range map[string]struct {
 		opts natsbus.Options
 		want string

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -142,7 +141,7 @@ func isGone(err *jetstream.APIError) bool {
 	case codeSequenceNotFound:
 		return true
 	case codeDeleteFailed: // one code for everything that a store refuses
-		return err.Description == server.ErrStoreMsgNotFound.Error() || err.Description == server.ErrStoreEOF.Error()
+		return err.Description == storeNotFound || err.Description == storeEnd
 	default:
 		return false
 	}

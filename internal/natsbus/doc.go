@@ -1,5 +1,5 @@
-// Package natsbus carries Fanmail's events over NATS JetStream, on a server of its own inside the process
-// (Server) or on any NATS 2.11 or later.
+// Package natsbus carries Fanmail's events over NATS JetStream, on a server inside the process (package
+// natsserver) or on any NATS 2.11 or later.
 //
 // There are four streams. A published message goes through FANMAIL_PUBLISHED to one of the routers, which
 // share one consumer. The tasks they make of it go through FANMAIL_FANOUT, one subject for each lane and

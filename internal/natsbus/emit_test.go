@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -23,7 +24,7 @@ func TestEmitPublishedRepeats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 			bus := connect(t, natsbus.Options{Server: server})
 			events := []event.Published{published(0), published(1), published(2)}
 			require.NoError(t, bus.EmitPublished(patient(t), events, false))
@@ -37,7 +38,7 @@ func TestEmitPublishedRepeats(t *testing.T) {
 
 func TestEmitManyAtOnce(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 3000)))
 	stream, err := admin(t, server).Stream(t.Context(), natsbus.FanoutStream)
@@ -84,7 +85,7 @@ func TestFullStreamRefusesAndDropsNothing(t *testing.T) {
 
 func TestDeadLetterIsFiledBySubject(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	stream, err := admin(t, server).Stream(t.Context(), natsbus.DeadLetterStream)
 	require.NoError(t, err)
@@ -115,7 +116,7 @@ func TestDeadLetterIsFiledBySubject(t *testing.T) {
 
 func TestWithoutServerTheBusIsUnavailable(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	bus := connect(t, natsbus.Options{Server: server})
 	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
 	held := take(t, bus, event.Bulk, 0)

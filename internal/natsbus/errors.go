@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -32,6 +31,15 @@ const (
 	codeDeleteFailed             jetstream.ErrorCode = 10057
 	codeStoreFailed              jetstream.ErrorCode = 10077
 	codeTooManyRequests          jetstream.ErrorCode = 10167
+)
+
+// Descriptions that the server sends with a code that has several reasons. They are copied from the server, because its package
+// would link the whole server into every client.
+const (
+	storeMaxBytes    = "maximum bytes exceeded"
+	storeMaxMessages = "maximum messages exceeded"
+	storeNotFound    = "no message found"
+	storeEnd         = "stream store EOF"
 )
 
 // classify returns err with the sentinel that it amounts to, and what was being done. The caller's own
@@ -62,7 +70,7 @@ func isFull(err error) bool {
 	case codeAccountResourcesExceeded, codeInsufficientResources, codeStorageExceeded:
 		return true
 	case codeStoreFailed: // one code for everything that a store refuses
-		return api.Description == server.ErrMaxBytes.Error() || api.Description == server.ErrMaxMsgs.Error()
+		return api.Description == storeMaxBytes || api.Description == storeMaxMessages
 	default:
 		return false
 	}

@@ -4,8 +4,17 @@ import (
 	"net"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 )
+
+func TestDescriptionsAreThoseOfTheServer(t *testing.T) {
+	t.Parallel()
+	require.EqualError(t, server.ErrMaxBytes, storeMaxBytes)
+	require.EqualError(t, server.ErrMaxMsgs, storeMaxMessages)
+	require.EqualError(t, server.ErrStoreMsgNotFound, storeNotFound)
+	require.EqualError(t, server.ErrStoreEOF, storeEnd)
+}
 
 func TestABrokenConnectionMakesTheBusUnavailable(t *testing.T) {
 	t.Parallel()
@@ -15,10 +24,10 @@ func TestABrokenConnectionMakesTheBusUnavailable(t *testing.T) {
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	server, err := listener.Accept()
+	accepted, err := listener.Accept()
 	require.NoError(t, err)
-	require.NoError(t, server.(*net.TCPConn).SetLinger(0)) // the end of a killed server resets its connections
-	require.NoError(t, server.Close())
+	require.NoError(t, accepted.(*net.TCPConn).SetLinger(0)) // a killed server resets its connections
+	require.NoError(t, accepted.Close())
 	for err == nil {
 		_, err = conn.Write([]byte("PUB a 1\r\nb\r\n"))
 	}

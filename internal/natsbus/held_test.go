@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
 func TestOneHolderPerLaneAndPartition(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	one := connect(t, natsbus.Options{Server: server})
 	two := connect(t, natsbus.Options{Server: server})
 	for _, lane := range []event.Lane{event.Medium, event.Bulk} {
@@ -154,7 +155,7 @@ func TestWaitingWithNobodyBehind(t *testing.T) {
 
 func TestUnfinishedBatchStaysWhole(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	crashed := connect(t, natsbus.Options{Server: server, Lease: 200 * time.Millisecond})
 	require.NoError(t, crashed.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 5)))
 	_, err := take(t, crashed, event.Bulk, 0).Waiting(patient(t), 10)
@@ -215,7 +216,7 @@ func TestCloseEndsTake(t *testing.T) {
 
 func TestTakeOutlivesTheServer(t *testing.T) {
 	t.Parallel()
-	opts := natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:" + testenv.FreePort(t)}
+	opts := natsserver.Options{Dir: t.TempDir(), Addr: "127.0.0.1:" + testenv.FreePort(t)}
 	server := start(t, opts)
 	bus := connect(t, natsbus.Options{URL: server.ClientURL()})
 	behind := takeBehind(patient(t), bus, event.Bulk, 0)
@@ -239,7 +240,7 @@ func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+			server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 			bus, js := connect(t, natsbus.Options{Server: server}), admin(t, server)
 			behind := takeBehind(patient(t), bus, event.Bulk, 0)
 			require.NoError(t, remove(patient(t), js))
@@ -257,7 +258,7 @@ func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {
 
 func TestTasksTellWhenTheyWereStored(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
 	held := take(t, bus, event.Bulk, 0)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -22,8 +23,9 @@ const loginSubject = "fanmail.v1.login"
 // loginService returns a bus, and JetStream as a login service elsewhere has it: a plain client of the server's address.
 func loginService(t *testing.T, opts natsbus.Options) (*natsbus.Bus, jetstream.JetStream) {
 	t.Helper()
-	opts.Server = start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
-	return connect(t, opts), admin(t, opts.Server)
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
+	opts.Server = server
+	return connect(t, opts), admin(t, server)
 }
 
 func logIn(t *testing.T, js jetstream.JetStream, user string) {
@@ -69,7 +71,7 @@ func TestLoginsOfAnybodyAreFetchedInOrder(t *testing.T) {
 
 func TestLoginThroughCoreNATSIsKeptToo(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
@@ -82,7 +84,7 @@ func TestLoginThroughCoreNATSIsKeptToo(t *testing.T) {
 
 func TestLoginsAreShared(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	one, two := connect(t, natsbus.Options{Server: server}), connect(t, natsbus.Options{Server: server})
 	js := admin(t, server)
 	seen := make(map[string]bool)
@@ -200,7 +202,7 @@ func TestFetchLoginsEndsWithItsContext(t *testing.T) {
 
 func TestRehydratedIsToldToWhoeverListens(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
@@ -219,7 +221,7 @@ func TestRehydratedIsToldToWhoeverListens(t *testing.T) {
 
 func TestRehydratedWithoutAServerIsLogged(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	var log bytes.Buffer
 	bus, err := natsbus.Connect(patient(t), natsbus.Options{Server: server, Partitions: 1, Logger: zerolog.New(zerolog.SyncWriter(&log))})
 	require.NoError(t, err)

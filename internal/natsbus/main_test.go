@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -33,12 +34,12 @@ func logger(tb testing.TB) zerolog.Logger {
 	return zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.InfoLevel)
 }
 
-func start(tb testing.TB, opts natsbus.EmbeddedOptions) *natsbus.Server {
+func start(tb testing.TB, opts natsserver.Options) *natsserver.Server {
 	tb.Helper()
 	if opts.Dir == "" {
 		opts.Dir = tb.TempDir()
 	}
-	server, err := natsbus.StartEmbedded(tb.Context(), opts)
+	server, err := natsserver.Start(tb.Context(), opts)
 	require.NoError(tb, err)
 	tb.Cleanup(server.Stop)
 	return server
@@ -69,7 +70,7 @@ func connectPatiently(ctx context.Context, opts natsbus.Options) (*natsbus.Bus, 
 // newBus returns a bus on a server of its own.
 func newBus(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
 	tb.Helper()
-	opts.Server = start(tb, natsbus.EmbeddedOptions{})
+	opts.Server = start(tb, natsserver.Options{})
 	return connect(tb, opts)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -62,7 +63,7 @@ func TestFetchPublishedInOrder(t *testing.T) {
 
 func TestRoutersShareWhatIsPublished(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{})
+	server := start(t, natsserver.Options{})
 	one := connect(t, natsbus.Options{Server: server})
 	two := connect(t, natsbus.Options{Server: server})
 	publish(t, one, 0, 10)

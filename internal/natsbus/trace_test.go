@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestTracesTravelInHeaders(t *testing.T) {
 	t.Parallel()
 	given := event.Trace{Parent: "00-11111111111111111111111111111111-aaaaaaaaaaaaaaaa-01", State: "vendor=1"}
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	ctx := patient(t)
 
@@ -60,7 +61,7 @@ func TestTracesTravelInHeaders(t *testing.T) {
 // TestLoginsBringTheirTrace sends logins as other programs do, whose libraries spell the names of headers in their own ways.
 func TestLoginsBringTheirTrace(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsbus.EmbeddedOptions{Addr: "127.0.0.1:0"})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
 	bus := connect(t, natsbus.Options{Server: server})
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)

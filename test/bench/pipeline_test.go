@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
@@ -36,7 +37,7 @@ func newPipeline(b *testing.B) *pipeline {
 	b.Helper()
 	dir := b.TempDir()
 	store := openBackend(b, dir, time.Now)
-	server, err := natsbus.StartEmbedded(b.Context(), natsbus.EmbeddedOptions{Dir: dir + "/nats", Logger: zerolog.Nop()})
+	server, err := natsserver.Start(b.Context(), natsserver.Options{Dir: dir + "/nats", Logger: zerolog.Nop()})
 	require.NoError(b, err)
 	bus, err := natsbus.Connect(b.Context(), natsbus.Options{Server: server, Logger: zerolog.Nop()})
 	require.NoError(b, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -32,7 +33,7 @@ func BenchmarkWorkers(b *testing.B) {
 	built, err := testenv.Build(b.Context(), b.TempDir(), testenv.Race)
 	require.NoError(b, err)
 	backend := openBackend(b, b.TempDir(), time.Now)
-	server, err := natsbus.StartEmbedded(b.Context(), natsbus.EmbeddedOptions{
+	server, err := natsserver.Start(b.Context(), natsserver.Options{
 		Dir: b.TempDir(), Addr: "127.0.0.1:0", Logger: zerolog.Nop(),
 	})
 	require.NoError(b, err)

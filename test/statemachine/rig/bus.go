@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -53,7 +54,7 @@ func NewBus(t *testing.T, partitions int) *Bus {
 // NewSmallBus is NewBus, with streams for published events and for tasks of that many bytes; 0 means plenty.
 func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
 	t.Helper()
-	server, err := natsbus.StartEmbedded(t.Context(), natsbus.EmbeddedOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0", Logger: zerolog.Nop()})
+	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0", Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	var inner *natsbus.Bus

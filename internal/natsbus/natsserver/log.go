@@ -1,4 +1,4 @@
-package natsbus
+package natsserver
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// serverLog writes what the embedded server logs, and keeps why it could not start: the server tells that
-// to its log only, and would end the process there.
+// serverLog writes the server's log lines. It keeps the first fatal line, because the server reports the reason for a failed
+// start only to its log.
 type serverLog struct {
 	logger zerolog.Logger
 
@@ -37,7 +37,7 @@ func (l *serverLog) Errorf(format string, v ...any) { l.logger.Error().Msgf(form
 // Warnf implements the server's Logger.
 func (l *serverLog) Warnf(format string, v ...any) { l.logger.Warn().Msgf(format, v...) }
 
-// Noticef implements the server's Logger. Notices are about every start and every stream that is recovered.
+// Noticef implements the server's Logger. The server writes notices at each start and for each recovered stream.
 func (l *serverLog) Noticef(format string, v ...any) { l.logger.Debug().Msgf(format, v...) }
 
 // Debugf implements the server's Logger.
