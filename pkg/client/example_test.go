@@ -48,7 +48,34 @@ func Example() {
 	// ann Hello, Bob. <nil>
 }
 
-// Somebody who comes back finds in their inbox what was sent to them meanwhile.
+// greet is the example in README.md.
+func greet(ctx context.Context, server string) error {
+	c, err := client.New(server, client.Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	receipt, err := c.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: "Hello, Ben."}, "greeting-1")
+	if err == nil {
+		_, err = c.WaitDone(ctx, receipt.ID, 0) // until the message is in every inbox
+	}
+	return err
+}
+
+func Example_readme() {
+	ctx := context.Background()
+	server, stop, err := startServer(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = stop() }()
+
+	fmt.Println(greet(ctx, server))
+	// Output: <nil>
+}
+
+// A user who returns finds the missed messages in their inbox.
 func ExampleClient_Login() {
 	ctx := context.Background()
 	server, stop, err := startServer(ctx)
