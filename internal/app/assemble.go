@@ -121,7 +121,7 @@ func (s *assembly) rehydrator() {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
 		rehydrate.Options{
-			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack,
+			Policy: s.policy, Slack: s.config.PublishSlack,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
 			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
@@ -129,7 +129,7 @@ func (s *assembly) rehydrator() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: s.appender}, rehydrator,
-		inbox.Options{Partitions: s.config.Partitions, Policy: s.policy, Now: s.opts.Now},
+		inbox.Options{Policy: s.policy, Now: s.opts.Now},
 	)
 	s.services.Inbox = inboxes
 	s.services.Audit = audit.New(

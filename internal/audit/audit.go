@@ -64,7 +64,7 @@ func New(stores Stores, opts Options) *Service {
 func (s *Service) partition(user message.UserID) int { return partition.Of(user, s.opts.Partitions) }
 
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {
-	return userstate.Get(ctx, s.stores.Users, s.opts.Partitions, user)
+	return userstate.Get(ctx, s.stores.Users, user)
 }
 
 // edge returns the user's edge to an author, without spans where there has never been one.

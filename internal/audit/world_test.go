@@ -185,7 +185,7 @@ func (w *world) deliver(messages ...message.Message) {
 func (w *world) state() userstate.State {
 	t := w.t
 	t.Helper()
-	st, err := userstate.Get(t.Context(), w.db.Users(), partitions, "ben")
+	st, err := userstate.Get(t.Context(), w.db.Users(), "ben")
 	require.NoError(t, err)
 	return st
 }
@@ -207,7 +207,7 @@ func (w *world) rehydrator(limit int) *rehydrate.Service {
 	return rehydrate.New(rehydrate.Stores{
 		Messages: w.db.Messages(), Users: w.db.Users(), Edges: w.db.Edges(), Appender: w.appender,
 	}, rehydrate.Options{
-		Partitions: partitions, Policy: policy(), Slack: slack, Limit: limit, Workers: 1, Queue: 10, Page: 10,
+		Policy: policy(), Slack: slack, Limit: limit, Workers: 1, Queue: 10, Page: 10,
 		Lease: time.Minute, ReapEvery: time.Hour, Patience: time.Second, Token: rand.Text,
 		Now: func() time.Time { return w.now }, Logger: zerolog.Nop(),
 	})
@@ -231,7 +231,7 @@ func (w *world) read() (ids []message.ID, total int64) {
 	t.Helper()
 	service := inbox.New(inbox.Stores{
 		Buckets: w.db.Inbox(), Users: w.db.Users(), Messages: w.db.Messages(), Appender: w.appender,
-	}, w.rehydrator(0), inbox.Options{Partitions: partitions, Policy: policy(), Now: func() time.Time { return w.now }})
+	}, w.rehydrator(0), inbox.Options{Policy: policy(), Now: func() time.Time { return w.now }})
 	for cursor := ""; ; {
 		page, err := service.Read(t.Context(), "ben", cursor, 20, true)
 		require.NoError(t, err)

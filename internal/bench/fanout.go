@@ -141,7 +141,7 @@ func (w *world) rawScan(ctx context.Context, author message.UserID, followers in
 				for i, edge := range edges {
 					page[i] = edge.Follower
 				}
-				if _, err := w.parts.Users.Lookup(ctx, p, page); err != nil {
+				if _, err := w.parts.Users.Lookup(ctx, page); err != nil {
 					return err
 				}
 				after = page[len(page)-1]

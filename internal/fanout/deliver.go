@@ -18,7 +18,7 @@ func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
 	}
 	// The states are read after the messages were stored: whoever is skipped by them, and comes back later, finds the
 	// messages when they look for what they missed.
-	states, err := b.deliverer.stores.Users.Lookup(ctx, b.partition, s.owners)
+	states, err := b.deliverer.stores.Users.Lookup(ctx, s.owners)
 	if err != nil {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}

@@ -29,6 +29,7 @@ func (s *Service) catchUp(ctx context.Context, edges []follow.Edge, now time.Tim
 
 func (s *Service) catchUpAuthor(ctx context.Context, author message.UserID, edges []follow.Edge, now time.Time) error {
 	const page = 200
+	slices.SortFunc(edges, func(x, y follow.Edge) int { return strings.Compare(string(x.Follower), string(y.Follower)) })
 	first, last := s.window(edges[0], now)
 	for _, e := range edges[1:] {
 		since, until := s.window(e, now)
@@ -69,41 +70,30 @@ func (s *Service) window(e follow.Edge, now time.Time) (since, until time.Time) 
 	return since, forever
 }
 
-// appendTo appends to each edge's follower those messages that fan-out may have missed.
+// appendTo appends to each edge's follower those messages that fan-out may have missed. The edges are ascending by follower.
 func (s *Service) appendTo(ctx context.Context, edges []follow.Edge, stored []message.Stored, now time.Time) error {
 	if len(stored) == 0 {
 		return nil
 	}
 	// The edges are read anew, after the messages: a follower may have unfollowed before one of them was sent.
-	pairs := make([]follow.Pair, len(edges))
+	pairs, followers := make([]follow.Pair, len(edges)), make([]message.UserID, len(edges))
 	for i, e := range edges {
+		followers[i] = e.Follower
 		pairs[i] = follow.Pair{Follower: e.Follower, Followee: e.Followee}
 	}
 	current, err := s.edges.Get(ctx, pairs)
 	if err != nil {
 		return err
 	}
-	byPartition := make(map[int][]int)
-	for i, e := range edges {
-		p := s.partition(e.Follower)
-		byPartition[p] = append(byPartition[p], i)
+	states, err := s.users.Lookup(ctx, followers)
+	if err != nil {
+		return err
 	}
 	var appends []bucket.Append
-	for p, indexes := range byPartition {
-		slices.SortFunc(indexes, func(i, j int) int { return strings.Compare(string(edges[i].Follower), string(edges[j].Follower)) })
-		users := make([]message.UserID, len(indexes))
-		for k, i := range indexes {
-			users[k] = edges[i].Follower
-		}
-		states, err := s.users.Lookup(ctx, p, users)
-		if err != nil {
-			return err
-		}
-		for k, i := range indexes {
-			since, until := s.window(edges[i], now)
-			if entries := s.missed(current[i], states[k], stored, since, until); len(entries) > 0 {
-				appends = append(appends, bucket.Append{Owner: users[k], Hint: states[k].Head, Entries: entries})
-			}
+	for i, e := range edges {
+		since, until := s.window(e, now)
+		if entries := s.missed(current[i], states[i], stored, since, until); len(entries) > 0 {
+			appends = append(appends, bucket.Append{Owner: e.Follower, Hint: states[i].Head, Entries: entries})
 		}
 	}
 	results, err := s.appender.Append(ctx, appends)

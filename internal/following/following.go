@@ -138,5 +138,3 @@ func collect(
 	}
 	return users, nil
 }
-
-func (s *Service) partition(user message.UserID) int { return partition.Of(user, s.opts.Partitions) }

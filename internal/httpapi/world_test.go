@@ -19,7 +19,6 @@ import (
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/inbox"
-	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -90,7 +89,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: messages, Users: db.Users(), Edges: db.Edges(), Appender: w.appender},
 		rehydrate.Options{
-			Partitions: partitions, Policy: policy, Slack: slack, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
+			Policy: policy, Slack: slack, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
 			ReapEvery: time.Hour, Patience: patience, Token: rand.Text, Now: w.clock, Logger: zerolog.Nop(),
 		},
 	)
@@ -108,7 +107,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: messages, Appender: w.appender}, rehydrator,
-			inbox.Options{Partitions: partitions, Policy: policy, Now: w.clock},
+			inbox.Options{Policy: policy, Now: w.clock},
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
@@ -231,7 +230,7 @@ func (w *world) contents(tb testing.TB, users ...message.UserID) contents {
 	c.Unfinished, err = w.db.Messages().Unfinished(tb.Context(), message.ID{}, 1000)
 	require.NoError(tb, err)
 	for _, user := range users {
-		states, err := w.db.Users().Lookup(tb.Context(), partition.Of(user, partitions), []message.UserID{user})
+		states, err := w.db.Users().Lookup(tb.Context(), []message.UserID{user})
 		require.NoError(tb, err)
 		c.States[user] = states[0]
 		edges, err := w.db.Edges().Following(tb.Context(), user, "", 1000)

@@ -79,12 +79,12 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
 		rehydrate.Options{
-			Partitions: rig.Partitions, Policy: policy, Slack: rig.Slack, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
+			Policy: policy, Slack: rig.Slack, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
 			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
 		})
 	service := inbox.New(
 		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
-		inbox.Options{Partitions: rig.Partitions, Policy: policy, Now: time.Now})
+		inbox.Options{Policy: policy, Now: time.Now})
 	require.NoError(t, userstatetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third

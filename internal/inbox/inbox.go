@@ -23,10 +23,8 @@ type Stores struct {
 
 // Options configures a Service.
 type Options struct {
-	// Partitions is the store's partition count.
-	Partitions int
-	Policy     userstate.Policy
-	Now        func() time.Time
+	Policy userstate.Policy
+	Now    func() time.Time
 }
 
 // Service serves inboxes. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
@@ -136,7 +134,7 @@ func (s *Service) complete(state userstate.State) bool {
 }
 
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {
-	return userstate.Get(ctx, s.stores.Users, s.opts.Partitions, user)
+	return userstate.Get(ctx, s.stores.Users, user)
 }
 
 // known returns the user's state, or userstate.ErrNotFound if there is no record of them.

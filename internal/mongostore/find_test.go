@@ -32,7 +32,7 @@ func TestCursorsAreClosed(t *testing.T) {
 			closed.Add(1)
 		}
 	}}
-	_, err := open(t, opts).Users().Lookup(ctx, 0, users)
+	_, err := open(t, opts).Users().Lookup(ctx, users)
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualValues(t, 1, begun.Load())
 	require.EqualValues(t, 1, closed.Load())

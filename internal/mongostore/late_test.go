@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -17,7 +16,7 @@ import (
 
 func lookup(t *testing.T, users *mongostore.Users, user message.UserID) userstate.State {
 	t.Helper()
-	states, err := users.Lookup(t.Context(), partition.Of(user, partitions), []message.UserID{user})
+	states, err := users.Lookup(t.Context(), []message.UserID{user})
 	require.NoError(t, err)
 	return states[0]
 }

@@ -26,8 +26,8 @@ const usersPerQuery = 10_000
 
 func userFilter(user message.UserID) bson.D { return bson.D{{Key: fieldID, Value: user}} }
 
-// Lookup implements userstate.Store. Which partition the users are of makes no difference: states are spread by user.
-func (s *Users) Lookup(ctx context.Context, _ int, users []message.UserID) ([]userstate.State, error) {
+// Lookup implements userstate.Store.
+func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.State, error) {
 	there, err := s.lookup(ctx, users)
 	if err != nil {
 		return nil, err

@@ -200,7 +200,7 @@ func requireDoneAsSaid(t *testing.T, image *vfs.MemFS, owners, messages int) (sa
 	require.NoError(t, err)
 	for n := range owners {
 		owner := crashOwner(n)
-		st, err := userstate.Get(t.Context(), db.Users(), options(t, image).Partitions, owner)
+		st, err := userstate.Get(t.Context(), db.Users(), owner)
 		require.NoError(t, err)
 		if st.Recovered == 0 {
 			continue

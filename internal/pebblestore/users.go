@@ -51,13 +51,14 @@ func (s *Users) lock(n int, user func(int) message.UserID) (unlock func()) {
 	return func() { s.locks.unlock(locks) }
 }
 
-// Lookup implements userstate.Store.
-func (s *Users) Lookup(ctx context.Context, partition int, users []message.UserID) (_ []userstate.State, err error) {
+// Lookup implements userstate.Store. Most callers ask for users of one partition. Their keys are ascending then, and the
+// iterator finds each key near the one before.
+func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []userstate.State, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.db.end()
-	it, err := s.db.iterate(appendUser(nil, partition, ""))
+	it, err := s.db.iterate([]byte{byte(spaceUsers)})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func (s *Users) Lookup(ctx context.Context, partition int, users []message.UserI
 	states := make([]userstate.State, len(users))
 	var key []byte
 	for i, user := range users {
-		key = appendUser(key[:0], partition, user)
+		key = appendUser(key[:0], partition.Of(user, s.db.partitions), user)
 		if states[i], err = seekState(it, key, user); err != nil {
 			return nil, err
 		}

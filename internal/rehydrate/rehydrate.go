@@ -34,9 +34,7 @@ type Stores struct {
 
 // Options configures a Service.
 type Options struct {
-	// Partitions is the store's partition count.
-	Partitions int
-	Policy     userstate.Policy
+	Policy userstate.Policy
 	// Slack is how long after it was sent a message may become visible.
 	Slack time.Duration
 
@@ -130,5 +128,5 @@ func (s *Service) Load() Load {
 
 // state returns what is recorded of a user.
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {
-	return userstate.Get(ctx, s.stores.Users, s.opts.Partitions, user)
+	return userstate.Get(ctx, s.stores.Users, user)
 }

@@ -34,9 +34,9 @@ func (s *users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 	return s.Store.RaiseHeads(ctx, heads)
 }
 
-func (s *users) Lookup(ctx context.Context, partition int, users []message.UserID) (states []userstate.State, err error) {
+func (s *users) Lookup(ctx context.Context, users []message.UserID) (states []userstate.State, err error) {
 	defer s.lookup.done(s.lookup.now(), &err)
-	return s.Store.Lookup(ctx, partition, users)
+	return s.Store.Lookup(ctx, users)
 }
 
 func (s *users) View(ctx context.Context, views []userstate.View) (viewed []userstate.Viewed, err error) {

@@ -44,7 +44,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
 		rehydrate.Options{
-			Partitions: partition.DefaultCount, Policy: policy, Slack: slack, Workers: 2, Queue: 100, Page: 200,
+			Policy: policy, Slack: slack, Workers: 2, Queue: 100, Page: 200,
 			Lease: time.Hour, ReapEvery: time.Hour, Patience: time.Minute, Token: rand.Text, Now: now, Logger: zerolog.Nop(),
 		},
 	)
@@ -64,7 +64,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
-			inbox.Options{Partitions: partition.DefaultCount, Policy: policy, Now: now},
+			inbox.Options{Policy: policy, Now: now},
 		),
 		Rehydrate: rehydrator,
 		Ready:     func(context.Context) []client.Reason { return nil },
@@ -92,7 +92,7 @@ func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ 
 		}
 		var appends []bucket.Append
 		for _, user := range m.To {
-			state, err := userstate.Get(ctx, p.db.Users(), partition.DefaultCount, user)
+			state, err := userstate.Get(ctx, p.db.Users(), user)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -59,9 +58,9 @@ type Stepped struct {
 type Store interface {
 	bucket.Hints
 
-	// Lookup returns the states of users of one partition, in their order. The users are ascending, each once. A
-	// user of whom there is no record has the zero State.
-	Lookup(ctx context.Context, partition int, users []message.UserID) ([]State, error)
+	// Lookup returns one state for each user, in the order of users. The users may be of any partition. They are
+	// ascending, and no user is named twice. For a user without a record it returns a State that has only the user's id.
+	Lookup(ctx context.Context, users []message.UserID) ([]State, error)
 
 	// View carries out views, each on its own, and returns in their order what they found. LastViewed never goes
 	// backwards. No two may be for the same user. Views are judged by a clock that was read before: none takes effect
@@ -86,9 +85,9 @@ type Store interface {
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
 }
 
-// Get returns the state of one user. If there is no record of them, it is not Known.
-func Get(ctx context.Context, store Store, partitions int, user message.UserID) (State, error) {
-	states, err := store.Lookup(ctx, partition.Of(user, partitions), []message.UserID{user})
+// Get returns the state of one user. For a user without a record it returns a State that is not Known.
+func Get(ctx context.Context, store Store, user message.UserID) (State, error) {
+	states, err := store.Lookup(ctx, []message.UserID{user})
 	if err != nil {
 		return State{}, fmt.Errorf("state of %s: %w", user, err)
 	}

@@ -141,7 +141,7 @@ func (m *machine) crash(t *rapid.T) {
 		require.Equal(t, s.Stored, got, "a stored message after a crash")
 	}
 	for _, user := range m.model.users {
-		states, err := m.rig.Users.Lookup(t.Context(), partitionOf(user), []message.UserID{user})
+		states, err := m.rig.Users.Lookup(t.Context(), []message.UserID{user})
 		require.NoError(t, err)
 		require.NoError(t, m.model.crashed(user, states[0].LastViewed))
 	}

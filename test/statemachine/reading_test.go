@@ -235,7 +235,7 @@ func checkBuckets(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
 
 // checkHint demands that the hint of a user is right, or behind.
 func (m *machine) checkHint(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
-	states, err := m.rig.Users.Lookup(t.Context(), partitionOf(user), []message.UserID{user})
+	states, err := m.rig.Users.Lookup(t.Context(), []message.UserID{user})
 	require.NoError(t, err)
 	require.True(t, states[0].LastViewed.Equal(m.model.viewed[user]), "%s was seen at %v, not %v", user, m.model.viewed[user], states[0].LastViewed)
 	hint := states[0].Head

@@ -6,15 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
 // maxRounds bounds the rounds in which everything comes to rest: no scan takes so many.
 const maxRounds = 60
-
-func partitionOf(user message.UserID) int { return partition.Of(user, rig.Partitions) }
 
 // rest lets everybody finish, drains the queues, sweeps until nothing is forgotten, and looks at what has come of it.
 func (m *machine) rest(t *rapid.T) {

@@ -81,7 +81,7 @@ func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * ti
 
 func (h Harness) lookup(t *testing.T, user message.UserID) userstate.State {
 	t.Helper()
-	states, err := h.Store.Lookup(t.Context(), partition.Of(user, h.Partitions), []message.UserID{user})
+	states, err := h.Store.Lookup(t.Context(), []message.UserID{user})
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	return states[0]
@@ -107,7 +107,7 @@ func (s suite) lookupUnknown(t *testing.T) {
 	require.Equal(t, userstate.State{User: "bob"}, h.lookup(t, "bob"))
 	require.False(t, h.lookup(t, "an").Known())
 	require.False(t, h.lookup(t, "anna").Known())
-	states, err := h.Store.Lookup(t.Context(), 0, nil)
+	states, err := h.Store.Lookup(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, states)
 }
@@ -115,17 +115,19 @@ func (s suite) lookupUnknown(t *testing.T) {
 func (s suite) lookupInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	byPartition := make([][]message.UserID, h.Partitions)
+	everyone := h.Partitions // the group of all users, after one group for each partition
+	groups := make([][]message.UserID, h.Partitions+1)
 	for i := range 200 {
 		user := message.UserID(fmt.Sprintf("user-%03d", i))
 		part := partition.Of(user, h.Partitions)
-		byPartition[part] = append(byPartition[part], user)
+		groups[part] = append(groups[part], user)
+		groups[everyone] = append(groups[everyone], user)
 		if i%3 > 0 {
 			h.create(t, user, later(i))
 		}
 	}
-	for part, users := range byPartition {
-		states, err := h.Store.Lookup(t.Context(), part, users)
+	for _, users := range groups {
+		states, err := h.Store.Lookup(t.Context(), users)
 		require.NoError(t, err)
 		require.Len(t, states, len(users))
 		for n, user := range users {
@@ -417,15 +419,12 @@ func (s suite) similarIDs(t *testing.T) {
 		require.Equal(t, userstate.State{User: user, LastViewed: later(i)}, h.lookup(t, user))
 	}
 	slices.Sort(users)
-	for part := range h.Partitions {
-		ours := slices.DeleteFunc(slices.Clone(users), func(u message.UserID) bool { return partition.Of(u, h.Partitions) != part })
-		states, err := h.Store.Lookup(t.Context(), part, ours)
-		require.NoError(t, err)
-		require.Len(t, states, len(ours))
-		for i, state := range states {
-			require.Equal(t, ours[i], state.User)
-			require.True(t, state.Known())
-		}
+	states, err := h.Store.Lookup(t.Context(), users)
+	require.NoError(t, err)
+	require.Len(t, states, len(users))
+	for i, state := range states {
+		require.Equal(t, users[i], state.User)
+		require.True(t, state.Known())
 	}
 }
 

@@ -146,7 +146,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 // InboxesWith returns an inbox service whose clock is ahead of the rig's by skew.
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Messages: r.Messages, Appender: r.Appender}
-	return inbox.New(stores, rehydrator, inbox.Options{Partitions: Partitions, Policy: Policy(), Now: r.Clock.Skewed(skew)})
+	return inbox.New(stores, rehydrator, inbox.Options{Policy: Policy(), Now: r.Clock.Skewed(skew)})
 }
 
 // Rehydrator returns a rehydrator whose clock is ahead of the rig's by skew, and which appends at most limit messages
@@ -166,7 +166,7 @@ func (r *Rig) RehydrateStores() rehydrate.Stores {
 // would wait for a rehydration says at once that it is not finished.
 func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	return rehydrate.Options{
-		Partitions: Partitions, Policy: Policy(), Slack: Slack,
+		Policy: Policy(), Slack: Slack,
 		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour,
 		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}

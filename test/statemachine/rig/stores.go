@@ -140,8 +140,8 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 }
 
 // Lookup implements userstate.Store.
-func (s *Users) Lookup(ctx context.Context, partition int, users []message.UserID) ([]userstate.State, error) {
-	return through(ctx, "Lookup", func() ([]userstate.State, error) { return s.Store.Lookup(ctx, partition, users) })
+func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.State, error) {
+	return through(ctx, "Lookup", func() ([]userstate.State, error) { return s.Store.Lookup(ctx, users) })
 }
 
 // View implements userstate.Store.

@@ -82,7 +82,7 @@ func (r *Rig) ReadInbox(ctx context.Context, t require.TestingT, user message.Us
 
 // State returns what is recorded of a user.
 func (r *Rig) State(ctx context.Context, t require.TestingT, user message.UserID) userstate.State {
-	st, err := userstate.Get(ctx, r.Users, Partitions, user)
+	st, err := userstate.Get(ctx, r.Users, user)
 	require.NoError(t, err)
 	return st
 }
