@@ -88,13 +88,13 @@ func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
 	options := s.fanoutOptions(s.policy)
-	options.Waiting = p.Waiting
+	options.Backlog = p.Bus.Backlog
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)
-	s.metrics = append(s.metrics, router, deliverer, sweeper, &drain{bus: s.world.bus, rate: deliverer.FinishRate})
-	s.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Take) }))
-	s.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Fetch) }))
+	s.metrics = append(s.metrics, router, deliverer, sweeper, &drain{bus: p.Bus, rate: deliverer.FinishRate})
+	s.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus.Take) }))
+	s.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) }))
 	s.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
 }
 
@@ -124,7 +124,7 @@ func (s *assembly) rehydrator() {
 			Policy: s.policy, Slack: s.config.PublishSlack,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
-			Emit: p.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
+			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 		})
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
@@ -143,9 +143,7 @@ func (s *assembly) rehydrator() {
 	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})
 	s.metrics = append(s.metrics, rehydrator, inboxes)
 	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
-	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) {
-		rehydrator.RunLogins(intake, work, rehydrate.Logins{Fetch: p.FetchLogins, DeadLetter: p.Bus.DeadLetter})
-	}))
+	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) }))
 }
 
 // patience is how long a request waits for a rehydration that it cannot do without.

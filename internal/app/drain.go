@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -71,7 +71,7 @@ func trouble(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("does not answer within %v", readyTimeout)
-	case errors.Is(err, message.ErrUnavailable), errors.Is(err, natsbus.ErrUnavailable):
+	case errors.Is(err, message.ErrUnavailable), errors.Is(err, bus.ErrUnavailable):
 		return "cannot be reached"
 	default:
 		return "fails: the log has the error at level debug"

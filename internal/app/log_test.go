@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -19,10 +20,10 @@ import (
 // for it in the log at its most talkative, and in spans.
 func TestNoLineOfTheLogHasABody(t *testing.T) {
 	t.Parallel()
-	var bus app.Bus
+	var events bus.Bus
 	w := newWorld(t, traced, func(o *app.Options) {
 		o.Wrap = func(p app.Parts) app.Parts {
-			bus = p.Bus
+			events = p.Bus
 			return p
 		}
 	})
@@ -55,7 +56,7 @@ func TestNoLineOfTheLogHasABody(t *testing.T) {
 	subjects := []string{"fanmail.v1.login", "fanmail.v1.published", "fanmail.v1.fanout.bulk.3"}
 	for _, subject := range subjects {
 		for _, payload := range []string{marker, `{` + says + `}`, `{"v":1,"user":5,` + says + `}`} {
-			require.NoError(t, bus.Emit(t.Context(), event.DeadLetter{Subject: subject, Payload: []byte(payload)}))
+			require.NoError(t, events.Emit(t.Context(), event.DeadLetter{Subject: subject, Payload: []byte(payload)}))
 		}
 	}
 	var page client.DeadLetterPage

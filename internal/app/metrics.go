@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -71,9 +71,7 @@ func (r *room) Collect(collected chan<- prometheus.Metric) {
 
 // drain tells when the lanes will be empty. It is a prometheus.Collector.
 type drain struct {
-	bus interface {
-		Backlog(ctx context.Context) (natsbus.Backlog, error)
-	}
+	bus bus.Monitor
 	// rate returns how many tasks of a lane this process finishes a second.
 	rate func(event.Lane) float64
 }

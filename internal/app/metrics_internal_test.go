@@ -10,25 +10,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // told is a bus on which there is what it is told.
 type told struct {
-	tasks map[event.Lane]natsbus.Queue
+	bus.Monitor
+	tasks map[event.Lane]bus.Queue
 	err   error
 }
 
-func (b told) Backlog(context.Context) (natsbus.Backlog, error) {
-	return natsbus.Backlog{Tasks: b.tasks}, b.err
+func (b told) Backlog(context.Context) (bus.Backlog, error) {
+	return bus.Backlog{Tasks: b.tasks}, b.err
 }
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	rates := map[event.Lane]float64{event.Bulk: 0.5}
 	d := &drain{rate: func(lane event.Lane) float64 { return rates[lane] }}
-	d.bus = told{tasks: map[event.Lane]natsbus.Queue{event.Express: {}, event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
+	d.bus = told{tasks: map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
 	require.NoError(t, testutil.CollectAndCompare(d, strings.NewReader(`
 # HELP fanmail_lane_drain_seconds How long it takes until a lane is empty, if this process alone goes on as in the last minutes and nothing is added; +Inf while there are tasks and it has finished none.
 # TYPE fanmail_lane_drain_seconds gauge

@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fanmail/fanmail/internal/app"
-	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -160,19 +160,26 @@ func TestTraceThatIsNotSampled(t *testing.T) {
 	require.Empty(t, w.await(t, func(spans) bool { return true }).named("deliver"))
 }
 
-// behind lets nobody take tasks of the express lane before a gate is open.
+// behind gives no process tasks of the express lane before a gate is open.
 func behind(gate <-chan struct{}) func(app.Parts) app.Parts {
 	return func(p app.Parts) app.Parts {
-		take := p.Take
-		p.Take = func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error) {
-			select {
-			case <-gate:
-				return take(ctx, lane, partition)
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
+		p.Bus = gated{p.Bus, gate}
 		return p
+	}
+}
+
+// gated is a bus whose Take waits for a gate.
+type gated struct {
+	bus.Bus
+	gate <-chan struct{}
+}
+
+func (g gated) Take(ctx context.Context, lane event.Lane, partition int) (bus.Held, error) {
+	select {
+	case <-g.gate:
+		return g.Bus.Take(ctx, lane, partition)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

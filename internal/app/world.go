@@ -10,12 +10,10 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/fanmail/fanmail/config"
-	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
-	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storemetrics"
-	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // world is what an App opens, and closes when nobody uses it any more.
@@ -50,8 +48,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 		return Parts{}, err
 	}
 	parts := w.measure(w.store.parts, opts.Now)
-	parts.Bus, parts.Fetch, parts.FetchLogins = w.bus, w.fetch, w.fetchLogins
-	parts.EmitRehydrated, parts.Take, parts.Waiting = w.bus.EmitRehydrated, w.take, w.bus.Waiting
+	parts.Bus = w.bus
 	return parts, nil
 }
 
@@ -86,11 +83,11 @@ func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = awaitAtMost
 	return backoff.Retry(ctx, func() (*natsbus.Bus, error) {
-		bus, err := natsbus.Connect(ctx, options)
-		if err != nil && !errors.Is(err, natsbus.ErrUnavailable) {
+		connected, err := natsbus.Connect(ctx, options)
+		if err != nil && !errors.Is(err, bus.ErrUnavailable) {
 			err = backoff.Permanent(err)
 		}
-		return bus, err
+		return connected, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
 		options.Logger.Warn().Err(err).Dur("again_in", next).Msg("the bus does not answer: waiting for it")
 	}))
@@ -98,35 +95,6 @@ func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error
 
 // awaitAtMost is the longest pause between two attempts to reach the bus at the start.
 const awaitAtMost = 5 * time.Second
-
-// fetch is natsbus.Bus.FetchPublished, in the words of package fanout.
-func (w *world) fetch(ctx context.Context, limit int) ([]fanout.Received, error) {
-	events, err := w.bus.FetchPublished(ctx, limit)
-	received := make([]fanout.Received, len(events))
-	for i, e := range events {
-		received[i] = e
-	}
-	return received, err
-}
-
-// fetchLogins is natsbus.Bus.FetchLogins, in the words of package rehydrate.
-func (w *world) fetchLogins(ctx context.Context, limit int) ([]rehydrate.Received, error) {
-	events, err := w.bus.FetchLogins(ctx, limit)
-	received := make([]rehydrate.Received, len(events))
-	for i, e := range events {
-		received[i] = e
-	}
-	return received, err
-}
-
-// take is natsbus.Bus.Take, in the words of package fanout.
-func (w *world) take(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error) {
-	held, err := w.bus.Take(ctx, lane, partition)
-	if err != nil {
-		return nil, err
-	}
-	return held, nil
-}
 
 // close closes what is open. It may be called more than once.
 func (w *world) close() error {

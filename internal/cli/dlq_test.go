@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/cli"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -35,9 +36,9 @@ func (c corrupt) Get(ctx context.Context, ref message.Ref) (message.Stored, erro
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
-	var bus app.Bus
+	var events bus.Bus
 	server := []string{"--server", serveWith(t, func(p app.Parts) app.Parts {
-		bus = p.Bus
+		events = p.Bus
 		p.Messages = corrupt{p.Messages, &broken}
 		return p
 	})}
@@ -66,7 +67,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, "there are no dead letters\n", ask("dlq", "list"))
 
 	for _, payload := range []string{`{"user":"ben"}`, "\xff\x1b[2J"} {
-		require.NoError(t, bus.DeadLetter(t.Context(), event.DeadLetter{
+		require.NoError(t, events.DeadLetter(t.Context(), event.DeadLetter{
 			Version: event.Version, Reason: "malformed", Error: "no\x1b[2J", Attempts: 1, Subject: "fanmail.v1.nowhere", Payload: []byte(payload),
 		}))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -29,18 +30,6 @@ var (
 	ErrBus = errors.New("the bus failed")
 )
 
-// Bus keeps the dead letters.
-type Bus interface {
-	// DeadLetters returns the dead letters after an id, in the order in which they were filed, at most limit.
-	DeadLetters(ctx context.Context, after uint64, limit int) ([]event.Filed, error)
-	// Drop removes a dead letter. One that is not there any more is as good as dropped.
-	Drop(ctx context.Context, id uint64) error
-	// Consumed tells whether there is anybody who takes work from a subject.
-	Consumed(subject string) bool
-	// Emit puts the work of a dead letter back on the subject that it came on, as something new.
-	Emit(ctx context.Context, letter event.DeadLetter) error
-}
-
 // Options configures a Service. All are required.
 type Options struct {
 	Logger zerolog.Logger
@@ -49,13 +38,13 @@ type Options struct {
 
 // Service shows, redrives and drops dead letters. It is safe for concurrent use, also by several processes.
 type Service struct {
-	bus      Bus
+	bus      bus.DeadLetterQueue
 	progress progress.Store
 	opts     Options
 }
 
 // New returns a Service.
-func New(bus Bus, records progress.Store, opts Options) *Service {
+func New(bus bus.DeadLetterQueue, records progress.Store, opts Options) *Service {
 	return &Service{bus: bus, progress: records, opts: opts}
 }
 

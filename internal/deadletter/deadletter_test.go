@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/partition"
@@ -45,7 +46,7 @@ func (u unreadable) Followers(ctx context.Context, followee message.UserID, p in
 }
 
 // newWorld returns a world in which the fan-out of a message to one follower has been given up.
-func newWorld(t *testing.T, wrap func(deadletter.Bus) deadletter.Bus) *world {
+func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) *world {
 	t.Helper()
 	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
 	require.NoError(t, err)
@@ -114,7 +115,7 @@ func (w *world) requireDelivered() {
 	require.Empty(w.t, w.letters())
 }
 
-func same(bus deadletter.Bus) deadletter.Bus { return bus }
+func same(bus bus.DeadLetterQueue) bus.DeadLetterQueue { return bus }
 
 func TestRedriveGoesOn(t *testing.T) {
 	t.Parallel()
@@ -142,19 +143,19 @@ func TestRedriveGoesOn(t *testing.T) {
 
 // failing is a bus that fails where it is told to.
 type failing struct {
-	deadletter.Bus
+	bus.DeadLetterQueue
 	emit, drop error
 }
 
 func (f *failing) Emit(ctx context.Context, letter event.DeadLetter) error {
-	return errors.Join(f.Bus.Emit(ctx, letter), f.emit)
+	return errors.Join(f.DeadLetterQueue.Emit(ctx, letter), f.emit)
 }
 
 func (f *failing) Drop(ctx context.Context, id uint64) error {
 	if f.drop != nil {
 		return f.drop
 	}
-	return f.Bus.Drop(ctx, id)
+	return f.DeadLetterQueue.Drop(ctx, id)
 }
 
 // TestRedriveThatIsCutOff redrives with a crash before the letter is removed, once or twice, and redrives again.
@@ -166,19 +167,19 @@ func TestRedriveThatIsCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var bus *failing
-			w := newWorld(t, func(inner deadletter.Bus) deadletter.Bus {
-				bus = &failing{Bus: inner}
-				return bus
+			var failed *failing
+			w := newWorld(t, func(inner bus.DeadLetterQueue) bus.DeadLetterQueue {
+				failed = &failing{DeadLetterQueue: inner}
+				return failed
 			})
 			w.broken = false
 			letter := w.letters()[0].ID
-			cut(bus)
+			cut(failed)
 			for range 2 {
 				require.ErrorIs(t, w.service.Redrive(t.Context(), letter), deadletter.ErrBus)
 			}
 			w.deliver()
-			*bus = failing{Bus: bus.Bus}
+			*failed = failing{DeadLetterQueue: failed.DeadLetterQueue}
 			require.NoError(t, w.service.Redrive(t.Context(), letter))
 			w.deliver()
 			w.requireDelivered()

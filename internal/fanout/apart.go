@@ -3,6 +3,8 @@ package fanout
 import (
 	"context"
 	"time"
+
+	"github.com/fanmail/fanmail/internal/bus"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 // routeApart routes events one by one that could not be routed together, so that one that cannot be routed stands in nobody's way. And
 // little is emitted twice then: a bus with little room is not filled with repetitions. Those that fail go back to the bus, which
 // hands out others meanwhile. The only error is that of a ctx that has ended.
-func (r *Router) routeApart(ctx context.Context, received []Received, cause error) error {
+func (r *Router) routeApart(ctx context.Context, received []bus.Received, cause error) error {
 	r.metrics.retries.Inc()
 	about(r.opts.Logger.Warn().Err(cause), received[0].Delivery()).Int("events", len(received)).
 		Msg("published messages could not be routed together: routing them one by one")
@@ -40,7 +42,7 @@ func (r *Router) routeApart(ctx context.Context, received []Received, cause erro
 
 // routeEach routes events one by one. It returns those that failed, and why the first of them did. For room on the bus it waits,
 // since others would lack it, too.
-func (r *Router) routeEach(ctx context.Context, received []Received) (failed []Received, cause error) {
+func (r *Router) routeEach(ctx context.Context, received []bus.Received) (failed []bus.Received, cause error) {
 	for i, item := range received {
 		err := repeat(ctx, r.opts.Logger, r.metrics.retries, GoOn, "route", func() error { return r.Route(ctx, received[i:i+1]) })
 		if err == nil {

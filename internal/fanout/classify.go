@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -69,7 +70,7 @@ func reason(err error) string {
 }
 
 // emitTasks puts tasks at the end of their queues. Where these have no room, its error wraps errNoPlace.
-func emitTasks(ctx context.Context, bus Bus, tasks []event.Task) error {
+func emitTasks(ctx context.Context, bus bus.Emitter, tasks []event.Task) error {
 	err := bus.EmitTasks(ctx, tasks)
 	if errors.Is(err, event.ErrFull) {
 		return fmt.Errorf("%w: %w", errNoPlace, err)

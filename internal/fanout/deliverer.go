@@ -8,6 +8,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -22,7 +23,7 @@ const (
 // Deliverer works on tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Deliverer struct {
 	stores   Stores
-	bus      Bus
+	bus      bus.Emitter
 	opts     Options
 	messages *lru.Cache[message.ID, message.Stored]
 	buried   *lru.Cache[burial, struct{}]
@@ -36,7 +37,7 @@ type burial struct {
 }
 
 // NewDeliverer returns a Deliverer.
-func NewDeliverer(stores Stores, bus Bus, opts Options) *Deliverer {
+func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 	messages, err := lru.New[message.ID, message.Stored](cachedMessages)
 	if err != nil {
 		panic(err) // the size is a positive constant
@@ -52,7 +53,7 @@ func NewDeliverer(stores Stores, bus Bus, opts Options) *Deliverer {
 // finished under work, or handed back when that ends.
 //
 // Each lane has workers of its own, so that no lane waits for another.
-func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Context, lane event.Lane, partition int) (Held, error)) {
+func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Context, lane event.Lane, partition int) (bus.Held, error)) {
 	var takers sync.WaitGroup
 	for _, lane := range event.Lanes() {
 		slots := d.metrics.lanes[lane].slots
@@ -80,7 +81,7 @@ func (d *Deliverer) Run(intake, work context.Context, take func(ctx context.Cont
 }
 
 // hold works on what is held as soon as one of the lane's workers is free, and keeps the hold meanwhile.
-func (d *Deliverer) hold(intake, work context.Context, held Held, seat *seat) {
+func (d *Deliverer) hold(intake, work context.Context, held bus.Held, seat *seat) {
 	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
 	stop := d.keep(held)
 	defer stop()
@@ -103,7 +104,7 @@ func (d *Deliverer) hold(intake, work context.Context, held Held, seat *seat) {
 }
 
 // release hands a held task back. Without that, somebody else takes it when the bus has waited long enough.
-func (d *Deliverer) release(work context.Context, held Held) {
+func (d *Deliverer) release(work context.Context, held bus.Held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), time.Second)
 	defer cancel()
 	if err := held.Release(ctx); err != nil {
@@ -112,7 +113,7 @@ func (d *Deliverer) release(work context.Context, held Held) {
 }
 
 // keep extends the hold until the returned function is called.
-func (d *Deliverer) keep(held Held) (stop func()) {
+func (d *Deliverer) keep(held bus.Held) (stop func()) {
 	quit := make(chan struct{})
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
@@ -138,7 +139,7 @@ func (d *Deliverer) keep(held Held) (stop func()) {
 // Deliver works on one batch: the held task, and those that wait with it. It returns nil when the batch is done and the hold
 // ended. After an error, which is that of a ctx that has ended unless the bus failed at the very end, the task is
 // still held, and whoever takes it next repeats what is not recorded.
-func (d *Deliverer) Deliver(ctx context.Context, held Held) (err error) {
+func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
 	first := held.First()
 	tasks := []event.Delivery{first}
 	if first.Attempts > d.opts.MaxAttempts {
@@ -189,7 +190,7 @@ func (d *Deliverer) isolate(ctx context.Context, tasks []event.Delivery) error {
 }
 
 // abandon makes a dead letter of the held task.
-func (d *Deliverer) abandon(ctx context.Context, held Held) error {
+func (d *Deliverer) abandon(ctx context.Context, held bus.Held) error {
 	err := retry(ctx, d.opts.Logger, d.metrics.retries, "dead letter", func() error {
 		return d.bury(ctx, held.First(), fmt.Errorf("%w (%d times)", errAttempts, held.First().Attempts))
 	})
@@ -201,7 +202,7 @@ func (d *Deliverer) abandon(ctx context.Context, held Held) error {
 
 // remove removes from the queue what is not left in it. The held task goes last, since it holds the others' place; if
 // it has to wait on, it goes to the end of the queue.
-func (d *Deliverer) remove(ctx context.Context, held Held, tasks []event.Delivery, left map[uint64]bool) error {
+func (d *Deliverer) remove(ctx context.Context, held bus.Held, tasks []event.Delivery, left map[uint64]bool) error {
 	gone := make([]event.Delivery, 0, len(tasks)-1)
 	for _, task := range tasks[1:] {
 		if !left[task.Sequence] {

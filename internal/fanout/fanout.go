@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -22,43 +23,6 @@ type Stores struct {
 	Users    userstate.Store
 	Edges    follow.Store
 	Appender *bucket.Appender
-}
-
-// Bus is what fan-out sends to. Every method returns an error unless the bus has confirmed everything.
-type Bus interface {
-	// EmitPublished emits events. Unless fresh is set, one for the same message that was emitted shortly before is
-	// confirmed and not repeated.
-	EmitPublished(ctx context.Context, events []event.Published, fresh bool) error
-	// EmitTasks appends tasks to the queues of their lanes and partitions.
-	EmitTasks(ctx context.Context, tasks []event.Task) error
-	// DeadLetter puts a piece of work among the dead letters.
-	DeadLetter(ctx context.Context, letter event.DeadLetter) error
-}
-
-// Received is an event that the bus hands out again unless it is acknowledged in time.
-type Received interface {
-	Delivery() event.Delivery
-	Ack() error
-	// Release hands it back, for somebody else to take after a while. One that was acknowledged stays so.
-	Release(after time.Duration) error
-}
-
-// Held is a task that is held, and with it the lane's partition: nobody else is given a task of that lane and
-// partition before it is done, released, or not extended in time.
-type Held interface {
-	// First returns the held task.
-	First() event.Delivery
-	// Waiting returns other tasks that wait in the same lane and partition, in the order in which they were
-	// emitted, at most limit.
-	Waiting(ctx context.Context, limit int) ([]event.Delivery, error)
-	// Extend tells the bus that the task is still being worked on.
-	Extend() error
-	// Remove removes waiting tasks from the queue. Those that are gone already are passed over.
-	Remove(ctx context.Context, tasks []event.Delivery) error
-	// Done removes the held task, which ends the hold.
-	Done(ctx context.Context) error
-	// Release hands the held task back, for somebody else to take at once.
-	Release(ctx context.Context) error
 }
 
 // Options configures fan-out.
@@ -97,10 +61,9 @@ type Options struct {
 	// often that is looked for.
 	SweepAfter time.Duration
 	SweepEvery time.Duration
-	// Waiting tells since when the oldest published event and the oldest task have been on the bus; the zero time where
-	// there is none. The sweep leaves alone what may still be behind those: where work has piled up, it would add to
-	// the pile. If it is nil, the sweep does not ask.
-	Waiting func(ctx context.Context) (events, tasks time.Time, err error)
+	// Backlog returns the events on the bus. The sweep emits no event and no task again that may still be behind the
+	// oldest ones there, because it would only add to the pile. If Backlog is nil, the sweep does not ask.
+	Backlog func(ctx context.Context) (bus.Backlog, error)
 
 	Now    func() time.Time
 	Logger zerolog.Logger

@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -19,7 +20,7 @@ const routeConcurrency = 16
 // Router turns published messages into tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Router struct {
 	stores Stores
-	bus    Bus
+	bus    bus.Emitter
 	opts   Options
 	// classes remembers the lanes of authors with many followers. An author who has grown out of a lane in the
 	// meantime costs speed, nothing else.
@@ -34,7 +35,7 @@ type class struct {
 }
 
 // NewRouter returns a Router.
-func NewRouter(stores Stores, bus Bus, opts Options) *Router {
+func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	classes, err := lru.New[message.UserID, class](opts.ClassCache)
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
@@ -44,7 +45,7 @@ func NewRouter(stores Stores, bus Bus, opts Options) *Router {
 
 // Run routes events as fetch returns them, until intake ends. What was fetched is finished under work, or handed back. The
 // caller fetches at most Options.RouteEvents at a time.
-func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Context, limit int) ([]Received, error)) {
+func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
@@ -63,7 +64,7 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 }
 
 // release hands events back that cannot be routed here, to be handed out again in a while.
-func (r *Router) release(received []Received, after time.Duration) {
+func (r *Router) release(received []bus.Received, after time.Duration) {
 	for _, item := range received {
 		if err := item.Release(after); err != nil {
 			about(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing published events back failed: they are handed out again later")
@@ -74,7 +75,7 @@ func (r *Router) release(received []Received, after time.Duration) {
 
 // Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated
 // at any time: the first plan holds, and only tasks that are not done are emitted.
-func (r *Router) Route(ctx context.Context, received []Received) (err error) {
+func (r *Router) Route(ctx context.Context, received []bus.Received) (err error) {
 	routes := make([]route, len(received))
 	defer func() { endAll(routes, err) }()
 	group, groupCtx := errgroup.WithContext(ctx)

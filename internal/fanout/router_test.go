@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -288,7 +289,12 @@ func TestSweeperLeavesWhatWaits(t *testing.T) {
 				w.plan(t, event.Bulk, []int{0}, m)
 			}
 			var events, tasks, none time.Time
-			w.opts.Waiting = func(context.Context) (time.Time, time.Time, error) { return events, tasks, nil }
+			w.opts.Backlog = func(context.Context) (bus.Backlog, error) {
+				return bus.Backlog{
+					Published: bus.Queue{Oldest: events},
+					Tasks:     map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {Oldest: tasks}, event.Bulk: {}},
+				}, nil
+			}
 			sweep := func() int {
 				swept, err := w.sweeper().Sweep(t.Context())
 				require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -24,21 +25,8 @@ import (
 // patience bounds what a test waits for; it is only used up when something is broken.
 const patience = 5 * time.Minute
 
-func (w *world) blockingTake(ctx context.Context, lane event.Lane, p int) (fanout.Held, error) {
-	held, err := w.Bus.Bus.Take(ctx, lane, p)
-	if err != nil {
-		return nil, err
-	}
-	return held, nil
-}
-
-func (w *world) blockingFetch(ctx context.Context, limit int) ([]fanout.Received, error) {
-	events, err := w.Bus.FetchPublished(ctx, limit)
-	received := make([]fanout.Received, len(events))
-	for i, e := range events {
-		received[i] = e
-	}
-	return received, err
+func (w *world) blockingTake(ctx context.Context, lane event.Lane, p int) (bus.Held, error) {
+	return w.Bus.Bus.Take(ctx, lane, p)
 }
 
 // away is a store that does not answer.
@@ -60,16 +48,16 @@ func TestRouterHandsBackWhatItDidNotFinish(t *testing.T) {
 	stores.Messages = away{stores.Messages}
 	intake, stop := context.WithCancel(t.Context())
 	work, cut := context.WithCancel(t.Context())
-	fanout.NewRouter(stores, w.Bus, w.opts).Run(intake, work, func(ctx context.Context, limit int) ([]fanout.Received, error) {
+	fanout.NewRouter(stores, w.Bus, w.opts).Run(intake, work, func(ctx context.Context, limit int) ([]bus.Received, error) {
 		defer cut()
 		defer stop()
-		return w.blockingFetch(ctx, limit)
+		return w.Bus.FetchPublished(ctx, limit)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // which is less than the lease
 	defer cancel()
-	var routed []fanout.Received
+	var routed []bus.Received
 	for len(routed) < 2 {
-		received, err := w.blockingFetch(ctx, 10)
+		received, err := w.Bus.FetchPublished(ctx, 10)
 		require.NoError(t, err)
 		routed = append(routed, received...)
 	}
@@ -110,7 +98,7 @@ func TestEventThatCannotBeRoutedMakesWay(t *testing.T) {
 	router := fanout.NewRouter(stores, w.Bus, w.opts)
 	intake, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { router.Run(intake, t.Context(), w.blockingFetch) })
+	running.Go(func() { router.Run(intake, t.Context(), w.Bus.FetchPublished) })
 	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.blockingTake) })
 	unfinished := func(want ...message.Ref) func() bool {
 		return func() bool {
@@ -151,7 +139,7 @@ func TestRun(t *testing.T) {
 	intake, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{}, 2)
 	go func() {
-		w.router().Run(intake, t.Context(), w.blockingFetch)
+		w.router().Run(intake, t.Context(), w.Bus.FetchPublished)
 		ended <- struct{}{}
 	}()
 	go func() {
@@ -184,7 +172,7 @@ func TestNothingIsLostWhereTheBusIsFull(t *testing.T) {
 	w.follow(t, "author", users...)
 	intake, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { w.router().Run(intake, t.Context(), w.blockingFetch) })
+	running.Go(func() { w.router().Run(intake, t.Context(), w.Bus.FetchPublished) })
 
 	messages := w.publishUntilRefused(t, w.Publisher(0))
 	require.Greater(t, len(messages), 20)

@@ -9,6 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -27,7 +28,7 @@ const (
 // otherwise not safe for concurrent use.
 type Sweeper struct {
 	stores Stores
-	bus    Bus
+	bus    bus.Emitter
 	opts   Options
 	// emitted is when messages that have no plan, which could keep it, were last emitted.
 	emitted *lru.Cache[message.ID, time.Time]
@@ -35,7 +36,7 @@ type Sweeper struct {
 }
 
 // NewSweeper returns a Sweeper.
-func NewSweeper(stores Stores, bus Bus, opts Options) *Sweeper {
+func NewSweeper(stores Stores, bus bus.Emitter, opts Options) *Sweeper {
 	emitted, err := lru.New[message.ID, time.Time](sweepRemembered)
 	if err != nil {
 		panic(err) // the size is a positive constant
@@ -110,14 +111,15 @@ type queues struct {
 	events, tasks time.Time
 }
 
-func (s *Sweeper) queues(ctx context.Context) (q queues, err error) {
-	if s.opts.Waiting == nil {
+func (s *Sweeper) queues(ctx context.Context) (queues, error) {
+	if s.opts.Backlog == nil {
 		return queues{}, nil
 	}
-	if q.events, q.tasks, err = s.opts.Waiting(ctx); err != nil {
+	backlog, err := s.opts.Backlog(ctx)
+	if err != nil {
 		return queues{}, fmt.Errorf("ask what is waiting: %w", err)
 	}
-	return q, nil
+	return queues{events: backlog.Published.Oldest, tasks: backlog.OldestTask()}, nil
 }
 
 // behind tells whether something that was emitted about then may still be waiting in a queue.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/deadletter"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // absent is a bus that cannot be reached.
-type absent struct{ deadletter.Bus }
+type absent struct{ bus.DeadLetterQueue }
 
 func (absent) DeadLetters(context.Context, uint64, int) ([]event.Filed, error) {
 	return nil, errors.New("no answer from 10.0.0.1")

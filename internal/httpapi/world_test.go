@@ -43,7 +43,7 @@ type world struct {
 	appender *bucket.Appender
 	// work carries out rehydrations until the test ends.
 	work func()
-	bus  *bus
+	bus  *emitter
 	log  *telemetrytest.Buffer
 
 	mu  sync.Mutex
@@ -63,7 +63,7 @@ type settings struct {
 
 func newWorld(tb testing.TB, change settings) *world {
 	tb.Helper()
-	w := &world{bus: &bus{}, log: &telemetrytest.Buffer{}, now: messagetest.Epoch}
+	w := &world{bus: &emitter{}, log: &telemetrytest.Buffer{}, now: messagetest.Epoch}
 	db, err := pebblestore.Open(tb.Context(), "store", pebblestore.Options{
 		Partitions: partitions, FS: vfs.NewMem(), Now: w.clock, Logger: zerolog.Nop(),
 	})
@@ -265,14 +265,14 @@ func problem(tb testing.TB, answer *httptest.ResponseRecorder) client.Problem {
 	return p
 }
 
-// bus takes events, unless it is told to fail.
-type bus struct {
+// emitter is a bus.Publisher that fails on demand.
+type emitter struct {
 	mu     sync.Mutex
 	events []event.Published
 	err    error
 }
 
-func (b *bus) EmitPublished(_ context.Context, events []event.Published, _ bool) error {
+func (b *emitter) EmitPublished(_ context.Context, events []event.Published, _ bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
@@ -281,13 +281,13 @@ func (b *bus) EmitPublished(_ context.Context, events []event.Published, _ bool)
 	return b.err
 }
 
-func (b *bus) count() int {
+func (b *emitter) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.events)
 }
 
-func (b *bus) fail(err error) {
+func (b *emitter) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.err = err

@@ -8,13 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // backlog returns what is on the bus, as it is told to somebody who has not asked before.
-func backlog(t *testing.T, server *natsserver.Server) natsbus.Backlog {
+func backlog(t *testing.T, server *natsserver.Server) bus.Backlog {
 	t.Helper()
 	backlog, err := connect(t, natsbus.Options{Server: server}).Backlog(patient(t))
 	require.NoError(t, err)
@@ -24,21 +25,21 @@ func backlog(t *testing.T, server *natsserver.Server) natsbus.Backlog {
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
-	bus := connect(t, natsbus.Options{Server: server, FanoutBytes: 1 << 20})
+	b := connect(t, natsbus.Options{Server: server, FanoutBytes: 1 << 20})
 	empty := backlog(t, server)
 	require.Zero(t, empty.Published)
 	require.Zero(t, empty.Logins)
 	require.Zero(t, empty.DeadLetters)
-	require.Equal(t, map[event.Lane]natsbus.Queue{event.Express: {}, event.Medium: {}, event.Bulk: {}}, empty.Tasks)
-	require.Equal(t, natsbus.Fill{Limit: natsbus.DefaultLoginBytes}, empty.Streams[natsbus.LoginStream])
+	require.Equal(t, map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {}, event.Bulk: {}}, empty.Tasks)
+	require.Equal(t, bus.Fill{Limit: natsbus.DefaultLoginBytes}, empty.Streams[natsbus.LoginStream])
 
 	before := time.Now()
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 3)))
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 3)))
 	between := time.Now()
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Express, 1, 0, 1)))
-	require.NoError(t, bus.EmitPublished(patient(t), []event.Published{published(0), published(1)}, false))
-	require.NoError(t, bus.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "attempts", Subject: "fanmail.v1.fanout.bulk.0"}))
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Express, 1, 0, 1)))
+	require.NoError(t, b.EmitPublished(patient(t), []event.Published{published(0), published(1)}, false))
+	require.NoError(t, b.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "attempts", Subject: "fanmail.v1.fanout.bulk.0"}))
 
 	full := backlog(t, server)
 	require.Equal(t, uint64(6), full.Tasks[event.Bulk].Messages, "of all partitions")
@@ -51,7 +52,7 @@ func TestBacklog(t *testing.T) {
 	require.Equal(t, uint64(1<<30), full.Streams[natsbus.FanoutStream].Limit, "somebody else has made it larger")
 	require.Positive(t, full.Streams[natsbus.FanoutStream].Bytes)
 
-	held := take(t, bus, event.Express, 1)
+	held := take(t, b, event.Express, 1)
 	require.Equal(t, uint64(1), backlog(t, server).Tasks[event.Express].Messages, "what is worked on is there")
 	require.NoError(t, held.Done(patient(t)))
 	require.Zero(t, backlog(t, server).Tasks[event.Express])
@@ -61,11 +62,11 @@ func TestBacklog(t *testing.T) {
 func TestMetricsWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
-	bus := connect(t, natsbus.Options{Server: server})
-	require.Eventually(t, func() bool { return testutil.CollectAndCount(bus, "fanmail_dead_letters") == 1 }, patience, 10*time.Millisecond)
-	require.NoError(t, bus.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "fanmail.v1.login"}))
-	bus.Close()
-	require.NoError(t, testutil.CollectAndCompare(bus, strings.NewReader(`
+	b := connect(t, natsbus.Options{Server: server})
+	require.Eventually(t, func() bool { return testutil.CollectAndCount(b, "fanmail_dead_letters") == 1 }, patience, 10*time.Millisecond)
+	require.NoError(t, b.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "fanmail.v1.login"}))
+	b.Close()
+	require.NoError(t, testutil.CollectAndCompare(b, strings.NewReader(`
 # HELP fanmail_bus_connected 1 while there is a connection to the bus, otherwise 0.
 # TYPE fanmail_bus_connected gauge
 fanmail_bus_connected 0
@@ -78,5 +79,5 @@ fanmail_dead_letters_total{work="medium"} 0
 fanmail_dead_letters_total{work="published"} 0
 fanmail_dead_letters_total{work="unknown"} 0
 `), "fanmail_bus_connected", "fanmail_dead_letters_total"))
-	require.Zero(t, testutil.CollectAndCount(bus, "fanmail_dead_letters"))
+	require.Zero(t, testutil.CollectAndCount(b, "fanmail_dead_letters"))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -87,7 +88,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Bus is a connection to the bus. All methods are safe for concurrent use. It is a prometheus.Collector of its own metrics.
+var _ bus.Bus = (*Bus)(nil)
+
+// Bus is a connection to the streams. It implements bus.Bus, and is a prometheus.Collector of its own metrics.
 type Bus struct {
 	opts Options
 	nc   *nats.Conn
@@ -160,7 +163,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		return fmt.Errorf("natsbus: connect: %w", err)
 	}
 	if b.nc, err = nats.Connect(b.opts.URL, append(natsOpts, security...)...); err != nil {
-		return fmt.Errorf("natsbus: connect: %w: %w", ErrUnavailable, explainTLS(err))
+		return fmt.Errorf("natsbus: connect: %w: %w", bus.ErrUnavailable, explainTLS(err))
 	}
 	if err := checkVersion(b.nc.ConnectedServerVersion()); err != nil {
 		return err
@@ -187,14 +190,14 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// Healthy returns nil if the bus can be reached and answers.
+// Healthy implements bus.Monitor.
 func (b *Bus) Healthy(ctx context.Context) error {
 	_, err := b.js.Stream(ctx, FanoutStream)
 	return classify(ctx, "check health", err)
 }
 
 // Close sends what is still to be sent and closes the connection. Calls that are waiting return
-// ErrUnavailable. What is held by then, and neither done nor released, is handed out again when its lease
+// bus.ErrUnavailable. What is held by then, and neither done nor released, is handed out again when its lease
 // has run out. Close may be called more than once.
 func (b *Bus) Close() {
 	b.closeOnce.Do(func() {

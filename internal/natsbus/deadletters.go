@@ -10,7 +10,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// DeadLetters returns the dead letters after an id, in the order in which they were filed, at most limit.
+// DeadLetters implements bus.DeadLetterQueue. It returns a letter that it cannot read too, with the reason "unreadable", because
+// an operator must decide about it.
 func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event.Filed, error) {
 	stored, err := b.read(ctx, DeadLetterStream, deadLetterPrefix+">", after+1, limit)
 	if err != nil {
@@ -19,7 +20,7 @@ func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event
 	filed := make([]event.Filed, len(stored))
 	for i, s := range stored {
 		letter, err := event.DecodeDeadLetter(s.Payload)
-		if err != nil { // shown all the same, since somebody has to decide about it
+		if err != nil {
 			letter = event.DeadLetter{Reason: "unreadable", Error: err.Error(), Subject: s.Subject, Payload: s.Payload}
 		}
 		letter.Trace = s.Trace
@@ -28,18 +29,17 @@ func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event
 	return filed, nil
 }
 
-// Drop removes a dead letter. One that is not there any more is as good as dropped.
+// Drop implements bus.DeadLetterQueue.
 func (b *Bus) Drop(ctx context.Context, id uint64) error {
 	return classify(ctx, "drop a dead letter", b.remove(ctx, DeadLetterStream, []uint64{id}))
 }
 
-// Emit puts the work of a dead letter back on the subject that it came on, as something new. It returns nil when it is in the stream,
-// where somebody takes it if the subject is Consumed.
+// Emit implements bus.DeadLetterQueue.
 func (b *Bus) Emit(ctx context.Context, d event.DeadLetter) error {
 	return classify(ctx, "emit work again", b.emit(ctx, []*nats.Msg{newMsg(d.Subject, d.Payload, d.Trace)}))
 }
 
-// Consumed tells whether there is a consumer for a subject.
+// Consumed implements bus.DeadLetterQueue.
 func (b *Bus) Consumed(subject string) bool {
 	if subject == publishedSubject || subject == loginSubject {
 		return true

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -89,11 +90,11 @@ func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	var g errgroup.Group
 	for range 4 {
 		g.Go(func() error {
-			bus, err := connectPatiently(ctx, natsbus.Options{Server: server, Partitions: 2})
+			b, err := connectPatiently(ctx, natsbus.Options{Server: server, Partitions: 2})
 			if err != nil {
 				return err
 			}
-			bus.Close()
+			b.Close()
 			return nil
 		})
 	}
@@ -199,7 +200,7 @@ func TestConnectRefuses(t *testing.T) {
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
 		_, err := natsbus.Connect(t.Context(), natsbus.Options{URL: "nats://127.0.0.1:1"})
-		require.ErrorIs(t, err, natsbus.ErrUnavailable)
+		require.ErrorIs(t, err, bus.ErrUnavailable)
 	})
 	t.Run("ended context", func(t *testing.T) {
 		t.Parallel()

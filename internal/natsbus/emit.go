@@ -19,9 +19,7 @@ const (
 	emitChunk = 256
 )
 
-// EmitPublished tells the routers of stored messages. It returns nil when every event is in the stream;
-// after an error any of them may be. Unless fresh is set, an event that was emitted within the last two
-// minutes is not emitted again; set it where the first may have been lost on its way.
+// EmitPublished implements bus.Publisher.
 func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
 	msgs := make([]*nats.Msg, len(events))
 	for i, e := range events {
@@ -37,12 +35,11 @@ func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh
 	return classify(ctx, "emit published messages", b.emit(ctx, msgs))
 }
 
-// EmitTasks puts tasks behind those that wait in their lanes and partitions. It returns nil when
-// every task is in the stream; after an error any of them may be.
+// EmitTasks implements bus.Emitter.
 func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	msgs := make([]*nats.Msg, len(tasks))
 	for i, t := range tasks {
-		// Nobody would ever take it.
+		// No consumer would take it.
 		if err := b.checkPlace(t.Lane, t.Partition); err != nil {
 			return err
 		}
@@ -55,8 +52,7 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	return classify(ctx, "emit tasks", b.emit(ctx, msgs))
 }
 
-// DeadLetter files a piece of work that cannot succeed, by the subject it came on. Acknowledge the work
-// only when DeadLetter has returned nil.
+// DeadLetter implements bus.DeadLetterer. The subject of the work decides the subject of the letter.
 func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	data, err := d.Encode()
 	if err != nil {
@@ -70,8 +66,7 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	return classify(ctx, "emit dead letter", err)
 }
 
-// EmitRehydrated tells whoever listens that a user is rehydrated. It waits for nothing and nothing is kept: what cannot
-// be sent is logged, and lost.
+// EmitRehydrated implements bus.Bus.
 func (b *Bus) EmitRehydrated(e event.Rehydrated) {
 	data, err := e.Encode()
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -25,10 +26,10 @@ func TestEmitPublishedRepeats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-			bus := connect(t, natsbus.Options{Server: server})
+			b := connect(t, natsbus.Options{Server: server})
 			events := []event.Published{published(0), published(1), published(2)}
-			require.NoError(t, bus.EmitPublished(patient(t), events, false))
-			require.NoError(t, bus.EmitPublished(patient(t), events, test.fresh))
+			require.NoError(t, b.EmitPublished(patient(t), events, false))
+			require.NoError(t, b.EmitPublished(patient(t), events, test.fresh))
 			stream, err := admin(t, server).Stream(t.Context(), natsbus.PublishedStream)
 			require.NoError(t, err)
 			require.Equal(t, test.want, stream.CachedInfo().State.Msgs)
@@ -39,8 +40,8 @@ func TestEmitPublishedRepeats(t *testing.T) {
 func TestEmitManyAtOnce(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-	bus := connect(t, natsbus.Options{Server: server})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 3000)))
+	b := connect(t, natsbus.Options{Server: server})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 3000)))
 	stream, err := admin(t, server).Stream(t.Context(), natsbus.FanoutStream)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3000), stream.CachedInfo().State.Msgs)
@@ -48,7 +49,7 @@ func TestEmitManyAtOnce(t *testing.T) {
 
 func TestEmitTasksRefusesWhatNobodyWouldTake(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{Partitions: 2})
+	b := newBus(t, natsbus.Options{Partitions: 2})
 	for name, task := range map[string]event.Task{
 		"partition above": tasks(event.Bulk, 2, 0, 1)[0],
 		"partition below": tasks(event.Bulk, -1, 0, 1)[0],
@@ -56,37 +57,37 @@ func TestEmitTasksRefusesWhatNobodyWouldTake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.ErrorContains(t, bus.EmitTasks(patient(t), []event.Task{task}), "there is no partition")
+			require.ErrorContains(t, b.EmitTasks(patient(t), []event.Task{task}), "there is no partition")
 		})
 	}
 }
 
 func TestFullStreamRefusesAndDropsNothing(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{FanoutBytes: 8 << 10})
+	b := newBus(t, natsbus.Options{FanoutBytes: 8 << 10})
 	accepted := 0
 	var err error
 	for err == nil && accepted < 1000 {
-		if err = bus.EmitTasks(patient(t), tasks(event.Bulk, 0, accepted, accepted+1)); err == nil {
+		if err = b.EmitTasks(patient(t), tasks(event.Bulk, 0, accepted, accepted+1)); err == nil {
 			accepted++
 		}
 	}
 	require.ErrorIs(t, err, event.ErrFull)
-	require.NotErrorIs(t, err, natsbus.ErrUnavailable)
+	require.NotErrorIs(t, err, bus.ErrUnavailable)
 	require.Positive(t, accepted)
 
-	held := take(t, bus, event.Bulk, 0)
+	held := take(t, b, event.Bulk, 0)
 	waiting, err := held.Waiting(patient(t), 1000)
 	require.NoError(t, err)
 	require.Equal(t, messages(0, accepted), ids(t, append([]event.Delivery{held.First()}, waiting...)))
 	require.NoError(t, held.Done(patient(t)))
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, accepted, accepted+1)))
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, accepted, accepted+1)))
 }
 
 func TestDeadLetterIsFiledBySubject(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-	bus := connect(t, natsbus.Options{Server: server})
+	b := connect(t, natsbus.Options{Server: server})
 	stream, err := admin(t, server).Stream(t.Context(), natsbus.DeadLetterStream)
 	require.NoError(t, err)
 	for from, to := range map[string]string{
@@ -102,7 +103,7 @@ func TestDeadLetterIsFiledBySubject(t *testing.T) {
 			letter := event.DeadLetter{
 				Version: event.Version, Reason: "malformed", Error: "it is broken", Attempts: 2, Subject: from, Payload: []byte{0xff},
 			}
-			require.NoError(t, bus.DeadLetter(patient(t), letter))
+			require.NoError(t, b.DeadLetter(patient(t), letter))
 			msg, err := stream.GetLastMsgForSubject(t.Context(), to)
 			require.NoError(t, err)
 			var got event.DeadLetter
@@ -117,20 +118,20 @@ func TestDeadLetterIsFiledBySubject(t *testing.T) {
 func TestWithoutServerTheBusIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
-	bus := connect(t, natsbus.Options{Server: server})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
-	held := take(t, bus, event.Bulk, 0)
-	require.NoError(t, bus.Healthy(patient(t)))
+	b := connect(t, natsbus.Options{Server: server})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	held := take(t, b, event.Bulk, 0)
+	require.NoError(t, b.Healthy(patient(t)))
 	server.Stop()
 	require.Eventually(t, func() bool { return held.Extend() != nil }, patience, time.Millisecond, "the bus notices")
 
 	for name, call := range map[string]func(context.Context) error{
 		"emit published": func(ctx context.Context) error {
-			return bus.EmitPublished(ctx, []event.Published{published(0)}, false)
+			return b.EmitPublished(ctx, []event.Published{published(0)}, false)
 		},
-		"emit tasks":  func(ctx context.Context) error { return bus.EmitTasks(ctx, tasks(event.Bulk, 0, 2, 3)) },
-		"dead letter": func(ctx context.Context) error { return bus.DeadLetter(ctx, event.DeadLetter{}) },
-		"health":      bus.Healthy,
+		"emit tasks":  func(ctx context.Context) error { return b.EmitTasks(ctx, tasks(event.Bulk, 0, 2, 3)) },
+		"dead letter": func(ctx context.Context) error { return b.DeadLetter(ctx, event.DeadLetter{}) },
+		"health":      b.Healthy,
 		"waiting": func(ctx context.Context) error {
 			_, err := held.Waiting(ctx, 10)
 			return err
@@ -142,7 +143,7 @@ func TestWithoutServerTheBusIsUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.ErrorIs(t, call(patient(t)), natsbus.ErrUnavailable)
+			require.ErrorIs(t, call(patient(t)), bus.ErrUnavailable)
 		})
 	}
 	t.Run("ended context", func(t *testing.T) {

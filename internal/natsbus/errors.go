@@ -10,16 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-var (
-	// ErrUnavailable says that the bus cannot be reached or does not answer. What was asked of it may have
-	// happened all the same.
-	ErrUnavailable = errors.New("the bus is unavailable")
-	// ErrIncompatible says that the server, or a stream that is already there, cannot be used.
-	ErrIncompatible = errors.New("the bus is incompatible")
-)
+// ErrIncompatible says that the server, or a stream that is already there, cannot be used.
+var ErrIncompatible = errors.New("the bus is incompatible")
 
 // Codes of the JetStream API that nats.go has no names for.
 const (
@@ -51,11 +47,11 @@ func classify(ctx context.Context, doing string, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded): // this package's own, which must not pass for the caller's
-		return fmt.Errorf("natsbus: %s: %w: there is no answer", doing, ErrUnavailable)
+		return fmt.Errorf("natsbus: %s: %w: there is no answer", doing, bus.ErrUnavailable)
 	case isFull(err):
 		return fmt.Errorf("natsbus: %s: %w: %w", doing, event.ErrFull, err)
 	case isUnavailable(err):
-		return fmt.Errorf("natsbus: %s: %w: %w", doing, ErrUnavailable, err)
+		return fmt.Errorf("natsbus: %s: %w: %w", doing, bus.ErrUnavailable, err)
 	default:
 		return fmt.Errorf("natsbus: %s: %w", doing, err)
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/bus"
 )
 
 func TestDescriptionsAreThoseOfTheServer(t *testing.T) {
@@ -31,5 +33,5 @@ func TestABrokenConnectionMakesTheBusUnavailable(t *testing.T) {
 	for err == nil {
 		_, err = conn.Write([]byte("PUB a 1\r\nb\r\n"))
 	}
-	require.ErrorIs(t, classify(t.Context(), "emit tasks", err), ErrUnavailable)
+	require.ErrorIs(t, classify(t.Context(), "emit tasks", err), bus.ErrUnavailable)
 }

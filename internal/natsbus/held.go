@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// Held is a task that was handed to this process alone, for as long as its lease lasts; with it come the
-// tasks waiting behind it in its lane and partition. All methods are safe for concurrent use.
-type Held struct {
+// held is a bus.Held.
+type held struct {
 	bus   *Bus
 	reply string
 	first event.Delivery
 }
 
-// Take waits until it holds a task of a lane and partition. It returns an error only when ctx has ended, the
-// bus is closed, or there is no such lane or partition; it sits out every trouble of the server.
-func (b *Bus) Take(ctx context.Context, lane event.Lane, partition int) (*Held, error) {
+// Take implements bus.Intake.
+func (b *Bus) Take(ctx context.Context, lane event.Lane, partition int) (bus.Held, error) {
 	if err := b.checkPlace(lane, partition); err != nil {
 		return nil, err
 	}
@@ -30,15 +29,14 @@ func (b *Bus) Take(ctx context.Context, lane event.Lane, partition int) (*Held, 
 	if err != nil {
 		return nil, err
 	}
-	return &Held{bus: b, reply: msg.Reply, first: first}, nil
+	return &held{bus: b, reply: msg.Reply, first: first}, nil
 }
 
-// First returns the held task. Its attempts count every hand-out, also those that ended in Release.
-func (h *Held) First() event.Delivery { return h.first }
+// First implements bus.Held.
+func (h *held) First() event.Delivery { return h.first }
 
-// Waiting returns the tasks behind the held one in the order of their sequences, at most limit, without
-// taking them, by a single request: what had been emitted before it is there.
-func (h *Held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error) {
+// Waiting implements bus.Held by a single request.
+func (h *held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error) {
 	if limit < 1 {
 		return nil, nil
 	}
@@ -46,17 +44,16 @@ func (h *Held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error)
 	return waiting, classify(ctx, "read waiting tasks", err)
 }
 
-// Extend starts the lease anew. It does not wait for the server.
-func (h *Held) Extend() error {
+// Extend implements bus.Held.
+func (h *held) Extend() error {
 	if err := h.bus.nc.Publish(h.reply, ackExtend); err != nil {
-		return fmt.Errorf("natsbus: extend lease: %w: %w", ErrUnavailable, err)
+		return fmt.Errorf("natsbus: extend lease: %w: %w", bus.ErrUnavailable, err)
 	}
 	return nil
 }
 
-// Remove removes tasks from the stream: those that Waiting returned and that are handled. One that is not
-// there any more is passed over. After an error any of them may have been removed.
-func (h *Held) Remove(ctx context.Context, tasks []event.Delivery) error {
+// Remove implements bus.Held.
+func (h *held) Remove(ctx context.Context, tasks []event.Delivery) error {
 	for window := range slices.Chunk(tasks, removeWindow) {
 		sequences := make([]uint64, len(window))
 		for i, task := range window {
@@ -69,18 +66,17 @@ func (h *Held) Remove(ctx context.Context, tasks []event.Delivery) error {
 	return nil
 }
 
-// Done removes the held task and frees its partition for the next one. It returns nil when the server
-// has confirmed that.
-func (h *Held) Done(ctx context.Context) error {
+// Done implements bus.Held.
+func (h *held) Done(ctx context.Context) error {
 	return classify(ctx, "acknowledge task", h.confirm(ctx, ackDone))
 }
 
-// Release hands the task back, for anybody to take at once. It returns nil when the server has confirmed that.
-func (h *Held) Release(ctx context.Context) error {
+// Release implements bus.Held.
+func (h *held) Release(ctx context.Context) error {
 	return classify(ctx, "release task", h.confirm(ctx, ackRelease))
 }
 
-func (h *Held) confirm(ctx context.Context, how []byte) error {
+func (h *held) confirm(ctx context.Context, how []byte) error {
 	bounded, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	_, err := h.bus.nc.RequestWithContext(bounded, h.reply, how)

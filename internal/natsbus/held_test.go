@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -27,7 +28,7 @@ func TestOneHolderPerLaneAndPartition(t *testing.T) {
 
 	held := take(t, one, event.Bulk, 0)
 	behind := takeBehind(patient(t), two, event.Bulk, 0)
-	for _, other := range []*natsbus.Held{
+	for _, other := range []bus.Held{
 		take(t, two, event.Bulk, 1), take(t, two, event.Medium, 0), take(t, two, event.Medium, 1),
 	} {
 		require.Equal(t, 1, other.First().Attempts)
@@ -43,26 +44,26 @@ func TestOneHolderPerLaneAndPartition(t *testing.T) {
 
 func TestLeaseThatRunsOutHandsOver(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{Lease: 200 * time.Millisecond})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
-	slow := take(t, bus, event.Bulk, 0)
-	next := take(t, bus, event.Bulk, 0)
+	b := newBus(t, natsbus.Options{Lease: 200 * time.Millisecond})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	slow := take(t, b, event.Bulk, 0)
+	next := take(t, b, event.Bulk, 0)
 	require.Equal(t, slow.First().Sequence, next.First().Sequence)
 	require.Equal(t, 1, slow.First().Attempts)
 	require.Equal(t, 2, next.First().Attempts)
 	// The slow one has finished the work after all: nobody needs to do it again.
 	require.NoError(t, slow.Done(patient(t)))
 	require.NoError(t, next.Done(patient(t)))
-	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{take(t, bus, event.Bulk, 0).First()}))
+	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{take(t, b, event.Bulk, 0).First()}))
 }
 
 func TestExtendKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second
-	bus := newBus(t, natsbus.Options{Lease: lease})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
-	held := take(t, bus, event.Bulk, 0)
-	behind := takeBehind(patient(t), bus, event.Bulk, 0)
+	b := newBus(t, natsbus.Options{Lease: lease})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	held := take(t, b, event.Bulk, 0)
+	behind := takeBehind(patient(t), b, event.Bulk, 0)
 	heartbeat := time.NewTicker(lease / 20)
 	defer heartbeat.Stop()
 	for range 40 { // two leases
@@ -77,25 +78,25 @@ func TestExtendKeepsTheLease(t *testing.T) {
 
 func TestReleaseHandsOverAtOnce(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{Lease: time.Hour})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
-	held := take(t, bus, event.Bulk, 0)
+	b := newBus(t, natsbus.Options{Lease: time.Hour})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	held := take(t, b, event.Bulk, 0)
 	require.NoError(t, held.Release(patient(t)))
-	next := take(t, bus, event.Bulk, 0)
+	next := take(t, b, event.Bulk, 0)
 	require.Equal(t, held.First().Sequence, next.First().Sequence)
 	require.Equal(t, 2, next.First().Attempts)
 }
 
 func TestBatchOfWaitingTasks(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
+	b := newBus(t, natsbus.Options{})
 	// Tasks of other lanes and partitions lie between.
 	for n := range 10 {
-		require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)))
-		require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 1, n, n+1)))
-		require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Express, 0, n, n+1)))
+		require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)))
+		require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 1, n, n+1)))
+		require.NoError(t, b.EmitTasks(patient(t), tasks(event.Express, 0, n, n+1)))
 	}
-	held := take(t, bus, event.Bulk, 0)
+	held := take(t, b, event.Bulk, 0)
 	require.Equal(t, messages(0, 1), ids(t, []event.Delivery{held.First()}))
 	some, err := held.Waiting(patient(t), 4)
 	require.NoError(t, err)
@@ -115,10 +116,10 @@ func TestBatchOfWaitingTasks(t *testing.T) {
 	require.Equal(t, messages(5, 10), ids(t, rest))
 
 	require.NoError(t, held.Done(patient(t)))
-	held = take(t, bus, event.Bulk, 0)
+	held = take(t, b, event.Bulk, 0)
 	require.Equal(t, messages(5, 6), ids(t, []event.Delivery{held.First()}))
 	require.Equal(t, 1, held.First().Attempts)
-	for _, other := range []*natsbus.Held{take(t, bus, event.Bulk, 1), take(t, bus, event.Express, 0)} {
+	for _, other := range []bus.Held{take(t, b, event.Bulk, 1), take(t, b, event.Express, 0)} {
 		untouched, err := other.Waiting(patient(t), 100)
 		require.NoError(t, err)
 		require.Equal(t, messages(1, 10), ids(t, untouched))
@@ -127,17 +128,17 @@ func TestBatchOfWaitingTasks(t *testing.T) {
 
 func TestRemoveOfWhatWasNeverThere(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
-	held := take(t, bus, event.Bulk, 0)
+	b := newBus(t, natsbus.Options{})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	held := take(t, b, event.Bulk, 0)
 	require.NoError(t, held.Remove(patient(t), []event.Delivery{{Sequence: 4711}}))
 }
 
 func TestWaitingWithNobodyBehind(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
-	held := take(t, bus, event.Bulk, 0)
+	b := newBus(t, natsbus.Options{})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
+	held := take(t, b, event.Bulk, 0)
 	waiting, err := held.Waiting(patient(t), 10)
 	require.NoError(t, err)
 	require.NoError(t, held.Remove(patient(t), waiting))
@@ -147,8 +148,8 @@ func TestWaitingWithNobodyBehind(t *testing.T) {
 	require.Empty(t, waiting)
 	require.NoError(t, held.Done(patient(t)))
 
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 2, 3)))
-	waiting, err = take(t, bus, event.Bulk, 0).Waiting(patient(t), 10)
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 2, 3)))
+	waiting, err = take(t, b, event.Bulk, 0).Waiting(patient(t), 10)
 	require.NoError(t, err)
 	require.Empty(t, waiting)
 }
@@ -172,22 +173,22 @@ func TestUnfinishedBatchStaysWhole(t *testing.T) {
 
 func TestTakeRefusesUnknownPlaces(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{Partitions: 2})
-	_, err := bus.Take(patient(t), event.Bulk, 2)
+	b := newBus(t, natsbus.Options{Partitions: 2})
+	_, err := b.Take(patient(t), event.Bulk, 2)
 	require.ErrorContains(t, err, "there is no partition 2 in lane \"bulk\"")
-	_, err = bus.Take(patient(t), "slow", 0)
+	_, err = b.Take(patient(t), "slow", 0)
 	require.ErrorContains(t, err, "there is no partition 0 in lane \"slow\"")
 }
 
 func TestCancelledTakeLeavesNothingHeld(t *testing.T) {
 	t.Parallel()
 	// With a lease of an hour, whatever is handed out and dropped is missing.
-	bus := newBus(t, natsbus.Options{Lease: time.Hour})
+	b := newBus(t, natsbus.Options{Lease: time.Hour})
 	for n := range 200 {
 		ctx, cancel := context.WithCancel(patient(t))
-		behind := takeBehind(ctx, bus, event.Bulk, 0)
+		behind := takeBehind(ctx, b, event.Bulk, 0)
 		emitted := make(chan error, 1)
-		go func() { emitted <- bus.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)) }()
+		go func() { emitted <- b.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)) }()
 		if n%2 == 0 {
 			require.NoError(t, receive(t, emitted))
 		}
@@ -198,7 +199,7 @@ func TestCancelledTakeLeavesNothingHeld(t *testing.T) {
 		got := receive(t, behind)
 		if got.err != nil {
 			require.Equal(t, context.Canceled, got.err)
-			got.held = take(t, bus, event.Bulk, 0)
+			got.held = take(t, b, event.Bulk, 0)
 		}
 		require.Equal(t, messages(n, n+1), ids(t, []event.Delivery{got.held.First()}))
 		require.NoError(t, got.held.Done(patient(t)))
@@ -207,19 +208,19 @@ func TestCancelledTakeLeavesNothingHeld(t *testing.T) {
 
 func TestCloseEndsTake(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
-	behind := takeBehind(patient(t), bus, event.Bulk, 0)
-	bus.Close()
-	bus.Close()
-	require.ErrorIs(t, receive(t, behind).err, natsbus.ErrUnavailable)
+	b := newBus(t, natsbus.Options{})
+	behind := takeBehind(patient(t), b, event.Bulk, 0)
+	b.Close()
+	b.Close()
+	require.ErrorIs(t, receive(t, behind).err, bus.ErrUnavailable)
 }
 
 func TestTakeOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	opts := natsserver.Options{Dir: t.TempDir(), Addr: "127.0.0.1:" + testenv.FreePort(t)}
 	server := start(t, opts)
-	bus := connect(t, natsbus.Options{URL: server.ClientURL()})
-	behind := takeBehind(patient(t), bus, event.Bulk, 0)
+	b := connect(t, natsbus.Options{URL: server.ClientURL()})
+	behind := takeBehind(patient(t), b, event.Bulk, 0)
 	server.Stop()
 	other := connect(t, natsbus.Options{Server: start(t, opts)})
 	require.NoError(t, other.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
@@ -241,14 +242,14 @@ func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-			bus, js := connect(t, natsbus.Options{Server: server}), admin(t, server)
-			behind := takeBehind(patient(t), bus, event.Bulk, 0)
+			b, js := connect(t, natsbus.Options{Server: server}), admin(t, server)
+			behind := takeBehind(patient(t), b, event.Bulk, 0)
 			require.NoError(t, remove(patient(t), js))
 			require.Eventually(t, func() bool {
 				_, err := js.Consumer(patient(t), natsbus.FanoutStream, "bulk-0")
 				return err == nil
 			}, patience, 10*time.Millisecond)
-			require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+			require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
 			got := receive(t, behind)
 			require.NoError(t, got.err)
 			require.NoError(t, got.held.Done(patient(t)))
@@ -259,9 +260,9 @@ func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {
 func TestTasksTellWhenTheyWereStored(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-	bus := connect(t, natsbus.Options{Server: server})
-	require.NoError(t, bus.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
-	held := take(t, bus, event.Bulk, 0)
+	b := connect(t, natsbus.Options{Server: server})
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
+	held := take(t, b, event.Bulk, 0)
 	waiting, err := held.Waiting(patient(t), 10)
 	require.NoError(t, err)
 	require.Len(t, waiting, 2)

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -34,9 +35,9 @@ func logIn(t *testing.T, js jetstream.JetStream, user string) {
 	require.NoError(t, err)
 }
 
-func fetchLogins(t *testing.T, bus *natsbus.Bus, limit int) []*natsbus.Received {
+func fetchLogins(t *testing.T, b *natsbus.Bus, limit int) []bus.Received {
 	t.Helper()
-	received, err := bus.FetchLogins(patient(t), limit)
+	received, err := b.FetchLogins(patient(t), limit)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(received), limit)
 	return received
@@ -44,7 +45,7 @@ func fetchLogins(t *testing.T, bus *natsbus.Bus, limit int) []*natsbus.Received 
 
 func TestLoginsOfAnybodyAreFetchedInOrder(t *testing.T) {
 	t.Parallel()
-	bus, js := loginService(t, natsbus.Options{})
+	b, js := loginService(t, natsbus.Options{})
 	const count = 25
 	for n := range count {
 		logIn(t, js, fmt.Sprintf("user-%02d", n))
@@ -53,7 +54,7 @@ func TestLoginsOfAnybodyAreFetchedInOrder(t *testing.T) {
 	require.NoError(t, err)
 	var users int
 	for users < count {
-		for _, r := range fetchLogins(t, bus, 10) {
+		for _, r := range fetchLogins(t, b, 10) {
 			d := r.Delivery()
 			login, err := event.DecodeLogin(d.Payload)
 			require.NoError(t, err)
@@ -72,12 +73,12 @@ func TestLoginsOfAnybodyAreFetchedInOrder(t *testing.T) {
 func TestLoginThroughCoreNATSIsKeptToo(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-	bus := connect(t, natsbus.Options{Server: server})
+	b := connect(t, natsbus.Options{Server: server})
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, nc.Publish(loginSubject, []byte(`{"v":1,"user":"ann"}`)))
-	login, err := event.DecodeLogin(fetchLogins(t, bus, 1)[0].Delivery().Payload)
+	login, err := event.DecodeLogin(fetchLogins(t, b, 1)[0].Delivery().Payload)
 	require.NoError(t, err)
 	require.Equal(t, event.Login{User: "ann"}, login)
 }
@@ -92,11 +93,11 @@ func TestLoginsAreShared(t *testing.T) {
 		logIn(t, js, fmt.Sprintf("user-%d", n))
 	}
 	for len(seen) < 10 {
-		for _, bus := range []*natsbus.Bus{one, two} {
+		for _, b := range []*natsbus.Bus{one, two} {
 			if len(seen) == 10 {
 				break
 			}
-			for _, r := range fetchLogins(t, bus, 3) { // none is acknowledged: all are out at the same time
+			for _, r := range fetchLogins(t, b, 3) { // none is acknowledged: all are out at the same time
 				require.False(t, seen[string(r.Delivery().Payload)])
 				seen[string(r.Delivery().Payload)] = true
 			}
@@ -115,13 +116,13 @@ func TestLoginComesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bus, js := loginService(t, natsbus.Options{Lease: test.lease})
+			b, js := loginService(t, natsbus.Options{Lease: test.lease})
 			logIn(t, js, "ann")
-			first := fetchLogins(t, bus, 10)[0]
+			first := fetchLogins(t, b, 10)[0]
 			if test.release {
 				require.NoError(t, first.Release(0))
 			}
-			again := fetchLogins(t, bus, 10)[0]
+			again := fetchLogins(t, b, 10)[0]
 			require.Equal(t, 2, again.Delivery().Attempts)
 			require.Equal(t, first.Delivery().Stored, again.Delivery().Stored, "when they logged in does not change")
 			require.NoError(t, again.Ack())
@@ -131,7 +132,7 @@ func TestLoginComesAgain(t *testing.T) {
 
 func TestMalformedLoginBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
-	bus, js := loginService(t, natsbus.Options{})
+	b, js := loginService(t, natsbus.Options{})
 	stream, err := js.Stream(t.Context(), natsbus.DeadLetterStream)
 	require.NoError(t, err)
 	largest := bytes.Repeat([]byte{0xff}, 64<<10-100) // less what the subject takes
@@ -141,14 +142,14 @@ func TestMalformedLoginBecomesADeadLetter(t *testing.T) {
 	} {
 		_, err := js.Publish(t.Context(), loginSubject, payload)
 		require.NoError(t, err, name)
-		r := fetchLogins(t, bus, 1)[0]
+		r := fetchLogins(t, b, 1)[0]
 		_, err = event.DecodeLogin(r.Delivery().Payload)
 		require.ErrorIs(t, err, event.ErrMalformed, name)
 		letter := event.DeadLetter{
 			Version: event.Version, Reason: "malformed", Error: err.Error(), Attempts: r.Delivery().Attempts,
 			Subject: r.Delivery().Subject, Payload: append([]byte{}, r.Delivery().Payload...),
 		}
-		require.NoError(t, bus.DeadLetter(patient(t), letter), name)
+		require.NoError(t, b.DeadLetter(patient(t), letter), name)
 		require.NoError(t, r.Ack())
 		msg, err := stream.GetLastMsgForSubject(t.Context(), "fanmail.v1.dlq.login")
 		require.NoError(t, err)
@@ -162,7 +163,7 @@ func TestLoginThatIsNotTakenIsTold(t *testing.T) {
 	t.Parallel()
 	t.Run("where the stream is full", func(t *testing.T) {
 		t.Parallel()
-		bus, js := loginService(t, natsbus.Options{LoginBytes: 4 << 10})
+		b, js := loginService(t, natsbus.Options{LoginBytes: 4 << 10})
 		accepted := 0
 		var err error
 		for err == nil && accepted < 1000 {
@@ -172,7 +173,7 @@ func TestLoginThatIsNotTakenIsTold(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "maximum bytes exceeded")
 		for range accepted { // nothing that was accepted is dropped
-			require.NoError(t, fetchLogins(t, bus, 1)[0].Ack())
+			require.NoError(t, fetchLogins(t, b, 1)[0].Ack())
 		}
 		require.Eventually(t, func() bool { // an acknowledgement is not waited for
 			_, err := js.Publish(t.Context(), loginSubject, []byte(`{"user":"ann"}`))
@@ -189,11 +190,11 @@ func TestLoginThatIsNotTakenIsTold(t *testing.T) {
 
 func TestFetchLoginsEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
+	b := newBus(t, natsbus.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := bus.FetchLogins(ctx, 10)
+		_, err := b.FetchLogins(ctx, 10)
 		failed <- err
 	}()
 	cancel()
@@ -203,17 +204,17 @@ func TestFetchLoginsEndsWithItsContext(t *testing.T) {
 func TestRehydratedIsToldToWhoeverListens(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
-	bus := connect(t, natsbus.Options{Server: server})
+	b := connect(t, natsbus.Options{Server: server})
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
-	bus.EmitRehydrated(event.NewRehydrated("early", 1)) // nobody listens
-	require.NoError(t, bus.Healthy(patient(t)))         // the server has passed over what came before that
+	b.EmitRehydrated(event.NewRehydrated("early", 1)) // nobody listens
+	require.NoError(t, b.Healthy(patient(t)))         // the server has passed over what came before that
 	told := make(chan *nats.Msg, 2)
 	_, err = nc.ChanSubscribe("fanmail.v1.rehydrated", told)
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
-	bus.EmitRehydrated(event.NewRehydrated("ann", 42))
+	b.EmitRehydrated(event.NewRehydrated("ann", 42))
 	got, err := event.DecodeRehydrated(receive(t, told).Data)
 	require.NoError(t, err)
 	require.Equal(t, event.NewRehydrated("ann", 42), got)
@@ -223,9 +224,9 @@ func TestRehydratedWithoutAServerIsLogged(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
 	var log bytes.Buffer
-	bus, err := natsbus.Connect(patient(t), natsbus.Options{Server: server, Partitions: 1, Logger: zerolog.New(zerolog.SyncWriter(&log))})
+	b, err := natsbus.Connect(patient(t), natsbus.Options{Server: server, Partitions: 1, Logger: zerolog.New(zerolog.SyncWriter(&log))})
 	require.NoError(t, err)
-	bus.Close()
-	bus.EmitRehydrated(event.NewRehydrated("ann", 42))
+	b.Close()
+	b.EmitRehydrated(event.NewRehydrated("ann", 42))
 	require.Contains(t, log.String(), "cannot tell that a user is rehydrated")
 }

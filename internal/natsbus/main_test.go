@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -51,18 +52,18 @@ func connect(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
 		opts.Partitions = 2
 	}
 	opts.Logger = logger(tb)
-	bus, err := connectPatiently(patient(tb), opts)
+	b, err := connectPatiently(patient(tb), opts)
 	require.NoError(tb, err)
-	tb.Cleanup(bus.Close)
-	return bus
+	tb.Cleanup(b.Close)
+	return b
 }
 
 // connectPatiently connects as the roles do: a server whose disk is busy may leave a request without an answer for too long.
 func connectPatiently(ctx context.Context, opts natsbus.Options) (*natsbus.Bus, error) {
 	for {
-		bus, err := natsbus.Connect(ctx, opts)
-		if !errors.Is(err, natsbus.ErrUnavailable) || ctx.Err() != nil {
-			return bus, err
+		b, err := natsbus.Connect(ctx, opts)
+		if !errors.Is(err, bus.ErrUnavailable) || ctx.Err() != nil {
+			return b, err
 		}
 	}
 }
@@ -115,23 +116,23 @@ func ids(tb testing.TB, deliveries []event.Delivery) []message.ID {
 	return all
 }
 
-func take(tb testing.TB, bus *natsbus.Bus, lane event.Lane, partition int) *natsbus.Held {
+func take(tb testing.TB, b *natsbus.Bus, lane event.Lane, partition int) bus.Held {
 	tb.Helper()
-	held, err := bus.Take(patient(tb), lane, partition)
+	held, err := b.Take(patient(tb), lane, partition)
 	require.NoError(tb, err)
 	return held
 }
 
 type taken struct {
-	held *natsbus.Held
+	held bus.Held
 	err  error
 }
 
 // takeBehind takes in the background.
-func takeBehind(ctx context.Context, bus *natsbus.Bus, lane event.Lane, partition int) <-chan taken {
+func takeBehind(ctx context.Context, b *natsbus.Bus, lane event.Lane, partition int) <-chan taken {
 	got := make(chan taken, 1)
 	go func() {
-		held, err := bus.Take(ctx, lane, partition)
+		held, err := b.Take(ctx, lane, partition)
 		got <- taken{held, err}
 	}()
 	return got

@@ -89,23 +89,15 @@ func (b *Bus) Collect(collected chan<- prometheus.Metric) {
 	now := time.Now() //nolint:forbidigo // what it is compared with is by the server's clock
 	for lane, queue := range backlog.Tasks {
 		gauge(tasksDesc, float64(queue.Messages), string(lane))
-		gauge(taskAgeDesc, queue.age(now), string(lane))
+		gauge(taskAgeDesc, queue.Age(now).Seconds(), string(lane))
 	}
 	gauge(publishedDesc, float64(backlog.Published.Messages))
-	gauge(publishAgeDesc, backlog.Published.age(now))
+	gauge(publishAgeDesc, backlog.Published.Age(now).Seconds())
 	gauge(loginsDesc, float64(backlog.Logins.Messages))
-	gauge(loginAgeDesc, backlog.Logins.age(now))
+	gauge(loginAgeDesc, backlog.Logins.Age(now).Seconds())
 	gauge(deadDesc, float64(backlog.DeadLetters.Messages))
 	for _, name := range slices.Sorted(maps.Keys(backlog.Streams)) {
 		gauge(bytesDesc, float64(backlog.Streams[name].Bytes), name)
 		gauge(limitDesc, float64(backlog.Streams[name].Limit), name)
 	}
-}
-
-// age returns for how many seconds the oldest message has been there.
-func (q Queue) age(now time.Time) float64 {
-	if q.Oldest.IsZero() {
-		return 0
-	}
-	return max(0, now.Sub(q.Oldest).Seconds())
 }

@@ -7,20 +7,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func fetch(t *testing.T, bus *natsbus.Bus, limit int) []*natsbus.Received {
+func fetch(t *testing.T, b *natsbus.Bus, limit int) []bus.Received {
 	t.Helper()
-	received, err := bus.FetchPublished(patient(t), limit)
+	received, err := b.FetchPublished(patient(t), limit)
 	require.NoError(t, err)
 	return received
 }
 
-func publishedIDs(t *testing.T, received []*natsbus.Received) []message.ID {
+func publishedIDs(t *testing.T, received []bus.Received) []message.ID {
 	t.Helper()
 	var all []message.ID
 	for _, r := range received {
@@ -32,22 +33,22 @@ func publishedIDs(t *testing.T, received []*natsbus.Received) []message.ID {
 	return all
 }
 
-func publish(t *testing.T, bus *natsbus.Bus, from, to int) {
+func publish(t *testing.T, b *natsbus.Bus, from, to int) {
 	t.Helper()
 	var events []event.Published
 	for n := from; n < to; n++ {
 		events = append(events, published(n))
 	}
-	require.NoError(t, bus.EmitPublished(patient(t), events, false))
+	require.NoError(t, b.EmitPublished(patient(t), events, false))
 }
 
 func TestFetchPublishedInOrder(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
-	publish(t, bus, 0, 25)
+	b := newBus(t, natsbus.Options{})
+	publish(t, b, 0, 25)
 	var all []message.ID
 	for _, limit := range []int{1, 10, 1000} {
-		received := fetch(t, bus, limit)
+		received := fetch(t, b, limit)
 		require.LessOrEqual(t, len(received), limit)
 		all = append(all, publishedIDs(t, received)...)
 		for _, r := range received {
@@ -56,7 +57,7 @@ func TestFetchPublishedInOrder(t *testing.T) {
 		}
 	}
 	for len(all) < 25 {
-		all = append(all, publishedIDs(t, fetch(t, bus, 1000))...)
+		all = append(all, publishedIDs(t, fetch(t, b, 1000))...)
 	}
 	require.Equal(t, messages(0, 25), all)
 }
@@ -81,58 +82,42 @@ func TestPublishedComesAgain(t *testing.T) {
 	t.Parallel()
 	t.Run("when it is released", func(t *testing.T) {
 		t.Parallel()
-		bus := newBus(t, natsbus.Options{Lease: time.Hour})
-		publish(t, bus, 0, 1)
-		require.NoError(t, fetch(t, bus, 10)[0].Release(0))
-		again := fetch(t, bus, 10)
+		b := newBus(t, natsbus.Options{Lease: time.Hour})
+		publish(t, b, 0, 1)
+		require.NoError(t, fetch(t, b, 10)[0].Release(0))
+		again := fetch(t, b, 10)
 		require.Equal(t, messages(0, 1), publishedIDs(t, again))
 		require.Equal(t, 2, again[0].Delivery().Attempts)
 	})
 	t.Run("behind others when it is released for a while", func(t *testing.T) {
 		t.Parallel()
-		bus := newBus(t, natsbus.Options{Lease: time.Hour})
-		publish(t, bus, 0, 2)
-		require.NoError(t, fetch(t, bus, 1)[0].Release(5*time.Second))
-		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, bus, 10)))
-		again := fetch(t, bus, 10)
+		b := newBus(t, natsbus.Options{Lease: time.Hour})
+		publish(t, b, 0, 2)
+		require.NoError(t, fetch(t, b, 1)[0].Release(5*time.Second))
+		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, b, 10)))
+		again := fetch(t, b, 10)
 		require.Equal(t, messages(0, 1), publishedIDs(t, again))
 		require.Equal(t, 2, again[0].Delivery().Attempts)
 	})
 	t.Run("when its lease has run out", func(t *testing.T) {
 		t.Parallel()
-		bus := newBus(t, natsbus.Options{Lease: time.Second})
-		publish(t, bus, 0, 2)
-		require.NoError(t, fetch(t, bus, 1)[0].Ack())
-		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, bus, 1)))
-		again := fetch(t, bus, 1)
+		b := newBus(t, natsbus.Options{Lease: time.Second})
+		publish(t, b, 0, 2)
+		require.NoError(t, fetch(t, b, 1)[0].Ack())
+		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, b, 1)))
+		again := fetch(t, b, 1)
 		require.Equal(t, messages(1, 2), publishedIDs(t, again))
 		require.Equal(t, 2, again[0].Delivery().Attempts)
-	})
-	t.Run("not while it is extended", func(t *testing.T) {
-		t.Parallel()
-		const lease = time.Second
-		bus := newBus(t, natsbus.Options{Lease: lease})
-		publish(t, bus, 0, 1)
-		received := fetch(t, bus, 10)
-		heartbeat := time.NewTicker(lease / 20)
-		defer heartbeat.Stop()
-		for range 40 { // two leases
-			<-heartbeat.C
-			require.NoError(t, received[0].Extend())
-		}
-		require.NoError(t, received[0].Ack())
-		publish(t, bus, 1, 2)
-		require.Equal(t, messages(1, 2), publishedIDs(t, fetch(t, bus, 10)))
 	})
 }
 
 func TestFetchPublishedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	bus := newBus(t, natsbus.Options{})
+	b := newBus(t, natsbus.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := bus.FetchPublished(ctx, 10)
+		_, err := b.FetchPublished(ctx, 10)
 		failed <- err
 	}()
 	cancel()

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/test/testenv"
@@ -102,10 +103,10 @@ func TestConnectSecurely(t *testing.T) {
 	require.NoError(t, err)
 	good := natsbus.Options{URL: url, Partitions: 2, CredentialsFile: credentials, CAFile: ours.File, CertFile: certFile, KeyFile: keyFile, Lease: time.Second}
 
-	bus := connect(t, good)
-	require.NoError(t, bus.Healthy(patient(t)))
-	require.NoError(t, bus.EmitPublished(patient(t), []event.Published{published(1)}, false))
-	got, err := bus.FetchPublished(patient(t), 1)
+	b := connect(t, good)
+	require.NoError(t, b.Healthy(patient(t)))
+	require.NoError(t, b.EmitPublished(patient(t), []event.Published{published(1)}, false))
+	got, err := b.FetchPublished(patient(t), 1)
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 
@@ -132,9 +133,9 @@ func TestConnectSecurely(t *testing.T) {
 		require.ErrorContains(t, err, test.want, name)
 		require.Equal(t, test.want == refused, strings.Contains(err.Error(), refused), name)
 		if test.passes {
-			require.ErrorIs(t, err, natsbus.ErrUnavailable, name)
+			require.ErrorIs(t, err, bus.ErrUnavailable, name)
 		} else {
-			require.NotErrorIs(t, err, natsbus.ErrUnavailable, name)
+			require.NotErrorIs(t, err, bus.ErrUnavailable, name)
 		}
 	}
 }

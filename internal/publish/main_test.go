@@ -40,7 +40,7 @@ type emitter struct {
 	emitted []event.Published
 }
 
-// EmitPublished implements publish.Emitter.
+// EmitPublished implements bus.Publisher.
 func (e *emitter) EmitPublished(_ context.Context, events []event.Published, _ bool) error {
 	if e.err == nil {
 		e.emitted = append(e.emitted, events...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -32,13 +33,6 @@ const RetryAfter = time.Second
 
 // maxTries bounds how often a message that was stored too late is published again under a new id.
 const maxTries = 3
-
-// Emitter is the part of the bus that publishing needs.
-type Emitter interface {
-	// EmitPublished emits events, and returns an error unless the bus has confirmed every one. Unless fresh is
-	// set, an event for the same message that was emitted shortly before is confirmed and not repeated.
-	EmitPublished(ctx context.Context, events []event.Published, fresh bool) error
-}
 
 // Options configures a Service.
 type Options struct {
@@ -73,7 +67,7 @@ type Result struct {
 type Service struct {
 	messages message.Store
 	keys     message.KeyStore
-	bus      Emitter
+	bus      bus.Publisher
 	ids      *message.Generator
 	opts     Options
 	metrics  metrics
@@ -83,7 +77,7 @@ type Service struct {
 }
 
 // New returns a Service.
-func New(messages message.Store, keys message.KeyStore, bus Emitter, opts Options) *Service {
+func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts Options) *Service {
 	return &Service{
 		messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts, metrics: newMetrics(),
 	}

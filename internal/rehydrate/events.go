@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -21,27 +22,11 @@ const (
 	fetchPause = time.Second
 )
 
-// Received is an event that the bus hands out again unless it is acknowledged in time.
-type Received interface {
-	Delivery() event.Delivery
-	Ack() error
-	// Release hands it back, for somebody else to take after a while.
-	Release(after time.Duration) error
-}
-
-// Logins is where login events come from.
-type Logins struct {
-	// Fetch returns events, at least one and at most limit, or the error of a ctx that has ended.
-	Fetch func(ctx context.Context, limit int) ([]Received, error)
-	// DeadLetter puts an event among the dead letters.
-	DeadLetter func(ctx context.Context, letter event.DeadLetter) error
-}
-
 // RunLogins notes the logins that others tell of on the bus, until intake ends. An event is acknowledged when the mark
 // is set, for then the rehydration is due whatever happens.
-func (s *Service) RunLogins(intake, work context.Context, logins Logins) {
+func (s *Service) RunLogins(intake, work context.Context, logins bus.Logins) {
 	for intake.Err() == nil {
-		received, err := logins.Fetch(intake, loginEvents)
+		received, err := logins.FetchLogins(intake, loginEvents)
 		if err != nil {
 			if intake.Err() == nil {
 				s.opts.Logger.Error().Err(err).Msg("login events cannot be fetched")
@@ -62,7 +47,7 @@ func (s *Service) RunLogins(intake, work context.Context, logins Logins) {
 }
 
 // note notes one login event. One that cannot be noted now is handed out again.
-func (s *Service) note(ctx context.Context, logins Logins, r Received) {
+func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 	delivery := r.Delivery()
 	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "login", trace.WithSpanKind(trace.SpanKindConsumer))
 	login, err := event.DecodeLogin(delivery.Payload)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -241,21 +242,33 @@ func (r received) Release(time.Duration) error {
 	return nil
 }
 
+// logins is a bus.Logins of functions.
+type logins struct {
+	fetch      func(ctx context.Context) ([]bus.Received, error)
+	deadLetter func(ctx context.Context, letter event.DeadLetter) error
+}
+
+func (l logins) FetchLogins(ctx context.Context, _ int) ([]bus.Received, error) { return l.fetch(ctx) }
+
+func (l logins) DeadLetter(ctx context.Context, letter event.DeadLetter) error {
+	return l.deadLetter(ctx, letter)
+}
+
 // Login events mark whom they name. What cannot be read becomes a dead letter, and what cannot be noted is not acknowledged.
 func TestLoginEvents(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
 	s := w.Rehydrator(0, 0)
 	acked := make([]int, 4)
-	events := make([]rehydrate.Received, len(acked))
+	events := make([]bus.Received, len(acked))
 	for i, payload := range []string{`{"user":"ann"}`, `nonsense`, `{"user":"zoe"}`, `{"user":"ann"}`} {
 		events[i] = received{event.Delivery{Payload: []byte(payload), Subject: "logins", Attempts: 1, Stored: w.now()}, &acked[i], nil}
 	}
-	note := func(ctx context.Context, dead func(event.DeadLetter) error, events ...rehydrate.Received) {
+	note := func(ctx context.Context, dead func(event.DeadLetter) error, events ...bus.Received) {
 		intake, stop := context.WithCancel(ctx)
 		defer stop()
-		s.RunLogins(intake, ctx, rehydrate.Logins{
-			Fetch: func(ctx context.Context, _ int) ([]rehydrate.Received, error) {
+		s.RunLogins(intake, ctx, logins{
+			fetch: func(ctx context.Context) ([]bus.Received, error) {
 				if events == nil {
 					stop()
 					return nil, ctx.Err()
@@ -264,7 +277,7 @@ func TestLoginEvents(t *testing.T) {
 				events = nil
 				return fetched, nil
 			},
-			DeadLetter: func(_ context.Context, letter event.DeadLetter) error { return dead(letter) },
+			deadLetter: func(_ context.Context, letter event.DeadLetter) error { return dead(letter) },
 		})
 	}
 	note(t.Context(), func(event.DeadLetter) error { return errors.New("full") }, events[1])
@@ -280,13 +293,13 @@ func TestLoginEvents(t *testing.T) {
 	released := 0
 	intake, stop := context.WithCancel(t.Context())
 	work, cut := context.WithCancel(t.Context())
-	s.RunLogins(intake, work, rehydrate.Logins{
-		Fetch: func(context.Context, int) ([]rehydrate.Received, error) {
+	s.RunLogins(intake, work, logins{
+		fetch: func(context.Context) ([]bus.Received, error) {
 			stop()
 			cut()
-			return []rehydrate.Received{received{events[1].Delivery(), &acked[1], &released}}, nil
+			return []bus.Received{received{events[1].Delivery(), &acked[1], &released}}, nil
 		},
-		DeadLetter: func(ctx context.Context, _ event.DeadLetter) error { return ctx.Err() },
+		deadLetter: func(ctx context.Context, _ event.DeadLetter) error { return ctx.Err() },
 	})
 	require.Equal(t, []int{0, 0, 0, 0}, acked, "there was no time for it")
 	require.Equal(t, 1, released)

@@ -59,24 +59,11 @@ func newPipeline(b *testing.B) *pipeline {
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	done := make(chan struct{})
 	go func() {
-		router.Run(ctx, ctx, func(ctx context.Context, limit int) ([]fanout.Received, error) {
-			events, err := bus.FetchPublished(ctx, limit)
-			received := make([]fanout.Received, len(events))
-			for i, e := range events {
-				received[i] = e
-			}
-			return received, err
-		})
+		router.Run(ctx, ctx, bus.FetchPublished)
 		done <- struct{}{}
 	}()
 	go func() {
-		deliverer.Run(ctx, ctx, func(ctx context.Context, lane event.Lane, p int) (fanout.Held, error) {
-			held, err := bus.Take(ctx, lane, p)
-			if err != nil {
-				return nil, err
-			}
-			return held, nil
-		})
+		deliverer.Run(ctx, ctx, bus.Take)
 		done <- struct{}{}
 	}()
 	b.Cleanup(func() {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -29,7 +29,7 @@ func TestRolesApart(t *testing.T) {
 	w := newWorld(ctx, t, embedded, impatient(apart, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
 	w.on, w.programs = apart, plain
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
-	w.site.Provoked = append(w.site.Provoked, natsbus.ErrUnavailable)
+	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable)
 	w.site.UseMongoDB(ctx, t, w.programs.Fanmail, database.URI(), "fanmail")
 	roles := w.site.StartApart(ctx, t, w.programs)
 	total := w.mixedTrace(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
@@ -135,7 +135,7 @@ func TestUnderFire(t *testing.T) {
 		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.ack_wait": lease.String(), "nats.listen": listen,
 	}))
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
-	w.site.Provoked = append(w.site.Provoked, natsbus.ErrUnavailable) // frozen together with whoever asks
+	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // frozen together with whoever asks
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
 	if full() {
 		w.graph(ctx)

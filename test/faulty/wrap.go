@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/app"
-	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -19,26 +19,11 @@ const fetchedTogether = 8
 
 // wrap stands between the roles and the parts that they are built on.
 func (f *failpoint) wrap(p app.Parts) app.Parts {
-	fetch, take := p.Fetch, p.Take
 	p.Messages = messages{p.Messages, f}
 	u := &users{Store: p.Users, failpoint: f, sweeping: make(map[message.UserID]bool)}
 	p.Users, p.Inbox = u, inbox{p.Inbox, u, f}
 	p.Progress = fanouts{p.Progress, f}
-	p.Bus = &bus{Bus: p.Bus, failpoint: f, emitted: make(map[place]bool)}
-	p.Fetch = func(ctx context.Context, limit int) ([]fanout.Received, error) {
-		events, err := fetch(ctx, min(limit, fetchedTogether))
-		for i, e := range events {
-			events[i] = received{e, f}
-		}
-		return events, err
-	}
-	p.Take = func(ctx context.Context, lane event.Lane, partition int) (fanout.Held, error) {
-		task, err := take(ctx, lane, partition)
-		if err != nil {
-			return nil, err
-		}
-		return held{task, f}, nil
-	}
+	p.Bus = &carrier{Bus: p.Bus, failpoint: f, emitted: make(map[place]bool)}
 	return p
 }
 
@@ -118,8 +103,8 @@ type place struct {
 	partition int
 }
 
-type bus struct {
-	app.Bus
+type carrier struct {
+	bus.Bus
 	failpoint *failpoint
 
 	mu sync.Mutex
@@ -127,35 +112,51 @@ type bus struct {
 	emitted map[place]bool
 }
 
-func (b *bus) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
-	return b.failpoint.pass(pointEmitPublished, len(events), func(n int) error {
-		return b.Bus.EmitPublished(ctx, events[:n], fresh)
+func (c *carrier) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
+	return c.failpoint.pass(pointEmitPublished, len(events), func(n int) error {
+		return c.Bus.EmitPublished(ctx, events[:n], fresh)
 	})
 }
 
-func (b *bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
+func (c *carrier) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	point := pointEmitTasks
-	if b.known(tasks) {
+	if c.known(tasks) {
 		point = pointContinue
 	}
-	return b.failpoint.pass(point, len(tasks), func(n int) error { return b.Bus.EmitTasks(ctx, tasks[:n]) })
+	return c.failpoint.pass(point, len(tasks), func(n int) error { return c.Bus.EmitTasks(ctx, tasks[:n]) })
+}
+
+func (c *carrier) FetchPublished(ctx context.Context, limit int) ([]bus.Received, error) {
+	events, err := c.Bus.FetchPublished(ctx, min(limit, fetchedTogether))
+	for i, e := range events {
+		events[i] = received{e, c.failpoint}
+	}
+	return events, err
+}
+
+func (c *carrier) Take(ctx context.Context, lane event.Lane, partition int) (bus.Held, error) {
+	task, err := c.Bus.Take(ctx, lane, partition)
+	if err != nil {
+		return nil, err
+	}
+	return held{task, c.failpoint}, nil
 }
 
 // known tells whether tasks were emitted for all of these places before, and takes note of them.
-func (b *bus) known(tasks []event.Task) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *carrier) known(tasks []event.Task) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	known := true
 	for _, task := range tasks {
 		at := place{task.ID, task.Partition}
-		known = known && b.emitted[at]
-		b.emitted[at] = true
+		known = known && c.emitted[at]
+		c.emitted[at] = true
 	}
 	return known
 }
 
 type received struct {
-	fanout.Received
+	bus.Received
 	failpoint *failpoint
 }
 
@@ -164,7 +165,7 @@ func (r received) Ack() error {
 }
 
 type held struct {
-	fanout.Held
+	bus.Held
 	failpoint *failpoint
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -62,7 +62,7 @@ func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
 		inner, err = natsbus.Connect(t.Context(), natsbus.Options{
 			Server: server, Partitions: partitions, Lease: lease, PublishedBytes: streamBytes, FanoutBytes: streamBytes, Logger: zerolog.Nop(),
 		})
-		if !errors.Is(err, natsbus.ErrUnavailable) || t.Context().Err() != nil {
+		if !errors.Is(err, bus.ErrUnavailable) || t.Context().Err() != nil {
 			break
 		}
 	}
@@ -95,7 +95,7 @@ func (b *Bus) Clear(ctx context.Context) error {
 	return nil
 }
 
-// EmitPublished implements fanout.Bus.
+// EmitPublished implements bus.Emitter.
 func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh bool) error {
 	return run(ctx, "EmitPublished", func() error {
 		b.mu.Lock()
@@ -105,7 +105,7 @@ func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh
 	})
 }
 
-// EmitTasks implements fanout.Bus.
+// EmitTasks implements bus.Emitter.
 func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	return run(ctx, "EmitTasks", func() error {
 		b.mu.Lock()
@@ -115,7 +115,7 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	})
 }
 
-// DeadLetter implements fanout.Bus.
+// DeadLetter implements bus.Emitter.
 func (b *Bus) DeadLetter(ctx context.Context, letter event.DeadLetter) error {
 	return run(ctx, "DeadLetter", func() error { return b.Bus.DeadLetter(ctx, letter) })
 }
@@ -210,7 +210,7 @@ func (b *Bus) PutPublished(ctx context.Context, payload []byte) error {
 	return err
 }
 
-var _ fanout.Bus = (*Bus)(nil)
+var _ bus.Emitter = (*Bus)(nil)
 
 // Pending returns how many tasks of a consumer are held, by its name.
 func (b *Bus) Pending(ctx context.Context, consumer string) int {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -22,7 +22,7 @@ const (
 
 // Held is a held task behind the seam.
 type Held struct {
-	*natsbus.Held
+	bus.Held
 	bus   *Bus
 	place place
 }
@@ -75,17 +75,17 @@ func (h *Held) ended() {
 	}
 }
 
-// Waiting implements fanout.Held.
+// Waiting implements bus.Held.
 func (h *Held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error) {
 	return through(ctx, "Waiting", func() ([]event.Delivery, error) { return h.Held.Waiting(ctx, limit) })
 }
 
-// Remove implements fanout.Held.
+// Remove implements bus.Held.
 func (h *Held) Remove(ctx context.Context, tasks []event.Delivery) error {
 	return run(ctx, "Remove", func() error { return h.Held.Remove(ctx, tasks) })
 }
 
-// Done implements fanout.Held.
+// Done implements bus.Held.
 func (h *Held) Done(ctx context.Context) error {
 	return run(ctx, "Done", func() error {
 		err := h.Held.Done(ctx)
@@ -96,14 +96,14 @@ func (h *Held) Done(ctx context.Context) error {
 	})
 }
 
-// Release implements fanout.Held.
+// Release implements bus.Held.
 func (h *Held) Release(ctx context.Context) error {
 	return run(ctx, "Release", func() error { return h.Expire(ctx) })
 }
 
 // Received is a published event behind the seam.
 type Received struct {
-	*natsbus.Received
+	bus.Received
 	bus   *Bus
 	actor *Actor
 }
@@ -137,9 +137,9 @@ func (b *Bus) Fetch(ctx context.Context, limit int) ([]*Received, error) {
 }
 
 // By returns events as fanout takes them, which are acknowledged by the actor that ctx belongs to.
-func By(ctx context.Context, received []*Received) []fanout.Received {
+func By(ctx context.Context, received []*Received) []bus.Received {
 	actor, _ := ctx.Value(actorKey{}).(*Actor)
-	all := make([]fanout.Received, len(received))
+	all := make([]bus.Received, len(received))
 	for i, r := range received {
 		r.actor = actor
 		all[i] = r
@@ -147,7 +147,7 @@ func By(ctx context.Context, received []*Received) []fanout.Received {
 	return all
 }
 
-// Ack implements fanout.Received. It returns when the server has taken note.
+// Ack implements bus.Received. It returns when the server has taken note.
 func (r *Received) Ack() error {
 	if r.actor == nil {
 		return r.ack()

@@ -1,0 +1,49 @@
+package bus
+
+import (
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// Backlog is everything on the bus at one moment, from all processes. It includes work that a process has taken and not
+// finished.
+type Backlog struct {
+	Tasks       map[event.Lane]Queue
+	Published   Queue
+	Logins      Queue
+	DeadLetters Queue
+	// Streams holds the sizes of the streams by their names.
+	Streams map[string]Fill
+}
+
+// OldestTask returns when the bus stored the oldest task of any lane, by the bus's clock; the zero time if there is none.
+func (b Backlog) OldestTask() time.Time {
+	var oldest time.Time
+	for _, queue := range b.Tasks {
+		if oldest.IsZero() || !queue.Oldest.IsZero() && queue.Oldest.Before(oldest) {
+			oldest = queue.Oldest
+		}
+	}
+	return oldest
+}
+
+// Queue is the events of one kind.
+type Queue struct {
+	Messages uint64
+	// Oldest is when the bus stored the oldest event, by the bus's clock; the zero time if there is none.
+	Oldest time.Time
+}
+
+// Age returns for how long the oldest event has been in the queue; 0 if there is none.
+func (q Queue) Age(now time.Time) time.Duration {
+	if q.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(q.Oldest))
+}
+
+// Fill is the size of a stream in bytes. A Limit of 0 means that there is no limit.
+type Fill struct {
+	Bytes, Limit uint64
+}
