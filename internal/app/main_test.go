@@ -3,7 +3,7 @@ package app_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
 var update = flag.Bool("update", false, "write golden files instead of comparing with them")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func requireGolden(t *testing.T, name, got string) {
 	t.Helper()

@@ -8,10 +8,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 const partitions = 16

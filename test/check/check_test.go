@@ -14,12 +14,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	check "github.com/fanmail/fanmail/test/check"
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // The messages were sent on 2026-01-01. Ben was seen on that day, and has logged in since. Cleo, who follows Ann as well, was seen
 // so long before that she is dormant. Dora was never seen.

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	driver "github.com/fanmail/fanmail/test/driver"
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

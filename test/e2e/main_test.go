@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -28,8 +27,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir) // a folder in the way of nobody
-		os.Exit(code)
-	}))
+	code := leaktest.Run(m)
+	_ = os.RemoveAll(dir) // a folder that stays harms no later run
+	os.Exit(code)
 }

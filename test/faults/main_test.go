@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -27,8 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	// A link of toxiproxy that is closed while it is full stays behind.
 	left := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run")
-	goleak.VerifyTestMain(m, left, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir) // a folder in the way of nobody
-		os.Exit(code)
-	}))
+	code := leaktest.Run(m, left)
+	_ = os.RemoveAll(dir) // a folder that stays harms no later run
+	os.Exit(code)
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	metricsPage    = "../../docs/metrics.md"

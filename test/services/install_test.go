@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/services"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // script is what installs DocumentDB.
 const script = "documentdb/install"

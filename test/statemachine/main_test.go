@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
 // given are the flags that were given.
@@ -19,5 +19,5 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }

@@ -3,12 +3,11 @@ package buckettest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
+	"github.com/fanmail/fanmail/test/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestModel(t *testing.T) {
 	t.Parallel()

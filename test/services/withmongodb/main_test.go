@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/services"
 	"github.com/fanmail/fanmail/test/testenv"
 )
@@ -37,10 +37,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(folder) // a folder in the way of nobody
-		os.Exit(code)
-	}))
+	code := leaktest.Run(m)
+	_ = os.RemoveAll(folder) // a folder that stays harms no later run
+	os.Exit(code)
 }
 
 // within returns a context that is longer than anything here takes.
