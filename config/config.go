@@ -254,15 +254,15 @@ type Log struct {
 // Default returns the configuration that holds where nothing else is said. The embedded fanmail.yaml gives the
 // reason for each value.
 func Default() Config {
-	limits, policy := message.DefaultLimits(), userstate.DefaultPolicy()
+	limits, rules := message.DefaultLimits(), userstate.DefaultRules()
 	return Config{
 		Addr:           "127.0.0.1:8080",
 		Store:          StoreEmbedded,
 		Data:           "./fanmail-data",
 		Partitions:     partition.DefaultCount,
-		DormantAfter:   policy.DormantAfter,
-		ClockTolerance: policy.ClockTolerance,
-		PublishSlack:   2 * time.Minute,
+		DormantAfter:   rules.DormantAfter,
+		ClockTolerance: rules.ClockTolerance,
+		PublishSlack:   rules.PublishSlack,
 		DrainDelay:     5 * time.Second,
 		DrainTimeout:   20 * time.Second,
 		Limits: Limits{

@@ -29,7 +29,6 @@ import (
 type assembly struct {
 	*App
 	parts    Parts
-	policy   userstate.Policy
 	appender *bucket.Appender
 
 	services httpapi.Services
@@ -38,10 +37,7 @@ type assembly struct {
 
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts) http.Handler {
-	s := &assembly{
-		App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users),
-		policy: userstate.Policy{DormantAfter: a.config.DormantAfter, ClockTolerance: a.config.ClockTolerance},
-	}
+	s := &assembly{App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users)}
 	if a.has(FanoutWorker) {
 		s.fanout()
 	}
@@ -62,6 +58,13 @@ func (a *App) assemble(p Parts) http.Handler {
 	}))
 }
 
+// rules returns the rules that hold now.
+func (a *App) rules() userstate.Rules {
+	return userstate.Rules{
+		DormantAfter: a.config.DormantAfter, ClockTolerance: a.config.ClockTolerance, PublishSlack: a.config.PublishSlack,
+	}
+}
+
 func (a *App) limits() message.Limits {
 	return message.Limits{
 		BodyBytes:  int(a.config.Limits.Body),
@@ -72,14 +75,14 @@ func (a *App) limits() message.Limits {
 
 func (s *assembly) publisher() {
 	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
-		Limits: s.limits(), Slack: s.config.PublishSlack, KeyTTL: s.config.Idempotency.TTL,
+		Limits: s.limits(), Rules: s.rules, KeyTTL: s.config.Idempotency.TTL,
 		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(),
 	})
 	s.services.Publish = publisher
 	s.metrics = append(s.metrics, publisher)
-	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.config.PublishSlack)
+	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.rules)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
-		Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Now: s.opts.Now,
+		Partitions: s.config.Partitions, Rules: s.rules, Now: s.opts.Now,
 	})
 	s.group.Add("idempotency keys", startstop.NewRunner(publisher.ForgetKeys))
 }
@@ -87,7 +90,7 @@ func (s *assembly) publisher() {
 func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
-	options := s.fanoutOptions(s.policy)
+	options := s.fanoutOptions()
 	options.Backlog = p.Bus.Backlog
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
@@ -98,10 +101,10 @@ func (s *assembly) fanout() {
 	s.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
 }
 
-func (a *App) fanoutOptions(policy userstate.Policy) fanout.Options {
+func (a *App) fanoutOptions() fanout.Options {
 	f := a.config.Fanout
 	return fanout.Options{
-		Partitions: a.config.Partitions, Policy: policy, Slack: a.config.PublishSlack,
+		Partitions: a.config.Partitions, Rules: a.rules,
 		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL,
 		Workers: map[event.Lane]int{
 			event.Express: f.ExpressWorkers, event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers,
@@ -121,7 +124,7 @@ func (s *assembly) rehydrator() {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
 		rehydrate.Options{
-			Policy: s.policy, Slack: s.config.PublishSlack,
+			Rules: s.rules,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
 			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
@@ -129,7 +132,7 @@ func (s *assembly) rehydrator() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: s.appender}, rehydrator,
-		inbox.Options{Policy: s.policy, Now: s.opts.Now},
+		inbox.Options{Rules: s.rules, Now: s.opts.Now},
 	)
 	s.services.Inbox = inboxes
 	s.services.Audit = audit.New(
@@ -137,7 +140,7 @@ func (s *assembly) rehydrator() {
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
 		},
 		audit.Options{
-			Partitions: s.config.Partitions, Policy: s.policy, Slack: s.config.PublishSlack, Random: rand.Reader, Now: s.opts.Now,
+			Partitions: s.config.Partitions, Rules: s.rules, Random: rand.Reader, Now: s.opts.Now,
 		},
 	)
 	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})

@@ -27,9 +27,8 @@ type Stores struct {
 type Options struct {
 	// Partitions is the store's partition count.
 	Partitions int
-	Policy     userstate.Policy
-	// Slack is how long after it was sent a message may become visible, and an edge after a span of it began or ended.
-	Slack time.Duration
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
 	// CatchUp is how long whoever begins to follow somebody may take to append what fan-out had passed by then; 0 means
 	// two seconds. It costs the audit that long for each user who lacks something which may be due to that.
 	CatchUp time.Duration
@@ -60,6 +59,14 @@ func New(stores Stores, opts Options) *Service {
 	}
 	return &Service{stores: stores, opts: opts, turns: make(chan struct{}, concurrency)}
 }
+
+// operation is the Service during one operation, with the rules that held when it began.
+type operation struct {
+	*Service
+	rules userstate.Rules
+}
+
+func (s *Service) begin() operation { return operation{Service: s, rules: s.opts.Rules()} }
 
 func (s *Service) partition(user message.UserID) int { return partition.Of(user, s.opts.Partitions) }
 

@@ -96,14 +96,15 @@ type Explanation struct {
 // delivered, and never missing.
 func (s *Service) Explain(ctx context.Context, user message.UserID, id message.ID) (Explanation, error) {
 	e := Explanation{User: user, Message: id, Partition: s.partition(user)}
-	if err := s.gather(ctx, &e); err != nil {
+	op := s.begin()
+	if err := op.gather(ctx, &e); err != nil {
 		return Explanation{}, fmt.Errorf("explain %s to %s: %w", id, user, err)
 	}
-	e.Verdict, e.Sentence = s.judge(&e)
+	e.Verdict, e.Sentence = op.judge(&e)
 	return e, nil
 }
 
-func (s *Service) gather(ctx context.Context, e *Explanation) (err error) {
+func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 	e.Stored, err = s.stores.Messages.Get(ctx, message.Ref{ID: e.Message})
 	if err != nil && !errors.Is(err, message.ErrNotFound) {
 		return err
@@ -111,7 +112,7 @@ func (s *Service) gather(ctx context.Context, e *Explanation) (err error) {
 	if e.State, err = s.state(ctx, e.User); err != nil {
 		return err
 	}
-	e.Horizon = s.opts.Policy.Horizon(e.State)
+	e.Horizon = s.rules.Horizon(e.State)
 	if !e.unknown() {
 		e.Named = e.Stored.Names(e.User)
 		if e.Edge, err = s.edge(ctx, e.User, e.Stored.From); err != nil {

@@ -27,7 +27,7 @@ const (
 
 // look is what one look at one user sees.
 type look struct {
-	*Service
+	operation
 	user  message.UserID
 	state userstate.State
 	holds contents
@@ -50,7 +50,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 		if err != nil {
 			return nil, err
 		}
-		l := &look{Service: s, user: user, state: before, inGaps: make([]int64, len(before.Gaps))}
+		l := &look{operation: s.begin(), user: user, state: before, inGaps: make([]int64, len(before.Gaps))}
 		l.busy = before.Mark != nil || before.Sweep != nil
 		if err := l.see(ctx); err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func (l *look) horizon() time.Time {
 	if !l.state.Known() {
 		return time.UnixMilli(0)
 	}
-	return l.opts.Policy.Horizon(l.state)
+	return l.rules.Horizon(l.state)
 }
 
 // find adds a finding.
@@ -215,7 +215,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		if err != nil {
 			return err
 		}
-		if m.Void(l.opts.Slack) || !follow.For(m.Message, l.user, edge) {
+		if l.rules.Void(m) || !follow.For(m.Message, l.user, edge) {
 			continue // if it is in the inbox, it is found to be a stranger
 		}
 		copies := l.holds.of(m.ID)
@@ -329,9 +329,9 @@ func (l *look) stranger(ctx context.Context, h held) error {
 		return err
 	}
 	extra.From = m.From
-	switch why := l.Service.stranger(m, l.user, edge); {
+	switch why := l.operation.stranger(m, l.user, edge); {
 	case why == "": // an edge that was not there when the edges were read
-	case !m.Void(l.opts.Slack) && l.borderline(m.Message, l.user, edge):
+	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edge):
 		l.tolerated++
 	default:
 		l.find(extra, "%s", why)

@@ -317,7 +317,7 @@ func TestProgress(t *testing.T) {
 	w.Service = audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(), Buckets: w.db.Inbox(), Appender: w.appender,
 	}, audit.Options{
-		Partitions: partitions, Policy: policy(), Slack: slack,
+		Partitions: partitions, Rules: rules,
 		Now: func() time.Time { return epoch.Add(time.Duration(ticks.Add(1)) * time.Second) },
 	})
 	_, err = w.Audit(t.Context(), audit.Request{}, tell)

@@ -16,13 +16,13 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 func at(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // judge returns the verdict that follows from what was gathered, and its sentence.
-func (s *Service) judge(e *Explanation) (Verdict, string) {
+func (s operation) judge(e *Explanation) (Verdict, string) {
 	switch {
 	case e.unknown():
 		return UnknownMessage, e.unknownSentence()
 	case e.Entry != nil:
 		return s.judgeEntry(e)
-	case e.Stored.Void(s.opts.Slack):
+	case s.rules.Void(e.Stored):
 		return Void, s.voidSentence(e.Stored) + "; its publisher was told, and publishes it again under another id."
 	case !follow.For(e.Stored.Message, e.User, e.Edge):
 		verdict, why := notFor(e.Stored.Message, e.User, e.Edge)
@@ -48,7 +48,7 @@ func (e *Explanation) unknownSentence() string {
 }
 
 // judgeEntry judges a message that is, or was, in the inbox.
-func (s *Service) judgeEntry(e *Explanation) (Verdict, string) {
+func (s operation) judgeEntry(e *Explanation) (Verdict, string) {
 	if e.Entry.Deleted {
 		return Deleted, fmt.Sprintf("%s had %s and does not any more: it was deleted from their inbox, and the tombstone in %s keeps it from coming back.",
 			e.User, e.Message, e.At)
@@ -65,9 +65,9 @@ func (s *Service) judgeEntry(e *Explanation) (Verdict, string) {
 }
 
 // stranger tells why a message does not belong into a user's inbox, or nothing if it does.
-func (s *Service) stranger(m message.Stored, user message.UserID, edge follow.Edge) string {
+func (s operation) stranger(m message.Stored, user message.UserID, edge follow.Edge) string {
 	switch {
-	case m.Void(s.opts.Slack):
+	case s.rules.Void(m):
 		return s.voidSentence(m)
 	case follow.For(m.Message, user, edge):
 		return ""
@@ -76,9 +76,9 @@ func (s *Service) stranger(m message.Stored, user message.UserID, edge follow.Ed
 	return why
 }
 
-func (s *Service) voidSentence(m message.Stored) string {
+func (s operation) voidSentence(m message.Stored) string {
 	return fmt.Sprintf("%s counts for nobody: it was stored at %s, %v after it was sent, which is more than publish_slack (%v)",
-		m.ID, at(m.StoredAt), m.StoredAt.Sub(m.Sent()), s.opts.Slack)
+		m.ID, at(m.StoredAt), m.StoredAt.Sub(m.Sent()), s.rules.PublishSlack)
 }
 
 // notFor tells why a message is not for a user, which it is not.
@@ -107,7 +107,7 @@ func notFor(m message.Message, user message.UserID, edge follow.Edge) (Verdict, 
 }
 
 // judgeAbsent judges a message that is for a user who was seen before, lies in no gap, and is not in the inbox.
-func (s *Service) judgeAbsent(e *Explanation) (Verdict, string) {
+func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 	sent, yet := e.Stored.Sent(), fmt.Sprintf("%s does not have %s yet: ", e.User, e.Message)
 	state := e.State
 	passed := e.Passed()
@@ -117,7 +117,7 @@ func (s *Service) judgeAbsent(e *Explanation) (Verdict, string) {
 			"until then, reading the inbox finds it by fan out on read.", at(sent), s.former(state.Mark.From), at(state.Lease.Since))
 	case sent.After(e.Horizon):
 		return Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s, dormant_after %v); "+
-			"a rehydration recovers it when they look again.", at(sent), at(e.Horizon), at(state.LastViewed), s.opts.Policy.DormantAfter)
+			"a rehydration recovers it when they look again.", at(sent), at(e.Horizon), at(state.LastViewed), s.rules.DormantAfter)
 	case !e.Planned:
 		return InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
 			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))
@@ -158,22 +158,22 @@ func (e *Explanation) position() string {
 
 // borderline tells whether a message was sent so close to the beginning or end of a span that it may be in the follower's
 // inbox although no span holds it: fan-out may have read the edge before it ended, and clocks differ.
-func (s *Service) borderline(m message.Message, user message.UserID, edge follow.Edge) bool {
+func (s operation) borderline(m message.Message, user message.UserID, edge follow.Edge) bool {
 	if m.Names(user) || !m.ToFollowers() {
 		return false
 	}
-	near := func(t time.Time) bool { return !t.IsZero() && m.Sent().Sub(t).Abs() <= s.opts.Slack }
+	near := func(t time.Time) bool { return !t.IsZero() && m.Sent().Sub(t).Abs() <= s.rules.PublishSlack }
 	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool { return near(span.Since) || near(span.Until) })
 }
 
 // fresh tells whether a message is for a user by a span that began just now, and just before it was sent: then fan-out may
 // have passed the user before the edge was visible, and whoever opened the span may be about to append the message.
-func (s *Service) fresh(m message.Message, user message.UserID, edge follow.Edge) bool {
+func (s operation) fresh(m message.Message, user message.UserID, edge follow.Edge) bool {
 	if m.Names(user) || !m.ToFollowers() {
 		return false
 	}
 	now := s.opts.Now()
 	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool {
-		return span.Holds(m.Sent()) && m.Sent().Sub(span.Since) <= s.opts.Slack && now.Sub(span.Since) <= s.opts.Slack
+		return span.Holds(m.Sent()) && m.Sent().Sub(span.Since) <= s.rules.PublishSlack && now.Sub(span.Since) <= s.rules.PublishSlack
 	})
 }

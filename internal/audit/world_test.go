@@ -50,8 +50,8 @@ type world struct {
 	ids      uint32
 }
 
-func policy() userstate.Policy {
-	return userstate.Policy{DormantAfter: dormantAfter, ClockTolerance: tolerance}
+func rules() userstate.Rules {
+	return userstate.Rules{DormantAfter: dormantAfter, ClockTolerance: tolerance, PublishSlack: slack}
 }
 
 // newWorld returns a world in which ben was seen just now and follows ann since an hour.
@@ -81,7 +81,7 @@ func (w *world) audit(buckets bucket.Store) *audit.Service {
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
-		Partitions: partitions, Policy: policy(), Slack: slack, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },
+		Partitions: partitions, Rules: rules, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },
 	})
 }
 
@@ -207,7 +207,7 @@ func (w *world) rehydrator(limit int) *rehydrate.Service {
 	return rehydrate.New(rehydrate.Stores{
 		Messages: w.db.Messages(), Users: w.db.Users(), Edges: w.db.Edges(), Appender: w.appender,
 	}, rehydrate.Options{
-		Policy: policy(), Slack: slack, Limit: limit, Workers: 1, Queue: 10, Page: 10,
+		Rules: rules, Limit: limit, Workers: 1, Queue: 10, Page: 10,
 		Lease: time.Minute, ReapEvery: time.Hour, Patience: time.Second, Token: rand.Text,
 		Now: func() time.Time { return w.now }, Logger: zerolog.Nop(),
 	})
@@ -231,7 +231,7 @@ func (w *world) read() (ids []message.ID, total int64) {
 	t.Helper()
 	service := inbox.New(inbox.Stores{
 		Buckets: w.db.Inbox(), Users: w.db.Users(), Messages: w.db.Messages(), Appender: w.appender,
-	}, w.rehydrator(0), inbox.Options{Policy: policy(), Now: func() time.Time { return w.now }})
+	}, w.rehydrator(0), inbox.Options{Rules: rules, Now: func() time.Time { return w.now }})
 	for cursor := ""; ; {
 		page, err := service.Read(t.Context(), "ben", cursor, 20, true)
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // job is a task in a batch.
@@ -32,7 +33,7 @@ type job struct {
 // in the queue, for their turn has not come. It may be repeated at any time. Tasks that cannot succeed have become
 // dead letters when it returns. An error that is to be dead-lettered concerns the batch as a whole.
 func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left map[uint64]bool, err error) {
-	b := &batch{deliverer: d, left: make(map[uint64]bool)}
+	b := &batch{deliverer: d, rules: d.opts.Rules(), left: make(map[uint64]bool)}
 	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {
 		return nil, err
@@ -62,6 +63,7 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 // batch is the work on tasks of one lane and partition.
 type batch struct {
 	deliverer *Deliverer
+	rules     userstate.Rules // that held when the batch began
 	partition int
 	lane      *lane // where its tasks are from; nil while there are none
 
@@ -144,7 +146,7 @@ func (b *batch) readMessages(ctx context.Context) error {
 			continue
 		case err != nil:
 			return err
-		case stored.Void(b.deliverer.opts.Slack):
+		case b.rules.Void(stored):
 			b.ended = append(b.ended, stored.Ref())
 			continue
 		}

@@ -27,7 +27,7 @@ func (b *batch) load(ctx context.Context, s *stretch) (*load, error) {
 		var warm []*job
 		for _, j := range s.of(i) {
 			switch {
-			case b.deliverer.opts.Policy.Deliver(states[i], j.message.Sent()):
+			case b.rules.Deliver(states[i], j.message.Sent()):
 				warm = append(warm, j)
 			case j.recorded.Ahead(owner):
 				j.skipped++

@@ -29,9 +29,8 @@ type Stores struct {
 type Options struct {
 	// Partitions is the store's partition count.
 	Partitions int
-	Policy     userstate.Policy
-	// Slack is how long after it was sent a message may become visible.
-	Slack time.Duration
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
 
 	// ExpressMax is the greatest audience of the express lane, MediumMax that of the medium lane.
 	ExpressMax int

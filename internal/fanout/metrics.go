@@ -24,7 +24,7 @@ const (
 // skipNames are the reasons as a metric's label.
 var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap"}
 
-// skipReason tells why userstate.Policy.Deliver leaves a message to rehydration that was sent at the given time.
+// skipReason tells why userstate.Rules.Deliver leaves a message to rehydration that was sent at the given time.
 func skipReason(s userstate.State, sent time.Time) int {
 	switch {
 	case !s.Known():

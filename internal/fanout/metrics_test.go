@@ -22,7 +22,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	w := newWorld(t)
 	users := usersOf(0, 6)
 	w.follow(t, "author", users...)
-	longAgo := w.Clock.Now().Add(-2 * rig.Policy().DormantAfter)
+	longAgo := w.Clock.Now().Add(-2 * rig.Rules().DormantAfter)
 	for i, state := range []userstate.State{
 		2: {LastViewed: longAgo},
 		3: {LastViewed: w.Clock.Now(), Mark: &userstate.Mark{From: longAgo}, Lease: userstate.Lease{Token: "token", Until: w.Clock.Now().Add(time.Hour)}},

@@ -149,7 +149,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (rout
 	if err != nil {
 		return route{}, fmt.Errorf("message %s: %w", published.ID, err)
 	}
-	if stored.Void(r.opts.Slack) {
+	if r.opts.Rules().Void(stored) {
 		r.metrics.void.Inc()
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}

@@ -302,10 +302,10 @@ func TestSweeperLeavesWhatWaits(t *testing.T) {
 			}
 			w.Clock.Advance(rig.SweepAfter + time.Second)
 			if events = m.Sent(); plan {
-				events, tasks = none, planned.Add(w.opts.Slack)
+				events, tasks = none, planned.Add(rig.Slack)
 			}
 			require.Zero(t, sweep(), "it may be what waits longest")
-			events, tasks = w.Clock.Now().Add(w.opts.Slack), w.Clock.Now().Add(w.opts.Slack)
+			events, tasks = w.Clock.Now().Add(rig.Slack), w.Clock.Now().Add(rig.Slack)
 			require.Equal(t, 1, sweep(), "all that waits came later")
 		})
 	}

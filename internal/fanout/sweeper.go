@@ -68,7 +68,7 @@ func (s *Sweeper) Run(intake, work context.Context) {
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	now := s.opts.Now()
 	bound := message.MinID(now.Add(-s.opts.SweepAfter))
-	queues, err := s.queues(ctx)
+	queues, err := s.queues(ctx, s.opts.Rules().PublishSlack)
 	if err != nil {
 		return 0, err
 	}
@@ -106,12 +106,13 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	}
 }
 
-// queues tells since when the oldest event and the oldest task have been waiting.
+// queues are the times since when the oldest event and the oldest task have been waiting.
 type queues struct {
 	events, tasks time.Time
+	slack         time.Duration
 }
 
-func (s *Sweeper) queues(ctx context.Context) (queues, error) {
+func (s *Sweeper) queues(ctx context.Context, slack time.Duration) (queues, error) {
 	if s.opts.Backlog == nil {
 		return queues{}, nil
 	}
@@ -119,12 +120,19 @@ func (s *Sweeper) queues(ctx context.Context) (queues, error) {
 	if err != nil {
 		return queues{}, fmt.Errorf("ask what is waiting: %w", err)
 	}
-	return queues{events: backlog.Published.Oldest, tasks: backlog.OldestTask()}, nil
+	return queues{events: backlog.Published.Oldest, tasks: backlog.OldestTask(), slack: slack}, nil
 }
 
-// behind tells whether something that was emitted about then may still be waiting in a queue.
-func (s *Sweeper) behind(oldest, then time.Time) bool {
-	return !oldest.IsZero() && !oldest.After(then.Add(s.opts.Slack))
+// behindEvents reports whether an event that was emitted about then may still be waiting.
+func (q queues) behindEvents(then time.Time) bool { return q.behind(q.events, then) }
+
+// behindAny reports whether an event or a task that was emitted about then may still be waiting.
+func (q queues) behindAny(then time.Time) bool {
+	return q.behind(q.events, then) || q.behind(q.tasks, then)
+}
+
+func (q queues) behind(oldest, then time.Time) bool {
+	return !oldest.IsZero() && !oldest.After(then.Add(q.slack))
 }
 
 // inspect tells whether a message has not moved for too long, or is done and only nobody has taken note.
@@ -136,7 +144,7 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		if !ok {
 			last = ref.ID.Time()
 		}
-		if last.After(before) || s.behind(q.events, last) {
+		if last.After(before) || q.behindEvents(last) {
 			return false, false, nil
 		}
 		s.emitted.Add(ref.ID, now)
@@ -145,7 +153,7 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 	if err != nil || fanout.Done() || !stranded(fanout) {
 		return false, err == nil && fanout.Done(), err
 	}
-	if s.behind(q.events, fanout.Moved) || s.behind(q.tasks, fanout.Moved) {
+	if q.behindAny(fanout.Moved) {
 		return false, false, nil
 	}
 	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, before, now)

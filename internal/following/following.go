@@ -21,9 +21,8 @@ import (
 type Options struct {
 	// Partitions is the store's partition count.
 	Partitions int
-	Policy     userstate.Policy
-	// Slack is how long after it was sent a message may become visible. An edge is taken to become visible within it, too.
-	Slack time.Duration
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
 	Now   func() time.Time
 }
 
@@ -61,7 +60,7 @@ func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
-	return s.catchUp(ctx, edges, now)
+	return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
 }
 
 // Unfollow makes the pair's follower no longer follow its followee. It is idempotent.

@@ -39,7 +39,7 @@ func addAudit(w *world, s *httpapi.Services, buckets bucket.Store) {
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
-		Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock,
+		Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock,
 	})
 	s.DeadLetters = deadletter.New(absent{}, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -190,7 +189,7 @@ func everything(t *testing.T, w *world) *world {
 	services.Audit = audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: w.db.Inbox(), Appender: w.appender,
-	}, audit.Options{Partitions: partitions, Policy: userstate.DefaultPolicy(), Slack: 2 * time.Minute, Random: rand.Reader, Now: w.clock})
+	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
 	services.DeadLetters = deadletter.New(bus, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 	w.handler = httpapi.New(services, w.options)
 	return w

@@ -77,7 +77,6 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.random == nil {
 		change.random = zeros{}
 	}
-	policy, slack := userstate.DefaultPolicy(), 2*time.Minute
 	options := httpapi.Options{Limits: message.DefaultLimits(), Logger: zerolog.New(w.log).Level(zerolog.DebugLevel), Now: w.clock}
 	if change.options != nil {
 		change.options(&options)
@@ -89,7 +88,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: messages, Users: db.Users(), Edges: db.Edges(), Appender: w.appender},
 		rehydrate.Options{
-			Policy: policy, Slack: slack, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
+			Rules: userstate.DefaultRules, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
 			ReapEvery: time.Hour, Patience: patience, Token: rand.Text, Now: w.clock, Logger: zerolog.Nop(),
 		},
 	)
@@ -99,15 +98,15 @@ func newWorld(tb testing.TB, change settings) *world {
 	}
 	services := httpapi.Services{
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
-			Limits: options.Limits, Slack: slack, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
+			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, slack),
+		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, userstate.DefaultRules),
 		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
-			Partitions: partitions, Policy: policy, Slack: slack, Now: w.clock,
+			Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock,
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: messages, Appender: w.appender}, rehydrator,
-			inbox.Options{Policy: policy, Now: w.clock},
+			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock},
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),

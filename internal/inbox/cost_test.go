@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 	"github.com/fanmail/fanmail/test/testenv"
 )
@@ -72,19 +73,20 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 
-	policy := rig.Policy()
-	policy.ClockTolerance = 10 * time.Minute // half of it is how long a command may take
+	rules := rig.Rules()
+	rules.ClockTolerance = 10 * time.Minute // half of it is how long a command may take
+	current := func() userstate.Rules { return rules }
 	now := time.Now()
 	appender := bucket.NewAppender(db.Inbox(), db.Users())
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
 		rehydrate.Options{
-			Policy: policy, Slack: rig.Slack, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
+			Rules: current, Workers: 1, Queue: 1, Page: 1, Lease: time.Minute,
 			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
 		})
 	service := inbox.New(
 		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
-		inbox.Options{Policy: policy, Now: time.Now})
+		inbox.Options{Rules: current, Now: time.Now})
 	require.NoError(t, userstatetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third

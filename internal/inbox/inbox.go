@@ -23,8 +23,9 @@ type Stores struct {
 
 // Options configures a Service.
 type Options struct {
-	Policy userstate.Policy
-	Now    func() time.Time
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
+	Now   func() time.Time
 }
 
 // Service serves inboxes. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
@@ -56,7 +57,7 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 		return err
 	}
 	mark.Gaps = len(state.Gaps)
-	feed := s.lazyFeed(user)
+	feed := s.lazyFeed(user, s.opts.Rules())
 	for _, gap := range state.Gaps {
 		read := gap.Messages
 		if stretch := gap.Stretch(); upTo.Less(stretch.Before) {
@@ -76,15 +77,16 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 //
 // What is only found by fan out on read so far is appended first, so that there is a tombstone.
 func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID) error {
+	rules := s.opts.Rules()
 	state, err := s.state(ctx, user)
 	if err != nil {
 		return err
 	}
 	err = bucket.Delete(ctx, s.stores.Buckets, user, state.Head, id)
-	if !errors.Is(err, bucket.ErrNotFound) || !s.absent(state, id) {
+	if !errors.Is(err, bucket.ErrNotFound) || !s.absent(state, rules, id) {
 		return err
 	}
-	entries, feedErr := s.lazyFeed(user).newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
+	entries, feedErr := s.lazyFeed(user, rules).newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
 	if feedErr != nil {
 		return feedErr
 	}
@@ -102,8 +104,8 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 }
 
 // absent tells whether a message may be in the inbox without being in a bucket.
-func (s *Service) absent(state userstate.State, id message.ID) bool {
-	for _, stretch := range s.stretches(state) {
+func (s *Service) absent(state userstate.State, rules userstate.Rules, id message.ID) bool {
+	for _, stretch := range s.stretches(state, rules) {
 		if stretch.Holds(id) {
 			return true
 		}
@@ -113,13 +115,13 @@ func (s *Service) absent(state userstate.State, id message.ID) bool {
 
 // stretches returns the stretches of an inbox that are answered by fan out on read: gaps, and everything since the horizon
 // that its owner had when they were last active.
-func (s *Service) stretches(state userstate.State) []bucket.Stretch {
+func (s *Service) stretches(state userstate.State, rules userstate.Rules) []bucket.Stretch {
 	stretches := make([]bucket.Stretch, 0, len(state.Gaps)+1)
 	for _, gap := range state.Gaps {
 		stretches = append(stretches, gap.Stretch())
 	}
-	if !s.complete(state) {
-		from := s.opts.Policy.Horizon(state)
+	if !s.complete(state, rules) {
+		from := rules.Horizon(state)
 		if state.Mark != nil {
 			from = state.Mark.From
 		}
@@ -129,8 +131,8 @@ func (s *Service) stretches(state userstate.State) []bucket.Stretch {
 }
 
 // complete tells whether all that the owner should have by now is in buckets and gaps.
-func (s *Service) complete(state userstate.State) bool {
-	return state.Mark == nil && s.opts.Policy.Active(state, s.opts.Now())
+func (s *Service) complete(state userstate.State, rules userstate.Rules) bool {
+	return state.Mark == nil && rules.Active(state, s.opts.Now())
 }
 
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {
@@ -150,16 +152,17 @@ func (s *Service) known(ctx context.Context, user message.UserID) (userstate.Sta
 type lazyFeed struct {
 	service *rehydrate.Service
 	user    message.UserID
+	rules   userstate.Rules
 	feed    *rehydrate.Feed
 }
 
-func (s *Service) lazyFeed(user message.UserID) *lazyFeed {
-	return &lazyFeed{service: s.rehydrator, user: user}
+func (s *Service) lazyFeed(user message.UserID, rules userstate.Rules) *lazyFeed {
+	return &lazyFeed{service: s.rehydrator, user: user, rules: rules}
 }
 
 func (f *lazyFeed) open(ctx context.Context) (err error) {
 	if f.feed == nil {
-		f.feed, err = f.service.Feed(ctx, f.user)
+		f.feed, err = f.service.Feed(ctx, f.user, f.rules)
 	}
 	return err
 }

@@ -317,3 +317,31 @@ func TestForeignCursor(t *testing.T) {
 	require.Len(t, page.Entries, 10)
 	require.Empty(t, page.Next)
 }
+
+// Rules may change while a process runs. Each operation uses the rules that hold when it begins.
+func TestRulesChangeAtRunTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rules, reads := rig.Rules(), 0
+	service := inbox.New(
+		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Messages: w.Messages, Appender: w.Appender}, w.rehydrator,
+		inbox.Options{Now: w.Clock.Now, Rules: func() userstate.Rules {
+			reads++
+			return rules
+		}})
+	require.NoError(t, userstatetest.See(t.Context(), w.Users, w.Clock.Now(), "ann"))
+	w.Clock.Advance(2 * rig.DormantAfter)
+	for _, test := range []struct {
+		dormantAfter time.Duration
+		active       bool
+	}{{rig.DormantAfter, false}, {3 * rig.DormantAfter, true}, {rig.DormantAfter, false}} {
+		rules.DormantAfter, reads = test.dormantAfter, 0
+		page, err := service.Read(t.Context(), "ann", "", 10, true)
+		require.NoError(t, err)
+		require.Equal(t, test.active, page.Complete)
+		require.Equal(t, 1, reads, "one page uses one set of rules")
+		user, err := service.User(t.Context(), "ann")
+		require.NoError(t, err)
+		require.Equal(t, test.active, user.Active)
+	}
+}

@@ -29,7 +29,7 @@ type Page struct {
 // page; one that is not from this inbox is a bucket.ErrCursor. Reading counts as viewing, unless peek is set: the inbox of
 // a user who was dormant, or never seen, is rebuilt from then on, which Read does not wait for.
 func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, limit int, peek bool) (Page, error) {
-	began := s.opts.Now()
+	began, rules := s.opts.Now(), s.opts.Rules()
 	var before *bucket.Cursor
 	if cursor != "" {
 		c, err := bucket.ParseCursor(user, cursor)
@@ -44,12 +44,12 @@ func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, 
 	}
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
 		Owner: user, Hint: state.Head, Before: before, Limit: limit, DeletionsFrom: deletionsFrom(state),
-		Absent: s.stretches(state), OnRead: s.lazyFeed(user).newest,
+		Absent: s.stretches(state, rules), OnRead: s.lazyFeed(user, rules).newest,
 	})
 	if err != nil {
 		return Page{}, err
 	}
-	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.complete(state)}
+	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.complete(state, rules)}
 	result.Total, result.Unread = counts(state, page.Slots, page.Deletions)
 	for _, id := range page.Absent {
 		if !state.InGap(id.Time()) {

@@ -38,7 +38,7 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 		return User{}, err
 	}
 	total, _ := counts(state, bucket.Position(heads[0].Sequence, len(heads[0].IDs)), deletions)
-	return User{State: state, Active: s.opts.Policy.Active(state, s.opts.Now()), Total: total}, nil
+	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 
 // Seen says when a user was seen last.
@@ -56,9 +56,9 @@ const rehydrations = 16
 // now, or was never seen, goes through a rehydration first, which may end in rehydrate.ErrUnfinished. A time before the
 // recorded one is a userstate.ErrBackwards; a time in the future is a *message.InvalidError.
 func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
-	errs := make([]error, len(seen))
+	errs, rules := make([]error, len(seen)), s.opts.Rules()
 	// The store takes each user once a call: a user named again waits for the next round.
-	for todo := s.valid(seen, errs, s.opts.Now()); len(todo) > 0; {
+	for todo := s.valid(seen, errs, rules); len(todo) > 0; {
 		var round, later []int
 		taken := make(map[message.UserID]bool, len(todo))
 		for _, i := range todo {
@@ -69,7 +69,7 @@ func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 			taken[seen[i].User] = true
 			round = append(round, i)
 		}
-		if err := s.setSeen(ctx, seen, round, errs); err != nil {
+		if err := s.setSeen(ctx, rules, seen, round, errs); err != nil {
 			return nil, err
 		}
 		todo = later
@@ -78,14 +78,14 @@ func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 }
 
 // setSeen records those of seen that are in the round, whose users all differ.
-func (s *Service) setSeen(ctx context.Context, seen []Seen, round []int, errs []error) error {
+func (s *Service) setSeen(ctx context.Context, rules userstate.Rules, seen []Seen, round []int, errs []error) error {
 	views := make([]userstate.View, len(round))
-	since := s.opts.Policy.ActiveSince(s.opts.Now())
+	since := rules.ActiveSince(s.opts.Now())
 	for k, i := range round {
 		views[k] = userstate.View{User: seen[i].User, At: seen[i].At, After: since}
 	}
 	// Who is active is judged by a clock that is read before the update takes effect: so that has to be soon.
-	soon, cancel := context.WithTimeout(ctx, s.opts.Policy.ClockTolerance/2)
+	soon, cancel := context.WithTimeout(ctx, rules.ClockTolerance/2)
 	defer cancel()
 	viewed, err := s.stores.Users.View(soon, views)
 	if err != nil {
@@ -113,14 +113,15 @@ func (s *Service) setSeen(ctx context.Context, seen []Seen, round []int, errs []
 	return group.Wait()
 }
 
-func (s *Service) valid(seen []Seen, errs []error, now time.Time) []int {
+func (s *Service) valid(seen []Seen, errs []error, rules userstate.Rules) []int {
+	latest := s.opts.Now().Add(rules.ClockTolerance)
 	var valid []int
 	for i, v := range seen {
 		switch errs[i] = v.User.Validate("user"); {
 		case errs[i] != nil:
 		case v.At.UnixMilli() <= 0:
 			errs[i] = &message.InvalidError{Field: "last_viewed", Reason: "is not after 1970: give the time at which the user looked"}
-		case v.At.After(now.Add(s.opts.Policy.ClockTolerance)):
+		case v.At.After(latest):
 			errs[i] = &message.InvalidError{Field: "last_viewed", Reason: "is in the future: give the time at which the user looked"}
 		default:
 			valid = append(valid, i)

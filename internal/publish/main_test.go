@@ -69,7 +69,7 @@ func newDesk(t *testing.T) *desk {
 // colleague returns another publisher on the same store, whose clock is ahead by skew.
 func (d *desk) colleague(skew time.Duration) *publish.Service {
 	return publish.New(d.store, d.Keys, d.emitter, publish.Options{
-		Limits: message.DefaultLimits(), Slack: rig.Slack, KeyTTL: rig.KeyTTL,
+		Limits: message.DefaultLimits(), Rules: rig.Rules, KeyTTL: rig.KeyTTL,
 		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: zerolog.Nop(),
 	})
 }
@@ -93,7 +93,7 @@ func (d *desk) valid(t *testing.T) []message.ID {
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, s := range stored {
-		if !s.Void(rig.Slack) {
+		if !rig.Rules().Void(s) {
 			ids = append(ids, s.ID)
 		}
 	}

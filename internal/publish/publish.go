@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 var (
@@ -37,8 +38,8 @@ const maxTries = 3
 // Options configures a Service.
 type Options struct {
 	Limits message.Limits
-	// Slack is how long after it was sent a message may become visible.
-	Slack time.Duration
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
 	// KeyTTL is how long an idempotency key is remembered.
 	KeyTTL time.Duration
 	Now    func() time.Time
@@ -96,6 +97,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	ctx, span := s.opts.Tracer.Start(ctx, "publish")
 	defer span.End()
 	began := s.opts.Now()
+	rules := s.opts.Rules()
 	results := make([]Result, len(requests))
 	defer func() { s.metrics.count(results, s.opts.Now().Sub(began)) }()
 	attempts := s.prepare(requests, results)
@@ -107,7 +109,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	}
 	attempts = s.reserveAll(ctx, attempts)
 	for range maxTries {
-		if attempts = s.store(ctx, attempts); len(attempts) == 0 {
+		if attempts = s.store(ctx, attempts, rules); len(attempts) == 0 {
 			break
 		}
 	}
@@ -135,7 +137,7 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 }
 
 // store inserts messages, and returns the attempts to repeat: those that were stored too late and have a new id now.
-func (s *Service) store(ctx context.Context, attempts []*attempt) []*attempt {
+func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstate.Rules) []*attempt {
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -158,7 +160,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt) []*attempt {
 	var late []*attempt
 	for _, a := range attempts {
 		stored := message.Stored{Message: a.result.Message, StoredAt: stamps[place[a.result.Message.ID]]}
-		if !stored.Void(s.opts.Slack) {
+		if !rules.Void(stored) {
 			continue
 		}
 		s.opts.Logger.Warn().Stringer("message_id", stored.ID).Str("from", string(stored.From)).

@@ -206,7 +206,7 @@ func TestHangingUp(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Slack)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
 	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 	status, err := reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)

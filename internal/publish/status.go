@@ -3,11 +3,11 @@ package publish
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // State is how far a message is on its way.
@@ -38,12 +38,14 @@ type Reporter struct {
 	progress   progress.Store
 	edges      follow.Store
 	partitions int
-	slack      time.Duration
+	rules      func() userstate.Rules
 }
 
-// NewReporter returns a Reporter. The slack is the Options.Slack messages are published with.
-func NewReporter(messages message.Store, progress progress.Store, edges follow.Store, partitions int, slack time.Duration) *Reporter {
-	return &Reporter{messages: messages, progress: progress, edges: edges, partitions: partitions, slack: slack}
+// NewReporter returns a Reporter. rules returns the rules that hold now.
+func NewReporter(
+	messages message.Store, progress progress.Store, edges follow.Store, partitions int, rules func() userstate.Rules,
+) *Reporter {
+	return &Reporter{messages: messages, progress: progress, edges: edges, partitions: partitions, rules: rules}
 }
 
 // Status returns the status of a message, or message.ErrNotFound.
@@ -52,7 +54,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	if stored.Void(r.slack) {
+	if r.rules().Void(stored) {
 		return Status{}, message.ErrNotFound
 	}
 	status := Status{Message: stored.Message, State: StatePending}

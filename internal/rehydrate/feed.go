@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // edgesPage is how many edges are read at a time.
@@ -19,14 +19,14 @@ const edgesPage = 1000
 // the feed was opened; messages are read as they are asked for.
 type Feed struct {
 	messages message.Store
-	slack    time.Duration
+	rules    userstate.Rules
 	user     message.UserID
 	edges    []follow.Edge // ascending by followee, so that a store searches in the order of its keys
 }
 
-// Feed opens a user's feed.
-func (s *Service) Feed(ctx context.Context, user message.UserID) (*Feed, error) {
-	f := &Feed{messages: s.stores.Messages, slack: s.opts.Slack, user: user}
+// Feed opens a user's feed. The rules decide which messages are void.
+func (s *Service) Feed(ctx context.Context, user message.UserID, rules userstate.Rules) (*Feed, error) {
+	f := &Feed{messages: s.stores.Messages, rules: rules, user: user}
 	for after := message.UserID(""); ; {
 		edges, err := s.stores.Edges.Following(ctx, user, after, edgesPage)
 		if err != nil {
@@ -53,7 +53,7 @@ func (f *Feed) Oldest(ctx context.Context, s bucket.Stretch, limit int) ([]bucke
 // Count counts the messages of a stretch.
 func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 	const page = 1000
-	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.slack)
+	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.rules.PublishSlack)
 	if err != nil {
 		return 0, fmt.Errorf("count what %s missed: %w", f.user, err)
 	}
@@ -129,7 +129,7 @@ func (f *Feed) read(
 
 // holds tells whether a message is for the user.
 func (f *Feed) holds(m message.Stored) bool {
-	return !m.Void(f.slack) && follow.For(m.Message, f.user, f.edge(m.From))
+	return !f.rules.Void(m) && follow.For(m.Message, f.user, f.edge(m.From))
 }
 
 // edge returns the user's edge to an author. If they never followed them, it has no spans.

@@ -28,7 +28,7 @@ func shownIDs(entries []bucket.Entry) (shown []message.ID) {
 // requireFeed demands that a feed holds messages, however it is read.
 func requireFeed(t *testing.T, w *world, want []message.ID) {
 	t.Helper()
-	f, err := w.Rehydrator(0, 0).Feed(t.Context(), "ann")
+	f, err := w.Rehydrator(0, 0).Feed(t.Context(), "ann", rig.Rules())
 	require.NoError(t, err)
 	count, err := f.Count(t.Context(), always)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestNewestCostsTheSameForManyAsForFew(t *testing.T) {
 		require.NoError(t, err)
 		w.Clock.Advance(away)
 		a := rig.Start(t.Context(), rig.None, 0, func(ctx context.Context) error {
-			f, err := w.Rehydrator(0, 0).Feed(ctx, "ann")
+			f, err := w.Rehydrator(0, 0).Feed(ctx, "ann", rig.Rules())
 			if err != nil {
 				return err
 			}

@@ -16,11 +16,12 @@ const pollEvery = 100 * time.Millisecond
 // Login notes that a user has looked at the given time. If they were dormant, their inbox is rebuilt, for which Login waits
 // until the wait is over. Whoever waits for the same rehydration gets the same result.
 func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, wait time.Duration) (Result, error) {
-	before, after, err := s.arrive(ctx, user, at, durable)
+	rules := s.opts.Rules()
+	before, after, err := s.arrive(ctx, rules, user, at, durable)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Was: s.was(before)}
+	result := Result{Was: s.was(before, rules)}
 	if before.Mark == nil && after.Mark == nil {
 		result.Done = true
 		return result, nil
@@ -39,14 +40,14 @@ func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, 
 // Arrive notes that a user has looked at the given time, and returns their state. If that has a mark, the inbox is being
 // rebuilt, or is going to be, which Arrive does not wait for.
 func (s *Service) Arrive(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
-	_, after, err := s.arrive(ctx, user, at, durable)
+	_, after, err := s.arrive(ctx, s.opts.Rules(), user, at, durable)
 	return after, err
 }
 
 // ArriveLazily is Arrive, but for the crash: it may be lost in one, with everything that was written after it. The user is
 // then as if they had not looked, which whoever only shows them their inbox can put up with: nothing is missing from it.
 func (s *Service) ArriveLazily(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
-	_, after, err := s.arrive(ctx, user, at, lazy)
+	_, after, err := s.arrive(ctx, s.opts.Rules(), user, at, lazy)
 	return after, err
 }
 
@@ -63,18 +64,18 @@ func (s *Service) Complete(ctx context.Context, user message.UserID) (userstate.
 // See records that a user was seen at the given time. If they were dormant, or are new, it waits until their inbox has
 // been rebuilt, as Complete does.
 func (s *Service) See(ctx context.Context, user message.UserID, at time.Time) error {
-	_, after, err := s.arrive(ctx, user, at, durable)
+	_, after, err := s.arrive(ctx, s.opts.Rules(), user, at, durable)
 	if err == nil && after.Mark != nil {
 		_, err = s.Complete(ctx, user)
 	}
 	return err
 }
 
-func (s *Service) was(before userstate.State) Was {
+func (s *Service) was(before userstate.State, rules userstate.Rules) Was {
 	switch {
 	case !before.Known() || before.Mark != nil && before.Mark.From.IsZero():
 		return WasNew
-	case before.Mark != nil || !s.opts.Policy.Active(before, s.opts.Now()):
+	case before.Mark != nil || !rules.Active(before, s.opts.Now()):
 		return WasDormant
 	default:
 		return WasActive
@@ -83,13 +84,13 @@ func (s *Service) was(before userstate.State) Was {
 
 // arrive notes that a user has looked, and returns their state before and after. A mark that nobody was at is attended to.
 func (s *Service) arrive(
-	ctx context.Context, user message.UserID, at time.Time, d durability,
+	ctx context.Context, rules userstate.Rules, user message.UserID, at time.Time, d durability,
 ) (before, after userstate.State, err error) {
 	// Whether somebody is active is judged by a clock that is read before the update takes effect: so that has to be soon.
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Policy.ClockTolerance/2)
+	ctx, cancel := context.WithTimeout(ctx, rules.ClockTolerance/2)
 	defer cancel()
 	// Nearly everybody who looks is active: that takes one conditional update.
-	since := s.opts.Policy.ActiveSince(s.opts.Now())
+	since := rules.ActiveSince(s.opts.Now())
 	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: since, Lazy: bool(d)}})
 	if err != nil {
 		return before, after, fmt.Errorf("view of %s: %w", user, err)
@@ -105,7 +106,7 @@ func (s *Service) arrive(
 			before = st
 		}
 		lease = s.lease(st, now)
-		return s.opts.Policy.Arrive(st, at, now, lease), nil
+		return rules.Arrive(st, at, now, lease), nil
 	})
 	if err != nil {
 		return before, after, err

@@ -19,6 +19,7 @@ import (
 type attempt struct {
 	*Service
 	token string
+	rules userstate.Rules // that held when the attempt began
 	state userstate.State
 	head  bucket.Hint
 	// appended are the latest of the messages that this attempt has appended.
@@ -31,7 +32,7 @@ func (s *Service) attempt(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
-	a := &attempt{Service: s, token: f.token, state: st, head: st.Head}
+	a := &attempt{Service: s, token: f.token, rules: s.opts.Rules(), state: st, head: st.Head}
 	if st.Mark == nil && st.Sweep == nil {
 		return nil // somebody else was faster
 	}
@@ -65,13 +66,13 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	began := a.opts.Now() // before the first query: what is visible by now, that sees
 	// What is there by now may have been sent by a clock that is ahead of this one. It could be left to the sweep; but until that has
 	// looked, whoever came back would not be shown what they have missed.
-	ahead := began.Add(a.opts.Policy.ClockTolerance)
-	sweepFrom := began.Add(-a.opts.Slack - a.opts.Policy.ClockTolerance)
+	ahead := began.Add(a.rules.ClockTolerance)
+	sweepFrom := began.Add(-a.rules.PublishSlack - a.rules.ClockTolerance)
 	// What was sent beyond the horizon is for the next rehydration, whose mark will be there: nobody may append it before.
 	// If the horizon is raised meanwhile, the sweep looks for what was sent since this one.
 	beyond := a.beyond()
 	sweepFrom = earlier(sweepFrom, beyond)
-	feed, err := a.Feed(ctx, a.state.User)
+	feed, err := a.Feed(ctx, a.state.User, a.rules)
 	if err != nil {
 		return err
 	}
@@ -161,12 +162,12 @@ func (a *attempt) leftToGap() (messages int64) {
 
 // sweep looks once more for what the rebuilding did not see and fan-out left to it, and ends the rehydration.
 func (a *attempt) sweep(ctx context.Context) error {
-	feed, err := a.Feed(ctx, a.state.User) // whom they follow may have become visible meanwhile, too
+	feed, err := a.Feed(ctx, a.state.User, a.rules) // whom they follow may have become visible meanwhile, too
 	if err != nil {
 		return err
 	}
 	// Everything that was left was visible before the mark was removed. It may have been sent by a clock that is ahead.
-	end := earlier(a.opts.Now().Add(a.opts.Slack+a.opts.Policy.ClockTolerance), a.beyond())
+	end := earlier(a.opts.Now().Add(a.rules.PublishSlack+a.rules.ClockTolerance), a.beyond())
 	stretch := bucket.Stretch{After: message.LastBefore(a.state.Sweep.From), Before: message.MinID(end)}
 	recovered := int64(0)
 	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {
@@ -181,7 +182,7 @@ func (a *attempt) sweep(ctx context.Context) error {
 }
 
 // beyond returns the first moment after the horizon, as the attempt knows it: it may be later by now, never earlier.
-func (a *attempt) beyond() time.Time { return a.opts.Policy.Horizon(a.state).Add(time.Millisecond) }
+func (a *attempt) beyond() time.Time { return a.rules.Horizon(a.state).Add(time.Millisecond) }
 
 func earlier(x, y time.Time) time.Time {
 	if y.Before(x) {

@@ -34,9 +34,8 @@ type Stores struct {
 
 // Options configures a Service.
 type Options struct {
-	Policy userstate.Policy
-	// Slack is how long after it was sent a message may become visible.
-	Slack time.Duration
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
 
 	// Limit is how many messages are appended; older ones are left to a gap. 0 means all.
 	Limit int

@@ -40,11 +40,11 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		return "", nil, err
 	}
 	appender := bucket.NewAppender(db.Inbox(), db.Users())
-	policy, slack, limits := userstate.DefaultPolicy(), 2*time.Minute, message.DefaultLimits()
+	limits := message.DefaultLimits()
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
 		rehydrate.Options{
-			Policy: policy, Slack: slack, Workers: 2, Queue: 100, Page: 200,
+			Rules: userstate.DefaultRules, Workers: 2, Queue: 100, Page: 200,
 			Lease: time.Hour, ReapEvery: time.Hour, Patience: time.Minute, Token: rand.Text, Now: now, Logger: zerolog.Nop(),
 		},
 	)
@@ -55,16 +55,16 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		rehydrator.Run(intake, context.WithoutCancel(ctx))
 	}()
 	server := httptest.NewServer(httpapi.New(httpapi.Services{
-		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender, policy}, publish.Options{
-			Limits: limits, Slack: slack, KeyTTL: time.Hour, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
+		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender}, publish.Options{
+			Limits: limits, Rules: userstate.DefaultRules, KeyTTL: time.Hour, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, slack),
+		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, userstate.DefaultRules),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{
-			Partitions: partition.DefaultCount, Policy: policy, Slack: slack, Now: now,
+			Partitions: partition.DefaultCount, Rules: userstate.DefaultRules, Now: now,
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
-			inbox.Options{Policy: policy, Now: now},
+			inbox.Options{Rules: userstate.DefaultRules, Now: now},
 		),
 		Rehydrate: rehydrator,
 		Ready:     func(context.Context) []client.Reason { return nil },
@@ -81,7 +81,6 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 type postman struct {
 	db       *pebblestore.DB
 	appender *bucket.Appender
-	policy   userstate.Policy
 }
 
 func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ bool) error {
@@ -96,7 +95,7 @@ func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ 
 			if err != nil {
 				return err
 			}
-			if !p.policy.Deliver(state, m.Sent()) {
+			if !userstate.DefaultRules().Deliver(state, m.Sent()) {
 				continue
 			}
 			appends = append(appends, bucket.Append{Owner: user, Entries: []bucket.Entry{bucket.EntryOf(m.Message)}})

@@ -1,16 +1,16 @@
 // Package userstate holds what Fanmail knows of a user: when they last looked, whether their inbox is being rebuilt,
-// where its head was seen, and up to where they have read; and the policy that decides from it whether fan-out
+// where its head was seen, and up to where they have read; and the rules that decide from it whether fan-out
 // delivers to them.
 //
 // # Active and dormant
 //
-// An inbox is kept warm for Policy.DormantAfter after its owner last looked. Until then, its horizon, the user is
+// An inbox is kept warm for Rules.DormantAfter after its owner last looked. Until then, its horizon, the user is
 // active and every message for them is copied into their inbox. What is sent later is left to be found when they
 // come back. A user who was never seen has no horizon: nothing is copied for them.
 //
 // # Coming back
 //
-// A user who looks again after that is rehydrated. Policy.Arrive sets LastViewed and a Mark in one step. The mark
+// A user who looks again after that is rehydrated. Rules.Arrive sets LastViewed and a Mark in one step. The mark
 // keeps the horizon that was passed; from then on fan-out leaves to the rehydration whatever was sent later.
 // The rehydration then queries the messages sent after the mark and appends them. If there are too many, it first
 // decides which of the older ones are left to a Gap, which reads answer by the same query for ever.
@@ -26,7 +26,7 @@
 // Two things are easy to get wrong. A rehydration appends nothing that was sent after the user's horizon, as it knows it:
 // that is for the next one, which may leave it to a gap, and a gap and the buckets have no message in common. If the
 // horizon is raised meanwhile, the sweep begins where this one ended. And who is active is judged by a clock that is read
-// before the change takes effect, so that the change has to take effect within half of Policy.ClockTolerance, or not at all.
+// before the change takes effect, so that the change has to take effect within half of Rules.ClockTolerance, or not at all.
 //
 // test/proof checks this exhaustively for small instances.
 package userstate

@@ -8,12 +8,12 @@ import (
 )
 
 // Whether a message is copied depends on when it was sent, not on when the copying happens.
-func ExamplePolicy_Deliver() {
-	policy := userstate.DefaultPolicy()
+func ExampleRules_Deliver() {
+	rules := userstate.DefaultRules()
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ann := userstate.State{User: "ann", LastViewed: looked}
-	fmt.Println(policy.Deliver(ann, looked.AddDate(0, 0, 30)))
-	fmt.Println(policy.Deliver(ann, looked.AddDate(0, 0, 31)))
+	fmt.Println(rules.Deliver(ann, looked.AddDate(0, 0, 30)))
+	fmt.Println(rules.Deliver(ann, looked.AddDate(0, 0, 31)))
 	// Output:
 	// true
 	// false
@@ -21,18 +21,18 @@ func ExamplePolicy_Deliver() {
 
 // A user comes back after a long time. What was sent since their horizon is left to the rehydration that their arrival makes
 // due; when that is settled, fan-out delivers again.
-func ExamplePolicy_Arrive() {
-	policy := userstate.DefaultPolicy()
+func ExampleRules_Arrive() {
+	rules := userstate.DefaultRules()
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	ann := userstate.State{User: "ann", LastViewed: looked}
 
-	ann = policy.Arrive(ann, now, now, userstate.Lease{Token: "t", Until: now.Add(time.Minute), Since: now})
-	fmt.Println(ann.Mark.From.Format(time.DateOnly), policy.Deliver(ann, now))
+	ann = rules.Arrive(ann, now, now, userstate.Lease{Token: "t", Until: now.Add(time.Minute), Since: now})
+	fmt.Println(ann.Mark.From.Format(time.DateOnly), rules.Deliver(ann, now))
 
 	ann, bounded := ann.Bound("t", &userstate.Gap{After: ann.Mark.From, Before: now.AddDate(0, -1, 0), Messages: 1200})
 	ann, settled := ann.Settle("t", now.Add(-4*time.Minute), 1000)
-	fmt.Println(bounded, settled, policy.Deliver(ann, now), policy.Deliver(ann, now.AddDate(0, -2, 0)))
+	fmt.Println(bounded, settled, rules.Deliver(ann, now), rules.Deliver(ann, now.AddDate(0, -2, 0)))
 
 	ann, finished := ann.Finish("t", 3)
 	_, again := ann.Finish("t", 3)

@@ -9,7 +9,7 @@ import (
 // Whether they were dormant is judged by now, and not by that time: somebody who looked long ago is as dormant as
 // somebody who is not known. If so, a mark is set under the lease; a mark that is there keeps what it says and changes
 // hands only if its lease is dead. LastViewed never goes backwards.
-func (p Policy) Arrive(s State, at, now time.Time, lease Lease) State {
+func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	next := s
 	if at = at.UTC().Truncate(time.Millisecond); at.After(s.LastViewed) {
 		next.LastViewed = at
@@ -19,8 +19,8 @@ func (p Policy) Arrive(s State, at, now time.Time, lease Lease) State {
 		if s.Lease.Until.Before(now) {
 			next.Lease = lease.since(s.Lease.Since)
 		}
-	case !p.Active(s, now):
-		next.Mark, next.Lease = &Mark{From: p.Horizon(s)}, lease.cut()
+	case !r.Active(s, now):
+		next.Mark, next.Lease = &Mark{From: r.Horizon(s)}, lease.cut()
 	}
 	return next
 }

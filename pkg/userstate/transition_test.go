@@ -17,7 +17,7 @@ const (
 )
 
 var (
-	policy  = userstate.DefaultPolicy()
+	rules   = userstate.DefaultRules()
 	horizon = epoch.Add(30 * day) // of a user seen at the epoch
 	edge    = horizon.Add(-tolerance)
 )
@@ -92,7 +92,7 @@ func TestArrive(t *testing.T) {
 			before := test.state
 			want := test.state
 			test.want(&want)
-			require.Equal(t, want, policy.Arrive(test.state, test.at, test.now, renewed))
+			require.Equal(t, want, rules.Arrive(test.state, test.at, test.now, renewed))
 			require.Equal(t, before, test.state)
 		})
 	}
@@ -102,7 +102,7 @@ func TestTransitionsCutTimes(t *testing.T) {
 	t.Parallel()
 	rough := horizon.Add(day + 1999*time.Microsecond).In(time.FixedZone("east", 3600))
 	cut := horizon.Add(day + ms)
-	st := policy.Arrive(seen(epoch), rough, rough, userstate.Lease{Token: "new", Until: rough, Since: rough})
+	st := rules.Arrive(seen(epoch), rough, rough, userstate.Lease{Token: "new", Until: rough, Since: rough})
 	require.Equal(t, userstate.Lease{Token: "new", Until: cut, Since: cut}, st.Lease)
 	require.Equal(t, cut, st.LastViewed)
 	taken, ok := swept().TakeOver(userstate.Lease{Token: "new", Until: rough})
@@ -355,7 +355,7 @@ func TestDeliverWhileRehydrating(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.deliver, policy.Deliver(test.state, test.sent))
+			require.Equal(t, test.deliver, rules.Deliver(test.state, test.sent))
 		})
 	}
 }

@@ -24,8 +24,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-const slack = 2 * time.Minute
-
 // pipeline is everything from publishing to the inbox, on disk, without HTTP.
 type pipeline struct {
 	store     *backend
@@ -47,7 +45,7 @@ func newPipeline(b *testing.B) *pipeline {
 		Appender: bucket.NewAppender(store.inbox, store.users),
 	}
 	opts := fanout.Options{
-		Partitions: partition.DefaultCount, Policy: userstate.DefaultPolicy(), Slack: slack,
+		Partitions: partition.DefaultCount, Rules: userstate.DefaultRules,
 		ExpressMax: 1000, MediumMax: 100_000, ClassCache: 1000, ClassTTL: time.Minute,
 		Workers:     map[event.Lane]int{event.Express: 8, event.Medium: 2, event.Bulk: 2},
 		BatchOwners: 4000, BatchTasks: 1024, BatchBytes: 32 << 20, RouteEvents: 128,
@@ -81,9 +79,9 @@ func newPublishing(store *backend, bus *natsbus.Bus) *pipeline {
 	return &pipeline{
 		store: store,
 		publisher: publish.New(store.messages, store.keys, bus, publish.Options{
-			Limits: message.DefaultLimits(), Slack: slack, KeyTTL: time.Hour, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
+			Limits: message.DefaultLimits(), Rules: userstate.DefaultRules, KeyTTL: time.Hour, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		reporter: publish.NewReporter(store.messages, store.progress, store.edges, partition.DefaultCount, slack),
+		reporter: publish.NewReporter(store.messages, store.progress, store.edges, partition.DefaultCount, userstate.DefaultRules),
 	}
 }
 

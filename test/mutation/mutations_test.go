@@ -223,7 +223,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "a follow that only writes the edge", trap: "the message passed between the beginning of the span and its becoming visible: nobody delivers it",
-			edits: []edit{{"internal/following/following.go", "return s.catchUp(ctx, edges, now)", "_ = edges\n	return nil"}},
+			edits: []edit{{"internal/following/following.go", "return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)", "_ = edges\n	return nil"}},
 			pkg:   "./internal/following", run: "^TestFollow",
 		},
 		{
@@ -264,7 +264,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
-			edits: []edit{{deliverGo, "b.deliverer.opts.Policy.Deliver(states[i], j.message.Sent())", "b.deliverer.opts.Policy.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{deliverGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
 			pkg:   fanout, run: "^TestHorizonDecides$",
 		},
 		{
@@ -293,7 +293,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "a follow that only writes the edge, at random", trap: "nobody delivers what passed",
-			edits: []edit{{"internal/following/following.go", "return s.catchUp(ctx, edges, now)", "_ = edges\n	return nil"}},
+			edits: []edit{{"internal/following/following.go", "return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)", "_ = edges\n	return nil"}},
 			pkg:   pipeline, run: "^TestPipeline$",
 		},
 		{

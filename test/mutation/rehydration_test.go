@@ -4,7 +4,7 @@ const (
 	rebuildGo    = "internal/rehydrate/rebuild.go"
 	loginGo      = "internal/rehydrate/login.go"
 	flightGo     = "internal/rehydrate/flight.go"
-	policyGo     = "pkg/userstate/policy.go"
+	rulesGo      = "pkg/userstate/rules.go"
 	transitionGo = "pkg/userstate/transition.go"
 	pageGo       = "pkg/bucket/page.go"
 	seenGo       = "internal/inbox/user.go"
@@ -14,11 +14,11 @@ const (
 )
 
 func rehydrating() []mutation {
-	const sweepFrom = "sweepFrom := began.Add(-a.opts.Slack - a.opts.Policy.ClockTolerance)"
+	const sweepFrom = "sweepFrom := began.Add(-a.rules.PublishSlack - a.rules.ClockTolerance)"
 	return []mutation{
 		{
 			name: "dormancy by the worker's clock, and a rehydration", trap: "a message delayed past the horizon is skipped, and too old for the rehydrator's query: lost",
-			edits: []edit{{deliverGo, "b.deliverer.opts.Policy.Deliver(states[i], j.message.Sent())", "b.deliverer.opts.Policy.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{deliverGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
 			pkg:   rehydration, run: "^TestBacklogBeyondTheHorizon$",
 		},
 		{
@@ -33,7 +33,7 @@ func rehydrating() []mutation {
 	}
 	if dormant.Mark == nil {
 		after, err = s.step(ctx, before, durable, func(st userstate.State) (userstate.State, error) {
-			st.Mark, st.Lease = &userstate.Mark{From: s.opts.Policy.Horizon(dormant)}, lease
+			st.Mark, st.Lease = &userstate.Mark{From: rules.Horizon(dormant)}, lease
 			return st, nil
 		})
 		if err != nil {
@@ -46,12 +46,12 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a second login that overwrites the mark", trap: "what the unfinished attempt had not appended: lost",
-			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: p.Horizon(s)}\n		}\n	case"}},
+			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: r.Horizon(s)}\n		}\n	case"}},
 			pkg:   rehydration, run: "^TestSecondLoginKeepsTheMark$",
 		},
 		{
 			name: "a second login that overwrites the mark, at random", trap: "what the unfinished attempt had not appended: lost",
-			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: p.Horizon(s)}\n		}\n	case"}},
+			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: r.Horizon(s)}\n		}\n	case"}},
 			pkg:   pipeline, run: "^TestTwins$",
 		},
 		{
@@ -73,23 +73,23 @@ func rehydrating() []mutation {
 			name: "a sweep from when the mark is removed", trap: "a message stored between the query and then: lost",
 			edits: []edit{{
 				rebuildGo, "return st.Settle(a.token, sweepFrom, recovered) })",
-				"return st.Settle(a.token, a.opts.Now().Add(-a.opts.Slack-a.opts.Policy.ClockTolerance), recovered)\n	})",
+				"return st.Settle(a.token, a.opts.Now().Add(-a.rules.PublishSlack-a.rules.ClockTolerance), recovered)\n	})",
 			}},
 			pkg: rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
 		},
 		{
 			name: "a sweep without the slack", trap: "a message that was stored late: lost",
-			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.opts.Policy.ClockTolerance)"}},
+			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.rules.ClockTolerance)"}},
 			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
 		},
 		{
 			name: "a sweep without the clock tolerance", trap: "clocks apart by a millisecond, and a message is lost",
-			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.opts.Slack)"}},
+			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.rules.PublishSlack)"}},
 			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
 		},
 		{
 			name: "a sweep treated like a mark in fan-out", trap: "what comes after it has looked is left to a rehydrator that has finished: lost",
-			edits: []edit{{policyGo, "s.Mark != nil && sent.After(s.Mark.From) {", "s.Mark != nil && sent.After(s.Mark.From) || s.Sweep != nil && sent.After(s.Sweep.From) {"}},
+			edits: []edit{{rulesGo, "s.Mark != nil && sent.After(s.Mark.From) {", "s.Mark != nil && sent.After(s.Mark.From) || s.Sweep != nil && sent.After(s.Sweep.From) {"}},
 			pkg:   rehydration, run: "^TestFanoutDeliversDuringTheSweep$",
 		},
 		{
@@ -104,7 +104,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "neither side takes the horizon", trap: "messages of that very millisecond: lost",
-			edits: []edit{{policyGo, "if sent.After(p.Horizon(s)) ||", "if !sent.Before(p.Horizon(s)) ||"}},
+			edits: []edit{{rulesGo, "if sent.After(r.Horizon(s)) ||", "if !sent.Before(r.Horizon(s)) ||"}},
 			pkg:   rehydration, run: "^TestHorizonToTheMillisecond$",
 		},
 		{
@@ -136,8 +136,8 @@ func rehydrating() []mutation {
 		{
 			name: "dormancy by the value that is set", trap: "a dormant user becomes active without a rehydration: lost",
 			edits: []edit{
-				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At, After: s.opts.Policy.ActiveSince(seen[i].At)}"},
-				{seenGo, "	since := s.opts.Policy.ActiveSince(s.opts.Now())\n", ""},
+				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At, After: rules.ActiveSince(seen[i].At)}"},
+				{seenGo, "	since := rules.ActiveSince(s.opts.Now())\n", ""},
 			},
 			pkg: rehydration, run: "^TestSettingLastViewedRehydrates$",
 		},
@@ -145,7 +145,7 @@ func rehydrating() []mutation {
 			name: "setting last viewed without a rehydration", trap: "a dormant user becomes active: lost",
 			edits: []edit{
 				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At}"},
-				{seenGo, "	since := s.opts.Policy.ActiveSince(s.opts.Now())\n", ""},
+				{seenGo, "	since := rules.ActiveSince(s.opts.Now())\n", ""},
 			},
 			pkg: rehydration, run: "^TestSettingLastViewedRehydrates$",
 		},

@@ -193,7 +193,7 @@ type verdict struct {
 // judge tells what holds of a message and a user now. Most of the time there are no two opinions; there are where the edge
 // or the user's state changed after the message had been stored, and fan-out may have passed before or after.
 func (m *model) judge(s stored, user message.UserID) (v verdict) {
-	if s.Void(rig.Slack) {
+	if rig.Rules().Void(s.Stored) {
 		return verdict{}
 	}
 	v.warm, v.late = delivers(s.viewed[user], s.Sent()), delivers(m.viewed[user], s.Sent())
@@ -238,11 +238,11 @@ func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 // leaves tells whether fan-out leaves a message that is for a user to their rehydration, as things are now.
 func (m *model) leaves(s stored, user message.UserID) bool {
 	pair := follow.Pair{Follower: user, Followee: s.From}
-	return !s.Void(rig.Slack) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.viewed[user], s.Sent())
+	return !rig.Rules().Void(s.Stored) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.viewed[user], s.Sent())
 }
 
 func delivers(viewed, sent time.Time) bool {
-	return rig.Policy().Deliver(userstate.State{LastViewed: viewed}, sent)
+	return rig.Rules().Deliver(userstate.State{LastViewed: viewed}, sent)
 }
 
 func (m *model) known(user message.UserID) bool { return !m.viewed[user].IsZero() }

@@ -84,7 +84,7 @@ func (m *machine) left(there []bucket.Bucket, user message.UserID) (left []messa
 
 // active tells whether an inbox is complete at a time, as far as its reader can know.
 func (m *machine) active(user message.UserID, now time.Time) bool {
-	return m.model.known(user) && rig.Policy().Active(userstate.State{LastViewed: m.model.viewed[user]}, now)
+	return m.model.known(user) && rig.Rules().Active(userstate.State{LastViewed: m.model.viewed[user]}, now)
 }
 
 // counts returns how many entries an inbox has that are not deleted, and how many of them are unread.

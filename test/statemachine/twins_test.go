@@ -329,7 +329,7 @@ func (m *twins) rest(t *rapid.T) {
 // delivers to them, or leaves them to a rehydration.
 func (m *twins) requireCounts(t *rapid.T) {
 	for _, s := range m.model.messages {
-		if s.Void(rig.Slack) || s.Body == "before" {
+		if rig.Rules().Void(s.Stored) || s.Body == "before" {
 			continue
 		}
 		fanout, err := m.rig.Progress.Get(t.Context(), s.ID)

@@ -39,9 +39,9 @@ const (
 	RehydratePage = 3
 )
 
-// Policy decides who is active in a rig.
-func Policy() userstate.Policy {
-	return userstate.Policy{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance}
+// Rules returns the rules of a rig.
+func Rules() userstate.Rules {
+	return userstate.Rules{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance, PublishSlack: Slack}
 }
 
 // Rig is one process on a database, with all the stages. A crash ends it and leaves the database behind, for the next.
@@ -108,7 +108,7 @@ func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig
 // FanoutOptions returns the options of a worker whose clock is ahead of the rig's by skew.
 func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 	return fanout.Options{
-		Partitions: Partitions, Policy: Policy(), Slack: Slack,
+		Partitions: Partitions, Rules: Rules,
 		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute,
 		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
 		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 1 << 20, RouteEvents: 8,
@@ -126,7 +126,7 @@ func (r *Rig) Stores() fanout.Stores {
 // Publisher returns a publisher whose clock is ahead of the rig's by skew.
 func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 	return publish.New(r.Messages, r.Keys, r.Bus, publish.Options{
-		Limits: message.DefaultLimits(), Slack: Slack, KeyTTL: KeyTTL,
+		Limits: message.DefaultLimits(), Rules: Rules, KeyTTL: KeyTTL,
 		Now: r.Clock.Skewed(skew), Random: UniqueBytes{}, Logger: zerolog.Nop(),
 	})
 }
@@ -134,7 +134,7 @@ func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 // Following returns a following service whose clock is ahead of the rig's by skew.
 func (r *Rig) Following(skew time.Duration) *following.Service {
 	return following.New(r.Edges, r.Messages, r.Users, r.Appender, following.Options{
-		Partitions: Partitions, Policy: Policy(), Slack: Slack, Now: r.Clock.Skewed(skew),
+		Partitions: Partitions, Rules: Rules, Now: r.Clock.Skewed(skew),
 	})
 }
 
@@ -146,7 +146,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 // InboxesWith returns an inbox service whose clock is ahead of the rig's by skew.
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Messages: r.Messages, Appender: r.Appender}
-	return inbox.New(stores, rehydrator, inbox.Options{Policy: Policy(), Now: r.Clock.Skewed(skew)})
+	return inbox.New(stores, rehydrator, inbox.Options{Rules: Rules, Now: r.Clock.Skewed(skew)})
 }
 
 // Rehydrator returns a rehydrator whose clock is ahead of the rig's by skew, and which appends at most limit messages
@@ -166,7 +166,7 @@ func (r *Rig) RehydrateStores() rehydrate.Stores {
 // would wait for a rehydration says at once that it is not finished.
 func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	return rehydrate.Options{
-		Policy: Policy(), Slack: Slack,
+		Rules:   Rules,
 		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour,
 		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}

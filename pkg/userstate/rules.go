@@ -1,0 +1,77 @@
+package userstate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Rules are the values that all processes on one store share. From a user's State they decide whether fan-out delivers to the user, and
+// from the times of a message whether the message is void.
+//
+// Rules may change while a process runs. An operation reads them once, at its beginning, and uses that value until its end.
+type Rules struct {
+	// DormantAfter is how long an inbox is kept warm after its owner last looked.
+	DormantAfter time.Duration
+	// ClockTolerance is twice the greatest difference between the clocks of two hosts. It is above 0.
+	ClockTolerance time.Duration
+	// PublishSlack is how long after it was sent a message may become visible. A message that is stored later is void. An edge
+	// becomes visible within this time after a span of it began or ended.
+	PublishSlack time.Duration
+}
+
+// DefaultRules keeps inboxes warm for 30 days, allows clocks to differ by a minute, and gives a message two minutes to be stored.
+func DefaultRules() Rules {
+	return Rules{DormantAfter: 30 * 24 * time.Hour, ClockTolerance: 2 * time.Minute, PublishSlack: 2 * time.Minute}
+}
+
+// Validate returns an error that says which value is not allowed, or nil.
+func (r Rules) Validate() error {
+	switch {
+	case r.ClockTolerance <= 0:
+		return fmt.Errorf("clock tolerance is %v: it must be above 0, because two clocks never agree", r.ClockTolerance)
+	case r.DormantAfter < 4*r.ClockTolerance:
+		return fmt.Errorf("dormant after is %v: it must be at least four times the clock tolerance, which is %v", r.DormantAfter, r.ClockTolerance)
+	case r.PublishSlack <= r.ClockTolerance/2:
+		return fmt.Errorf("publish slack is %v: it must be more than half of the clock tolerance, which is %v", r.PublishSlack, r.ClockTolerance)
+	}
+	return nil
+}
+
+// Horizon returns the time until which the user's inbox is kept warm. For a user never seen it is the zero time.
+func (r Rules) Horizon(s State) time.Time {
+	if !s.Known() {
+		return time.Time{}
+	}
+	return s.LastViewed.Add(r.DormantAfter)
+}
+
+// Deliver reports whether fan-out copies a message that was sent at the given time into the user's inbox. Otherwise the message is
+// left to a rehydration: the marked one, the next one, or the one that left it to a gap.
+//
+// Deliver compares the time of the message, never the present. So a message that is late is treated like one that is in time. The
+// state must have been read after the message was stored. With an older state, a rehydration may have run in between, and no process
+// would find the message.
+//
+// A sweep does not count as a mark. A rehydration that sweeps looks only at messages sent before the sweep began.
+func (r Rules) Deliver(s State, sent time.Time) bool {
+	if sent.After(r.Horizon(s)) || s.Mark != nil && sent.After(s.Mark.From) {
+		return false
+	}
+	return !s.InGap(sent)
+}
+
+// Active reports whether the user's inbox is kept warm for messages sent now, with ClockTolerance to spare.
+func (r Rules) Active(s State, now time.Time) bool {
+	return s.Known() && now.Before(r.Horizon(s).Add(-r.ClockTolerance))
+}
+
+// ActiveSince returns the time after which a user must have been seen in order to be active now.
+func (r Rules) ActiveSince(now time.Time) time.Time {
+	return now.Add(r.ClockTolerance - r.DormantAfter)
+}
+
+// Void reports whether a message was stored more than PublishSlack after it was sent. No fan-out delivers a void message, and no
+// reader shows it.
+func (r Rules) Void(m message.Stored) bool { return m.Void(r.PublishSlack) }

@@ -1,0 +1,110 @@
+package userstate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const day = 24 * time.Hour
+
+func seen(at time.Time) userstate.State { return userstate.State{User: "ann", LastViewed: at} }
+
+func TestRulesValidate(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, userstate.DefaultRules().Validate())
+	for _, test := range []struct {
+		name  string
+		rules userstate.Rules
+		valid bool
+	}{
+		{"just four times", userstate.Rules{DormantAfter: 4 * time.Minute, ClockTolerance: time.Minute, PublishSlack: time.Minute}, true},
+		{"under four times", userstate.Rules{DormantAfter: 4*time.Minute - 1, ClockTolerance: time.Minute, PublishSlack: time.Minute}, false},
+		{"no tolerance", userstate.Rules{DormantAfter: day, PublishSlack: time.Minute}, false},
+		{"a tolerance below zero", userstate.Rules{DormantAfter: day, ClockTolerance: -time.Minute, PublishSlack: time.Minute}, false},
+		{"a slack just above half of the tolerance", userstate.Rules{DormantAfter: day, ClockTolerance: time.Minute, PublishSlack: 30*time.Second + 1}, true},
+		{"a slack of half of the tolerance", userstate.Rules{DormantAfter: day, ClockTolerance: time.Minute, PublishSlack: 30 * time.Second}, false},
+		{"nothing", userstate.Rules{}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.valid, test.rules.Validate() == nil)
+		})
+	}
+}
+
+func TestRulesHorizon(t *testing.T) {
+	t.Parallel()
+	r := userstate.DefaultRules()
+	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)))
+	require.Zero(t, r.Horizon(seen(time.Time{})), "a user never seen has none")
+}
+
+func TestRulesDeliver(t *testing.T) {
+	t.Parallel()
+	r := userstate.DefaultRules()
+	horizon := epoch.Add(30 * day)
+	for _, test := range []struct {
+		name    string
+		state   userstate.State
+		sent    time.Time
+		deliver bool
+	}{
+		{"long before", seen(epoch), epoch.Add(-365 * day), true},
+		{"since", seen(epoch), epoch.Add(day), true},
+		{"just before the horizon", seen(epoch), horizon.Add(-time.Millisecond), true},
+		{"at the horizon", seen(epoch), horizon, true},
+		{"just after the horizon", seen(epoch), horizon.Add(time.Millisecond), false},
+		{"never seen", seen(time.Time{}), epoch, false},
+		{"never seen, at the beginning of time", seen(time.Time{}), time.UnixMilli(0), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.deliver, r.Deliver(test.state, test.sent))
+		})
+	}
+}
+
+func TestRulesActive(t *testing.T) {
+	t.Parallel()
+	r := userstate.DefaultRules()
+	edge := epoch.Add(30*day - r.ClockTolerance) // the horizon with the tolerance to spare
+	for _, test := range []struct {
+		name   string
+		state  userstate.State
+		now    time.Time
+		active bool
+	}{
+		{"just seen", seen(epoch), epoch, true},
+		{"seen by a clock ahead", seen(epoch), epoch.Add(-time.Minute), true},
+		{"just before", seen(epoch), edge.Add(-time.Millisecond), true},
+		{"at the edge", seen(epoch), edge, false},
+		{"at the horizon", seen(epoch), epoch.Add(30 * day), false},
+		{"never seen", seen(time.Time{}), epoch, false},
+		{"never seen, at the beginning of time", seen(time.Time{}), time.Time{}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.active, r.Active(test.state, test.now))
+			if test.state.Known() {
+				require.Equal(t, test.active, test.state.LastViewed.After(r.ActiveSince(test.now)), "ActiveSince says the same")
+			}
+		})
+	}
+}
+
+func TestRulesVoid(t *testing.T) {
+	t.Parallel()
+	r := userstate.DefaultRules()
+	for late, void := range map[time.Duration]bool{-time.Second: false, 0: false, r.PublishSlack: false, r.PublishSlack + time.Millisecond: true} {
+		m := message.Stored{Message: message.Message{ID: message.MinID(epoch)}}
+		m.StoredAt = m.Sent().Add(late)
+		require.Equal(t, void, r.Void(m), "stored %v after it was sent", late)
+	}
+}
