@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 func main() {
-	os.Exit(cli.Main(cli.Signals(), cli.Process{
+	os.Exit(cli.Main(program.Signals(), program.Process{
 		Args: os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Now: time.Now, Width: cli.TerminalWidth,
+		Now: time.Now, Width: program.TerminalWidth,
 	}))
 }

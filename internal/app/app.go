@@ -19,9 +19,12 @@ import (
 
 // Options is what an App needs besides its configuration.
 type Options struct {
-	// Roles are those that this process has; none means all of them.
-	Roles  []Role
-	Logger zerolog.Logger
+	// Roles are the roles of this process; none means all roles.
+	Roles []Role
+	// Embedded opens the embedded engines. It is nil in programs that do not contain them: Start then refuses a configuration
+	// that names one.
+	Embedded Embedded
+	Logger   zerolog.Logger
 	// Traces is where spans go; nil means that there are none. The App shuts it down when it stops.
 	Traces telemetry.Traces
 	// Now is the clock; nil means the system's.
@@ -57,6 +60,9 @@ func now() time.Time { return time.Now() } //nolint:forbidigo // this is where t
 // Start starts what there is to start, and returns when requests are answered. It waits for servers that do not answer yet
 // until ctx ends; meanwhile it answers who asks for its health.
 func (a *App) Start(ctx context.Context) error {
+	if err := a.checkEngines(); err != nil {
+		return err
+	}
 	a.warn()
 	var err error
 	if a.auth, err = a.authenticator(); err != nil {

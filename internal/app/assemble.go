@@ -47,7 +47,9 @@ func (a *App) assemble(p Parts) http.Handler {
 	if a.has(Publisher) {
 		s.publisher()
 	}
-	s.services.Room = a.world.store.room
+	if room := a.world.store.room; room != nil {
+		s.services.Room = room.check
+	}
 	requests := httpapi.NewMetrics()
 	s.metrics = append(s.metrics, requests, a.build())
 	s.metrics = append(s.metrics, a.world.metrics()...)

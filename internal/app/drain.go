@@ -51,7 +51,7 @@ func (a *App) unhealthy(ctx context.Context) []client.Reason {
 	asked := []struct {
 		name    client.ReasonName
 		healthy func(context.Context) error
-	}{{client.ReasonStore, a.world.store.healthy}, {client.ReasonBus, a.world.bus.Healthy}}
+	}{{client.ReasonStore, a.world.store.Healthy}, {client.ReasonBus, a.world.bus.Healthy}}
 	reasons := make([]client.Reason, len(asked))
 	var asking sync.WaitGroup
 	for i, part := range asked {

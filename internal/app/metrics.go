@@ -17,7 +17,7 @@ import (
 
 // metrics returns what there is to know of the parts that the roles share.
 func (w *world) metrics() []prometheus.Collector {
-	return append([]prometheus.Collector{w.bus, w.stores}, w.store.metrics...)
+	return append([]prometheus.Collector{w.bus, w.stores}, w.store.Metrics...)
 }
 
 // measure returns the parts of a store so that every call is measured.

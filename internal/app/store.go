@@ -4,59 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/internal/pebblestore"
 )
 
-// store is an open store of either kind.
-type store struct {
-	parts Parts // those that a store holds
-	// room returns nil, or why nothing new is to be accepted; it is nil where the store is on somebody else's disk.
-	room    func() error
-	metrics []prometheus.Collector
-	healthy func(context.Context) error
-	close   func() error
+// Store is an open store.
+type Store struct {
+	// Parts has the stores only, no bus.
+	Parts Parts
+	// Available returns the free space, in bytes, of the disk that the store is on. It is nil if that is the disk of a server.
+	Available func() (uint64, error)
+	Metrics   []prometheus.Collector
+	// Healthy returns nil if the store answers.
+	Healthy func(context.Context) error
+	Close   func() error
+
+	room *room // nil if Available is
 }
 
-func openStore(ctx context.Context, cfg config.Config, opts Options) (*store, error) {
+// openStore opens the store that the configuration names. The caller has checked that this program contains it.
+func openStore(ctx context.Context, cfg config.Config, opts Options) (*Store, error) {
 	if cfg.Store == config.StoreMongoDB {
 		return openMongoDB(ctx, cfg, opts)
 	}
-	return openEmbedded(ctx, cfg, opts)
-}
-
-func openEmbedded(ctx context.Context, cfg config.Config, opts Options) (*store, error) {
-	stamp := opts.Stamp
-	if stamp == nil {
-		stamp = opts.Now
-	}
-	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
-		Partitions: cfg.Partitions, Now: stamp, Logger: opts.Logger,
-		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
-		RememberedOwners: cfg.Embedded.RememberedOwners, RememberedMessages: cfg.Embedded.RememberedMessages,
-	})
+	s, err := opts.Embedded.OpenStore(ctx, cfg, opts)
 	if err != nil {
 		return nil, err
 	}
-	disk := &room{available: db.Available, least: cfg.Embedded.MinFree, now: opts.Now, logger: opts.Logger}
-	return &store{
-		parts: Parts{
-			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-		},
-		room:    disk.check,
-		metrics: []prometheus.Collector{db, disk},
-		healthy: func(context.Context) error { return nil }, // it is in this process: whatever is wrong with it ends that
-		close:   db.Close,
-	}, nil
+	if s.Available != nil {
+		s.room = &room{available: s.Available, least: cfg.Embedded.MinFree, now: opts.Now, logger: opts.Logger}
+		s.Metrics = append(s.Metrics, s.room)
+	}
+	return s, nil
 }
 
-func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*store, error) {
+func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*Store, error) {
 	options, err := mongoOptions(cfg, opts)
 	if err != nil {
 		return nil, err
@@ -65,12 +51,12 @@ func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*store, 
 	if err != nil {
 		return nil, err
 	}
-	return &store{
-		parts: Parts{
+	return &Store{
+		Parts: Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
-		healthy: db.Healthy,
-		close:   db.Close,
+		Healthy: db.Healthy,
+		Close:   db.Close,
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -12,15 +11,14 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
-	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/storemetrics"
 )
 
 // world is what an App opens, and closes when nobody uses it any more.
 type world struct {
-	store  *store
+	store  *Store
 	stores *storemetrics.Metrics
-	server *natsserver.Server
+	server Server
 	bus    *natsbus.Bus
 	// awaited is what has to be there before anything can be served.
 	awaited atomic.Value
@@ -47,14 +45,10 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	if err := w.openBus(ctx, cfg, opts); err != nil {
 		return Parts{}, err
 	}
-	parts := w.measure(w.store.parts, opts.Now)
+	parts := w.measure(w.store.Parts, opts.Now)
 	parts.Bus = w.bus
 	return parts, nil
 }
-
-// maxStreamBytes bounds the sizes of all streams of an embedded server together. Each has a limit of its own in the
-// configuration, so this one only has to be out of their way, also where a stream was declared larger than it is now.
-const maxStreamBytes = 4 << 40
 
 func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (err error) {
 	options := natsbus.Options{
@@ -65,11 +59,7 @@ func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (e
 		LoginBytes: int64(cfg.NATS.MaxLogin), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
 	}
 	if options.URL == "" {
-		w.server, err = natsserver.Start(ctx, natsserver.Options{
-			Dir: filepath.Join(cfg.Data, "nats"), Addr: cfg.NATS.Listen, SyncAlways: cfg.NATS.SyncAlways,
-			MaxStoreBytes: maxStreamBytes, Logger: opts.Logger,
-		})
-		if err != nil {
+		if w.server, err = opts.Embedded.StartServer(ctx, cfg, opts.Logger); err != nil {
 			return err
 		}
 		options.Server = w.server
@@ -106,7 +96,7 @@ func (w *world) close() error {
 		w.server.Stop()
 	}
 	if w.store != nil {
-		err = w.store.close()
+		err = w.store.Close()
 	}
 	w.bus, w.server, w.store = nil, nil, nil
 	return err

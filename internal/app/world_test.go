@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -44,7 +45,7 @@ func newWorld(t *testing.T, change ...func(*app.Options)) *world {
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
-	opts := app.Options{Logger: zerolog.New(w.log).Level(zerolog.DebugLevel)}
+	opts := app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(w.log).Level(zerolog.DebugLevel)}
 	for _, to := range change {
 		to(&opts)
 	}

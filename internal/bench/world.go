@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/mongostore/mongoraw"
 	"github.com/fanmail/fanmail/internal/pebblestore/pebbleraw"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -80,7 +81,7 @@ func (w *world) onMongoDB() bool { return w.cfg.Store == config.StoreMongoDB }
 // start starts the server. Messages are stored when the stamp says; nil means when they are.
 func (w *world) start(ctx context.Context, stamp func() time.Time) error {
 	w.cfg.Addr = "127.0.0.1:0"
-	w.app = app.New(w.cfg, app.Options{Logger: w.env.Logger, Now: w.env.Now, Stamp: stamp, Wrap: func(p app.Parts) app.Parts {
+	w.app = app.New(w.cfg, app.Options{Embedded: embedded.Engines{}, Logger: w.env.Logger, Now: w.env.Now, Stamp: stamp, Wrap: func(p app.Parts) app.Parts {
 		w.pushes = &pushes{Store: p.Inbox}
 		p.Inbox = w.pushes
 		w.parts = p

@@ -6,17 +6,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
 )
 
-func newAdmin(p Process) *cobra.Command {
+func newAdmin(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Prepare what servers need",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("say what to do: init")
+				return program.Usagef("say what to do: init")
 			}
 			return unknownCommand(cmd, args[0])
 		},
@@ -32,7 +33,7 @@ type initialized struct {
 	Sharded    bool   `json:"sharded"`
 }
 
-func newAdminInit(p Process) *cobra.Command {
+func newAdminInit(p program.Process) *cobra.Command {
 	out := output{w: p.Stdout}
 	shard := false
 	cmd := &cobra.Command{
@@ -43,13 +44,13 @@ func newAdminInit(p Process) *cobra.Command {
 			"repeated, also after an upgrade, and by several hosts at once. With --shard it also shards the collections, which\n" +
 			"needs the router (mongos) of a sharded cluster.",
 		Example: "  fanmail admin init --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
-		Args:    exactly(),
+		Args:    program.Exactly(),
 	}
-	s := newSettings(p, cmd)
+	s := program.NewSettings(p, cmd)
 	out.addJSON(cmd, "print what was made as JSON")
 	cmd.Flags().BoolVar(&shard, "shard", false, "shard the collections over the cluster")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := s.load()
+		cfg, err := s.Load()
 		if err != nil {
 			return err
 		}

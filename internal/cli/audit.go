@@ -12,19 +12,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
 // auditCommand audits inboxes.
 type auditCommand struct {
-	process Process
+	process program.Process
 	server  server
 	output  output
 	options client.AuditOptions
 	bar     *progress // nil until it is known how much there is to do
 }
 
-func newAudit(p Process) *cobra.Command {
+func newAudit(p program.Process) *cobra.Command {
 	a := auditCommand{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -35,10 +36,10 @@ func newAudit(p Process) *cobra.Command {
 			"With --repair, what is missing is appended, and what is extra or double is removed. Exits with 1 if anything that was\n" +
 			"found is still there at the end.",
 		Example: "  fanmail audit --sample 1000\n  fanmail audit --user ben --repair\n  fanmail audit --json | jq -c 'select(.finding)'",
-		Args:    exactly(),
+		Args:    program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.check(cmd.Flags().Changed("user"), cmd.Flags().Changed("sample")); err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			c, err := a.server.dial(p)
 			if err != nil {
@@ -141,7 +142,7 @@ func printFinding(w io.Writer, f client.Finding) error {
 	case f.Note != "":
 		b.WriteString("; " + f.Note)
 	}
-	return printf(w, "%s\n", printable(b.String()))
+	return printf(w, "%s\n", program.Printable(b.String()))
 }
 
 func printAudit(w io.Writer, s client.AuditSummary, repair bool) error {
@@ -182,7 +183,7 @@ func kinds(counts map[client.FindingKind]int64) string {
 	}
 	texts := make([]string, 0, len(counts))
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		texts = append(texts, count(counts[kind])+" "+printable(string(kind)))
+		texts = append(texts, count(counts[kind])+" "+program.Printable(string(kind)))
 	}
 	return strings.Join(texts, ", ")
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
@@ -68,8 +68,8 @@ apart      3 in flight, 1 among the dead letters, 2 tolerated, 1 user being rehy
 		code            int
 		err             string
 	}{
-		"something remains": {`{"out_of_order":1}`, "1 out_of_order", cli.ExitFailed, "audit: 1 finding remains: each tells above why it was not repaired"},
-		"nothing remains":   {`{}`, "nothing", cli.ExitDone, ""},
+		"something remains": {`{"out_of_order":1}`, "1 out_of_order", program.ExitFailed, "audit: 1 finding remains: each tells above why it was not repaired"},
+		"nothing remains":   {`{}`, "nothing", program.ExitDone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +110,7 @@ func TestAuditUsage(t *testing.T) {
 		"audit --user ben --server ftp:x": `server "ftp:x" is not a URL`,
 	} {
 		got := run{args: strings.Fields(args)}.do(t.Context(), t)
-		require.Equal(t, cli.ExitUsage, got.code, args)
+		require.Equal(t, program.ExitUsage, got.code, args)
 		require.Contains(t, got.stderr, want)
 		requireOneLine(t, got.stderr)
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/bench"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
 )
 
-func newBench(p Process) *cobra.Command {
+func newBench(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how fast Fanmail is here",
@@ -26,7 +27,7 @@ func newBench(p Process) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("say what to measure: fanout, burst, mixed, publish, read or rehydrate")
+				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read or rehydrate")
 			}
 			return unknownCommand(cmd, args[0])
 		},
@@ -37,7 +38,7 @@ func newBench(p Process) *cobra.Command {
 	return cmd
 }
 
-func newBenchFanout(p Process) *cobra.Command {
+func newBenchFanout(p program.Process) *cobra.Command {
 	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "fanout",
@@ -54,7 +55,7 @@ func newBenchFanout(p Process) *cobra.Command {
 	return b.cmd
 }
 
-func newBenchBurst(p Process) *cobra.Command {
+func newBenchBurst(p program.Process) *cobra.Command {
 	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "burst",
@@ -73,7 +74,7 @@ func newBenchBurst(p Process) *cobra.Command {
 	return b.cmd
 }
 
-func newBenchMixed(p Process) *cobra.Command {
+func newBenchMixed(p program.Process) *cobra.Command {
 	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "mixed",
@@ -88,7 +89,7 @@ func newBenchMixed(p Process) *cobra.Command {
 	return b.cmd
 }
 
-func newBenchPublish(p Process) *cobra.Command {
+func newBenchPublish(p program.Process) *cobra.Command {
 	o := bench.PublishOptions{Connections: []int{1, 16}, Messages: 5000}
 	b := newBenchmark(p, &cobra.Command{
 		Use:     "publish",
@@ -101,7 +102,7 @@ func newBenchPublish(p Process) *cobra.Command {
 	return b.cmd
 }
 
-func newBenchRead(p Process) *cobra.Command {
+func newBenchRead(p program.Process) *cobra.Command {
 	o := bench.ReadOptions{Entries: []int{100, 10_000}, Pages: 500}
 	b := newBenchmark(p, &cobra.Command{
 		Use:     "read",
@@ -114,7 +115,7 @@ func newBenchRead(p Process) *cobra.Command {
 	return b.cmd
 }
 
-func newBenchRehydrate(p Process) *cobra.Command {
+func newBenchRehydrate(p program.Process) *cobra.Command {
 	o := bench.RehydrateOptions{Users: 50, Authors: 1000, Missed: []int{10, 200_000}}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "rehydrate",
@@ -141,10 +142,10 @@ type benchmark struct {
 }
 
 // newBenchmark gives a command what all benchmarks have.
-func newBenchmark(p Process, cmd *cobra.Command, measure func(context.Context, bench.Env) (bench.Report, error)) *benchmark {
+func newBenchmark(p program.Process, cmd *cobra.Command, measure func(context.Context, bench.Env) (bench.Report, error)) *benchmark {
 	b := &benchmark{cmd: cmd, output: output{w: p.Stdout}, runs: 1, body: 200}
-	cmd.Args = exactly()
-	s := newSettings(p, cmd)
+	cmd.Args = program.Exactly()
+	s := program.NewSettings(p, cmd)
 	for _, ours := range []string{"addr", "data"} { // a benchmark has a port and a folder of its own
 		cmd.Flags().Lookup(ours).Hidden = true
 	}
@@ -156,13 +157,13 @@ func newBenchmark(p Process, cmd *cobra.Command, measure func(context.Context, b
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, check := range b.checks {
 			if err := check(); err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 		}
 		if ext := filepath.Ext(b.plot); b.plot != "" && ext != ".svg" && ext != ".png" && ext != ".pdf" {
-			return usagef("--plot is %q: give a file that ends in .svg, .png or .pdf", b.plot)
+			return program.Usagef("--plot is %q: give a file that ends in .svg, .png or .pdf", b.plot)
 		}
-		cfg, err := s.load()
+		cfg, err := s.Load()
 		if err != nil {
 			return err
 		}

@@ -6,9 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-func newConfig(p Process) *cobra.Command {
+func newConfig(p program.Process) *cobra.Command {
 	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:   "config",
@@ -16,12 +17,12 @@ func newConfig(p Process) *cobra.Command {
 		Long: "Print the configuration that 'fanmail serve' would run with, given the same flags, environment and file, as a\n" +
 			"file that can be given to --config. Comments tell which keys flags and environment variables set.",
 		Example: "  fanmail config > fanmail.yaml\n  FANMAIL_LIMITS_BODY=8KiB fanmail config --json",
-		Args:    exactly(),
+		Args:    program.Exactly(),
 	}
-	s := newSettings(p, cmd)
+	s := program.NewSettings(p, cmd)
 	out.addJSON(cmd, "print it as JSON")
 	cmd.RunE = func(*cobra.Command, []string) error {
-		cfg, err := s.load()
+		cfg, err := s.Load()
 		if err != nil {
 			return err
 		}
@@ -37,14 +38,14 @@ func newConfig(p Process) *cobra.Command {
 	return cmd
 }
 
-func printConfig(w io.Writer, s *settings, cfg config.Config) error {
-	if path := s.path(); path != "" {
-		if err := printf(w, "# file: %s\n", printable(path)); err != nil {
+func printConfig(w io.Writer, s *program.Settings, cfg config.Config) error {
+	if path := s.Path(); path != "" {
+		if err := printf(w, "# file: %s\n", program.Printable(path)); err != nil {
 			return err
 		}
 	}
 	for _, key := range config.Keys() {
-		if origin := s.origin(key); origin != "" {
+		if origin := s.Origin(key); origin != "" {
 			if err := printf(w, "# %s: set by %s\n", key.Name, origin); err != nil {
 				return err
 			}

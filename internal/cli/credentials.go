@@ -12,22 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
-
-// Environment variables that tell a server who a command is of, where flags do not. The token itself is given by no flag:
-// whoever lists the processes of a host would see it.
-const (
-	tokenEnv     = "FANMAIL_TOKEN"      //nolint:gosec // the name of a variable
-	tokenFileEnv = "FANMAIL_TOKEN_FILE" //nolint:gosec // the name of a variable
-	caFileEnv    = "FANMAIL_CA_FILE"
-	certFileEnv  = "FANMAIL_CERT_FILE"
-	keyFileEnv   = "FANMAIL_KEY_FILE"
-)
-
-func credentialEnvs() []string {
-	return []string{tokenEnv, tokenFileEnv, caFileEnv, certFileEnv, keyFileEnv}
-}
 
 // credentials are what a command shows a server, and what it trusts.
 type credentials struct {
@@ -36,25 +23,25 @@ type credentials struct {
 
 func (c *credentials) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.tokenFile, "token-file", "", "file with the token to send (default $"+tokenFileEnv+", or the token in $"+tokenEnv+")")
-	flags.StringVar(&c.caFile, "ca-file", "", "file with the authorities to trust, PEM (default $"+caFileEnv+", or the system's)")
-	flags.StringVar(&c.certFile, "cert-file", "", "file with the certificate to show, PEM (default $"+certFileEnv+")")
-	flags.StringVar(&c.keyFile, "key-file", "", "file with its private key, PEM (default $"+keyFileEnv+")")
+	flags.StringVar(&c.tokenFile, "token-file", "", "file with the token to send (default $"+program.TokenFileEnv+", or the token in $"+program.TokenEnv+")")
+	flags.StringVar(&c.caFile, "ca-file", "", "file with the authorities to trust, PEM (default $"+program.CAFileEnv+", or the system's)")
+	flags.StringVar(&c.certFile, "cert-file", "", "file with the certificate to show, PEM (default $"+program.CertFileEnv+")")
+	flags.StringVar(&c.keyFile, "key-file", "", "file with its private key, PEM (default $"+program.KeyFileEnv+")")
 }
 
 // options returns the options of a client that shows the credentials.
-func (c *credentials) options(p Process) (client.Options, error) {
+func (c *credentials) options(p program.Process) (client.Options, error) {
 	transport, err := c.transport(p)
 	if err != nil {
-		return client.Options{}, &usageError{err}
+		return client.Options{}, program.Usage(err)
 	}
 	options := client.Options{TLS: transport}
-	switch path, token := cmp.Or(c.tokenFile, p.getenv(tokenFileEnv)), p.getenv(tokenEnv); {
+	switch path, token := cmp.Or(c.tokenFile, p.Getenv(program.TokenFileEnv)), p.Getenv(program.TokenEnv); {
 	case path != "":
 		// It is read for each request: somebody may exchange it while a long command runs.
 		options.Token = func(context.Context) (string, error) { return readToken(path) }
 		if _, err := readToken(path); err != nil {
-			return options, &usageError{err}
+			return options, program.Usage(err)
 		}
 	case token != "":
 		options.Token = func(context.Context) (string, error) { return token, nil }
@@ -75,9 +62,9 @@ func readToken(path string) (string, error) {
 }
 
 // transport returns how to connect by TLS, or nil for the usual way.
-func (c *credentials) transport(p Process) (*tls.Config, error) {
-	caFile := cmp.Or(c.caFile, p.getenv(caFileEnv))
-	certFile, keyFile := cmp.Or(c.certFile, p.getenv(certFileEnv)), cmp.Or(c.keyFile, p.getenv(keyFileEnv))
+func (c *credentials) transport(p program.Process) (*tls.Config, error) {
+	caFile := cmp.Or(c.caFile, p.Getenv(program.CAFileEnv))
+	certFile, keyFile := cmp.Or(c.certFile, p.Getenv(program.CertFileEnv)), cmp.Or(c.keyFile, p.Getenv(program.KeyFileEnv))
 	if caFile == "" && certFile == "" && keyFile == "" {
 		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
 	}

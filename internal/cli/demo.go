@@ -11,11 +11,13 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-func newDemo(p Process) *cobra.Command {
+func newDemo(p program.Process) *cobra.Command {
 	out := output{w: p.Stdout}
 	verbose := false
 	cmd := &cobra.Command{
@@ -25,7 +27,7 @@ func newDemo(p Process) *cobra.Command {
 			"two thousand followers, some of whom have been away for long, send a direct message meanwhile, let one of those\n" +
 			"who were away come back, and check that every message arrived where it should. Takes some seconds, and leaves\n" +
 			"nothing behind.",
-		Args: exactly(),
+		Args: program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			level := "warn"
 			if verbose {
@@ -39,7 +41,7 @@ func newDemo(p Process) *cobra.Command {
 	return cmd
 }
 
-func runDemo(ctx context.Context, p Process, out output, level string) (err error) {
+func runDemo(ctx context.Context, p program.Process, out output, level string) (err error) {
 	dir, err := os.MkdirTemp("", "fanmail-demo-")
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -54,7 +56,7 @@ func runDemo(ctx context.Context, p Process, out output, level string) (err erro
 	if err != nil {
 		return err
 	}
-	server := app.New(cfg, app.Options{Logger: logger, Now: p.Now})
+	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: logger, Now: p.Now})
 	if err := server.Start(ctx); err != nil {
 		return fmt.Errorf("demo: start the server: %w", err)
 	}

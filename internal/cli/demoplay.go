@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -43,7 +44,7 @@ var demoTalk = []struct {
 
 // demo plays a small world on a server.
 type demo struct {
-	process Process
+	process program.Process
 	client  *client.Client
 }
 

@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-func newDLQ(p Process) *cobra.Command {
+func newDLQ(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
 		Short: "Look at dead letters, send them again, or drop them",
@@ -23,7 +24,7 @@ func newDLQ(p Process) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("say what to do: list, show, redrive or drop")
+				return program.Usagef("say what to do: list, show, redrive or drop")
 			}
 			return unknownCommand(cmd, args[0])
 		},
@@ -32,7 +33,7 @@ func newDLQ(p Process) *cobra.Command {
 	return cmd
 }
 
-func newDLQList(p Process) *cobra.Command {
+func newDLQList(p program.Process) *cobra.Command {
 	var s server
 	var chosen letters
 	out := output{w: p.Stdout}
@@ -40,7 +41,7 @@ func newDLQList(p Process) *cobra.Command {
 		Use:     "list",
 		Short:   "List dead letters, oldest first",
 		Example: "  fanmail dlq list --reason too_large\n  fanmail dlq list --json | jq -r .message",
-		Args:    exactly(),
+		Args:    program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.dial(p)
 			if err != nil {
@@ -57,7 +58,7 @@ func newDLQList(p Process) *cobra.Command {
 				}
 				n++
 				if err := out.print(letter, func(w io.Writer) error {
-					return printf(w, "%-6d %s  %-18s %s  %s\n", letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), printable(letter.Error))
+					return printf(w, "%-6d %s  %-18s %s  %s\n", letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), program.Printable(letter.Error))
 				}); err != nil {
 					return err
 				}
@@ -74,14 +75,14 @@ func newDLQList(p Process) *cobra.Command {
 	return cmd
 }
 
-func newDLQShow(p Process) *cobra.Command {
+func newDLQShow(p program.Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show all there is to a dead letter",
 		Example: "  fanmail dlq show 17",
-		Args:    exactly("ID"),
+		Args:    program.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseLetterIDs(args)
 			if err != nil {
@@ -108,27 +109,27 @@ func newDLQShow(p Process) *cobra.Command {
 }
 
 func printLetter(w io.Writer, l client.DeadLetter) error {
-	payload := printable(l.Payload)
+	payload := program.Printable(l.Payload)
 	if l.PayloadBytes != nil {
 		payload = fmt.Sprintf("%q", l.PayloadBytes)
 	}
 	return printf(w, "id        %d\nat        %s\nabout     %s\nreason    %s\nerror     %s\nattempts  %s\nsubject   %s\npayload   %s\n",
-		l.ID, showTime(l.At.Time), about(l), printable(l.Reason), printable(l.Error), count(l.Attempts), printable(l.Subject), payload)
+		l.ID, showTime(l.At.Time), about(l), program.Printable(l.Reason), program.Printable(l.Error), count(l.Attempts), program.Printable(l.Subject), payload)
 }
 
 // about tells what the work of a dead letter was, as well as can be read from it.
 func about(l client.DeadLetter) string {
 	switch {
 	case l.Message != nil:
-		return fmt.Sprintf("%s from %s", l.Message, printable(string(l.From)))
+		return fmt.Sprintf("%s from %s", l.Message, program.Printable(string(l.From)))
 	case l.User != "":
-		return "login of " + printable(string(l.User))
+		return "login of " + program.Printable(string(l.User))
 	default:
-		return printable(l.Subject)
+		return program.Printable(l.Subject)
 	}
 }
 
-func newDLQRedrive(p Process) *cobra.Command {
+func newDLQRedrive(p program.Process) *cobra.Command {
 	return newDLQChange(p, change{
 		use: "redrive", did: "redriven", do: (*client.Client).Redrive,
 		short: "Put the work of dead letters back where it came from",
@@ -138,7 +139,7 @@ func newDLQRedrive(p Process) *cobra.Command {
 	})
 }
 
-func newDLQDrop(p Process) *cobra.Command {
+func newDLQDrop(p program.Process) *cobra.Command {
 	return newDLQChange(p, change{
 		use: "drop", did: "dropped", do: (*client.Client).Drop,
 		short: "Drop dead letters for good",
@@ -154,7 +155,7 @@ type change struct {
 	do                          func(c *client.Client, ctx context.Context, id uint64) error
 }
 
-func newDLQChange(p Process, ch change) *cobra.Command {
+func newDLQChange(p program.Process, ch change) *cobra.Command {
 	var s server
 	var chosen letters
 	out := output{w: p.Stdout}
@@ -169,7 +170,7 @@ func newDLQChange(p Process, ch change) *cobra.Command {
 				return err
 			}
 			if err := chosen.check(len(ids)); err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			c, err := s.dial(p)
 			if err != nil {
@@ -192,7 +193,7 @@ func newDLQChange(p Process, ch change) *cobra.Command {
 	return cmd
 }
 
-func (ch change) run(ctx context.Context, p Process, out output, c *client.Client, ids []uint64) error {
+func (ch change) run(ctx context.Context, p program.Process, out output, c *client.Client, ids []uint64) error {
 	if err := ch.each(ctx, p, c, ids); err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (ch change) run(ctx context.Context, p Process, out output, c *client.Clien
 	})
 }
 
-func (ch change) each(ctx context.Context, p Process, c *client.Client, ids []uint64) error {
+func (ch change) each(ctx context.Context, p program.Process, c *client.Client, ids []uint64) error {
 	bar := newProgress(p, ch.did+" dead letters", int64(len(ids)))
 	defer bar.close()
 	for i, id := range ids {
@@ -257,7 +258,7 @@ func parseLetterIDs(args []string) ([]uint64, error) {
 	for i, arg := range args {
 		id, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil {
-			return nil, usagef("%q is not the id of a dead letter: give a number that 'fanmail dlq list' shows", arg)
+			return nil, program.Usagef("%q is not the id of a dead letter: give a number that 'fanmail dlq list' shows", arg)
 		}
 		ids[i] = id
 	}

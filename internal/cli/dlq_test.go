@@ -13,7 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/bus"
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -80,7 +80,7 @@ func TestDeadLetters(t *testing.T) {
 		{"show 1", "there is no dead letter 1"},
 	} {
 		got := run{args: slices.Concat([]string{"dlq"}, strings.Fields(refused.args), server)}.do(t.Context(), t)
-		require.Equal(t, cli.ExitFailed, got.code)
+		require.Equal(t, program.ExitFailed, got.code)
 		require.Contains(t, got.stderr, refused.want)
 	}
 	require.Equal(t, "2 dead letters are dropped\n", ask("dlq", "drop", "2", "3"))

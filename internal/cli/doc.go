@@ -1,9 +1,9 @@
-// Package cli is the command fanmail: all roles in one process, and the commands that people and scripts use.
+// Package cli is the program fanmail: a server with all roles, and the commands for people and scripts. Package program has what
+// fanmail shares with the programs of single roles.
 //
-// Main runs a command line and returns its exit code: ExitDone, ExitFailed or ExitUsage. Results go to standard
-// output, as text for people or, with --json, as JSON for programs; progress and errors go to standard error, an
-// error as one line that says what to do. Everything that comes from somebody else (bodies, user ids, what a
-// server answers) is shown with its control characters escaped, so that no message can take over a terminal.
+// Main runs a command line and returns its exit code. Results go to standard output: as text, or as JSON with --json. Progress and
+// errors go to standard error. An error is one line that says what to do. Commands escape the control characters of everything that
+// comes from others (bodies, user ids, answers of servers), so that no message can control a terminal.
 //
-// The commands that talk to a server use pkg/client and nothing else; serve and demo start an app.App.
+// The commands that talk to a server use pkg/client only. serve, demo and bench start an app.App.
 package cli

@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func newExplain(p Process) *cobra.Command {
+func newExplain(p program.Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
@@ -20,15 +21,15 @@ func newExplain(p Process) *cobra.Command {
 			"messages that are not known are explained too.",
 		Example: "  fanmail explain ben 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10\n" +
 			"  fanmail explain ben 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --json | jq .verdict",
-		Args: exactly("USER", "ID"),
+		Args: program.Exactly("USER", "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			user := message.UserID(args[0])
 			if err := user.Validate("user"); err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			id, err := message.ParseID(args[1])
 			if err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			c, err := s.dial(p)
 			if err != nil {
@@ -40,7 +41,7 @@ func newExplain(p Process) *cobra.Command {
 				return err
 			}
 			return out.print(explained, func(w io.Writer) error {
-				return printf(w, "%s: %s\n", explained.Verdict, printable(explained.Sentence))
+				return printf(w, "%s: %s\n", explained.Verdict, program.Printable(explained.Sentence))
 			})
 		},
 	}

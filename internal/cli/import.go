@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
@@ -21,14 +22,14 @@ const importChunk = 2000
 // maxShownProblems bounds how many lines that were not taken are shown one by one.
 const maxShownProblems = 20
 
-func newImport(p Process) *cobra.Command {
+func newImport(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
 		Short: "Import edges or users from a file",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("say what to import: follows or users")
+				return program.Usagef("say what to import: follows or users")
 			}
 			return unknownCommand(cmd, args[0])
 		},
@@ -39,7 +40,7 @@ func newImport(p Process) *cobra.Command {
 
 // importer imports a file of records that are all of one kind.
 type importer[T any] struct {
-	process Process
+	process program.Process
 	server  server
 	role    app.Role // that takes the records
 	output  output
@@ -161,7 +162,7 @@ func showProblems(w io.Writer, file *source, problems []problem) error {
 		if i == maxShownProblems {
 			return printf(w, "and %s more (--json lists all)\n", count(len(problems)-i))
 		}
-		if err := printf(w, "%s\n", printable(b.in(file.name).Error())); err != nil {
+		if err := printf(w, "%s\n", program.Printable(b.in(file.name).Error())); err != nil {
 			return err
 		}
 	}

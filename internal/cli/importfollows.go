@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
 )
 
-func newImportFollows(p Process) *cobra.Command {
+func newImportFollows(p program.Process) *cobra.Command {
 	i := importer[follow.Pair]{
 		process: p, role: app.Publisher, one: "edge", many: "edges", parse: parsePair, requests: 4,
 		send: func(ctx context.Context, c *client.Client, pairs []follow.Pair) (client.BatchResult, error) {
@@ -25,7 +26,7 @@ func newImportFollows(p Process) *cobra.Command {
 			"file may be compressed with gzip. It is read to its end before anything is sent: with a bad line, nothing is.\n" +
 			"An edge that is there already stays as it is, so repeating an import does no harm.",
 		Example: "  fanmail import follows edges.tsv.gz\n  printf 'ben\\tann\\n' | fanmail import follows -",
-		Args:    exactly("FILE"),
+		Args:    program.Exactly("FILE"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return i.run(cmd.Context(), args[0]) },
 	}
 	i.addFlags(cmd)

@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-func newImportUsers(p Process) *cobra.Command {
+func newImportUsers(p program.Process) *cobra.Command {
 	i := importer[client.Seen]{
 		process: p, role: app.Rehydrator, one: "user", many: "users", parse: parseSeen, requests: 1,
 		send: func(ctx context.Context, c *client.Client, seen []client.Seen) (client.BatchResult, error) {
@@ -29,7 +30,7 @@ func newImportUsers(p Process) *cobra.Command {
 			"too, and the command can be repeated.",
 		Example: "  fanmail import users users.ndjson\n" +
 			"  echo '{\"user\":\"ann\",\"last_viewed\":\"2026-01-02T15:04:05Z\"}' | fanmail import users -",
-		Args: exactly("FILE"),
+		Args: program.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd.Context(), args[0]) },
 	}
 	i.addFlags(cmd)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -18,14 +19,14 @@ const maxFromColumns = 24
 
 // inboxCommand prints an inbox.
 type inboxCommand struct {
-	process Process
+	process program.Process
 	server  server
 	output  output
 	options client.InboxOptions
 	all     bool
 }
 
-func newInbox(p Process) *cobra.Command {
+func newInbox(p program.Process) *cobra.Command {
 	i := inboxCommand{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "inbox USER",
@@ -34,17 +35,17 @@ func newInbox(p Process) *cobra.Command {
 			"Reading an inbox counts as looking at it, which keeps it warm; with --peek it does not. That of somebody who was\n" +
 			"dormant, or never seen, is rebuilt from then on, and still loading until that is done.",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id",
-		Args:    exactly("USER"),
+		Args:    program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			user := message.UserID(args[0])
 			if err := user.Validate("user"); err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			if i.all && (cmd.Flags().Changed("limit") || cmd.Flags().Changed("before")) {
-				return usagef("--all prints everything: give it without --limit and --before")
+				return program.Usagef("--all prints everything: give it without --limit and --before")
 			}
 			if i.options.Limit < 1 {
-				return usagef("--limit is %d: give 1 or more", i.options.Limit)
+				return program.Usagef("--limit is %d: give 1 or more", i.options.Limit)
 			}
 			c, err := i.server.dial(p)
 			if err != nil {
@@ -78,7 +79,7 @@ func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user mes
 		if err := printRows(w, i.process.Width(w), page.Messages); err != nil || page.Next == "" {
 			return err
 		}
-		return printf(w, "older: fanmail inbox %s --before %s\n", printable(string(user)), page.Next)
+		return printf(w, "older: fanmail inbox %s --before %s\n", program.Printable(string(user)), page.Next)
 	})
 }
 
@@ -106,7 +107,7 @@ func printTotals(w io.Writer, user message.UserID, page client.InboxPage) error 
 	if !page.Complete {
 		note = ", still loading"
 	}
-	return printf(w, "%s: %s, %s unread%s\n", printable(string(user)), plural(page.Total, "message", "messages"), count(page.Unread), note)
+	return printf(w, "%s: %s, %s unread%s\n", program.Printable(string(user)), plural(page.Total, "message", "messages"), count(page.Unread), note)
 }
 
 func (i *inboxCommand) printMessages(messages []client.InboxMessage) error {
@@ -125,10 +126,10 @@ func (i *inboxCommand) printMessages(messages []client.InboxMessage) error {
 func printRows(w io.Writer, width int, messages []client.InboxMessage) error {
 	from := 0
 	for _, m := range messages {
-		from = max(from, min(maxFromColumns, uniseg.StringWidth(printable(string(m.From)))))
+		from = max(from, min(maxFromColumns, uniseg.StringWidth(program.Printable(string(m.From)))))
 	}
 	for _, m := range messages {
-		row := showTime(m.Sent.Time) + "  " + pad(fit(printable(string(m.From)), from), from) + "  " + printable(firstLine(m.Body))
+		row := showTime(m.Sent.Time) + "  " + pad(fit(program.Printable(string(m.From)), from), from) + "  " + program.Printable(firstLine(m.Body))
 		if err := printf(w, "%s\n", fit(row, width)); err != nil {
 			return err
 		}

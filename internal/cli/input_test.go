@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // commands are those that read a file, with a line that is good for each.
@@ -63,7 +63,7 @@ func TestBadLines(t *testing.T) {
 			path := file(t, "in", "# a comment\n\n"+command.good+"\r\n"+test.line+"\n"+command.good)
 			// The server is not there: a command that sent anything would fail of that.
 			got := run{args: append(command.args, path, "--server", nowhere)}.do(t.Context(), t)
-			require.Equal(t, cli.ExitFailed, got.code)
+			require.Equal(t, program.ExitFailed, got.code)
 			require.Empty(t, got.stdout)
 			require.Contains(t, got.stderr, "fanmail: "+path+":4: ")
 			require.Contains(t, got.stderr, test.want)
@@ -77,7 +77,7 @@ func TestLimitsOfTheEnvironment(t *testing.T) {
 	path := file(t, "in", `{"from":"ann","to":["ben"],"body":"abc"}`)
 	args := []string{"publish", "--file", path, "--server", nowhere}
 	got := run{args: args, env: []string{"FANMAIL_LIMITS_BODY=2B"}}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stderr, "body has 3 bytes: at most 2 are allowed")
 }
 
@@ -114,7 +114,7 @@ func TestImportFollowsFromEverywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := run{args: []string{"import", "follows", test.path, "--server", url, "--json"}, stdin: test.stdin}.do(t.Context(), t)
-			require.Equal(t, cli.ExitDone, got.code, got.stderr)
+			require.Equal(t, program.ExitDone, got.code, got.stderr)
 			require.Empty(t, got.stderr)
 			result := fromJSON[importResult](t, got.stdout)
 			result.Seconds = 0
@@ -129,13 +129,13 @@ func TestImportSkipsBadLines(t *testing.T) {
 	in := "ben\tann\nben\nben\tben\ncleo\tann\n"
 	args := []string{"import", "follows", "-", "--server", url, "--skip-bad"}
 	got := run{args: args, stdin: in}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	require.Regexp(t, `^imported 2 edges in .*, left out 2 lines\n$`, got.stdout)
 	require.Equal(t, "standard input:2: has 1 column: expected follower, tab, followee\n"+
 		"standard input:3: a user cannot follow themselves\n", got.stderr)
 
 	got = run{args: append(args, "--json"), stdin: in}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	result := fromJSON[importResult](t, got.stdout)
 	require.Equal(t, 2, result.Bad)
 	require.Len(t, result.Problems, 2)
@@ -153,7 +153,7 @@ func TestImportUsersRejected(t *testing.T) {
 `
 	args := []string{"import", "users", "-", "--server", url}
 	got := run{args: args, stdin: in}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stdout, "imported 2 users")
 	lines := strings.Split(got.stderr, "\n")
 	require.Len(t, lines, 4, got.stderr)
@@ -164,6 +164,6 @@ func TestImportUsersRejected(t *testing.T) {
 	require.Equal(t, "fanmail: the server rejected 2 lines of standard input", lines[2])
 
 	got = run{args: append(args, "--skip-bad", "--json"), stdin: in}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	require.Equal(t, 2, fromJSON[importResult](t, got.stdout).Rejected, "a time that is recorded already changes nothing")
 }

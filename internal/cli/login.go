@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func newLogin(p Process) *cobra.Command {
+func newLogin(p program.Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
 	wait := client.DefaultLoginWait
@@ -23,14 +24,14 @@ func newLogin(p Process) *cobra.Command {
 			"them meanwhile, and the command waits until it is complete. If that takes longer than --wait, it goes on without\n" +
 			"being waited for, and the command ends with exit code 1.",
 		Example: "  fanmail login ben\n  fanmail login ben --wait 0s --json",
-		Args:    exactly("USER"),
+		Args:    program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			user := message.UserID(args[0])
 			if err := user.Validate("user"); err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			if wait < 0 || wait > client.MaxLoginWait {
-				return usagef("--wait is %s: give 0s to %ds", wait, client.MaxLoginWait/time.Second)
+				return program.Usagef("--wait is %s: give 0s to %ds", wait, client.MaxLoginWait/time.Second)
 			}
 			c, err := s.dial(p)
 			if err != nil {
@@ -52,7 +53,7 @@ func newLogin(p Process) *cobra.Command {
 
 // reportLogin prints what a login came to. One that was not waited for to its end is an error.
 func reportLogin(out output, login client.Login) error {
-	user := printable(string(login.User))
+	user := program.Printable(string(login.User))
 	if login.State != client.Rehydrating {
 		return out.print(login, func(w io.Writer) error { return printf(w, "%s\n", loginText(user, login)) })
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/app"
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 )
@@ -62,10 +62,10 @@ func TestLoginThatTakesLonger(t *testing.T) {
 	const loading = "fanmail: ben was dormant, and the inbox is still loading: " +
 		"repeat the command to wait for it, or see what there is with 'fanmail inbox ben'\n"
 	got := run{args: args}.do(t.Context(), t)
-	require.Equal(t, result{code: cli.ExitFailed, stderr: loading}, got)
+	require.Equal(t, result{code: program.ExitFailed, stderr: loading}, got)
 	got = run{args: append(args, "--json")}.do(t.Context(), t)
 	require.Equal(t, result{
-		code: cli.ExitFailed, stdout: `{"user":"ben","state":"rehydrating","was":"dormant"}` + "\n", stderr: loading,
+		code: program.ExitFailed, stdout: `{"user":"ben","state":"rehydrating","was":"dormant"}` + "\n", stderr: loading,
 	}, got)
 	require.Regexp(t, `^ben: 1 message, 1 unread, still loading\n.{19}  ann  x\n$`, fanmail(t, "inbox", "ben", "--server", url))
 	require.False(t, fromJSON[client.InboxPage](t, fanmail(t, "inbox", "ben", "--json", "--server", url)).Complete)

@@ -17,7 +17,9 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/test/leaktest"
 )
 
@@ -47,7 +49,7 @@ func (r run) do(ctx context.Context, t *testing.T) result {
 	if r.now == nil {
 		r.now = time.Now
 	}
-	code := cli.Main(ctx, cli.Process{
+	code := cli.Main(ctx, program.Process{
 		Args: r.args, Env: r.env, Stdin: strings.NewReader(r.stdin), Stdout: &stdout, Stderr: &stderr,
 		Now: r.now, Width: func(io.Writer) int { return r.width },
 	})
@@ -58,7 +60,7 @@ func (r run) do(ctx context.Context, t *testing.T) result {
 func fanmail(t *testing.T, args ...string) string {
 	t.Helper()
 	got := run{args: args}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	return got.stdout
 }
 
@@ -76,7 +78,7 @@ func serveWith(t *testing.T, wrap func(app.Parts) app.Parts) string {
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
-	server := app.New(cfg, app.Options{Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Wrap: wrap})
+	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Wrap: wrap})
 	require.NoError(t, server.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	return server.URL()

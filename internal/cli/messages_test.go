@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -65,7 +65,7 @@ func TestPublishAndRead(t *testing.T) {
 		unknown := message.MinID(time.Now())
 		unknown[6], unknown[8] = 0x70, 0x80
 		got := run{args: []string{"status", unknown.String(), "--server", url}}.do(t.Context(), t)
-		require.Equal(t, cli.ExitFailed, got.code)
+		require.Equal(t, program.ExitFailed, got.code)
 		require.Contains(t, got.stderr, "no message")
 		requireOneLine(t, got.stderr)
 	})
@@ -98,7 +98,7 @@ func TestPublishAndRead(t *testing.T) {
 	t.Run("forged cursor", func(t *testing.T) {
 		t.Parallel()
 		got := run{args: []string{"inbox", "ben", "--before", "x", "--server", url}}.do(t.Context(), t)
-		require.Equal(t, cli.ExitFailed, got.code)
+		require.Equal(t, program.ExitFailed, got.code)
 		requireOneLine(t, got.stderr)
 	})
 }
@@ -117,7 +117,7 @@ func TestPublishFile(t *testing.T) {
 
 	args := []string{"publish", "--file", path, "--key", "k", "--wait", "--server", url}
 	got := run{args: args}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	require.Regexp(t, `published 600 messages in .*; 1,200 recipients: 600 delivered, 600 skipped\n$`, got.stderr)
 	ids := strings.Fields(got.stdout)
 	require.Len(t, ids, messages)
@@ -148,7 +148,7 @@ func TestPublishFileReportsLines(t *testing.T) {
 	env := []string{"FANMAIL_LIMITS_BODY=66KiB"}
 
 	got := run{args: append(args, "--skip-bad"), stdin: in, env: env}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	type answer struct {
 		published
 		Line  int    `json:"line"`
@@ -165,7 +165,7 @@ func TestPublishFileReportsLines(t *testing.T) {
 	require.Regexp(t, `^\{"summary":\{"published":2,"bad":1,"rejected":1,"seconds":[^,]*\}\}$`, lines[4])
 
 	got = run{args: args, stdin: good + "\n" + large + "\n" + good + "\n", env: env}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, program.ExitFailed, got.code)
 	require.Equal(t, "fanmail: the server rejected 1 line of standard input\n", got.stderr)
 	require.Equal(t, 4, strings.Count(got.stdout, "\n"), "the others are published all the same")
 }
@@ -177,7 +177,7 @@ func TestPublishBodyFromStandardInput(t *testing.T) {
 		args:  []string{"publish", "--from", "ann", "--to", "ben", "--body-file", "-", "--server", url, "--json"},
 		stdin: "two\nlines\n",
 	}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	id := fromJSON[published](t, got.stdout).ID
 	status := fromJSON[client.Status](t, fanmail(t, "status", id.String(), "--server", url, "--json"))
 	require.Equal(t, "two\nlines\n", status.Body)

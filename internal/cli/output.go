@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
@@ -49,35 +47,6 @@ func printf(w io.Writer, format string, args ...any) error {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
-}
-
-// zeroWidthJoiner joins emoji. It is the one format character that cannot mislead.
-const zeroWidthJoiner = '\u200d'
-
-// printable returns s with everything escaped that a terminal would act upon: control characters, format
-// characters such as those that turn the direction of writing, and what is not UTF-8.
-func printable(s string) string {
-	clean := func(r rune) bool { return r == zeroWidthJoiner || r != utf8.RuneError && unicode.IsGraphic(r) }
-	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case r == '\t':
-			b.WriteByte(' ')
-		case clean(r), r == utf8.RuneError:
-			b.WriteString(s[:size])
-		default:
-			quoted := strconv.QuoteRuneToGraphic(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		s = s[size:]
-	}
-	return b.String()
 }
 
 // firstLine returns the first line of a body that has any text in it.

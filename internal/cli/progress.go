@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 const (
@@ -30,7 +32,7 @@ type progress struct {
 }
 
 // newProgress begins to tell progress on standard error. The total is 0 if it is not known.
-func newProgress(p Process, label string, total int64) *progress {
+func newProgress(p program.Process, label string, total int64) *progress {
 	g := &progress{w: p.Stderr, now: p.Now, label: label, total: total, told: p.Now()}
 	if p.Width(p.Stderr) == 0 {
 		return g

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 func TestProgressBar(t *testing.T) {
@@ -17,7 +17,7 @@ func TestProgressBar(t *testing.T) {
 	url := serve(t)
 	path := file(t, "edges", "ben\tann\n")
 	got := run{args: []string{"import", "follows", path, "--server", url}, width: 80}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	require.Contains(t, got.stderr, "\rimporting edges")
 	require.Contains(t, got.stdout, "imported 1 edge in ")
 }
@@ -35,7 +35,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	begun := time.Now()
 	now := func() time.Time { return begun.Add(time.Duration(looks.Add(1)) * time.Minute) }
 	got := run{args: args, now: now}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
 	require.Len(t, lines, 3, "one for each request")
 	for _, line := range lines {

@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // publisher publishes one message, or a file of them.
 type publisher struct {
-	process Process
+	process program.Process
 	server  server
 	output  output
 
@@ -36,7 +37,7 @@ type publisher struct {
 // messageFlags make up a single message, so that they cannot go with a file of messages.
 var messageFlags = []string{"from", "to", "followers", "body", "body-file", "content-type", "attrs"}
 
-func newPublish(p Process) *cobra.Command {
+func newPublish(p program.Process) *cobra.Command {
 	b := publisher{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "publish",
@@ -50,7 +51,7 @@ func newPublish(p Process) *cobra.Command {
 		Example: "  fanmail publish --from ann --followers --body 'Good morning' --wait\n" +
 			"  fanmail publish --from ann --to ben,cleo --body-file letter.txt\n" +
 			"  fanmail publish --file messages.ndjson.gz --key monday --wait",
-		Args: exactly(),
+		Args: program.Exactly(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&b.from, "from", "", "author of the message")
@@ -74,13 +75,13 @@ func (b *publisher) run(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("file") {
 		for _, name := range messageFlags {
 			if cmd.Flags().Changed(name) {
-				return usagef("--file brings whole messages: give it without --%s", name)
+				return program.Usagef("--file brings whole messages: give it without --%s", name)
 			}
 		}
 		return b.publishFile(cmd.Context())
 	}
 	if b.skipBad {
-		return usagef("--skip-bad needs --file")
+		return program.Usagef("--skip-bad needs --file")
 	}
 	c, err := b.server.dial(b.process)
 	if err != nil {
@@ -105,11 +106,11 @@ func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 	}
 	switch {
 	case b.from == "":
-		return draft, usagef("say who publishes: give --from")
+		return draft, program.Usagef("say who publishes: give --from")
 	case len(b.to) == 0 && !b.followers:
-		return draft, usagef("say who it is for: give --to, --followers or both")
+		return draft, program.Usagef("say who it is for: give --to, --followers or both")
 	case cmd.Flags().Changed("body-file") && cmd.Flags().Changed("body"):
-		return draft, usagef("give either --body or --body-file")
+		return draft, program.Usagef("give either --body or --body-file")
 	case cmd.Flags().Changed("body-file"):
 		body, err := readAll(cmd.Context(), b.process, b.bodyFile)
 		if err != nil {
@@ -118,16 +119,16 @@ func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 		draft.Body = body
 	}
 	if !utf8.ValidString(draft.Body) {
-		return draft, usagef("the body is not valid UTF-8")
+		return draft, program.Usagef("the body is not valid UTF-8")
 	}
 	unlimited := message.Limits{BodyBytes: math.MaxInt, AttrsBytes: math.MaxInt, Recipients: math.MaxInt}
 	if _, err := message.New(message.ID{}, draft, unlimited); err != nil {
-		return draft, &usageError{err}
+		return draft, program.Usage(err)
 	}
 	return draft, nil
 }
 
-func readAll(ctx context.Context, p Process, path string) (string, error) {
+func readAll(ctx context.Context, p program.Process, path string) (string, error) {
 	file, err := openSource(ctx, p, path)
 	if err != nil {
 		return "", err

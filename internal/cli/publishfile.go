@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -75,7 +76,7 @@ type fileRun struct {
 
 func (b *publisher) publishFile(ctx context.Context) (err error) {
 	// The limits are those of a server that is configured as this command is: the same environment, or the defaults.
-	cfg, err := load(config.Options{Env: b.process.Env})
+	cfg, err := program.Load(config.Options{Env: b.process.Env})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // TestReference holds the reference of all commands in the documentation and the program together.
@@ -22,9 +23,9 @@ func TestReference(t *testing.T) {
 		"<!-- This is generated from the commands themselves: make generate -->\n\n" +
 		"What `--help` prints, in one place. A command that runs a server, or works on a store, takes every key of the\n" +
 		"[configuration](configuration.md) as a flag; only those that are needed most are listed here. Exit codes: 0 done, 1 failed, 2 wrong usage.\n")
-	commands := []*cobra.Command{cli.NewRoot(cli.Process{})}
+	commands := []*cobra.Command{cli.NewRoot(program.Process{})}
 	for _, role := range programs {
-		commands = append(commands, cli.NewRole(cli.Process{}, role))
+		commands = append(commands, program.NewRole(program.Process{}, role))
 	}
 	b.WriteString("\n")
 	for _, program := range commands {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/app"
-	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
@@ -27,7 +27,7 @@ var programs = []app.Role{app.Publisher, app.FanoutWorker, app.Rehydrator}
 // runRole runs the program of a role.
 func runRole(ctx context.Context, role app.Role, stderr io.Writer, env []string, args ...string) (code int, stdout string) {
 	var out bytes.Buffer
-	code = cli.RoleMain(ctx, cli.Process{
+	code = program.RoleMain(ctx, program.Process{
 		Args: args, Env: env, Stdin: strings.NewReader(""), Stdout: &out, Stderr: stderr,
 		Now: time.Now, Width: func(io.Writer) int { return 0 },
 	}, role)
@@ -39,7 +39,7 @@ func TestRoleHelp(t *testing.T) {
 	for _, role := range programs {
 		var stderr bytes.Buffer
 		code, got := runRole(t.Context(), role, &stderr, nil, "--help")
-		require.Equal(t, cli.ExitDone, code, stderr.String())
+		require.Equal(t, program.ExitDone, code, stderr.String())
 		golden := filepath.Join("testdata", "help", string(role)+".golden")
 		if *update {
 			require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
@@ -64,7 +64,7 @@ func TestRolesShareStoreAndBus(t *testing.T) {
 		} {
 			var stderr bytes.Buffer
 			code, _ := runRole(t.Context(), role, &stderr, nil, test.args...)
-			require.Equal(t, cli.ExitUsage, code, name)
+			require.Equal(t, program.ExitUsage, code, name)
 			require.Contains(t, stderr.String(), string(role)+": ")
 			require.Contains(t, stderr.String(), test.want)
 			require.Contains(t, stderr.String(), "(see '"+string(role)+" --help')")
@@ -75,23 +75,23 @@ func TestRolesShareStoreAndBus(t *testing.T) {
 func TestAdminInit(t *testing.T) {
 	t.Parallel()
 	embedded := run{args: []string{"admin", "init"}}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, embedded.code)
+	require.Equal(t, program.ExitFailed, embedded.code)
 	require.Contains(t, embedded.stderr, "the embedded store needs no initialization")
 
 	uri, database := testenv.MongoDB(t)
 	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database, "--mongodb-timeout", "1m"}
 	serve := run{args: append([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, where...)}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, serve.code)
+	require.Equal(t, program.ExitFailed, serve.code)
 	require.Contains(t, serve.stderr, "is not initialized: run fanmail admin init")
 
 	for range 2 { // it can be repeated
 		require.Equal(t, "the database "+database+" is ready, with 16 partitions\n", fanmail(t, append([]string{"admin", "init"}, where...)...))
 	}
 	other := run{args: append([]string{"admin", "init", "--partitions", "8"}, where...)}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, other.code)
+	require.Equal(t, program.ExitFailed, other.code)
 	require.Contains(t, other.stderr, "number of partitions differs")
 	sharded := run{args: append([]string{"admin", "init", "--shard"}, where...)}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, sharded.code)
+	require.Equal(t, program.ExitFailed, sharded.code)
 	require.Contains(t, sharded.stderr, "is no mongos")
 }
 
@@ -116,7 +116,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	require.Equal(t, "the server is not ready: it is starting, and waits for the store", problem.Detail)
 	require.Equal(t, http.StatusServiceUnavailable, get(t, "http://"+addr+"/v1/messages/x", nil))
 	stop()
-	require.Equal(t, cli.ExitDone, <-ended)
+	require.Equal(t, program.ExitDone, <-ended)
 	require.Contains(t, logs.String(), "stopped before it was ready")
 }
 

@@ -1,19 +1,20 @@
 package cli
 
 import (
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-func newRoot(p Process) *cobra.Command {
+func newRoot(p program.Process) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fanmail",
 		Short: "Deliver one message into millions of inboxes",
 		Long: "Fanmail stores each published message once and copies it into the inbox of every recipient, exactly once.\n\n" +
 			"See what it does with 'fanmail demo', or start a server with 'fanmail serve'.",
-		Version:           version(),
+		Version:           program.Version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -28,7 +29,7 @@ func newRoot(p Process) *cobra.Command {
 	}
 	root.SetHelpCommand(newHelp())
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Usage(err) })
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
 		newImport(p), newPublish(p), newLogin(p), newInbox(p), newStatus(p),
@@ -47,7 +48,7 @@ func newHelp() *cobra.Command {
 			target, rest, err := cmd.Root().Find(args)
 			switch {
 			case err != nil:
-				return &usageError{err}
+				return program.Usage(err)
 			case len(rest) > 0:
 				return unknownCommand(target, rest[0])
 			}
@@ -63,26 +64,5 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if nearest := cmd.SuggestionsFor(name); len(nearest) > 0 {
 		hint = "; did you mean " + strings.Join(nearest, " or ") + "?"
 	}
-	return usagef("there is no command %q%s", cmd.CommandPath()+" "+name, hint)
-}
-
-// exactly refuses other arguments than the named ones.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return usagef("%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return usagef("unexpected argument %q", args[len(names)])
-		}
-		return nil
-	}
-}
-
-// version returns the version of the module that the binary was built from.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
+	return program.Usagef("there is no command %q%s", cmd.CommandPath()+" "+name, hint)
 }

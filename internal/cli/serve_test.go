@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
@@ -21,7 +22,7 @@ func TestServe(t *testing.T) {
 	logs, stderr := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Main(ctx, cli.Process{
+		code <- cli.Main(ctx, program.Process{
 			Args: []string{
 				"serve", "--addr", "127.0.0.1:0", "--data", dir, "--log-format", "json",
 				"--nats-max-published", "16MiB", "--nats-max-fanout", "16MiB", "--nats-max-dlq", "16MiB",
@@ -51,12 +52,12 @@ func TestServe(t *testing.T) {
 	c.Close()
 
 	second := run{args: []string{"serve", "--addr", "127.0.0.1:0", "--data", dir}}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, second.code, "a folder belongs to one process")
+	require.Equal(t, program.ExitFailed, second.code, "a folder belongs to one process")
 	require.Contains(t, second.stderr, dir)
 	requireOneLine(t, second.stderr)
 
 	interrupt()
-	require.Equal(t, cli.ExitDone, <-code)
+	require.Equal(t, program.ExitDone, <-code)
 	require.NoError(t, <-drained)
 }
 
@@ -68,7 +69,7 @@ func TestDemo(t *testing.T) {
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
 		got := run{args: []string{"demo"}}.do(t.Context(), t)
-		require.Equal(t, cli.ExitDone, got.code, got.stderr)
+		require.Equal(t, program.ExitDone, got.code, got.stderr)
 		for _, want := range []string{"published   11 messages", "delivered   17,511 copies", "skipped     2,500", "saw 10 messages after", "The inbox of fan-0001", "Checked: ", "Next: fanmail serve"} {
 			require.Contains(t, got.stdout, want)
 		}

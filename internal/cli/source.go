@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // stdinPath is the path that stands for standard input.
@@ -30,7 +32,7 @@ type source struct {
 
 // openSource opens a file. What can be read only once, such as standard input or a pipe, is copied to a temporary
 // file first.
-func openSource(ctx context.Context, p Process, path string) (*source, error) {
+func openSource(ctx context.Context, p program.Process, path string) (*source, error) {
 	if path == stdinPath {
 		return spool(ctx, "standard input", p.Stdin)
 	}

@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func newStatus(p Process) *cobra.Command {
+func newStatus(p program.Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
 	wait, watching := false, false
@@ -22,14 +23,14 @@ func newStatus(p Process) *cobra.Command {
 			"With --watch it is told every second, until it is done, how far it is, at what rate, and about how long it still takes,\n" +
 			"by an estimate of how many recipients there are.",
 		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --watch",
-		Args:    exactly("ID"),
+		Args:    program.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := message.ParseID(args[0])
 			if err != nil {
-				return &usageError{err}
+				return program.Usage(err)
 			}
 			if wait && watching {
-				return usagef("--watch waits as well: give it without --wait")
+				return program.Usagef("--watch waits as well: give it without --wait")
 			}
 			c, err := s.dial(p)
 			if err != nil {
@@ -60,6 +61,6 @@ func newStatus(p Process) *cobra.Command {
 
 func printStatus(w io.Writer, s client.Status) error {
 	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s\n",
-		s.ID, printable(string(s.From)), showTime(s.Sent.Time), s.Fanout.State,
+		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), s.Fanout.State,
 		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // nowhere is the URL of a server that is not there. What is refused before anything is sent never asks it.
@@ -75,7 +76,7 @@ func TestWrongUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := run{args: strings.Fields(test.args), env: test.env}.do(t.Context(), t)
-			require.Equal(t, cli.ExitUsage, got.code, got.stderr)
+			require.Equal(t, program.ExitUsage, got.code, got.stderr)
 			require.Empty(t, got.stdout)
 			require.Contains(t, got.stderr, test.want)
 			requireOneLine(t, got.stderr)
@@ -92,7 +93,7 @@ func requireOneLine(t *testing.T, stderr string) {
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	got := run{args: []string{"publish", "--from", "ann", "--to", "ben", "--body", "x", "--server", nowhere}}.do(t.Context(), t)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stderr, "no answer from "+nowhere)
 	require.Contains(t, got.stderr, "fanmail serve")
 	requireOneLine(t, got.stderr)
@@ -110,7 +111,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := run{args: []string{"import", "follows", test.path, "--server", nowhere}}.do(t.Context(), t)
-			require.Equal(t, cli.ExitFailed, got.code)
+			require.Equal(t, program.ExitFailed, got.code)
 			require.Contains(t, got.stderr, test.path)
 			require.Contains(t, got.stderr, test.want)
 			requireOneLine(t, got.stderr)
@@ -123,7 +124,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got := run{args: []string{"inbox", "ben", "--server", nowhere}}.do(ctx, t)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, program.ExitFailed, got.code)
 	require.True(t, strings.HasPrefix(got.stderr, "fanmail: interrupted: "), got.stderr)
 	requireOneLine(t, got.stderr)
 }
@@ -135,9 +136,9 @@ func TestInterruptedWhileStandardInputIsSilent(t *testing.T) {
 	reading := make(chan struct{})
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Main(ctx, cli.Process{
+		code <- cli.Main(ctx, program.Process{
 			Args: []string{"import", "follows", "-", "--server", nowhere}, Stdin: silent,
-			Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Width: cli.TerminalWidth,
+			Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Width: program.TerminalWidth,
 		})
 	}()
 	go func() {
@@ -146,7 +147,7 @@ func TestInterruptedWhileStandardInputIsSilent(t *testing.T) {
 	}()
 	<-reading
 	cancel()
-	require.Equal(t, cli.ExitFailed, <-code)
+	require.Equal(t, program.ExitFailed, <-code)
 	require.NoError(t, typist.Close())
 }
 
@@ -155,7 +156,7 @@ func TestConfig(t *testing.T) {
 	path := file(t, "fanmail.yaml", "partitions: 8\nlimits:\n  body: 1KiB\n")
 	env := []string{"FANMAIL_LIMITS_BODY=2KiB", "FANMAIL_SERVER=" + nowhere, "FANMAIL_CONFIG=" + path}
 	got := run{args: []string{"config", "--data", "/d"}, env: env}.do(t.Context(), t)
-	require.Equal(t, cli.ExitDone, got.code, got.stderr)
+	require.Equal(t, program.ExitDone, got.code, got.stderr)
 	require.Contains(t, got.stdout, "# file: "+path+"\n# data: set by --data\n# limits.body: set by FANMAIL_LIMITS_BODY\n")
 	require.Contains(t, got.stdout, "\npartitions: 8\n")
 	require.Contains(t, got.stdout, "\n  body: 2KiB\n")

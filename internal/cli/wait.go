@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -38,7 +39,7 @@ func waitDone(ctx context.Context, c *client.Client, id message.ID, seen func(cl
 }
 
 // waitShowing is waitDone with a progress bar.
-func waitShowing(ctx context.Context, p Process, c *client.Client, id message.ID) (client.Status, error) {
+func waitShowing(ctx context.Context, p program.Process, c *client.Client, id message.ID) (client.Status, error) {
 	bar := newProgress(p, "handled recipients", 0)
 	defer bar.close()
 	return waitDone(ctx, c, id, func(s client.Status) { bar.set(s.Fanout.Delivered + s.Fanout.Skipped) })

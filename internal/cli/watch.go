@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -27,7 +28,7 @@ type watched struct {
 }
 
 // watch tells every second how far a message is, until it is done, and returns its status then.
-func watch(ctx context.Context, p Process, out output, c *client.Client, id message.ID) (client.Status, error) {
+func watch(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID) (client.Status, error) {
 	status, err := c.Estimate(ctx, id)
 	if err != nil {
 		return status, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -130,7 +131,7 @@ func (p *past) serve(b *testing.B, limit int) *client.Client {
 	cfg.Addr = "127.0.0.1:0"
 	p.configure(&cfg)
 	cfg.Rehydrate.Limit = limit
-	a := app.New(cfg, app.Options{Logger: zerolog.Nop()})
+	a := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.Nop()})
 	require.NoError(b, a.Start(b.Context()))
 	b.Cleanup(func() { require.NoError(b, a.Stop(context.WithoutCancel(b.Context()))) })
 	c, err := client.New(a.URL(), client.Options{})

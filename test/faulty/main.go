@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/telemetry"
 )
 
@@ -49,6 +50,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = app.New(cfg, app.Options{Logger: logger, Now: time.Now, Wrap: f.wrap}).Run(ctx)
+	err = app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: logger, Now: time.Now, Wrap: f.wrap}).Run(ctx)
 	return errors.Join(err, f.survived())
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/test/leaktest"
 )
 
@@ -46,7 +47,7 @@ func scrape(t *testing.T, roles ...app.Role) string {
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
-	server := app.New(cfg, app.Options{Roles: roles, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
+	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Roles: roles, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
 	require.NoError(t, server.Start(t.Context()))
 	defer func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) }()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL()+"/metrics", http.NoBody)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -105,7 +106,7 @@ func (s *hostileServer) start(t *testing.T, i *issuer) (stop func()) {
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable, cfg.Embedded.MinFree = 8*config.MiB, 4*config.MiB, 0
-	s.app = app.New(cfg, app.Options{Logger: zerolog.New(s.log)})
+	s.app = app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(s.log)})
 	require.NoError(t, s.app.Start(t.Context()))
 	s.url = s.app.URL()
 	s.addr = strings.TrimPrefix(s.url, "http://")

@@ -138,9 +138,9 @@ func (a *Apart) KillOne(ctx context.Context) string {
 
 func (a *Apart) exec(ctx context.Context, m *member) {
 	a.t.Helper()
-	settings := a.site.withClock(maps.Clone(a.settings))
+	settings := maps.Clone(a.settings)
 	settings["addr"] = m.addr
-	m.Process = Exec(ctx, a.t, settings, m.binary)
+	m.Process = a.site.exec(ctx, a.t, settings, m.binary)
 }
 
 // AwaitReady waits until all processes are ready.

@@ -38,7 +38,7 @@ func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
 	if race {
 		servers = append(servers, "-race")
 	}
-	if err := goTool(ctx, append(servers, module+"cmd/...", module+"test/faulty")); err != nil {
+	if err := goTool(ctx, append(servers, module+"cmd/...", module+"test/faulty", module+"test/wrongclock")); err != nil {
 		return b, err
 	}
 	return b, goTool(ctx, append(build, module+"test/driver", module+"test/check", module+"test/tamper", "github.com/nats-io/nats-server/v2"))

@@ -36,7 +36,8 @@ type Site struct {
 	// Probe is how often the front of roles apart asks each process whether it is ready, to send requests to nobody else. If it is 0, the
 	// front sends them to whoever listens.
 	Probe time.Duration
-	// Clocks are those of which each process that is started gets one at random, as FANMAIL_TEST_CLOCK has it; none means the system's.
+	// Clocks are wrong clocks, as test/wrongclock takes them. Each process that starts gets one at random. None means that all
+	// processes have the system's clock.
 	Clocks []string
 }
 
@@ -105,7 +106,7 @@ type Server struct {
 // Start starts "fanmail serve" on the site, and returns when it is ready.
 func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
 	t.Helper()
-	server := &Server{Exec(ctx, t, s.withClock(s.settings()), binary, "serve"), s.Provoked}
+	server := &Server{s.exec(ctx, t, s.settings(), binary, "serve"), s.Provoked}
 	server.awaitReady(ctx, s.URL())
 	return server
 }
@@ -138,12 +139,15 @@ func (s *Site) UseMongoDB(ctx context.Context, t *testing.T, binary, uri, databa
 	require.Zero(t, prepared.Code(ctx), "the database cannot be prepared")
 }
 
-// withClock adds the clock that a process is to have to its settings.
-func (s *Site) withClock(settings map[string]string) map[string]string {
+// exec starts a program of the product: with a wrong clock if the site has any.
+func (s *Site) exec(ctx context.Context, t *testing.T, settings map[string]string, binary string, args ...string) *Process {
+	t.Helper()
 	if len(s.Clocks) > 0 {
-		settings["test.clock"] = s.Clocks[rand.IntN(len(s.Clocks))]
+		clock := s.Clocks[rand.IntN(len(s.Clocks))]
+		args = append([]string{"-clock", clock, filepath.Base(binary)}, args...)
+		binary = filepath.Join(filepath.Dir(binary), "wrongclock") // Build puts all programs into one folder
 	}
-	return settings
+	return Exec(ctx, t, settings, binary, args...)
 }
 
 func (s *Site) settings() map[string]string {

@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // RoleMain runs the command line of a program that has one role, and returns its exit code. When ctx ends, it ends cleanly.
 func RoleMain(ctx context.Context, p Process, role app.Role) int {
-	return run(ctx, p, newRole(p, role)) //nolint:contextcheck // the command gets ctx
+	return Run(ctx, p, NewRole(p, role)) //nolint:contextcheck // the command gets ctx
 }
 
 // roles tells what each role does, and which requests it serves.
@@ -21,7 +21,8 @@ var roles = map[app.Role]struct{ does, serves string }{
 	app.Rehydrator:   {"serve inboxes, and rebuild those of whoever comes back", "logins, inboxes, users, explain, audit and dead letters"},
 }
 
-func newRole(p Process, role app.Role) *cobra.Command {
+// NewRole returns the command of the program that has this role.
+func NewRole(p Process, role app.Role) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   string(role),
 		Short: "Run a " + string(role) + ": " + roles[role].does,
@@ -34,23 +35,20 @@ func newRole(p Process, role app.Role) *cobra.Command {
 			"FANMAIL_MONGODB_URI. Flags win over the environment, the environment over the configuration file.",
 			role, roles[role].does, roles[role].serves),
 		Example:       "  " + string(role) + " --store mongodb --mongodb-uri mongodb://127.0.0.1:27017 --nats-url nats://127.0.0.1:4222",
-		Version:       version(),
+		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          exactly(),
+		Args:          Exactly(),
 	}
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	s := newSettings(p, cmd)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	s := NewSettings(p, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := s.load()
+		cfg, err := s.Load()
 		if err != nil {
 			return err
 		}
-		if err := app.CheckApart(cfg); err != nil {
-			return &usageError{err}
-		}
-		return serve(cmd.Context(), p, cfg, role)
+		return Serve(cmd.Context(), p, cfg, nil, role)
 	}
 	return cmd
 }

@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"slices"
@@ -17,16 +17,16 @@ var shownKeys = []string{
 	"auth.tokens_file", "auth.jwt_keys_file", "auth.jwt_audience", "tls.cert_file", "tls.key_file", "tls.client_ca_file", "log.level", "log.format",
 }
 
-// settings reads the configuration for a command.
-type settings struct {
+// Settings reads the configuration for a command.
+type Settings struct {
 	process Process
 	cmd     *cobra.Command
 	file    string
 }
 
-// newSettings gives a command --config and the flags of all keys.
-func newSettings(p Process, cmd *cobra.Command) *settings {
-	s := &settings{process: p, cmd: cmd}
+// NewSettings gives a command --config and the flags of all keys.
+func NewSettings(p Process, cmd *cobra.Command) *Settings {
+	s := &Settings{process: p, cmd: cmd}
 	cmd.Flags().StringVar(&s.file, "config", "", "configuration file (default $"+config.FileEnv+", or none)")
 	for _, key := range config.Keys() {
 		key.AddFlag(cmd.Flags())
@@ -35,35 +35,36 @@ func newSettings(p Process, cmd *cobra.Command) *settings {
 	return s
 }
 
-// load returns the configuration. What is wrong with it is a usage error.
-func (s *settings) load() (config.Config, error) {
-	return load(config.Options{File: s.file, Env: s.process.Env, Flags: s.cmd.Flags()})
+// Load returns the configuration. A fault in it is a usage error.
+func (s *Settings) Load() (config.Config, error) {
+	return Load(config.Options{File: s.file, Env: s.process.Env, Flags: s.cmd.Flags()})
 }
 
-func load(opts config.Options) (config.Config, error) {
-	opts.ForeignEnv = append([]string{serverEnv, publisherEnv, rehydratorEnv, testClockEnv}, credentialEnvs()...)
+// Load returns the configuration that the options name. A fault in it is a usage error.
+func Load(opts config.Options) (config.Config, error) {
+	opts.ForeignEnv = clientEnv
 	cfg, err := config.Load(opts)
 	if err != nil {
-		return config.Config{}, &usageError{err}
+		return config.Config{}, Usage(err)
 	}
 	return cfg, nil
 }
 
-// origin returns what set a key, a flag or an environment variable, or nothing where it was neither.
-func (s *settings) origin(key config.Key) string {
+// Origin returns what set a key, a flag or an environment variable, or nothing where it was neither.
+func (s *Settings) Origin(key config.Key) string {
 	switch {
 	case s.cmd.Flags().Changed(key.Flag):
 		return "--" + key.Flag
-	case s.process.getenv(key.Env) != "":
+	case s.process.Getenv(key.Env) != "":
 		return key.Env
 	}
 	return ""
 }
 
-// path returns the configuration file that is read, or nothing.
-func (s *settings) path() string {
+// Path returns the configuration file that is read, or nothing.
+func (s *Settings) Path() string {
 	if s.file != "" {
 		return s.file
 	}
-	return s.process.getenv(config.FileEnv)
+	return s.process.Getenv(config.FileEnv)
 }

@@ -1,4 +1,6 @@
-package cli
+// Package program has what the programs share: the process that a command runs in, its exit codes and usage errors, the settings
+// of a server, and the program of a single role.
+package program
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -57,8 +60,8 @@ func TerminalWidth(w io.Writer) int {
 	return unknownWidth
 }
 
-// getenv returns the value of an environment variable, or nothing.
-func (p Process) getenv(name string) string {
+// Getenv returns the value of an environment variable, or "" if it is not set.
+func (p Process) Getenv(name string) string {
 	for _, pair := range p.Env {
 		if value, found := strings.CutPrefix(pair, name+"="); found {
 			return value
@@ -67,20 +70,21 @@ func (p Process) getenv(name string) string {
 	return ""
 }
 
-// usageError is an error that lies in the command line.
+// usageError is an error in the command line or in the configuration.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+// Usage marks an error as one in the command line or in the configuration. Run prints it with a hint to --help, and returns
+// ExitUsage.
+func Usage(err error) error { return &usageError{err} }
 
-// Main runs a command line and returns its exit code. When ctx ends, the command ends cleanly.
-func Main(ctx context.Context, p Process) int {
-	return run(ctx, p, newRoot(p)) //nolint:contextcheck // the command gets ctx
-}
+// Usagef returns a new error that is marked by Usage.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-func run(ctx context.Context, p Process, root *cobra.Command) int {
+// Run runs the command line of a process and returns its exit code. When ctx ends, the command ends cleanly.
+func Run(ctx context.Context, p Process, root *cobra.Command) int {
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -104,5 +108,26 @@ func run(ctx context.Context, p Process, root *cobra.Command) int {
 // printError writes one line. An error of several lines has one problem on each.
 func printError(w io.Writer, program, message string) {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
-	fmt.Fprintln(w, program+": "+printable(strings.Join(lines, "; "))) //nolint:errcheck // nobody is left to tell
+	fmt.Fprintln(w, program+": "+Printable(strings.Join(lines, "; "))) //nolint:errcheck // nobody is left to tell
+}
+
+// Exactly returns a check that a command has the named arguments, no more and no fewer.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return Usagef("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return Usagef("unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// Version returns the version of the module that the binary was built from.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

@@ -1,0 +1,34 @@
+package program_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// engines are modules of what fanmail contains and the programs of single roles do not: the embedded store, the embedded NATS
+// server, and the plots of benchmarks.
+var engines = []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats-server", "gonum.org"}
+
+// linked returns which engines a program links.
+func linked(t *testing.T, name string) (found []string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/fanmail/fanmail/cmd/"+name).Output()
+	require.NoError(t, err)
+	for _, engine := range engines {
+		if strings.Contains("\n"+string(out), "\n"+engine) {
+			found = append(found, engine)
+		}
+	}
+	return found
+}
+
+func TestRolesLinkNoEngines(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"publisher", "fanout-worker", "rehydrator"} {
+		require.Empty(t, linked(t, role), role)
+	}
+	require.Equal(t, engines, linked(t, "fanmail"))
+}
