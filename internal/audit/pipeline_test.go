@@ -106,9 +106,9 @@ func (p *pipeline) act(t *testing.T) {
 // route routes everything that was published.
 func (p *pipeline) route(t *testing.T) (worked bool) {
 	t.Helper()
-	received, err := p.Bus.Fetch(t.Context(), 100)
+	received, err := p.Bus.TryFetch(t.Context(), 100)
 	require.NoError(t, err)
-	require.NoError(t, p.router.Route(t.Context(), rig.By(t.Context(), received)))
+	require.NoError(t, p.router.Route(t.Context(), received))
 	return len(received) > 0
 }
 
@@ -117,7 +117,7 @@ func (p *pipeline) deliver(t *testing.T) (worked bool) {
 	t.Helper()
 	for _, lane := range []event.Lane{event.Express, event.Medium, event.Bulk} {
 		for partition := range rig.Partitions {
-			held, err := p.Bus.Take(t.Context(), lane, partition)
+			held, err := p.Bus.TryTake(t.Context(), lane, partition)
 			require.NoError(t, err)
 			if held != nil {
 				worked = true

@@ -75,15 +75,15 @@ func (w *world) deliver() {
 	w.t.Helper()
 	stores := w.Stores()
 	stores.Edges = unreadable{stores.Edges, w}
-	received, err := w.Bus.Fetch(w.t.Context(), 10)
+	received, err := w.Bus.TryFetch(w.t.Context(), 10)
 	require.NoError(w.t, err)
 	if len(received) > 0 {
 		router := fanout.NewRouter(stores, w.Bus, w.FanoutOptions(0))
-		require.NoError(w.t, router.Route(w.t.Context(), rig.By(w.t.Context(), received)))
+		require.NoError(w.t, router.Route(w.t.Context(), received))
 	}
 	for _, lane := range event.Lanes() {
-		held, err := w.Bus.Take(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions))
-		for ; err == nil && held != nil; held, err = w.Bus.Take(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions)) {
+		held, err := w.Bus.TryTake(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions))
+		for ; err == nil && held != nil; held, err = w.Bus.TryTake(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions)) {
 			require.NoError(w.t, fanout.NewDeliverer(stores, w.Bus, w.FanoutOptions(0)).Deliver(w.t.Context(), held))
 		}
 		require.NoError(w.t, err)

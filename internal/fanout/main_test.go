@@ -151,18 +151,18 @@ func (w *world) routeAll(t *testing.T) {
 	t.Helper()
 	router := w.router()
 	for {
-		received, err := w.Bus.Fetch(t.Context(), 10)
+		received, err := w.Bus.TryFetch(t.Context(), 10)
 		require.NoError(t, err)
 		if len(received) == 0 {
 			return
 		}
-		require.NoError(t, router.Route(t.Context(), rig.By(t.Context(), received)))
+		require.NoError(t, router.Route(t.Context(), received))
 	}
 }
 
 func (w *world) take(t *testing.T, lane event.Lane, p int) *rig.Held {
 	t.Helper()
-	held, err := w.Bus.Take(t.Context(), lane, p)
+	held, err := w.Bus.TryTake(t.Context(), lane, p)
 	require.NoError(t, err)
 	return held
 }

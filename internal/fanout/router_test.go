@@ -125,11 +125,13 @@ func TestRouterMayDieAnywhere(t *testing.T) {
 				w.follow(t, "author", users...)
 				all, some := w.store(t, 1, "author"), w.store(t, 2, "author", users[0], users[7])
 				w.publish(t, all, some)
-				received, err := w.Bus.Fetch(t.Context(), 10)
-				require.NoError(t, err)
 				router := w.router()
-				rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
-					return router.Route(ctx, rig.By(ctx, received))
+				var received []bus.Received
+				rig.Start(t.Context(), fault, after, func(ctx context.Context) (err error) {
+					if received, err = w.Bus.TryFetch(ctx, 10); err != nil {
+						return err
+					}
+					return router.Route(ctx, received)
 				})
 				require.NoError(t, w.Bus.Expire(received))
 				w.drain(t)
@@ -248,10 +250,12 @@ func TestRouterRemembersTheLane(t *testing.T) {
 	router := w.router()
 	route := func(m message.Message) *rig.Actor {
 		w.publish(t, m)
-		received, err := w.Bus.Fetch(t.Context(), 10)
-		require.NoError(t, err)
 		actor := rig.Start(t.Context(), rig.None, 0, func(ctx context.Context) error {
-			return router.Route(ctx, rig.By(ctx, received))
+			received, err := w.Bus.TryFetch(ctx, 10)
+			if err != nil {
+				return err
+			}
+			return router.Route(ctx, received)
 		})
 		require.NoError(t, actor.Err())
 		return actor

@@ -12,10 +12,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// backlogFresh is for how long a Backlog is shown again: whatever asks for it does so for several reasons at once.
+// backlogFresh is for how long Backlog returns the same answer. One request for metrics asks several times.
 const backlogFresh = time.Second
 
-// backlogCache is the Backlog that was read last.
+// backlogCache is the last answer of Backlog.
 type backlogCache struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -26,14 +26,14 @@ type backlogCache struct {
 func (b *Bus) Backlog(ctx context.Context) (bus.Backlog, error) {
 	b.backlog.mu.Lock()
 	defer b.backlog.mu.Unlock()
-	if !b.backlog.at.IsZero() && time.Since(b.backlog.at) < backlogFresh {
+	if !b.backlog.at.IsZero() && b.opts.Now().Sub(b.backlog.at) < backlogFresh {
 		return b.backlog.last, nil
 	}
 	backlog, err := b.readBacklog(ctx)
 	if err != nil {
 		return bus.Backlog{}, classify(ctx, "ask what is waiting", err)
 	}
-	b.backlog.last, b.backlog.at = backlog, time.Now() //nolint:forbidigo // how old an answer is, is nothing to inject
+	b.backlog.last, b.backlog.at = backlog, b.opts.Now()
 	return backlog, nil
 }
 

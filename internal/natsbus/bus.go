@@ -32,18 +32,20 @@ const (
 	DefaultFanoutBytes = 1 << 30
 	// DefaultLoginBytes holds more than a million logins: a stampede of everybody at once, without any rehydrator.
 	DefaultLoginBytes = 256 << 20
-	// DefaultDeadLetterBytes is for failures, which are few or all alike.
+	// DefaultDeadLetterBytes has room for few failures, or for many with the same cause.
 	DefaultDeadLetterBytes = 256 << 20
+	// DefaultRequestTimeout is how long a request waits for the server.
+	DefaultRequestTimeout = 5 * time.Second
+	// DefaultDrainTimeout is how long a call whose context has ended waits for events on their way to it.
+	DefaultDrainTimeout = time.Second
 )
 
 const (
-	// answerWait bounds how long a single request waits for its answer.
-	answerWait = 5 * time.Second
-	// reconnectWait is the pause between two attempts to reach the server again.
+	// reconnectWait is the pause between two attempts to connect to the server again.
 	reconnectWait = 250 * time.Millisecond
-	// flushWait bounds how long Close waits for what was sent without an answer to leave.
+	// flushWait limits how long Close waits until the server has received everything.
 	flushWait = 2 * time.Second
-	// complaintPeriod bounds how often trouble that every consumer runs into at once is logged.
+	// complaintPeriod limits how often the bus logs a failure that all consumers have at the same time.
 	complaintPeriod = 10 * time.Second
 )
 
@@ -72,7 +74,15 @@ type Options struct {
 	// there and larger stays so. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultLoginBytes,
 	// DefaultDeadLetterBytes.
 	PublishedBytes, FanoutBytes, LoginBytes, DeadLetterBytes int64
-	// Logger gets what happens to the connection. The zero Logger writes nothing.
+	// RequestTimeout is how long a request waits for the answer of the server. 0 means DefaultRequestTimeout.
+	RequestTimeout time.Duration
+	// DrainTimeout is how long Take, FetchPublished and FetchLogins wait, after their context has ended, for an event on its
+	// way to them, so that they can hand it back. An event that arrives later is handed out again when its lease has ended.
+	// 0 means DefaultDrainTimeout.
+	DrainTimeout time.Duration
+	// Now is the clock that measures ages of events. It must agree with the server's clock. Nil means time.Now.
+	Now func() time.Time
+	// Logger receives the log lines about the connection. The zero Logger writes nothing.
 	Logger zerolog.Logger
 }
 
@@ -85,6 +95,11 @@ func (o Options) withDefaults() Options {
 	o.FanoutBytes = cmp.Or(o.FanoutBytes, DefaultFanoutBytes)
 	o.LoginBytes = cmp.Or(o.LoginBytes, DefaultLoginBytes)
 	o.DeadLetterBytes = cmp.Or(o.DeadLetterBytes, DefaultDeadLetterBytes)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	if o.Now == nil {
+		o.Now = time.Now //nolint:forbidigo // the default of the injected clock
+	}
 	return o
 }
 
@@ -134,7 +149,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 	logger := b.opts.Logger
 	natsOpts := []nats.Option{
 		nats.Name(b.opts.Name),
-		nats.Timeout(answerWait),
+		nats.Timeout(b.opts.RequestTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
 		nats.IgnoreAuthErrorAbort(), // credentials may be on their way to the server
@@ -169,8 +184,8 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		return err
 	}
 	b.js, err = jetstream.New(b.nc,
-		jetstream.WithDefaultTimeout(answerWait),
-		jetstream.WithPublishAsyncTimeout(answerWait),
+		jetstream.WithDefaultTimeout(b.opts.RequestTimeout),
+		jetstream.WithPublishAsyncTimeout(b.opts.RequestTimeout),
 		jetstream.WithPublishAsyncMaxPending(2*maxUnacknowledged)) // never reached: it would stall and fail
 	if err != nil {
 		return fmt.Errorf("natsbus: connect: %w", err)

@@ -43,7 +43,7 @@ func (b *Bus) read(ctx context.Context, stream, subject string, from uint64, lim
 	if err := b.nc.PublishRequest(directGetPrefix+stream, in.sub.Subject, data); err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, answerWait)
+	bounded, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
 	defer cancel()
 	var found []event.Delivery
 	for {
@@ -104,7 +104,7 @@ func (b *Bus) remove(ctx context.Context, stream string, sequences []uint64) err
 			return err
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, answerWait)
+	bounded, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
 	defer cancel()
 	for range sequences {
 		msg, err := in.next(bounded, b.closed)

@@ -77,7 +77,7 @@ func (h *held) Release(ctx context.Context) error {
 }
 
 func (h *held) confirm(ctx context.Context, how []byte) error {
-	bounded, cancel := context.WithTimeout(ctx, answerWait)
+	bounded, cancel := context.WithTimeout(ctx, h.bus.opts.RequestTimeout)
 	defer cancel()
 	_, err := h.bus.nc.RequestWithContext(bounded, h.reply, how)
 	return err

@@ -33,18 +33,16 @@ func (e *statusError) Is(target error) bool {
 	return target == nats.ErrNoResponders && e.code == statusNoResponders
 }
 
-const (
-	// drainWait bounds how long abandon waits for what is on its way.
-	drainWait = time.Second
-	// statusRoom is room in an inbox for messages that carry no event.
-	statusRoom = 8
-)
+// statusRoom is room in an inbox for messages that carry no event.
+const statusRoom = 8
 
 // inbox receives the answers to one request.
 type inbox struct {
 	nc   *nats.Conn
 	sub  *nats.Subscription
 	msgs chan *nats.Msg
+	// drain is how long abandon waits.
+	drain time.Duration
 }
 
 // openInbox returns an inbox with room for so many events. It must be closed or abandoned.
@@ -54,7 +52,7 @@ func (b *Bus) openInbox(events int) (*inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inbox{nc: b.nc, sub: sub, msgs: msgs}, nil
+	return &inbox{nc: b.nc, sub: sub, msgs: msgs, drain: b.opts.DrainTimeout}, nil
 }
 
 // next waits for the next answer.
@@ -80,7 +78,7 @@ func (in *inbox) close() {
 func (in *inbox) abandon() []*nats.Msg {
 	ended := in.sub.StatusChanged(nats.SubscriptionClosed)
 	if in.nc.IsConnected() && in.sub.Drain() == nil {
-		timer := time.NewTimer(drainWait)
+		timer := time.NewTimer(in.drain)
 		defer timer.Stop()
 		select {
 		case <-ended:

@@ -86,7 +86,7 @@ func (b *Bus) Collect(collected chan<- prometheus.Metric) {
 		b.complaints.Warn().Err(err).Msg("cannot tell what is waiting on the bus")
 		return
 	}
-	now := time.Now() //nolint:forbidigo // what it is compared with is by the server's clock
+	now := b.opts.Now()
 	for lane, queue := range backlog.Tasks {
 		gauge(tasksDesc, float64(queue.Messages), string(lane))
 		gauge(taskAgeDesc, queue.Age(now).Seconds(), string(lane))

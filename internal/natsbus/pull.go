@@ -154,7 +154,7 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 // restore declares a consumer again that somebody deleted, or whose server has lost its streams.
 func (b *Bus) restore(ctx context.Context, src source) {
 	// A request that is lost with the connection never ends by itself.
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
 	defer cancel()
 	err := b.declareConsumer(ctx, src)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -73,12 +73,12 @@ func (w *world) fanOut(t *testing.T, messages ...message.Message) {
 	}
 	router := fanout.NewRouter(w.Stores(), w.Bus, w.FanoutOptions(0))
 	for {
-		received, err := w.Bus.Fetch(t.Context(), 10)
+		received, err := w.Bus.TryFetch(t.Context(), 10)
 		require.NoError(t, err)
 		if len(received) == 0 {
 			break
 		}
-		require.NoError(t, router.Route(t.Context(), rig.By(t.Context(), received)))
+		require.NoError(t, router.Route(t.Context(), received))
 	}
 	for _, lane := range event.Lanes() {
 		for p := range rig.Partitions {
@@ -95,7 +95,7 @@ func (w *world) deliverer() *fanout.Deliverer {
 
 func (w *world) take(t *testing.T, lane event.Lane, p int) *rig.Held {
 	t.Helper()
-	held, err := w.Bus.Take(t.Context(), lane, p)
+	held, err := w.Bus.TryTake(t.Context(), lane, p)
 	require.NoError(t, err)
 	return held
 }

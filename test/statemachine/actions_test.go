@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -75,14 +76,19 @@ func (m *machine) published(t *rapid.T, results []publish.Result) {
 
 // route routes what one fetch returns.
 func (m *machine) route(t *rapid.T) {
-	received, err := m.rig.Bus.Fetch(t.Context(), rapid.IntRange(1, 4).Draw(t, "events"))
+	unclaimed, err := m.rig.Bus.Unclaimed(t.Context())
 	require.NoError(t, err)
-	if len(received) == 0 {
+	limit := rapid.IntRange(1, 4).Draw(t, "events")
+	if unclaimed <= 0 {
 		t.Skip("nothing is published")
 	}
 	w := m.worker(t)
-	m.call(t, 8, nil, func(ctx context.Context) error {
-		return w.router.Route(ctx, rig.By(ctx, received))
+	var received []bus.Received
+	m.call(t, 8, nil, func(ctx context.Context) (err error) {
+		if received, err = m.rig.Bus.TryFetch(ctx, limit); err != nil {
+			return err
+		}
+		return w.router.Route(ctx, received)
 	}, func(t *rapid.T, _ error) {
 		require.NoError(t, m.rig.Bus.Expire(received))
 	})
@@ -95,7 +101,7 @@ func (m *machine) deliver(t *rapid.T) {
 		t.Skip("there are no tasks")
 	}
 	at := rapid.SampledFrom(queues).Draw(t, "queue")
-	held, err := m.rig.Bus.Take(t.Context(), at.Lane, at.Partition)
+	held, err := m.rig.Bus.TryTake(t.Context(), at.Lane, at.Partition)
 	require.NoError(t, err)
 	if held == nil {
 		t.Skip("somebody holds it")

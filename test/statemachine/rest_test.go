@@ -62,17 +62,17 @@ func (m *machine) drain(t *rapid.T) {
 // was anything queued.
 func (m *machine) round(t *rapid.T) (worked bool) {
 	for {
-		received, err := m.rig.Bus.Fetch(t.Context(), 100)
+		received, err := m.rig.Bus.TryFetch(t.Context(), 100)
 		require.NoError(t, err)
 		if len(received) == 0 {
 			break
 		}
 		worked = true
-		require.NoError(t, m.workers[0].router.Route(t.Context(), rig.By(t.Context(), received)))
+		require.NoError(t, m.workers[0].router.Route(t.Context(), received))
 	}
 	for _, q := range m.queues(t) {
 		worked = true
-		held, err := m.rig.Bus.Take(t.Context(), q.Lane, q.Partition)
+		held, err := m.rig.Bus.TryTake(t.Context(), q.Lane, q.Partition)
 		require.NoError(t, err)
 		if held != nil {
 			require.NoError(t, m.workers[0].deliverer.Deliver(t.Context(), held))

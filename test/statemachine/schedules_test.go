@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -233,15 +234,21 @@ func (s *schedule) fanOut(skew time.Duration) func(*testing.T) (func(context.Con
 		if published == 0 && len(tasks) == 0 {
 			return nil, nil
 		}
-		received, err := s.Bus.Fetch(t.Context(), 4)
+		unclaimed, err := s.Bus.Unclaimed(t.Context())
 		require.NoError(t, err)
-		if len(received) > 0 {
-			return func(ctx context.Context) error { return router.Route(ctx, rig.By(ctx, received)) },
-				func() { require.NoError(t, s.Bus.Expire(received)) }
+		if unclaimed > 0 {
+			var received []bus.Received
+			route := func(ctx context.Context) (err error) {
+				if received, err = s.Bus.TryFetch(ctx, 4); err != nil {
+					return err
+				}
+				return router.Route(ctx, received)
+			}
+			return route, func() { require.NoError(t, s.Bus.Expire(received)) }
 		}
 		for _, lane := range event.Lanes() {
 			for p := range rig.Partitions {
-				held, err := s.Bus.Take(t.Context(), lane, p)
+				held, err := s.Bus.TryTake(t.Context(), lane, p)
 				require.NoError(t, err)
 				if held != nil {
 					return func(ctx context.Context) error { return deliverer.Deliver(ctx, held) },

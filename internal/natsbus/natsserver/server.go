@@ -25,7 +25,8 @@ const (
 	maxPayload = 8 << 20
 	// maxMemoryStore limits streams in memory. Fanmail has none.
 	maxMemoryStore = 16 << 20
-	startWait      = 30 * time.Second
+	// DefaultStartTimeout is how long Start waits until the server accepts connections.
+	DefaultStartTimeout = 30 * time.Second
 )
 
 // Options configures a Server.
@@ -40,6 +41,8 @@ type Options struct {
 	// SyncAlways makes the server sync every event to disk before it acknowledges the event. Without SyncAlways, a power
 	// loss can undo the last two minutes; a killed process loses nothing.
 	SyncAlways bool
+	// StartTimeout is how long Start waits until the server accepts connections. 0 means DefaultStartTimeout.
+	StartTimeout time.Duration
 	// Logger receives the log lines of the server. The zero Logger writes nothing.
 	Logger zerolog.Logger
 }
@@ -70,6 +73,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	listen.JetStreamMaxMemory = maxMemoryStore
 	listen.SyncAlways = opts.SyncAlways
 
+	timeout := cmp.Or(opts.StartTimeout, DefaultStartTimeout)
 	ns, err := server.NewServer(listen)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("natsserver: start: %w", err), lock.Close())
@@ -83,8 +87,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		err = log.failure()
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case !ns.ReadyForConnections(startWait):
-		err = fmt.Errorf("it is not ready after %s", startWait)
+	case !ns.ReadyForConnections(timeout):
+		err = fmt.Errorf("it is not ready after %s", timeout)
 	default:
 		return s, nil
 	}

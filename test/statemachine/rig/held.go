@@ -13,34 +13,64 @@ import (
 )
 
 const (
-	// lease never runs out: Expire lets it run out.
+	// lease never ends by itself: Expire ends it.
 	lease = 24 * time.Hour
-	// takeWait bounds the wait for what the bus says is there. It is used up only where a task was removed under
-	// its holder's hands.
-	takeWait = 3 * time.Second
+	// takeWait is how long TryTake and TryFetch wait before they ask the stream again whether anything is left to take.
+	takeWait = time.Second
+	// patience is how long they try. It passes only if the bus does not hand out what is in the stream.
+	patience = 5 * time.Minute
 )
 
-// Held is a held task behind the seam.
+// errStuck reports that the bus hands out nothing although the stream has something that no process holds.
+var errStuck = errors.New("the bus does not hand out what is in the stream")
+
+// attempt calls take until it returns something, or until remain reports that nothing is left to take. Each call ends after
+// takeWait, because another process may remove the last event at any time.
+func attempt[T any](ctx context.Context, remain func(context.Context) (bool, error), take func(context.Context) (T, error)) (taken T, ok bool, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if left, err := remain(ctx); err != nil || !left {
+			return taken, false, err
+		}
+		bounded, cancel := context.WithTimeout(ctx, takeWait)
+		taken, err = take(bounded)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return taken, err == nil, err
+		}
+	}
+	return taken, false, errStuck
+}
+
+// Held is a held task behind the seam. It implements bus.Held.
 type Held struct {
 	bus.Held
 	bus   *Bus
 	place place
 }
 
-// Take returns a task of a lane and partition, or nil if there is none that nobody holds.
-func (b *Bus) Take(ctx context.Context, lane event.Lane, partition int) (*Held, error) {
-	at := place{lane, partition}
-	_, tasks, err := b.Queued(ctx)
-	if err != nil || tasks[at.subject()] == 0 || b.holder(at) != nil {
+// Take implements bus.Intake.
+func (b *Bus) Take(ctx context.Context, lane event.Lane, partition int) (bus.Held, error) {
+	h, err := b.take(ctx, place{lane, partition})
+	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, takeWait)
-	defer cancel()
-	inner, err := b.Bus.Take(bounded, lane, partition)
+	return h, nil
+}
+
+// TryTake returns a task of a lane and partition, or nil if a process holds one there or there is none.
+func (b *Bus) TryTake(ctx context.Context, lane event.Lane, partition int) (*Held, error) {
+	at := place{lane, partition}
+	remain := func(ctx context.Context) (bool, error) {
+		_, tasks, err := b.Queued(ctx)
+		return tasks[at.subject()] > 0 && b.holder(at) == nil, err
+	}
+	h, _, err := attempt(ctx, remain, func(ctx context.Context) (*Held, error) { return b.take(ctx, at) })
+	return h, err
+}
+
+func (b *Bus) take(ctx context.Context, at place) (*Held, error) {
+	inner, err := b.Bus.Take(ctx, at.lane, at.partition)
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
-		}
 		return nil, err
 	}
 	h := &Held{Held: inner, bus: b, place: at}
@@ -56,7 +86,7 @@ func (b *Bus) holder(at place) *Held {
 	return b.held[at]
 }
 
-// Expire lets the lease of a held task run out, so that somebody else is given it, while whoever held it goes on.
+// Expire ends the lease of a held task: another process can take the task, and the holder does not notice.
 func (h *Held) Expire(ctx context.Context) error {
 	if h.bus.holder(h.place) != h {
 		return nil
@@ -66,7 +96,7 @@ func (h *Held) Expire(ctx context.Context) error {
 	return err
 }
 
-// ended notes that the task is not held any more, by whoever held it.
+// ended records that no process holds the task any more.
 func (h *Held) ended() {
 	h.bus.mu.Lock()
 	defer h.bus.mu.Unlock()
@@ -101,54 +131,50 @@ func (h *Held) Release(ctx context.Context) error {
 	return run(ctx, "Release", func() error { return h.Expire(ctx) })
 }
 
-// Received is a published event behind the seam.
-type Received struct {
+// received is a published event behind the seam. It implements bus.Received.
+type received struct {
 	bus.Received
-	bus   *Bus
+	bus *Bus
+	// actor is the one that fetched the event, or nil.
 	actor *Actor
 }
 
-// Fetch returns published events that nobody is at work on, at most limit, or none if there are none.
-func (b *Bus) Fetch(ctx context.Context, limit int) ([]*Received, error) {
-	there, _, err := b.Queued(ctx)
-	b.mu.Lock()
-	there -= len(b.received)
-	b.mu.Unlock()
-	if err != nil || there <= 0 {
-		return nil, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, takeWait)
-	defer cancel()
-	events, err := b.FetchPublished(bounded, limit)
+// FetchPublished implements bus.Intake. The actor that ctx belongs to acknowledges the events.
+func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]bus.Received, error) {
+	events, err := b.Bus.FetchPublished(ctx, limit)
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
-		}
 		return nil, err
 	}
-	received := make([]*Received, len(events))
+	actor, _ := ctx.Value(actorKey{}).(*Actor)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, e := range events {
-		received[i] = &Received{Received: e, bus: b}
-		b.received[e.Delivery().Sequence] = received[i]
+		r := &received{Received: e, bus: b, actor: actor}
+		events[i], b.received[e.Delivery().Sequence] = r, r
 	}
-	return received, nil
+	return events, nil
 }
 
-// By returns events as fanout takes them, which are acknowledged by the actor that ctx belongs to.
-func By(ctx context.Context, received []*Received) []bus.Received {
-	actor, _ := ctx.Value(actorKey{}).(*Actor)
-	all := make([]bus.Received, len(received))
-	for i, r := range received {
-		r.actor = actor
-		all[i] = r
+// TryFetch is FetchPublished, but returns nothing if there is no event that no process has.
+func (b *Bus) TryFetch(ctx context.Context, limit int) ([]bus.Received, error) {
+	remain := func(ctx context.Context) (bool, error) {
+		there, err := b.Unclaimed(ctx)
+		return there > 0, err
 	}
-	return all
+	events, _, err := attempt(ctx, remain, func(ctx context.Context) ([]bus.Received, error) { return b.FetchPublished(ctx, limit) })
+	return events, err
 }
 
-// Ack implements bus.Received. It returns when the server has taken note.
-func (r *Received) Ack() error {
+// Unclaimed returns how many published events no process has.
+func (b *Bus) Unclaimed(ctx context.Context) (int, error) {
+	there, _, err := b.Queued(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return there - len(b.received), err
+}
+
+// Ack implements bus.Received. It returns when the server has removed the event.
+func (r *received) Ack() error {
 	if r.actor == nil {
 		return r.ack()
 	}
@@ -156,11 +182,11 @@ func (r *Received) Ack() error {
 	return err
 }
 
-func (r *Received) ack() error {
+func (r *received) ack() error {
 	if err := r.Received.Ack(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := r.bus.js.Stream(ctx, natsbus.PublishedStream)
 	for err == nil {
@@ -173,25 +199,37 @@ func (r *Received) ack() error {
 	return nil
 }
 
-func (r *Received) ended() {
+func (r *received) ended() {
 	r.bus.mu.Lock()
 	defer r.bus.mu.Unlock()
 	delete(r.bus.received, r.Delivery().Sequence)
 }
 
-// Expire lets the leases of those events run out that were not acknowledged.
-func (b *Bus) Expire(received []*Received) error {
-	for _, r := range received {
-		b.mu.Lock()
-		mine := b.received[r.Delivery().Sequence] == r
-		b.mu.Unlock()
-		if !mine {
-			continue
-		}
-		if err := r.Release(0); err != nil {
+// Release implements bus.Received.
+func (r *received) Release(after time.Duration) error {
+	if !r.mine() {
+		return nil
+	}
+	if err := r.Received.Release(after); err != nil {
+		return err
+	}
+	r.ended()
+	return nil
+}
+
+// mine reports whether the event is neither acknowledged nor handed out again.
+func (r *received) mine() bool {
+	r.bus.mu.Lock()
+	defer r.bus.mu.Unlock()
+	return r.bus.received[r.Delivery().Sequence] == r
+}
+
+// Expire ends the leases of the events that are not acknowledged.
+func (b *Bus) Expire(events []bus.Received) error {
+	for _, e := range events {
+		if err := e.Release(0); err != nil {
 			return err
 		}
-		r.ended()
 	}
 	return nil
 }
