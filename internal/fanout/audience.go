@@ -10,16 +10,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// audience is who a message is for, as far as routing needs to know.
+// audience is the part of a message's audience that routing needs: its lane, and its partitions.
 type audience struct {
 	lane event.Lane
-	// recipients are all recipients by partition, ascending, in the express lane; otherwise nil.
+	// recipients are all recipients by partition, ascending. They are nil outside the express lane.
 	recipients map[int][]message.UserID
-	// scanned are the partitions to scan in the other lanes.
+	// scanned are the partitions that tasks of the other lanes scan.
 	scanned []int
 }
 
-// partitions returns the partitions in which somebody may be a recipient.
+// partitions returns the partitions that may hold a recipient.
 func (a audience) partitions() []int {
 	if a.lane != event.Express {
 		return a.scanned
@@ -31,31 +31,31 @@ func (a audience) partitions() []int {
 	return partitions
 }
 
-// audience finds out how large a message's audience is and, where it is small, who.
+// audience measures the audience of a message. If the audience is small, it also reads the recipients.
 func (r *Router) audience(ctx context.Context, m message.Message) (audience, error) {
 	if !m.ToFollowers() {
-		return r.listed(m), nil
+		return r.named(m), nil
 	}
-	if known, ok := r.classes.Get(m.From); ok && r.opts.Now().Sub(known.at) < r.opts.ClassTTL {
-		return audience{lane: known.lane, scanned: r.all()}, nil
+	if known, ok := r.lanes.Get(m.From); ok && r.opts.Now().Sub(known.at) < r.opts.ClassTTL {
+		return audience{lane: known.lane, scanned: r.allPartitions()}, nil
 	}
-	edges, small, err := r.few(ctx, m)
+	edges, small, err := r.edgesIfFew(ctx, m)
 	if err != nil {
 		return audience{}, err
 	}
 	if small {
 		return r.express(m, edges), nil
 	}
-	lane, err := r.measure(ctx, m.From)
+	lane, err := r.measureLane(ctx, m.From)
 	if err != nil {
 		return audience{}, err
 	}
-	r.classes.Add(m.From, class{lane: lane, at: r.opts.Now()})
-	return audience{lane: lane, scanned: r.all()}, nil
+	r.lanes.Add(m.From, measuredLane{lane: lane, at: r.opts.Now()})
+	return audience{lane: lane, scanned: r.allPartitions()}, nil
 }
 
-// listed returns the audience of a message that only names its recipients.
-func (r *Router) listed(m message.Message) audience {
+// named returns the audience of a message that only names its recipients.
+func (r *Router) named(m message.Message) audience {
 	express := r.express(m, nil)
 	if len(m.To) <= r.opts.ExpressMax {
 		return express
@@ -67,7 +67,7 @@ func (r *Router) listed(m message.Message) audience {
 	return audience{lane: lane, scanned: express.partitions()}
 }
 
-// express returns the audience that consists of the named recipients and of the followers on these edges.
+// express returns the audience that consists of the named recipients and of the followers on the given edges.
 func (r *Router) express(m message.Message, edges []follow.Edge) audience {
 	a := audience{lane: event.Express, recipients: make(map[int][]message.UserID)}
 	add := func(user message.UserID) {
@@ -89,8 +89,9 @@ func (r *Router) express(m message.Message, edges []follow.Edge) audience {
 	return a
 }
 
-// few returns the edges of an author's followers if they and the named recipients are few enough for the express lane.
-func (r *Router) few(ctx context.Context, m message.Message) (edges []follow.Edge, small bool, err error) {
+// edgesIfFew returns the edges of an author's followers, and whether these and the named recipients are few enough for
+// the express lane. If they are not, the edges are incomplete.
+func (r *Router) edgesIfFew(ctx context.Context, m message.Message) (edges []follow.Edge, small bool, err error) {
 	room := r.opts.ExpressMax - len(m.To)
 	for p := 0; p < r.opts.Partitions && len(edges) <= room; p++ {
 		more, err := r.stores.Edges.Followers(ctx, m.From, p, "", room+1-len(edges))
@@ -102,10 +103,11 @@ func (r *Router) few(ctx context.Context, m message.Message) (edges []follow.Edg
 	return edges, len(edges) <= room, nil
 }
 
-// measure tells the lane of an author with more followers than fit the express lane. Users are spread evenly over the
-// partitions, so that one of them tells the size of all, as far as chance goes: in shares of thousands, that is less than a
-// twentieth. An audience of MediumMax has to be medium whatever its share, or celebrities of the same size would go in different lanes.
-func (r *Router) measure(ctx context.Context, author message.UserID) (event.Lane, error) {
+// measureLane returns the lane of an author with more followers than fit the express lane. It counts the followers in
+// one partition, because users are spread evenly over the partitions. If that partition holds thousands of followers,
+// the estimate is less than 5% off. The limit is 5% higher, so an audience of MediumMax is always medium, and authors of
+// the same size get the same lane. A wrong lane affects speed only.
+func (r *Router) measureLane(ctx context.Context, author message.UserID) (event.Lane, error) {
 	share := r.opts.MediumMax / r.opts.Partitions
 	share += share / 20
 	edges, err := r.stores.Edges.Followers(ctx, author, 0, "", share+1)
@@ -118,7 +120,8 @@ func (r *Router) measure(ctx context.Context, author message.UserID) (event.Lane
 	return event.Medium, nil
 }
 
-func (r *Router) all() []int {
+// allPartitions returns all partitions.
+func (r *Router) allPartitions() []int {
 	all := make([]int, r.opts.Partitions)
 	for p := range all {
 		all[p] = p

@@ -6,13 +6,33 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fanmail/fanmail/internal/partition"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
+
+// batch processes tasks of one lane and partition.
+type batch struct {
+	deliverer *Deliverer
+	rules     userstate.Rules // the rules when the batch began
+	partition int
+	lane      *lane // nil while the batch has no task
+
+	jobs      []*job          // ascending by message id, each message once
+	postponed map[uint64]bool // sequences of tasks that stay in the queue
+
+	moved         []*job
+	steps         []progress.Step   // one for each job of moved
+	continuations []event.Task      // to be emitted
+	unplanned     []event.Published // to be emitted: messages without a plan
+	ended         []message.Ref     // messages whose scan is done in this partition
+	endedHere     []message.ID      // the messages of ended whose scan this batch has completed
+}
 
 // job is a task in a batch.
 type job struct {
@@ -20,25 +40,25 @@ type job struct {
 	task     event.Task
 	message  message.Message
 	entry    bucket.Entry
-	order    int // its place in batch.jobs
+	order    int // its index in batch.jobs
 
-	recorded progress.Scan // as it was when the batch began
-	scan     progress.Scan // joined, while the batch moves it
+	recorded progress.Scan // the stored record, as read when the batch began
+	scan     progress.Scan // recorded, joined to the position of the batch
 
 	delivered, skipped int64
-	dead               error // why it is to become a dead letter
+	dead               error // the reason if the task has to become a dead letter
 }
 
-// work carries a batch through append, record and emit, and returns the sequences of the tasks that are to be left
-// in the queue, for their turn has not come. It may be repeated at any time. Tasks that cannot succeed have become
-// dead letters when it returns. An error that is to be dead-lettered concerns the batch as a whole.
-func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left map[uint64]bool, err error) {
-	b := &batch{deliverer: d, rules: d.opts.Rules(), left: make(map[uint64]bool)}
+// runBatch opens, appends, records, emits and finishes one batch. It returns the sequences of the tasks that stay in
+// the queue. Tasks that cannot succeed are dead letters when it returns. runBatch may be repeated at any time. If its
+// error classifies as DeadLetter, the error concerns the batch as a whole.
+func (d *Deliverer) runBatch(ctx context.Context, deliveries []event.Delivery) (postponed map[uint64]bool, err error) {
+	b := &batch{deliverer: d, rules: d.opts.Rules(), postponed: make(map[uint64]bool)}
 	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {
 		return nil, err
 	}
-	b.tell(ctx)
+	b.describe(trace.SpanFromContext(ctx))
 	express, scanning := b.divide()
 	if err := b.express(ctx, express); err != nil {
 		return nil, err
@@ -46,7 +66,7 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 	if err := b.advance(ctx, scanning); err != nil {
 		return nil, err
 	}
-	b.tellCounts(ctx)
+	b.describeCounts(trace.SpanFromContext(ctx))
 	if err := b.record(ctx); err != nil {
 		return nil, err
 	}
@@ -57,28 +77,10 @@ func (d *Deliverer) work(ctx context.Context, deliveries []event.Delivery) (left
 		return nil, err
 	}
 	b.measure(began)
-	return b.left, nil
+	return b.postponed, nil
 }
 
-// batch is the work on tasks of one lane and partition.
-type batch struct {
-	deliverer *Deliverer
-	rules     userstate.Rules // that held when the batch began
-	partition int
-	lane      *lane // where its tasks are from; nil while there are none
-
-	jobs []*job // ascending by message id, each message once
-	left map[uint64]bool
-
-	steps     []progress.Step // of the jobs in moved
-	moved     []*job
-	tasks     []event.Task      // to be emitted: continuations
-	unplanned []event.Published // to be emitted: messages without a plan
-	ended     []message.Ref     // messages of which a scan was found, or has come, to its end
-	finished  []message.ID      // those of them whose scan this batch has brought there
-}
-
-// open reads the tasks, their records and their messages. What is malformed or already done is sorted out.
+// open decodes the tasks and reads their records and messages. Tasks with nothing to deliver drop out of the batch.
 func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 	for _, delivery := range deliveries {
 		task, err := event.DecodeTask(delivery.Payload)
@@ -86,7 +88,7 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 			err = fmt.Errorf("%w: partition is %d of %d", event.ErrMalformed, task.Partition, b.deliverer.opts.Partitions)
 		}
 		if err != nil {
-			if err := b.deliverer.bury(ctx, delivery, err); err != nil {
+			if err := b.deliverer.deadLetter(ctx, delivery, err); err != nil {
 				return err
 			}
 			continue
@@ -102,6 +104,7 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 	return b.readMessages(ctx)
 }
 
+// readScans reads the records of the tasks. Tasks without a record, and tasks whose scan is done or dead, drop out.
 func (b *batch) readScans(ctx context.Context) error {
 	ids := make([]message.ID, len(b.jobs))
 	for i, j := range b.jobs {
@@ -128,19 +131,20 @@ func (b *batch) readScans(ctx context.Context) error {
 	return nil
 }
 
-// readMessages loads the messages, as far as their bodies fit into the bounds of a batch. The first always does.
+// readMessages reads the messages of the tasks. When their bodies reach Options.BatchBytes, the remaining tasks are
+// postponed. The first task always stays. A task whose message is missing or corrupt becomes a dead letter.
 func (b *batch) readMessages(ctx context.Context) error {
 	bytes := 0
 	open := b.jobs[:0]
 	for _, j := range b.jobs {
 		if bytes > b.deliverer.opts.BatchBytes {
-			b.left[j.delivery.Sequence] = true
+			b.postponed[j.delivery.Sequence] = true
 			continue
 		}
 		stored, err := b.deliverer.message(ctx, j.task.Ref())
 		switch {
 		case Classify(err) == DeadLetter:
-			if err := b.deliverer.bury(ctx, j.delivery, err); err != nil {
+			if err := b.deliverer.deadLetter(ctx, j.delivery, err); err != nil {
 				return err
 			}
 			continue
@@ -173,7 +177,7 @@ func (d *Deliverer) message(ctx context.Context, ref message.Ref) (message.Store
 	return stored, nil
 }
 
-// divide separates the jobs that carry their recipients from those that scan.
+// divide separates the express jobs, whose tasks name their recipients, from the jobs that scan.
 func (b *batch) divide() (express, scanning []*job) {
 	for _, j := range b.jobs {
 		if j.task.Lane == event.Express {
@@ -185,17 +189,17 @@ func (b *batch) divide() (express, scanning []*job) {
 	return express, scanning
 }
 
-// express delivers jobs to all of their recipients.
+// express delivers jobs to all recipients that their tasks name.
 func (b *batch) express(ctx context.Context, jobs []*job) error {
 	streams := make([]*stream, len(jobs))
 	for i, j := range jobs {
 		streams[i] = listStream(j, j.task.Recipients, "")
 	}
 	merger := newMerger(streams, "")
-	everybody := func(*job, recipient) bool { return true }
-	for toEnd := false; !toEnd; {
+	all := func(*job, recipient) bool { return true }
+	for at := (position{}); !at.toEnd; {
 		var err error
-		if _, toEnd, err = b.carry(ctx, merger, everybody); err != nil {
+		if at, err = b.deliver(ctx, merger, all); err != nil {
 			return err
 		}
 	}
@@ -205,13 +209,14 @@ func (b *batch) express(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// move notes that a job has moved its scan.
+// move notes the next record of a job.
 func (b *batch) move(j *job, to progress.Scan) {
 	b.moved = append(b.moved, j)
 	b.steps = append(b.steps, progress.Step{ID: j.task.ID, Partition: b.partition, From: j.recorded, To: to})
 }
 
-// record records how far the scans are. Where somebody else was first, their record holds, and the task goes on from there.
+// record stores the new records. If another worker has stored a record first, that record holds, and the task
+// continues from there. Jobs that failed alone become dead letters instead.
 func (b *batch) record(ctx context.Context) error {
 	steps, moved := b.steps[:0], b.moved[:0]
 	for i, j := range b.moved {
@@ -219,7 +224,7 @@ func (b *batch) record(ctx context.Context) error {
 			steps, moved = append(steps, b.steps[i]), append(moved, j)
 			continue
 		}
-		if err := b.deliverer.bury(ctx, j.delivery, j.dead); err != nil {
+		if err := b.deliverer.deadLetter(ctx, j.delivery, j.dead); err != nil {
 			return err
 		}
 	}
@@ -235,17 +240,17 @@ func (b *batch) record(ctx context.Context) error {
 		case scan.Done:
 			b.ended = append(b.ended, j.task.Ref())
 			if stepped[i].Applied {
-				b.finished = append(b.finished, j.task.ID)
+				b.endedHere = append(b.endedHere, j.task.ID)
 			}
 		case !scan.Dead:
-			b.tasks = append(b.tasks, continuation(j.task))
+			b.continuations = append(b.continuations, continuation(j.task))
 		}
 	}
 	return nil
 }
 
-// continuation returns the task that goes on where the scan of a task stands. An express task comes here only if its
-// message has been planned for another lane before, so that somebody else is scanning.
+// continuation returns the task that continues the scan of a task. An express task has a continuation only if its
+// message was planned for another lane before: then another task is scanning, and the continuation scans too.
 func continuation(task event.Task) event.Task {
 	if task.Lane == event.Express {
 		task.Lane, task.Recipients = event.Medium, nil
@@ -253,9 +258,10 @@ func continuation(task event.Task) event.Task {
 	return task
 }
 
+// emit emits the continuations, and the messages that have to be planned again.
 func (b *batch) emit(ctx context.Context) error {
-	if len(b.tasks) > 0 {
-		if err := emitTasks(ctx, b.deliverer.bus, b.tasks); err != nil {
+	if len(b.continuations) > 0 {
+		if err := emitTasks(ctx, b.deliverer.bus, b.continuations); err != nil {
 			return fmt.Errorf("emit continuations: %w", err)
 		}
 	}
@@ -267,7 +273,7 @@ func (b *batch) emit(ctx context.Context) error {
 	return nil
 }
 
-// finish takes note of the messages that are done in all partitions.
+// finish marks the messages as finished that are done in all partitions.
 func (b *batch) finish(ctx context.Context) error {
 	var done []message.Ref
 	for _, ref := range b.ended {
@@ -278,7 +284,7 @@ func (b *batch) finish(ctx context.Context) error {
 			return fmt.Errorf("progress of %s: %w", ref.ID, err)
 		case fanout.Done():
 			done = append(done, ref)
-			b.arrived(ref.ID)
+			b.measureMessage(ref.ID)
 			delivered, skipped := fanout.Counts()
 			b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
 				Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")
@@ -290,38 +296,29 @@ func (b *batch) finish(ctx context.Context) error {
 	return b.deliverer.stores.Messages.Finish(ctx, done)
 }
 
-// bury makes a dead letter of a task, and records that its scan goes no further. It may be repeated: there is one letter, unless
-// others repeat it.
-func (d *Deliverer) bury(ctx context.Context, delivery event.Delivery, cause error) error {
-	if buried := (burial{delivery.Sequence, delivery.Stored}); !d.buried.Contains(buried) {
-		letter := deadLetter(delivery, cause)
-		about(d.opts.Logger.Error().Err(cause), delivery).Str("reason", letter.Reason).Msg("task is a dead letter")
-		if err := d.bus.DeadLetter(ctx, letter); err != nil {
-			return fmt.Errorf("dead letter: %w", err)
-		}
-		d.buried.Add(buried, struct{}{})
+// describe adds to the span of the batch which messages it delivers.
+func (b *batch) describe(span trace.Span) {
+	if !span.IsRecording() || len(b.jobs) == 0 {
+		return
 	}
-	task, err := event.DecodeTask(delivery.Payload)
-	if err != nil || task.Partition >= d.opts.Partitions {
-		return nil //nolint:nilerr // what cannot be read has no record
+	ids := make([]string, min(len(b.jobs), tracing.ListMax))
+	for i := range ids {
+		ids[i] = b.jobs[i].task.ID.String()
 	}
-	scans, planned, err := d.stores.Progress.Scans(ctx, task.Partition, []message.ID{task.ID})
-	if err != nil || !planned[0] || scans[0].Done {
-		return err
-	}
-	dead := scans[0]
-	dead.Dead = true
-	_, err = d.stores.Progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: scans[0], To: dead}}, d.opts.Now())
-	return err
+	span.SetAttributes(
+		tracing.Lane.String(string(b.jobs[0].task.Lane)), tracing.Partition.Int(b.partition),
+		tracing.Messages.Int(len(b.jobs)), tracing.MessageIDs.StringSlice(ids),
+	)
 }
 
-// partitionOf returns those of the ascending users who are in a partition.
-func partitionOf(users []message.UserID, p, partitions int) []message.UserID {
-	var in []message.UserID
-	for _, user := range users {
-		if partition.Of(user, partitions) == p {
-			in = append(in, user)
-		}
+// describeCounts adds to the span of the batch how many deliveries it made and skipped.
+func (b *batch) describeCounts(span trace.Span) {
+	if !span.IsRecording() {
+		return
 	}
-	return in
+	var delivered, skipped int64
+	for _, j := range b.moved {
+		delivered, skipped = delivered+j.delivered, skipped+j.skipped
+	}
+	span.SetAttributes(tracing.Delivered.Int64(delivered), tracing.Skipped.Int64(skipped))
 }

@@ -1,35 +1,49 @@
-// Package fanout copies published messages into the inboxes of their recipients (fan out on write).
+// Package fanout copies published messages into the inboxes of their recipients (fan-out on write).
 //
-// The Router turns each published message into tasks, one for each partition of its audience, in a lane by the size
-// of that audience. The Deliverer works on the tasks that wait in one lane and partition, as one batch:
+// The files follow a message through its life cycle:
 //
-//	take     hold one task, and with it the lane's partition; read the others that wait
-//	merge    go through their audiences, ordered streams, from a common position to a common end
-//	append   look up the owners' states, skip the dormant, append once per owner what is for them,
-//	         stretch by stretch: while one is appended, the next one is merged and looked up
+//	router.go      turns a published message into tasks, one for each partition of its audience
+//	audience.go    measures the audience; its size selects the lane
+//	worker.go      takes a task, waits for a worker slot, and removes the tasks when their batch is done
+//	batch.go       processes the tasks that wait in one lane and partition together, from open to finish
+//	scan.go        selects the scans that move in a batch, and reads their audiences
+//	merge.go       merges the audiences into one ascending sequence of recipients
+//	append.go      looks up the recipients and appends the messages to their inboxes
+//	sweep.go       routes messages again whose fan-out has stopped
+//	deadletter.go  takes tasks and events that cannot succeed out of the way
+//
+// # A batch
+//
+// A Deliverer processes a batch in this order:
+//
+//	take     hold one task, and with it the partition of its lane; read the other tasks that wait there
+//	open     read the tasks' records and messages
+//	append   merge the audiences; look up the recipients' states; skip dormant users; append once per inbox
 //	record   move each task's scan forward, by compare-and-set
-//	emit     a continuation for each task that is not done
-//	remove   the batch from the queue, the held task last
+//	emit     emit a continuation for each task that is not done
+//	finish   mark messages as finished that are done in all partitions
+//	remove   remove the tasks from the queue, the held task last
 //
-// in that order, so that a crash between any two steps repeats work and loses none: appending takes effect once
-// (package bucket), and of two records of the same stretch one is refused (package progress).
+// The order makes a crash safe: after a crash between two steps the batch is repeated, and nothing is lost. A repeated
+// append takes effect once (package bucket). Of two records of the same recipients the store refuses one (package
+// progress).
 //
 // # The shared, circular scan
 //
-// A task does not start at the first recipient of its partition but joins those under way where they are, moves
-// with them to the end and on from the beginning, and is done when it comes back. So all messages that are being
-// fanned out in a partition are always at the same owners, and an owner's bucket is written once for all of
-// them. Databases know this as a cooperative scan. Should tasks be found at different positions, after a crash,
-// the group at the lowest moves, up to the next one's position, until they are one group again.
+// A task does not start at the first recipient of its partition. It joins the scans that are under way at their
+// position, moves with them to the end, continues at the beginning, and is done when it is back at its start. So all
+// messages in a partition are at the same recipients at the same time, and a batch writes an inbox once for all of
+// them. Databases call this a cooperative scan. After a crash, scans can be at different positions. Then the scans at
+// the lowest position move up to the next position, until all scans are one group again.
 //
-// A task joins at a range of recipients that is read after the task was taken: whoever began to follow before the
-// message was stored is in it.
+// A batch reads recipients only after it took the task. So the range that a task joins includes every user who began
+// to follow before the message was stored.
 //
-// # Who is responsible
+// # What a hold guarantees
 //
-// Holding a task makes a worker the only one at its partition, which is good for speed and order. Correctness does
-// not rest on it: a worker that was taken for dead may come back at any point and go on.
+// While a worker holds a task, the bus gives no other worker a task of that lane and partition. This gives speed and
+// order. Correctness does not depend on it: a worker whose hold has expired may continue at any time.
 //
-// The Sweeper finds what was forgotten: messages that are not done and did not move for a while. Work that cannot
-// succeed is put among the dead letters, with its reason, and blocks nobody.
+// The Sweeper finds messages that are not done and have not moved for a while. A task that cannot succeed becomes a
+// dead letter with its reason, and blocks no other task.
 package fanout

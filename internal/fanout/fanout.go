@@ -32,36 +32,36 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 
-	// ExpressMax is the greatest audience of the express lane, MediumMax that of the medium lane.
+	// ExpressMax is the largest audience of the express lane, MediumMax that of the medium lane.
 	ExpressMax int
 	MediumMax  int
-	// ClassCache is for how many authors the lane is remembered, ClassTTL for how long.
+	// ClassCache is for how many authors the router remembers the lane, ClassTTL for how long.
 	ClassCache int
 	ClassTTL   time.Duration
 
-	// Workers is how many batches of a lane this process works on at a time.
+	// Workers is how many batches of each lane this process processes at the same time.
 	Workers map[event.Lane]int
-	// BatchOwners bounds the recipients that a batch appends to, and thereby its memory and its duration. Recipients that it only
-	// passes, for they are dormant, count for less.
+	// BatchOwners bounds the recipients that a batch appends to, and thereby its memory and duration. A dormant
+	// recipient, whom a batch only passes, counts as 1/8.
 	BatchOwners int
-	// BatchTasks bounds the tasks of a batch, BatchBytes the bodies of their messages together.
+	// BatchTasks bounds the tasks of a batch, BatchBytes the total size of their messages.
 	BatchTasks int
 	BatchBytes int
 	// RouteEvents bounds the events that are routed together.
 	RouteEvents int
-	// ExtendEvery is how often a held task is extended: well below the time after which the bus hands it to
-	// somebody else.
+	// ExtendEvery is how often a held task is extended. It has to be well below the time after which the bus hands the
+	// task to another worker.
 	ExtendEvery time.Duration
-	// MaxAttempts is how often a task may be handed out. One that was handed out more often has brought down, or
-	// stalled, whoever worked on it, and becomes a dead letter.
+	// MaxAttempts is how often the bus may hand out a task. A task that was handed out more often has crashed or stalled
+	// its workers, and becomes a dead letter.
 	MaxAttempts int
 
-	// SweepAfter is how long a message may be unfinished without moving before it is routed again, SweepEvery how
-	// often that is looked for.
+	// SweepAfter is how long an unfinished message may stand still before the sweep emits it again. SweepEvery is the
+	// time between two sweeps.
 	SweepAfter time.Duration
 	SweepEvery time.Duration
-	// Backlog returns the events on the bus. The sweep emits no event and no task again that may still be behind the
-	// oldest ones there, because it would only add to the pile. If Backlog is nil, the sweep does not ask.
+	// Backlog returns the events on the bus. The sweep does not emit a message again that may still be behind the oldest
+	// event or task there, because that would make the backlog longer. If Backlog is nil, the sweep does not ask.
 	Backlog func(ctx context.Context) (bus.Backlog, error)
 
 	Now    func() time.Time

@@ -10,36 +10,46 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// stretch is a part of a merge: owners in ascending order, and for each the jobs that have something for them.
-type stretch struct {
+// position is how far a merge has come. Every recipient up to and including end is behind it. If toEnd is set, every
+// recipient is behind it, and end means nothing.
+type position struct {
+	end   message.UserID
+	toEnd bool
+}
+
+// chunk is a part of a merge: owners in ascending order, and for each the jobs that have an entry for them.
+type chunk struct {
 	owners []message.UserID
-	// jobs are those of all owners, one owner's after another's; each owner's are ascending by message id.
+	// jobs has the jobs of all owners, one owner's after another's. The jobs of one owner are ascending by message id.
 	jobs []*job
 	// ends has for each owner where their jobs end in jobs.
 	ends []int
 
-	// passed is how many users were gone through, whether owners or not, and end the last of them. The end means nothing if toEnd
-	// is set.
+	// passed is how many users the merge has passed, whether they are owners or not.
 	passed int
-	end    message.UserID
-	// toEnd tells that there is nobody left in any stream, toBound that there is nobody left up to the bound.
-	toEnd, toBound bool
+	// reached is the position behind the last of them.
+	reached position
+	// toBound is set if no user is left up to the bound of the merge.
+	toBound bool
 }
 
-// of returns the jobs of the i-th owner.
-func (s *stretch) of(i int) []*job {
+// jobsOf returns the jobs of the i-th owner.
+func (c *chunk) jobsOf(i int) []*job {
 	if i == 0 {
-		return s.jobs[:s.ends[0]]
+		return c.jobs[:c.ends[0]]
 	}
-	return s.jobs[s.ends[i-1]:s.ends[i]]
+	return c.jobs[c.ends[i-1]:c.ends[i]]
 }
 
-// merger goes through several ordered streams as through one. It ends at a bound, if that is not empty.
+// last reports whether the merge has nothing behind the chunk.
+func (c *chunk) last() bool { return c.reached.toEnd || c.toBound }
+
+// merger merges several ascending streams into one. It stops at a bound, unless the bound is empty.
 type merger struct {
 	bound   message.UserID
 	streams streamHeap
-	// drained are streams of which everything was gone through that was read. They are read on only when somebody has to be compared
-	// with what follows, so that nothing is read in vain at the end of a batch.
+	// drained are the streams whose buffer is empty. The merge refills one only when it must compare its next user, so
+	// nothing is read in vain at the end of a batch.
 	drained []*stream
 }
 
@@ -47,43 +57,46 @@ func newMerger(streams []*stream, bound message.UserID) *merger {
 	return &merger{bound: bound, drained: streams}
 }
 
-// next goes on through at most limit users. It asks pick, for everybody, which of the jobs of the streams they are in are for them.
-func (m *merger) next(ctx context.Context, limit int, pick func(*job, recipient) bool) (stretch, error) {
-	var s stretch
-	for s.passed < limit && len(s.jobs) < limit*deliveriesPerOwner {
-		if err := m.fill(ctx); err != nil {
-			return s, err
+// next merges up to limit further users. For each user and each job of the streams that the user is in, it asks
+// addressed whether the job has an entry for the user.
+func (m *merger) next(ctx context.Context, limit int, addressed func(*job, recipient) bool) (chunk, error) {
+	var c chunk
+	for c.passed < limit && len(c.jobs) < limit*entriesPerOwner {
+		if err := m.refill(ctx); err != nil {
+			return c, err
 		}
-		if m.end(&s) {
-			return s, nil
+		if m.atEnd(&c) {
+			return c, nil
 		}
-		m.pass(&s, pick)
+		m.pass(&c, addressed)
 	}
-	m.end(&s)
-	return s, nil
+	m.atEnd(&c)
+	return c, nil
 }
 
-// end tells whether a stretch is the last one, and notes it there. It knows only of what was read.
-func (m *merger) end(s *stretch) bool {
+// atEnd reports whether a chunk is the last one, and notes it in the chunk. It reads nothing: a drained stream may have
+// further users.
+func (m *merger) atEnd(c *chunk) bool {
+	none := len(m.streams)+len(m.drained) == 0
 	switch {
-	case len(m.streams)+len(m.drained) == 0 && m.bound == "":
-		s.toEnd = true
-	case len(m.streams)+len(m.drained) == 0, len(m.drained) == 0 && m.bound != "" && m.streams.head() > m.bound:
-		s.end, s.toBound = m.bound, true
+	case none && m.bound == "":
+		c.reached.toEnd = true
+	case none, len(m.drained) == 0 && m.bound != "" && m.streams.next() > m.bound:
+		c.reached.end, c.toBound = m.bound, true
 	}
-	return s.toEnd || s.toBound
+	return c.last()
 }
 
-// pass goes through the next user.
-func (m *merger) pass(s *stretch, pick func(*job, recipient) bool) {
-	s.passed++
-	s.end = m.streams.head()
-	before := len(s.jobs)
-	for len(m.streams) > 0 && m.streams.head() == s.end {
+// pass adds the next user to a chunk.
+func (m *merger) pass(c *chunk, addressed func(*job, recipient) bool) {
+	c.passed++
+	c.reached.end = m.streams.next()
+	before := len(c.jobs)
+	for len(m.streams) > 0 && m.streams.next() == c.reached.end {
 		stream := m.streams[0]
 		for _, j := range stream.jobs {
-			if pick(j, stream.buffer[0]) && !slices.Contains(s.jobs[before:], j) {
-				s.jobs = append(s.jobs, j)
+			if addressed(j, stream.buffer[0]) && !slices.Contains(c.jobs[before:], j) {
+				c.jobs = append(c.jobs, j)
 			}
 		}
 		if stream.buffer = stream.buffer[1:]; len(stream.buffer) > 0 {
@@ -95,15 +108,15 @@ func (m *merger) pass(s *stretch, pick func(*job, recipient) bool) {
 			m.drained = append(m.drained, stream)
 		}
 	}
-	if picked := s.jobs[before:]; len(picked) > 0 {
-		slices.SortFunc(picked, func(x, y *job) int { return cmp.Compare(x.order, y.order) })
-		s.owners = append(s.owners, s.end)
-		s.ends = append(s.ends, len(s.jobs))
+	if added := c.jobs[before:]; len(added) > 0 {
+		slices.SortFunc(added, func(x, y *job) int { return cmp.Compare(x.order, y.order) })
+		c.owners = append(c.owners, c.reached.end)
+		c.ends = append(c.ends, len(c.jobs))
 	}
 }
 
-// fill reads on in the drained streams, so that the next user of each is known.
-func (m *merger) fill(ctx context.Context) error {
+// refill reads a page of each drained stream, so that its next user is known.
+func (m *merger) refill(ctx context.Context) error {
 	for _, s := range m.drained {
 		more, err := s.fill(ctx)
 		if err != nil {
@@ -117,10 +130,11 @@ func (m *merger) fill(ctx context.Context) error {
 	return nil
 }
 
-// streamHeap orders streams by the next user in each.
+// streamHeap orders streams by the next user of each.
 type streamHeap []*stream
 
-func (h *streamHeap) head() message.UserID { return (*h)[0].buffer[0].user }
+// next returns the lowest of the next users.
+func (h *streamHeap) next() message.UserID { return (*h)[0].buffer[0].user }
 
 // Len implements heap.Interface.
 func (h *streamHeap) Len() int { return len(*h) }

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Why a delivery is left to rehydration.
+// The reasons why a delivery is left to rehydration.
 const (
 	skipNeverSeen = iota
 	skipDormant
@@ -21,10 +21,10 @@ const (
 	skipReasons
 )
 
-// skipNames are the reasons as a metric's label.
+// skipNames are the reasons as values of a metric's label.
 var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap"}
 
-// skipReason tells why userstate.Rules.Deliver leaves a message to rehydration that was sent at the given time.
+// skipReason returns why userstate.Rules.Deliver leaves a message, sent at the given time, to rehydration.
 func skipReason(s userstate.State, sent time.Time) int {
 	switch {
 	case !s.Known():
@@ -38,20 +38,20 @@ func skipReason(s userstate.State, sent time.Time) int {
 	}
 }
 
-// lane is what a Deliverer counts of one lane.
+// lane holds what a Deliverer counts for one lane, and the worker slots of the lane.
 type lane struct {
 	deliveries, duplicates prometheus.Counter
 	skipped                [skipReasons]prometheus.Counter
 	batches, messages      prometheus.Observer
 	finished, continued    prometheus.Counter
 
-	// slots has an element for each worker that is busy, or kept.
+	// slots holds one element for each worker slot that is acquired or kept.
 	slots chan struct{}
-	// rate is how many tasks are finished a second.
+	// rate is how many tasks are finished per second.
 	rate meter.Rate
 }
 
-// delivererMetrics is what a Deliverer counts.
+// delivererMetrics holds what a Deliverer counts.
 type delivererMetrics struct {
 	meter.Group
 	lanes   map[event.Lane]*lane
@@ -99,7 +99,7 @@ func newDelivererMetrics(workers map[event.Lane]int) delivererMetrics {
 	return m
 }
 
-// newRetries returns the counter of what a stage of fan-out had to try again.
+// newRetries returns the counter of the repeated attempts of a stage of fan-out.
 func newRetries(stage string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "fanmail_fanout_retries_total", Help: "Attempts of fan-out that have failed and are repeated.",
@@ -123,32 +123,32 @@ func (d *Deliverer) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// measure takes note of a batch that has come to its end.
+// measure counts a batch that is done.
 func (b *batch) measure(began time.Time) {
 	if b.lane == nil {
 		return
 	}
 	now := b.deliverer.opts.Now()
 	b.lane.batches.Observe(now.Sub(began).Seconds())
-	b.lane.continued.Add(float64(len(b.tasks)))
+	b.lane.continued.Add(float64(len(b.continuations)))
 	b.lane.finished.Add(float64(len(b.ended)))
 	b.lane.rate.Add(now, len(b.ended))
 }
 
-// arrived takes note of a message that is done in all partitions, if this batch has done its part of it. Where two batches end
-// at the same time, both may.
-func (b *batch) arrived(id message.ID) {
-	if slices.Contains(b.finished, id) {
+// measureMessage counts a message that is done in all partitions, if this batch has completed its scan in this
+// partition. If two batches complete a message at the same time, both may count it.
+func (b *batch) measureMessage(id message.ID) {
+	if slices.Contains(b.endedHere, id) {
 		b.lane.messages.Observe(b.deliverer.opts.Now().Sub(id.Time()).Seconds())
 	}
 }
 
-// FinishRate returns how many tasks of a lane this process has finished a second in the last minutes.
+// FinishRate returns how many tasks of a lane this process has finished per second in the last minutes.
 func (d *Deliverer) FinishRate(name event.Lane) float64 {
 	return d.metrics.lanes[name].rate.PerSecond(d.opts.Now())
 }
 
-// routerMetrics is what a Router counts.
+// routerMetrics holds what a Router counts.
 type routerMetrics struct {
 	meter.Group
 	routed    map[event.Lane]prometheus.Counter
@@ -184,7 +184,7 @@ func (r *Router) Describe(descs chan<- *prometheus.Desc) { r.metrics.Describe(de
 // Collect implements prometheus.Collector.
 func (r *Router) Collect(metrics chan<- prometheus.Metric) { r.metrics.Collect(metrics) }
 
-// newSwept returns the counter of what a Sweeper has emitted again.
+// newSwept returns the counter of the messages that a Sweeper has emitted again.
 func newSwept() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "fanmail_swept_messages_total", Help: "Messages that had not moved for too long, and were routed again.",

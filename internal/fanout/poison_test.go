@@ -23,8 +23,8 @@ import (
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		err  error
-		fate fanout.Fate
+		err    error
+		action fanout.Action
 	}{
 		"nothing":              {nil, fanout.Acknowledge},
 		"malformed event":      {event.ErrMalformed, fanout.DeadLetter},
@@ -47,10 +47,10 @@ func TestClassify(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.fate, fanout.Classify(test.err))
+			require.Equal(t, test.action, fanout.Classify(test.err))
 			if test.err != nil {
-				require.Equal(t, test.fate, fanout.Classify(fmt.Errorf("wrapped: %w", test.err)))
-				require.Equal(t, test.fate, fanout.Classify(errors.Join(errors.New("joined"), test.err)))
+				require.Equal(t, test.action, fanout.Classify(fmt.Errorf("wrapped: %w", test.err)))
+				require.Equal(t, test.action, fanout.Classify(errors.Join(errors.New("joined"), test.err)))
 			}
 		})
 	}

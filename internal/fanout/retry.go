@@ -3,27 +3,72 @@ package fanout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// retry repeats work as long as its errors are to be retried: see repeat.
-func retry(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, what string, work func() error) error {
-	return repeat(ctx, logger, retries, Retry, what, work)
+// Action is what happens next to a task or event.
+type Action int
+
+const (
+	// Acknowledge removes the task: it succeeded.
+	Acknowledge Action = iota
+	// Retry tries the task again: the failure may be temporary.
+	Retry
+	// Continue processes the held tasks again at once: the task stream has no room for their continuations.
+	Continue
+	// DeadLetter makes the task a dead letter: another try cannot succeed.
+	DeadLetter
+)
+
+// errQueueFull says that the task stream is full. Waiting for room could deadlock, because only finished scans free
+// space. A worker that continues with the tasks it holds finishes their scans.
+var errQueueFull = errors.New("the task stream is full")
+
+// Classify returns what happens next to a task or event that ended with err. An unknown error means Retry, so an
+// outage of the store never makes dead letters.
+func Classify(err error) Action {
+	switch {
+	case err == nil:
+		return Acknowledge
+	case reason(err) != "":
+		return DeadLetter
+	case errors.Is(err, errQueueFull):
+		return Continue
+	default:
+		return Retry
+	}
 }
 
-// repeat repeats work, with exponentially growing pauses of up to 10 seconds, as long as its errors have a fate, and counts the
-// repetitions. It returns nil, an error of another fate, or the last error when ctx ends.
-func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, fate Fate, what string, work func() error) error {
+// emitTasks appends tasks to their queues. If the task stream is full, its error wraps errQueueFull.
+func emitTasks(ctx context.Context, bus bus.Emitter, tasks []event.Task) error {
+	err := bus.EmitTasks(ctx, tasks)
+	if errors.Is(err, event.ErrFull) {
+		return fmt.Errorf("%w: %w", errQueueFull, err)
+	}
+	return err
+}
+
+// retry calls attempt until its error is not one to Retry: see repeat.
+func retry(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, what string, attempt func() error) error {
+	return repeat(ctx, logger, retries, Retry, what, attempt)
+}
+
+// repeat calls attempt again while Classify maps its error to the given action. Between calls it pauses: the pauses
+// grow exponentially up to 10 seconds. It counts the repetitions. It returns nil, an error with another action, or the
+// last error when ctx ends.
+func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, while Action, what string, attempt func() error) error {
 	pauses := newPauses()
 	for {
-		err := work()
-		if Classify(err) != fate || ctx.Err() != nil {
+		err := attempt()
+		if Classify(err) != while || ctx.Err() != nil {
 			return err
 		}
 		next := pauses.NextBackOff()
@@ -41,31 +86,12 @@ func newPauses() *backoff.ExponentialBackOff {
 	return pauses
 }
 
-// pause waits, or returns earlier when ctx ends.
+// pause waits for d. It returns early when ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	}
-}
-
-// about tells in a line of the log which event it is about, but not what is in it: that may be anything.
-func about(line *zerolog.Event, delivery event.Delivery) *zerolog.Event {
-	line = line.Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).Int("attempts", delivery.Attempts)
-	if task, err := event.DecodeTask(delivery.Payload); err == nil {
-		return line.Stringer("message_id", task.ID).Str("from", string(task.From))
-	}
-	if published, err := event.DecodePublished(delivery.Payload); err == nil {
-		return line.Stringer("message_id", published.ID).Str("from", string(published.From))
-	}
-	return line
-}
-
-func deadLetter(delivery event.Delivery, err error) event.DeadLetter {
-	return event.DeadLetter{
-		Version: event.Version, Reason: reason(err), Error: err.Error(),
-		Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload, Trace: delivery.Trace,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/bus"
@@ -14,43 +15,53 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// routeConcurrency is how many events are routed at the same time: they wait for the store, mostly.
-const routeConcurrency = 16
+const (
+	// routeConcurrency is how many events are routed at the same time. Routing mostly waits for the store.
+	routeConcurrency = 16
+	// routeTries is how often a failing event is tried alone before the router hands it back. If its errors come at
+	// once, the tries take half a second.
+	routeTries = 4
+	// deferFor is how long the bus keeps an event that the router handed back. It bounds the delay after an outage.
+	deferFor = 5 * time.Second
+)
+
+// consumer marks the spans of work that came over the bus.
+var consumer = trace.WithSpanKind(trace.SpanKindConsumer)
 
 // Router turns published messages into tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
 type Router struct {
 	stores Stores
 	bus    bus.Emitter
 	opts   Options
-	// classes remembers the lanes of authors with many followers. An author who has grown out of a lane in the
-	// meantime costs speed, nothing else.
-	classes *lru.Cache[message.UserID, class]
+	// lanes remembers the lanes of authors with many followers. If an author has outgrown the remembered lane, only
+	// speed suffers.
+	lanes   *lru.Cache[message.UserID, measuredLane]
 	metrics routerMetrics
 }
 
-// class is the lane of an author, and when it was measured.
-type class struct {
+// measuredLane is the lane of an author, and when it was measured.
+type measuredLane struct {
 	lane event.Lane
 	at   time.Time
 }
 
 // NewRouter returns a Router.
 func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
-	classes, err := lru.New[message.UserID, class](opts.ClassCache)
+	lanes, err := lru.New[message.UserID, measuredLane](opts.ClassCache)
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
-	return &Router{stores: stores, bus: bus, opts: opts, classes: classes, metrics: newRouterMetrics()}
+	return &Router{stores: stores, bus: bus, opts: opts, lanes: lanes, metrics: newRouterMetrics()}
 }
 
-// Run routes events as fetch returns them, until intake ends. What was fetched is finished under work, or handed back. The
-// caller fetches at most Options.RouteEvents at a time.
-func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
+// Run routes the events that fetch returns, until intake ends. It finishes fetched events under processing; when
+// processing ends, it hands the rest back to the bus. Run passes Options.RouteEvents to fetch as the limit.
+func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
-			if err = r.Route(work, received); err != nil {
-				err = r.routeApart(work, received, err)
+			if err = r.Route(processing, received); err != nil {
+				err = r.routeOneByOne(processing, received, err)
 			}
 			if err != nil {
 				r.release(received, 0)
@@ -63,21 +74,11 @@ func (r *Router) Run(intake, work context.Context, fetch func(ctx context.Contex
 	}
 }
 
-// release hands events back that cannot be routed here, to be handed out again in a while.
-func (r *Router) release(received []bus.Received, after time.Duration) {
-	for _, item := range received {
-		if err := item.Release(after); err != nil {
-			about(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing published events back failed: they are handed out again later")
-			return
-		}
-	}
-}
-
-// Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It may be repeated
-// at any time: the first plan holds, and only tasks that are not done are emitted.
+// Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It is idempotent:
+// the first plan of a message stays, and only tasks that are not done are emitted.
 func (r *Router) Route(ctx context.Context, received []bus.Received) (err error) {
 	routes := make([]route, len(received))
-	defer func() { endAll(routes, err) }()
+	defer func() { endSpans(routes, err) }()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(routeConcurrency)
 	for i, item := range received {
@@ -119,7 +120,7 @@ func (r *Router) Route(ctx context.Context, received []bus.Received) (err error)
 	return nil
 }
 
-// route is what follows from a published message.
+// route is the result of planning one published message.
 type route struct {
 	span     tracing.Span // lasts until the tasks are emitted
 	lane     event.Lane   // empty if there is nothing to deliver
@@ -127,17 +128,17 @@ type route struct {
 	finished []message.Ref
 }
 
-// plan returns the route of one event. Work that cannot succeed has become a dead letter when it returns.
+// plan returns the route of one event. An event that cannot succeed is a dead letter when plan returns.
 func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, error) {
 	ctx, span := r.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "route", consumer)
 	planned, err := r.planMessage(ctx, delivery)
 	planned.span = span
 	if Classify(err) != DeadLetter {
-		planned.trace(ctx, delivery.Trace)
+		planned.setTrace(ctx, delivery.Trace)
 		return planned, err
 	}
-	about(r.opts.Logger.Error().Err(err), delivery).Str("reason", reason(err)).Msg("published event is a dead letter")
-	return route{span: span}, r.bus.DeadLetter(ctx, deadLetter(delivery, err))
+	logDelivery(r.opts.Logger.Error().Err(err), delivery).Str("reason", reason(err)).Msg("published event is a dead letter")
+	return route{span: span}, r.bus.DeadLetter(ctx, newDeadLetter(delivery, err))
 }
 
 func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (route, error) {
@@ -174,4 +175,85 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (rout
 		}
 	}
 	return planned, nil
+}
+
+// setTrace adds the tasks to a trace: the trace of ctx or, if ctx has none, the trace of the event.
+func (r *route) setTrace(ctx context.Context, ofEvent event.Trace) {
+	taskTrace := ofEvent
+	if own := tracing.Of(ctx); own.Parent != "" {
+		taskTrace = own
+	}
+	for i := range r.tasks {
+		r.tasks[i].Trace = taskTrace
+	}
+	if r.span.IsRecording() && len(r.tasks) > 0 {
+		first := r.tasks[0]
+		r.span.SetAttributes(
+			tracing.MessageID.String(first.ID.String()), tracing.From.String(string(first.From)),
+			tracing.Lane.String(string(first.Lane)), tracing.Tasks.Int(len(r.tasks)),
+		)
+	}
+}
+
+// endSpans ends the spans of routes.
+func endSpans(routes []route, err error) {
+	for _, r := range routes {
+		if r.span.Span != nil {
+			r.span.Done(err)
+		}
+	}
+}
+
+// routeOneByOne routes events one by one after routing them together failed. So one event that cannot be routed does
+// not block the others, and a repetition emits few tasks twice, which matters when the bus is nearly full. After
+// routeTries, it hands failing events back to the bus, which hands out other events meanwhile. The only error is that
+// of a ctx that has ended.
+func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cause error) error {
+	r.metrics.retries.Inc()
+	logDelivery(r.opts.Logger.Warn().Err(cause), received[0].Delivery()).Int("events", len(received)).
+		Msg("published messages could not be routed together: routing them one by one")
+	pauses := newPauses()
+	for try := 1; ; try++ {
+		received, cause = r.routeEach(ctx, received)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case len(received) == 0:
+			return nil
+		case try == routeTries:
+			logDelivery(r.opts.Logger.Error().Err(cause), received[0].Delivery()).Int("events", len(received)).Dur("again_in", deferFor).
+				Msg("published messages cannot be routed now: routing other messages first")
+			r.metrics.deferrals.Add(float64(len(received)))
+			r.release(received, deferFor)
+			return nil
+		}
+		pause(ctx, pauses.NextBackOff())
+	}
+}
+
+// routeEach routes events one by one. It returns the events that failed, and the error of the first of them. If the
+// task stream is full, it waits for room: the other events need room too.
+func (r *Router) routeEach(ctx context.Context, received []bus.Received) (failed []bus.Received, cause error) {
+	for i, item := range received {
+		err := repeat(ctx, r.opts.Logger, r.metrics.retries, Continue, "route", func() error { return r.Route(ctx, received[i:i+1]) })
+		if err == nil {
+			continue
+		}
+		r.metrics.retries.Inc()
+		if cause == nil {
+			cause = err
+		}
+		failed = append(failed, item)
+	}
+	return failed, cause
+}
+
+// release hands events back to the bus, which hands them out again after the given time.
+func (r *Router) release(received []bus.Received, after time.Duration) {
+	for _, item := range received {
+		if err := item.Release(after); err != nil {
+			logDelivery(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing published events back failed: the bus hands them out again later")
+			return
+		}
+	}
 }

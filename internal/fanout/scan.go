@@ -3,55 +3,162 @@ package fanout
 import (
 	"context"
 
+	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// advance moves scans by what a batch carries. Their records are read, and the tasks taken, before the audience is read: so
-// everybody who began to follow before a message was stored is in the range that its scan begins at.
+// smallestPage is the fewest recipients that a stream reads at a time.
+const smallestPage = 64
+
+// advance delivers the next part of the audiences to their recipients, and moves the scans of the jobs past it. The
+// worker took the tasks and read their records before advance reads the audience. So the range that a scan starts in
+// includes every user who began to follow before the message was stored.
 func (b *batch) advance(ctx context.Context, jobs []*job) error {
-	riders, position, bound := b.gather(jobs)
-	if len(riders) == 0 {
+	moving, from, bound := b.selectMoving(jobs)
+	if len(moving) == 0 {
 		return nil
 	}
-	for _, j := range riders {
-		j.scan = j.recorded.Join(position)
+	for _, j := range moving {
+		j.scan = j.recorded.Join(from)
 	}
-	forThem := func(j *job, r recipient) bool {
+	addressed := func(j *job, r recipient) bool {
 		return j.scan.Ahead(r.user) && follow.For(j.message, r.user, r.edge)
 	}
-	end, toEnd, err := b.carry(ctx, newMerger(b.streams(riders, position), bound), forThem)
+	reached, err := b.deliver(ctx, newMerger(b.streams(moving, from), bound), addressed)
 	if err != nil {
 		return err
 	}
-	for _, j := range riders {
-		b.move(j, j.scan.Advance(end, toEnd, j.delivered, j.skipped))
+	for _, j := range moving {
+		b.move(j, j.scan.Advance(reached.end, reached.toEnd, j.delivered, j.skipped))
 	}
 	return nil
 }
 
-// gather returns the scans that move in this batch, the position they move from, and the position they may move to at
-// most: where scans wait that are ahead of them. Those are left in the queue.
+// selectMoving returns the jobs whose scans move in this batch, the position that they move from, and the position at
+// which they have to stop: there, other scans wait. An empty bound means that no other scan waits. The jobs of the
+// waiting scans are postponed.
 //
-// There is one group as long as nothing goes wrong. After a crash there can be several. Then it is always the one at the
-// lowest position that moves, up to the next one's, where they become one group again; scans that have not begun join
-// it. Nobody waits for longer than one round.
-func (b *batch) gather(jobs []*job) (riders []*job, position, bound message.UserID) {
+// All scans are usually at one position. After a crash they can be at several. Then the scans at the lowest position
+// move up to the next position, until all are one group again. Scans that have not begun join the lowest. So a scan
+// waits for at most one round.
+func (b *batch) selectMoving(jobs []*job) (moving []*job, from, bound message.UserID) {
 	joined := false
 	for _, j := range jobs {
-		if j.recorded.Joined && (!joined || j.recorded.At < position) {
-			joined, position = true, j.recorded.At
+		if j.recorded.Joined && (!joined || j.recorded.At < from) {
+			joined, from = true, j.recorded.At
 		}
 	}
 	for _, j := range jobs {
-		if !j.recorded.Joined || j.recorded.At == position {
-			riders = append(riders, j)
+		if !j.recorded.Joined || j.recorded.At == from {
+			moving = append(moving, j)
 			continue
 		}
-		b.left[j.delivery.Sequence] = true
+		b.postponed[j.delivery.Sequence] = true
 		if bound == "" || j.recorded.At < bound {
 			bound = j.recorded.At
 		}
 	}
-	return riders, position, bound
+	return moving, from, bound
+}
+
+// recipient is a user in an audience. For a follower, edge is the edge to the author.
+type recipient struct {
+	user message.UserID
+	edge follow.Edge
+}
+
+// stream reads one audience in ascending order, for all jobs that go to it.
+type stream struct {
+	jobs []*job
+	// read returns at most limit recipients above a user, ascending. Fewer than limit mean that there are no more.
+	read func(ctx context.Context, after message.UserID, limit int) ([]recipient, error)
+
+	buffer  []recipient
+	after   message.UserID // the last recipient that was read
+	page    int            // how many recipients to read next
+	maxPage int
+	ended   bool
+}
+
+// fill reads the next page if the buffer is empty. It reports whether the buffer has recipients then. Pages start
+// small and double, so little is read in vain of a small audience beside a large one.
+func (s *stream) fill(ctx context.Context) (bool, error) {
+	if len(s.buffer) == 0 && !s.ended {
+		page, err := s.read(ctx, s.after, s.page)
+		if err != nil {
+			return false, err
+		}
+		s.buffer, s.ended = page, len(page) < s.page
+		if len(page) > 0 {
+			s.after = page[len(page)-1].user
+		}
+		s.page = min(2*s.page, s.maxPage)
+	}
+	return len(s.buffer) > 0, nil
+}
+
+// listStream returns the stream of the users above after. The users have to be ascending.
+func listStream(j *job, users []message.UserID, after message.UserID) *stream {
+	s := &stream{jobs: []*job{j}, ended: true}
+	for _, user := range users {
+		if user > after {
+			s.buffer = append(s.buffer, recipient{user: user})
+		}
+	}
+	return s
+}
+
+// streams returns the audiences of jobs above a position: one stream for each author whose followers are addressed,
+// and one for each list of named recipients.
+func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
+	var streams []*stream
+	byAuthor := make(map[message.UserID]*stream)
+	for _, j := range jobs {
+		if len(j.message.To) > 0 {
+			streams = append(streams, listStream(j, b.ofPartition(j.message.To), after))
+		}
+		if !j.message.ToFollowers() {
+			continue
+		}
+		s, ok := byAuthor[j.message.From]
+		if !ok {
+			s = &stream{read: b.followers(j.message.From), after: after}
+			byAuthor[j.message.From] = s
+			streams = append(streams, s)
+		}
+		s.jobs = append(s.jobs, j)
+	}
+	// A page has at most as many recipients as a batch appends to. To read a few recipients in order, a store may have
+	// to search all that follow.
+	maxPage := b.deliverer.opts.BatchOwners
+	for _, s := range byAuthor {
+		s.maxPage, s.page = maxPage, min(maxPage, max(smallestPage, maxPage/len(byAuthor)))
+	}
+	return streams
+}
+
+func (b *batch) followers(author message.UserID) func(context.Context, message.UserID, int) ([]recipient, error) {
+	return func(ctx context.Context, after message.UserID, limit int) ([]recipient, error) {
+		edges, err := b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		recipients := make([]recipient, len(edges))
+		for i, e := range edges {
+			recipients[i] = recipient{user: e.Follower, edge: e}
+		}
+		return recipients, nil
+	}
+}
+
+// ofPartition returns the users that are in the partition of the batch, in the given order.
+func (b *batch) ofPartition(users []message.UserID) []message.UserID {
+	var in []message.UserID
+	for _, user := range users {
+		if partition.Of(user, b.deliverer.opts.Partitions) == b.partition {
+			in = append(in, user)
+		}
+	}
+	return in
 }

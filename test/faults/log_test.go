@@ -18,7 +18,7 @@ const (
 	answers      = "the database server answers"
 	again        = "database operation failed: trying again"
 	fanoutError  = "fan-out work failed: trying again"
-	routeError   = "published messages cannot be routed for now: others go first"
+	routeError   = "published messages cannot be routed now: routing other messages first"
 	sweepError   = "sweep failed: it is tried again"
 	reapError    = "rehydrations that nobody is at cannot be looked for"
 	attemptError = "rehydration failed, and will be tried again"

@@ -16,12 +16,13 @@ type mutation struct {
 }
 
 const (
-	appendGo  = "pkg/bucket/append.go"
-	pendingGo = "pkg/bucket/pending.go"
-	pushGo    = "internal/pebblestore/push.go"
-	batchGo   = "internal/fanout/batch.go"
-	deliverGo = "internal/fanout/deliver.go"
-	declareGo = "internal/natsbus/declare.go"
+	appendGo       = "pkg/bucket/append.go"
+	pendingGo      = "pkg/bucket/pending.go"
+	pushGo         = "internal/pebblestore/push.go"
+	batchGo        = "internal/fanout/batch.go"
+	fanoutAppendGo = "internal/fanout/append.go"
+	scanGo         = "internal/fanout/scan.go"
+	declareGo      = "internal/natsbus/declare.go"
 
 	suite    = "./internal/storetest/buckettest"
 	pebble   = "./internal/pebblestore"
@@ -153,7 +154,7 @@ func fanningOut() []mutation {
 	}
 `, `	for i, j := range b.moved {
 		if !b.steps[i].To.Done {
-			b.tasks = append(b.tasks, continuation(j.task))
+			b.continuations = append(b.continuations, continuation(j.task))
 		}
 	}
 	if err := b.emit(ctx); err != nil {
@@ -183,17 +184,17 @@ func fanningOut() []mutation {
 		{
 			name: "joining at a range that was read before", trap: "whoever followed in between misses the message",
 			edits: []edit{
-				{"internal/fanout/stream.go", `import (
+				{scanGo, `import (
 	"context"
 `, `import (
 	"context"
 	"fmt"
 	"sync"
 `},
-				{"internal/fanout/stream.go", "func (b *batch) followers(", `var remembered sync.Map
+				{scanGo, "func (b *batch) followers(", `var remembered sync.Map
 
 func (b *batch) followers(`},
-				{"internal/fanout/stream.go", "		edges, err := b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)\n", `		key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, author, b.partition, after, limit)
+				{scanGo, "		edges, err := b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)\n", `		key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, author, b.partition, after, limit)
 		var edges []follow.Edge
 		var err error
 		if known, ok := remembered.Load(key); ok {
@@ -207,18 +208,18 @@ func (b *batch) followers(`},
 			pkg: fanout, run: "^TestScanJoinsAtARangeReadAfterwards$",
 		},
 		{
-			name: "recording whatever became of the stretches", trap: "a stretch that could not be appended is passed: its owners are never handled",
-			edits: []edit{{"internal/fanout/carry.go", "if failed := group.Wait(); failed != nil {", "if failed := group.Wait(); failed != nil && false {"}},
+			name: "recording although a chunk failed", trap: "a chunk that could not be appended is passed: its owners are never handled",
+			edits: []edit{{fanoutAppendGo, "if failed := group.Wait(); failed != nil {", "if failed := group.Wait(); failed != nil && false {"}},
 			pkg:   fanout, run: "^(TestFailuresAreTriedAgain|TestCountsAreExactAfterADeath)$",
 		},
 		{
 			name: "counting only new entries", trap: "counts do not add up after a redelivery",
-			edits: []edit{{deliverGo, "if j.recorded.Ahead(l.appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(l.appends[i].Owner) {"}},
+			edits: []edit{{fanoutAppendGo, "if j.recorded.Ahead(call.appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(call.appends[i].Owner) {"}},
 			pkg:   fanout, run: "^(TestFoundCountsAsDelivered|TestCountsAreExactAfterADeath)$",
 		},
 		{
 			name: "counting what a record counts already", trap: "counts do not add up after a redelivery",
-			edits: []edit{{deliverGo, "if j.recorded.Ahead(l.appends[i].Owner) {", "if true {"}},
+			edits: []edit{{fanoutAppendGo, "if j.recorded.Ahead(call.appends[i].Owner) {", "if true {"}},
 			pkg:   fanout, run: "^TestLaneChangesUnderWay$",
 		},
 		{
@@ -264,31 +265,31 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
-			edits: []edit{{deliverGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
 			pkg:   fanout, run: "^TestHorizonDecides$",
 		},
 		{
 			name: "removing before recording", trap: "a crash in between loses the task, until the sweep",
-			edits: []edit{{"internal/fanout/deliverer.go", "	var left map[uint64]bool\n", `	if err := held.Remove(ctx, tasks[1:]); err != nil {
+			edits: []edit{{"internal/fanout/worker.go", "	var postponed map[uint64]bool\n", `	if err := held.Remove(ctx, tasks[1:]); err != nil {
 		return err
 	}
-	var left map[uint64]bool
+	var postponed map[uint64]bool
 `}},
 			pkg: fanout, run: "^TestBatchGoesInOrder$",
 		},
 		{
 			name: "waiting for room on the bus", trap: "everybody who could make room waits for it: ten seconds a batch",
-			edits: []edit{{"internal/fanout/classify.go", "		return GoOn\n", "		return Retry\n"}},
+			edits: []edit{{"internal/fanout/retry.go", "		return Continue\n", "		return Retry\n"}},
 			pkg:   fanout, run: "^TestNothingIsLostWhereTheBusIsFull$",
 		},
 		{
 			name: "staying with an event until it is routed", trap: "one that never is keeps the router, and then the next one, from all others",
-			edits: []edit{{"internal/fanout/apart.go", `GoOn, "route"`, `Retry, "route"`}},
+			edits: []edit{{"internal/fanout/router.go", `Continue, "route"`, `Retry, "route"`}},
 			pkg:   fanout, run: "^TestEventThatCannotBeRoutedMakesWay$",
 		},
 		{
 			name: "filing a task again with each repetition of its batch", trap: "the dead letters fill up with copies, and hide the others",
-			edits: []edit{{batchGo, "!d.buried.Contains(buried) {", "!d.buried.Contains(buried) || true {"}},
+			edits: []edit{{"internal/fanout/deadletter.go", "!d.letters.Contains(key) {", "!d.letters.Contains(key) || true {"}},
 			pkg:   fanout, run: "^TestDeadLetterIsFiledOnce$",
 		},
 		{
@@ -298,7 +299,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "counting only new entries, at random", trap: "counts do not add up after a redelivery",
-			edits: []edit{{deliverGo, "if j.recorded.Ahead(l.appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(l.appends[i].Owner) {"}},
+			edits: []edit{{fanoutAppendGo, "if j.recorded.Ahead(call.appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(call.appends[i].Owner) {"}},
 			pkg:   pipeline, run: "^TestPipeline$",
 		},
 		{

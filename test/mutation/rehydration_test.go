@@ -18,7 +18,7 @@ func rehydrating() []mutation {
 	return []mutation{
 		{
 			name: "dormancy by the worker's clock, and a rehydration", trap: "a message delayed past the horizon is skipped, and too old for the rehydrator's query: lost",
-			edits: []edit{{deliverGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
 			pkg:   rehydration, run: "^TestBacklogBeyondTheHorizon$",
 		},
 		{
@@ -115,12 +115,12 @@ func rehydrating() []mutation {
 		{
 			name: "skipping by a stale read", trap: "whoever has come back since is skipped: lost",
 			edits: []edit{
-				{deliverGo, "	\"slices\"\n", "	\"slices\"\n	\"sync\"\n"},
-				{deliverGo, "	\"github.com/fanmail/fanmail/pkg/bucket\"\n", "	\"github.com/fanmail/fanmail/pkg/bucket\"\n	\"github.com/fanmail/fanmail/pkg/userstate\"\n"},
-				{deliverGo, "// load looks up", "var remembered sync.Map\n\n// load looks up"},
-				{deliverGo, "		return nil, fmt.Errorf(\"look up users: %w\", err)\n	}\n", `		return nil, fmt.Errorf("look up users: %w", err)
+				{fanoutAppendGo, "	\"slices\"\n", "	\"slices\"\n	\"sync\"\n"},
+				{fanoutAppendGo, "	\"github.com/fanmail/fanmail/pkg/bucket\"\n", "	\"github.com/fanmail/fanmail/pkg/bucket\"\n	\"github.com/fanmail/fanmail/pkg/userstate\"\n"},
+				{fanoutAppendGo, "// lookUp looks up", "var remembered sync.Map\n\n// lookUp looks up"},
+				{fanoutAppendGo, "		return nil, fmt.Errorf(\"look up users: %w\", err)\n	}\n", `		return nil, fmt.Errorf("look up users: %w", err)
 	}
-	for i, owner := range s.owners {
+	for i, owner := range c.owners {
 		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", b.deliverer, owner), states[i])
 		states[i] = known.(userstate.State)
 	}

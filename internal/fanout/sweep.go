@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// sweepPage is how many messages are looked at together.
+	// sweepPage is how many messages a sweep reads at a time.
 	sweepPage = 500
-	// sweepRemembered is of how many messages without a plan a Sweeper remembers when it last emitted them. Beyond that
-	// some are emitted more often than they need to be.
+	// sweepRemembered is for how many messages without a plan a Sweeper remembers when it last emitted them. Beyond
+	// that, it emits some more often than needed.
 	sweepRemembered = 100_000
 )
 
-// Sweeper finds messages whose fan-out was forgotten: their publisher went down before it emitted them, or a task was
-// lost by the bus. It emits them again; the router then emits what tasks are missing. It is a prometheus.Collector of its own metrics, and
-// otherwise not safe for concurrent use.
+// Sweeper finds messages whose fan-out has stopped: their publisher crashed before it emitted them, or the bus lost a
+// task. It emits these messages again, and the router then emits the missing tasks. It is a prometheus.Collector of its
+// own metrics, and otherwise not safe for concurrent use.
 type Sweeper struct {
 	stores Stores
 	bus    bus.Emitter
 	opts   Options
-	// emitted is when messages that have no plan, which could keep it, were last emitted.
+	// emitted is when messages without a plan were last emitted. A plan would record that time itself.
 	emitted *lru.Cache[message.ID, time.Time]
 	swept   prometheus.Counter
 }
@@ -44,8 +44,8 @@ func NewSweeper(stores Stores, bus bus.Emitter, opts Options) *Sweeper {
 	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept()}
 }
 
-// Run sweeps every Options.SweepEvery until intake ends.
-func (s *Sweeper) Run(intake, work context.Context) {
+// Run sweeps every Options.SweepEvery until intake ends. A sweep that is under way then continues under processing.
+func (s *Sweeper) Run(intake, processing context.Context) {
 	ticker := time.NewTicker(s.opts.SweepEvery)
 	defer ticker.Stop()
 	for {
@@ -54,9 +54,9 @@ func (s *Sweeper) Run(intake, work context.Context) {
 			return
 		case <-ticker.C:
 		}
-		n, err := s.Sweep(work)
+		n, err := s.Sweep(processing)
 		switch {
-		case err != nil && work.Err() == nil:
+		case err != nil && processing.Err() == nil:
 			s.opts.Logger.Error().Err(err).Msg("sweep failed: it is tried again")
 		case n > 0:
 			s.opts.Logger.Warn().Int("messages", n).Dur("sweep_after", s.opts.SweepAfter).Msg("messages had not moved: emitted them again")
@@ -64,11 +64,11 @@ func (s *Sweeper) Run(intake, work context.Context) {
 	}
 }
 
-// Sweep looks at every unfinished message once, and returns how many it emitted again.
+// Sweep inspects every unfinished message that is old enough. It returns how many messages it emitted again.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	now := s.opts.Now()
 	bound := message.MinID(now.Add(-s.opts.SweepAfter))
-	queues, err := s.queues(ctx, s.opts.Rules().PublishSlack)
+	queued, err := s.oldestQueued(ctx, s.opts.Rules().PublishSlack)
 	if err != nil {
 		return 0, err
 	}
@@ -80,13 +80,13 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 		}
 		var events []event.Published
 		var finished []message.Ref
-		young := len(refs) < sweepPage
+		last := len(refs) < sweepPage
 		for _, ref := range refs {
 			if after = ref.ID; !ref.ID.Less(bound) {
-				young = true
+				last = true // this message and all that follow are too young
 				break
 			}
-			switch stuck, done, err := s.inspect(ctx, ref, now, queues); {
+			switch stuck, done, err := s.inspect(ctx, ref, now, queued); {
 			case err != nil:
 				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
 			case done:
@@ -96,47 +96,48 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 				events = append(events, event.NewPublished(ref))
 			}
 		}
-		if err := s.settle(ctx, events, finished); err != nil {
+		if err := s.emitAndFinish(ctx, events, finished); err != nil {
 			return emitted, err
 		}
 		emitted += len(events)
-		if young {
+		if last {
 			return emitted, nil
 		}
 	}
 }
 
-// queues are the times since when the oldest event and the oldest task have been waiting.
-type queues struct {
-	events, tasks time.Time
-	slack         time.Duration
+// oldestQueued is since when the oldest event and the oldest task have been on the bus; the zero time if there is none.
+type oldestQueued struct {
+	event, task time.Time
+	slack       time.Duration
 }
 
-func (s *Sweeper) queues(ctx context.Context, slack time.Duration) (queues, error) {
+func (s *Sweeper) oldestQueued(ctx context.Context, slack time.Duration) (oldestQueued, error) {
 	if s.opts.Backlog == nil {
-		return queues{}, nil
+		return oldestQueued{}, nil
 	}
 	backlog, err := s.opts.Backlog(ctx)
 	if err != nil {
-		return queues{}, fmt.Errorf("ask what is waiting: %w", err)
+		return oldestQueued{}, fmt.Errorf("read the backlog: %w", err)
 	}
-	return queues{events: backlog.Published.Oldest, tasks: backlog.OldestTask(), slack: slack}, nil
+	return oldestQueued{event: backlog.Published.Oldest, task: backlog.OldestTask(), slack: slack}, nil
 }
 
-// behindEvents reports whether an event that was emitted about then may still be waiting.
-func (q queues) behindEvents(then time.Time) bool { return q.behind(q.events, then) }
+// mayHoldEvent reports whether an event that was emitted at the given time may still be on the bus.
+func (q oldestQueued) mayHoldEvent(emitted time.Time) bool { return q.mayHold(emitted, q.event) }
 
-// behindAny reports whether an event or a task that was emitted about then may still be waiting.
-func (q queues) behindAny(then time.Time) bool {
-	return q.behind(q.events, then) || q.behind(q.tasks, then)
+// mayHoldAny reports whether an event or a task that was emitted at the given time may still be on the bus.
+func (q oldestQueued) mayHoldAny(emitted time.Time) bool {
+	return q.mayHold(emitted, q.event) || q.mayHold(emitted, q.task)
 }
 
-func (q queues) behind(oldest, then time.Time) bool {
-	return !oldest.IsZero() && !oldest.After(then.Add(q.slack))
+func (q oldestQueued) mayHold(emitted, oldest time.Time) bool {
+	return !oldest.IsZero() && !oldest.After(emitted.Add(q.slack))
 }
 
-// inspect tells whether a message has not moved for too long, or is done and only nobody has taken note.
-func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q queues) (stuck, done bool, err error) {
+// inspect reports whether the fan-out of a message is stuck, or is done although the message is not marked as finished.
+// A stuck message counts as emitted when inspect returns: no other sweep emits it for Options.SweepAfter.
+func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, queued oldestQueued) (stuck, done bool, err error) {
 	before := now.Add(-s.opts.SweepAfter)
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	if errors.Is(err, progress.ErrNotFound) {
@@ -144,24 +145,24 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		if !ok {
 			last = ref.ID.Time()
 		}
-		if last.After(before) || q.behindEvents(last) {
+		if last.After(before) || queued.mayHoldEvent(last) {
 			return false, false, nil
 		}
 		s.emitted.Add(ref.ID, now)
 		return true, false, nil
 	}
-	if err != nil || fanout.Done() || !stranded(fanout) {
+	if err != nil || fanout.Done() || !unfinished(fanout) {
 		return false, err == nil && fanout.Done(), err
 	}
-	if q.behindAny(fanout.Moved) {
+	if queued.mayHoldAny(fanout.Moved) {
 		return false, false, nil
 	}
 	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, before, now)
 	return stuck, false, err
 }
 
-// stranded tells whether some scan is neither done nor among the dead letters.
-func stranded(f progress.Fanout) bool {
+// unfinished reports whether a scan is neither done nor dead.
+func unfinished(f progress.Fanout) bool {
 	for _, scan := range f.Scans {
 		if !scan.Done && !scan.Dead {
 			return true
@@ -170,7 +171,7 @@ func stranded(f progress.Fanout) bool {
 	return false
 }
 
-func (s *Sweeper) settle(ctx context.Context, events []event.Published, finished []message.Ref) error {
+func (s *Sweeper) emitAndFinish(ctx context.Context, events []event.Published, finished []message.Ref) error {
 	if len(events) > 0 {
 		if err := s.bus.EmitPublished(ctx, events, true); err != nil {
 			return fmt.Errorf("emit: %w", err)

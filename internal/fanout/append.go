@@ -1,0 +1,210 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/bucket"
+)
+
+const (
+	// chunksPerBatch is into how many chunks a batch divides the recipients that it appends to. The batch may append
+	// all of them at the same time, while it reads the next one.
+	chunksPerBatch = 4
+	// entriesPerOwner bounds the entries of a chunk, as a multiple of its owners. A chunk whose recipients each get
+	// dozens of messages ends early.
+	entriesPerOwner = 8
+)
+
+// The cost of a recipient. A batch ends at a cost limit, not at a recipient count, because skipping a dormant follower
+// takes a store about 1/8 of the time of an append. Each further entry of an append takes about as little.
+const (
+	costPass     = 1
+	costAppend   = 7 // includes the first entry
+	costEntry    = 1 // each further entry
+	costPerOwner = costPass + costAppend
+)
+
+// appendCall is one call of the Appender: the entries for the owners of one chunk.
+type appendCall struct {
+	appends []bucket.Append
+	jobs    [][]*job // for each of appends, the jobs that its entries are from
+	results []bucket.Appended
+}
+
+// deliver delivers to the next recipients of a merge, until the batch has reached its cost limit or the merge has
+// ended. It returns the position behind the last recipient. While it appends one chunk, it reads the next one and looks
+// up its users.
+func (b *batch) deliver(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (reached position, err error) {
+	group, appending := errgroup.WithContext(ctx)
+	group.SetLimit(chunksPerBatch)
+	var calls []*appendCall
+	budget := b.deliverer.opts.BatchOwners * costPerOwner
+	for last := false; !last && budget > 0; {
+		var c chunk
+		var call *appendCall
+		if c, call, err = b.prepare(appending, m, addressed); err != nil {
+			break
+		}
+		reached, last = c.reached, c.last()
+		budget -= costPass*c.passed + call.cost()
+		if len(call.appends) > 0 {
+			calls = append(calls, call)
+			group.Go(func() error { return b.append(appending, call) })
+		}
+	}
+	if failed := group.Wait(); failed != nil {
+		return position{}, failed // a failed append also makes prepare fail
+	}
+	if err != nil {
+		return position{}, err
+	}
+	for _, call := range calls {
+		if err := b.count(ctx, call); err != nil {
+			return position{}, err
+		}
+	}
+	return reached, nil
+}
+
+// prepare reads the next chunk and returns it with its append call.
+func (b *batch) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (chunk, *appendCall, error) {
+	limit := max(1, b.deliverer.opts.BatchOwners/chunksPerBatch)
+	c, err := m.next(ctx, limit, addressed)
+	if err != nil {
+		return c, nil, err
+	}
+	call, err := b.lookUp(ctx, &c)
+	return c, call, err
+}
+
+// lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon
+// is left to rehydration. Such a skip is counted, unless the job's record counts the owner already.
+func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
+	call := new(appendCall)
+	if len(c.owners) == 0 {
+		return call, nil
+	}
+	// The states are read after the messages were stored. So a user who is skipped here and returns later finds the
+	// messages when rehydration looks for missed messages.
+	states, err := b.deliverer.stores.Users.Lookup(ctx, c.owners)
+	if err != nil {
+		return nil, fmt.Errorf("look up users: %w", err)
+	}
+	var skipped [skipReasons]int
+	for i, owner := range c.owners {
+		var delivered []*job
+		for _, j := range c.jobsOf(i) {
+			switch {
+			case b.rules.Deliver(states[i], j.message.Sent()):
+				delivered = append(delivered, j)
+			case j.recorded.Ahead(owner):
+				j.skipped++
+				skipped[skipReason(states[i], j.message.Sent())]++
+			}
+		}
+		if len(delivered) == 0 {
+			continue
+		}
+		a := bucket.Append{Owner: owner, Hint: states[i].Head}
+		if last := len(call.appends) - 1; last >= 0 && slices.Equal(delivered, call.jobs[last]) {
+			delivered, a.Entries = call.jobs[last], call.appends[last].Entries // most owners get the same entries: share them
+		} else {
+			a.Entries = entriesOf(delivered)
+		}
+		call.appends, call.jobs = append(call.appends, a), append(call.jobs, delivered)
+	}
+	for reason, n := range skipped {
+		b.lane.skipped[reason].Add(float64(n))
+	}
+	return call, nil
+}
+
+// append appends the entries of a call. They become durable with record.
+func (b *batch) append(ctx context.Context, call *appendCall) (err error) {
+	ctx, span := b.deliverer.opts.Tracer.Start(ctx, "append")
+	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Owners.Int(len(call.appends)), tracing.Entries.Int(call.entries()))
+	}
+	if call.results, err = b.deliverer.stores.Appender.AppendLazily(ctx, call.appends); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	var entries, appended int
+	for i, result := range call.results {
+		if result.Err == nil {
+			entries += len(call.appends[i].Entries)
+			appended += result.New
+		}
+	}
+	b.lane.deliveries.Add(float64(appended))
+	b.lane.duplicates.Add(float64(entries - appended))
+	return nil
+}
+
+// count counts the deliveries of a call for each job, unless the job's record counts the owner already.
+func (b *batch) count(ctx context.Context, call *appendCall) error {
+	for i, result := range call.results {
+		if result.Err != nil {
+			if err := b.appendOneByOne(ctx, call.appends[i], call.jobs[i], result.Err); err != nil {
+				return err
+			}
+		}
+		for _, j := range call.jobs[i] {
+			if j.recorded.Ahead(call.appends[i].Owner) {
+				j.delivered++
+			}
+		}
+	}
+	return nil
+}
+
+// appendOneByOne appends entries to an inbox one by one, after appending them together failed. It marks the jobs as dead
+// whose entry cannot be appended.
+func (b *batch) appendOneByOne(ctx context.Context, together bucket.Append, jobs []*job, cause error) error {
+	if Classify(cause) != DeadLetter {
+		return cause
+	}
+	for _, j := range jobs {
+		alone := together
+		alone.Entries = []bucket.Entry{j.entry}
+		results, err := b.deliverer.stores.Appender.AppendLazily(ctx, []bucket.Append{alone})
+		switch {
+		case err != nil:
+			return fmt.Errorf("append: %w", err)
+		case Classify(results[0].Err) == DeadLetter:
+			j.dead = fmt.Errorf("inbox of %s: %w", together.Owner, results[0].Err)
+		case results[0].Err != nil:
+			return results[0].Err
+		}
+	}
+	return nil
+}
+
+func entriesOf(jobs []*job) []bucket.Entry {
+	entries := make([]bucket.Entry, len(jobs))
+	for i, j := range jobs {
+		entries[i] = j.entry
+	}
+	return entries
+}
+
+// entries returns how many entries a call appends.
+func (c *appendCall) entries() (n int) {
+	for _, a := range c.appends {
+		n += len(a.Entries)
+	}
+	return n
+}
+
+// cost returns the cost of a call.
+func (c *appendCall) cost() (cost int) {
+	for _, a := range c.appends {
+		cost += costAppend + costEntry*(len(a.Entries)-1)
+	}
+	return cost
+}

@@ -1,0 +1,303 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+const (
+	// cachedMessages is how many messages a Deliverer keeps: a message is needed again in every batch of its fan-out.
+	cachedMessages = 1024
+	// bulkKeep is how long a worker slot stays with one partition of the bulk lane while that partition has more tasks.
+	// An embedded store, which is ordered by partition and owner, is then written in its order for about a second at a
+	// time. Tables that do not overlap need no compaction.
+	bulkKeep = time.Second
+	// slotGrace is how long a partition keeps its worker slot between two batches. It covers the time to take the
+	// continuation from the bus.
+	slotGrace = 5 * time.Millisecond
+)
+
+// Deliverer processes tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
+type Deliverer struct {
+	stores   Stores
+	bus      bus.Emitter
+	opts     Options
+	messages *lru.Cache[message.ID, message.Stored]
+	letters  *lru.Cache[letterKey, struct{}] // tasks that are dead letters already
+	metrics  delivererMetrics
+}
+
+// NewDeliverer returns a Deliverer.
+func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
+	messages, err := lru.New[message.ID, message.Stored](cachedMessages)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	letters, err := lru.New[letterKey, struct{}](rememberedLetters)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, letters: letters, metrics: newDelivererMetrics(opts.Workers)}
+}
+
+// Run takes tasks of all lanes and partitions and delivers them, until intake ends. It finishes the batches that are
+// under way then; when processing ends, it hands their tasks back to the bus.
+//
+// Each lane has worker slots of its own, so no lane waits for another.
+func (d *Deliverer) Run(intake, processing context.Context, take func(ctx context.Context, lane event.Lane, partition int) (bus.Held, error)) {
+	var takers sync.WaitGroup
+	for _, lane := range event.Lanes() {
+		for p := range d.opts.Partitions {
+			takers.Go(func() {
+				slot := workerSlot{slots: d.metrics.lanes[lane].slots}
+				if lane == event.Bulk {
+					slot.keep = bulkKeep
+				}
+				defer slot.close()
+				for intake.Err() == nil {
+					held, err := take(intake, lane, p)
+					switch {
+					case err == nil:
+						d.process(intake, processing, held, &slot)
+					case intake.Err() == nil:
+						d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
+						pause(intake, time.Second)
+					}
+				}
+			})
+		}
+	}
+	takers.Wait()
+}
+
+// process waits for a worker slot and delivers the batch of a held task. It extends the hold meanwhile.
+func (d *Deliverer) process(intake, processing context.Context, held bus.Held, slot *workerSlot) {
+	stop := d.extend(held)
+	defer stop()
+	if !slot.acquire(intake) {
+		d.release(processing, held)
+		return
+	}
+	defer slot.release()
+	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
+	err := d.Deliver(processing, held)
+	if Classify(err) == Continue {
+		logger.Warn().Err(err).Msg("the task stream has no room for continuations: continuing with the held tasks")
+	}
+	for Classify(err) == Continue && intake.Err() == nil {
+		err = d.Deliver(processing, held)
+	}
+	if err != nil {
+		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
+		d.release(processing, held)
+	}
+}
+
+// extend extends the hold every Options.ExtendEvery, until the returned function is called.
+func (d *Deliverer) extend(held bus.Held) (stop func()) {
+	quit := make(chan struct{})
+	var extender sync.WaitGroup
+	extender.Go(func() {
+		ticker := time.NewTicker(d.opts.ExtendEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+				if err := held.Extend(); err != nil {
+					logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("extending a hold failed: another worker may take the task")
+				}
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		extender.Wait()
+	}
+}
+
+// release hands a held task back to the bus. If that fails, the bus hands the task out again when the hold expires.
+func (d *Deliverer) release(processing context.Context, held bus.Held) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(processing), time.Second)
+	defer cancel()
+	if err := held.Release(ctx); err != nil {
+		logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("handing a task back failed: the bus hands it out again later")
+	}
+}
+
+// Deliver processes one batch: the held task, and the tasks that wait behind it. It returns nil when the batch is done
+// and the hold has ended. After an error the task is still held, and the next worker that takes it repeats the part of
+// the batch that is not recorded. Deliver retries temporary failures, so its error is that of a ctx that has ended,
+// that of a full task stream, or that of a bus that failed to read or remove tasks.
+func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
+	first := held.First()
+	if first.Attempts > d.opts.MaxAttempts {
+		return d.giveUp(ctx, held)
+	}
+	tasks := []event.Delivery{first}
+	// A task that was handed out suspiciously often gets a batch of its own. So it cannot take other tasks down.
+	if first.Attempts <= (d.opts.MaxAttempts+1)/2 {
+		waiting, err := held.Waiting(ctx, d.opts.BatchTasks-1)
+		if err != nil {
+			return fmt.Errorf("read waiting tasks: %w", err)
+		}
+		tasks = append(tasks, waiting...)
+	}
+	ctx, span := d.startSpan(ctx, tasks)
+	defer func() { span.Done(err) }()
+	var postponed map[uint64]bool
+	err = retry(ctx, d.opts.Logger, d.metrics.retries, first.Subject, func() (err error) {
+		postponed, err = d.runBatch(ctx, tasks)
+		return err
+	})
+	if Classify(err) == DeadLetter {
+		postponed, err = nil, d.runOneByOne(ctx, tasks)
+	}
+	if err != nil {
+		return err
+	}
+	return d.remove(ctx, held, tasks, postponed)
+}
+
+// runOneByOne processes each task in a batch of its own, after their common batch failed permanently. A task that
+// fails permanently alone becomes a dead letter.
+func (d *Deliverer) runOneByOne(ctx context.Context, tasks []event.Delivery) error {
+	for _, task := range tasks {
+		err := retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error {
+			postponed, err := d.runBatch(ctx, []event.Delivery{task})
+			if err == nil && postponed[task.Sequence] {
+				err = d.requeue(ctx, task)
+			}
+			return err
+		})
+		if cause := err; Classify(cause) == DeadLetter {
+			err = retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error { return d.deadLetter(ctx, task, cause) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp makes the held task a dead letter because the bus has handed it out too often.
+func (d *Deliverer) giveUp(ctx context.Context, held bus.Held) error {
+	err := retry(ctx, d.opts.Logger, d.metrics.retries, "dead letter", func() error {
+		return d.deadLetter(ctx, held.First(), fmt.Errorf("%w (%d times)", errAttempts, held.First().Attempts))
+	})
+	if err != nil {
+		return err
+	}
+	return held.Done(ctx)
+}
+
+// remove removes the tasks of a batch from the queue, except the postponed ones. The held task goes last, because it
+// holds the partition. If the held task itself is postponed, remove puts it at the end of the queue.
+func (d *Deliverer) remove(ctx context.Context, held bus.Held, tasks []event.Delivery, postponed map[uint64]bool) error {
+	done := make([]event.Delivery, 0, len(tasks)-1)
+	for _, task := range tasks[1:] {
+		if !postponed[task.Sequence] {
+			done = append(done, task)
+		}
+	}
+	if len(done) > 0 {
+		if err := held.Remove(ctx, done); err != nil {
+			return fmt.Errorf("remove tasks: %w", err)
+		}
+	}
+	if postponed[tasks[0].Sequence] {
+		if err := d.requeue(ctx, tasks[0]); err != nil {
+			return err
+		}
+	}
+	if err := held.Done(ctx); err != nil {
+		return fmt.Errorf("remove held task: %w", err)
+	}
+	return nil
+}
+
+// requeue emits a task again, unchanged, at the end of its queue.
+func (d *Deliverer) requeue(ctx context.Context, delivery event.Delivery) error {
+	task, err := event.DecodeTask(delivery.Payload)
+	if err != nil {
+		return err
+	}
+	task.Trace = delivery.Trace
+	if err := emitTasks(ctx, d.bus, []event.Task{task}); err != nil {
+		return fmt.Errorf("emit task again: %w", err)
+	}
+	return nil
+}
+
+// startSpan starts the span of a batch. If the batch delivers one message, the span belongs to that message's trace.
+// Otherwise it starts a trace that links to those of the messages.
+func (d *Deliverer) startSpan(ctx context.Context, deliveries []event.Delivery) (context.Context, tracing.Span) {
+	if !d.opts.Tracer.On() {
+		return d.opts.Tracer.Start(ctx, "")
+	}
+	traces := make([]event.Trace, len(deliveries))
+	for i, delivery := range deliveries {
+		traces[i] = delivery.Trace
+	}
+	ctx, start := tracing.Together(ctx, traces)
+	ctx, span := d.opts.Tracer.Start(ctx, "deliver", append(start, consumer)...)
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Subject.String(deliveries[0].Subject), tracing.Tasks.Int(len(deliveries)))
+	}
+	return ctx, span
+}
+
+// workerSlot is a partition's access to the worker slots of its lane. Only the goroutine that takes the partition's
+// tasks uses it.
+type workerSlot struct {
+	// slots holds one element for each slot of the lane that is acquired or kept.
+	slots chan struct{}
+	// keep is how long the partition may keep a slot from batch to batch; 0 frees the slot after each batch.
+	keep time.Duration
+
+	acquired time.Time   // when the partition got the slot
+	grace    *time.Timer // frees a kept slot when it fires; nil while no slot is kept
+}
+
+// acquire waits for a slot, and reports whether it got one. It returns false when intake ends first.
+func (s *workerSlot) acquire(intake context.Context) bool {
+	kept := s.grace != nil && s.grace.Stop()
+	s.grace = nil
+	if kept {
+		return true
+	}
+	select {
+	case s.slots <- struct{}{}:
+		s.acquired = time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
+		return true
+	case <-intake.Done():
+		return false
+	}
+}
+
+// release frees the slot. While the partition may keep the slot, release waits slotGrace for the partition's next batch
+// first. It does not block.
+func (s *workerSlot) release() {
+	if s.keep == 0 || time.Since(s.acquired) > s.keep {
+		<-s.slots
+		return
+	}
+	s.grace = time.AfterFunc(slotGrace, func() { <-s.slots })
+}
+
+// close frees a slot that is kept.
+func (s *workerSlot) close() {
+	if s.grace != nil && s.grace.Stop() {
+		<-s.slots
+	}
+}
