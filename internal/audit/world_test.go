@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -97,7 +97,7 @@ func (w *world) damage(do func(damage.Store) error) {
 func (w *world) see(user message.UserID, at time.Time) {
 	t := w.t
 	t.Helper()
-	require.NoError(t, userstatetest.See(t.Context(), w.db.Users(), at, user))
+	require.NoError(t, storetest.See(t.Context(), w.db.Users(), at, user))
 }
 
 func (w *world) follow(follower, followee message.UserID, at time.Time) {

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -54,7 +54,7 @@ func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) 
 	w := &world{Rig: r, t: t, broken: true, fan: "fan"}
 	w.service = deadletter.New(wrap(r.Bus), r.Progress, deadletter.Options{Logger: zerolog.Nop(), Now: r.Clock.Now})
 
-	require.NoError(t, userstatetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
+	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
 	_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: w.fan, Followee: "author"}}, rig.Epoch)
 	require.NoError(t, err)
 	w.message = message.Message{ID: message.MinID(rig.Epoch.AddDate(0, 0, 0).Add(1e9)), From: "author", Audience: message.AudienceFollowers}

@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -62,7 +62,7 @@ func usersOf(p, n int) []message.UserID {
 // see makes users active.
 func (w *world) see(t *testing.T, users ...message.UserID) {
 	t.Helper()
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
 }
 
 // follow makes users followers of an author from a minute before the epoch on.

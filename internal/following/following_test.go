@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -33,7 +33,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) see(t *testing.T, users ...message.UserID) {
 	t.Helper()
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
 }
 
 // publish stores a message by the author to the followers, now, and returns its id.

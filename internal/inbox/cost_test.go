@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -87,7 +87,7 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	service := inbox.New(
 		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
 		inbox.Options{Rules: current, Now: time.Now})
-	require.NoError(t, userstatetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
+	require.NoError(t, storetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third
 	for i := range entries {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -152,7 +152,7 @@ func TestSetSeen(t *testing.T) {
 			w := newRunningWorld(t)
 			w.send(t, "ann", 0, 1)
 			if !test.before.IsZero() {
-				require.NoError(t, userstatetest.See(t.Context(), w.Users, test.before, "ann"))
+				require.NoError(t, storetest.See(t.Context(), w.Users, test.before, "ann"))
 			}
 			err := w.seen(t, "ann", test.at)
 			if test.err == nil {
@@ -221,7 +221,7 @@ func TestReadingCountsAsViewing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 			w.fill(t, "ann", 0, 60)
 			w.Clock.Advance(test.away)
 			page, err := w.Read(t.Context(), "ann", "", 50, test.peek)
@@ -270,7 +270,7 @@ func TestReadingByAUserNeverSeen(t *testing.T) {
 func TestCountsFollowMarksAndDeletions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 	w.fill(t, "ann", 0, 60)
 	counts := func(total, unread int64) {
 		t.Helper()
@@ -301,7 +301,7 @@ func TestCountsFollowMarksAndDeletions(t *testing.T) {
 func TestForeignCursor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 	w.fill(t, "ann", 0, 60)
 	w.fill(t, "bob", 0, 60)
 	page, err := w.Read(t.Context(), "ann", "", 50, true)
@@ -329,7 +329,7 @@ func TestRulesChangeAtRunTime(t *testing.T) {
 			reads++
 			return rules
 		}})
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, w.Clock.Now(), "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), "ann"))
 	w.Clock.Advance(2 * rig.DormantAfter)
 	for _, test := range []struct {
 		dormantAfter time.Duration

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/storetest/followtest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -32,8 +32,8 @@ func badly(t *testing.T, test func(t *testing.T, doubts bool)) {
 	}
 }
 
-// losing returns what opens an empty store for a conformance suite over a network whose replies are bad.
-func losing[H any](t *testing.T, doubts bool, harness func(db *mongostore.DB, reopen func(*testing.T) H) H) func(*testing.T) H {
+// losing returns a backend for a conformance suite over a network whose replies are bad.
+func losing(t *testing.T, doubts bool) storetest.Backend {
 	t.Helper()
 	var lost atomic.Int64
 	t.Cleanup(func() {
@@ -41,40 +41,30 @@ func losing[H any](t *testing.T, doubts bool, harness func(db *mongostore.DB, re
 			require.Positive(t, lost.Load(), "no reply was lost")
 		}
 	})
-	return func(t *testing.T) H {
+	empty := func(t *testing.T) storetest.Database {
 		t.Helper()
 		_, opts := create(t)
 		network := newBadNetwork(t, opts.URI, every, doubts)
 		t.Cleanup(func() { lost.Add(network.lost.Load()) })
 		opts.URI = network.uri
-		var reopen func(t *testing.T) H
-		reopen = func(t *testing.T) H {
-			t.Helper()
-			return harness(open(t, opts), reopen)
-		}
-		return reopen(t)
+		return database(open(t, opts), opts)
 	}
+	return storetest.Backend{New: empty, Partitions: partitions}
 }
 
 func TestMessagesWithBadReplies(t *testing.T) {
 	t.Parallel()
-	type harness = messagetest.Harness
 	badly(t, func(t *testing.T, doubts bool) {
 		t.Helper()
-		messagetest.Run(t, losing(t, doubts, func(db *mongostore.DB, reopen func(*testing.T) harness) harness {
-			return harness{Messages: db.Messages(), Keys: db.Keys(), Reopen: reopen}
-		}))
+		storetest.RunMessages(t, losing(t, doubts))
 	})
 }
 
 func TestEdgesWithBadReplies(t *testing.T) {
 	t.Parallel()
-	type harness = followtest.Harness
 	badly(t, func(t *testing.T, doubts bool) {
 		t.Helper()
-		followtest.Run(t, losing(t, doubts, func(db *mongostore.DB, reopen func(*testing.T) harness) harness {
-			return harness{Store: db.Edges(), Partitions: partitions, Reopen: reopen}
-		}))
+		storetest.RunEdges(t, losing(t, doubts))
 	})
 }
 

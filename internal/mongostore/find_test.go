@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/event"
 
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 )
 
 // TestCursorsAreClosed lets a caller give up between two parts of a long answer: the server is told not to keep the rest.
@@ -17,7 +17,7 @@ func TestCursorsAreClosed(t *testing.T) {
 	t.Parallel()
 	users := numbered(500) // more than a server sends at first
 	db, opts := create(t)
-	require.NoError(t, userstatetest.See(t.Context(), db.Users(), messagetest.Epoch, users...))
+	require.NoError(t, storetest.See(t.Context(), db.Users(), messagetest.Epoch, users...))
 	var begun, closed atomic.Int64
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -161,7 +161,7 @@ func crowded(t *testing.T, db *mongostore.DB) crowd {
 	for _, r := range results {
 		require.NoError(t, r.Err)
 	}
-	require.NoError(t, userstatetest.See(ctx, db.Users(), now, owners...))
+	require.NoError(t, storetest.See(ctx, db.Users(), now, owners...))
 	_, err = db.Edges().Follow(ctx, pairs, now)
 	require.NoError(t, err)
 	var messages []message.Message

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -73,7 +73,7 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			direct, opts := create(t)
-			require.NoError(t, userstatetest.See(t.Context(), direct.Users(), first, "early", "late"))
+			require.NoError(t, storetest.See(t.Context(), direct.Users(), first, "early", "late"))
 			_, err := direct.Edges().Follow(t.Context(), []follow.Pair{{Follower: "early", Followee: "known"}, {Follower: "late", Followee: "known"}}, first)
 			require.NoError(t, err)
 			network := newBadNetwork(t, opts.URI, 0, false)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -132,7 +132,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 		},
 		"a user was seen": {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
-				return userstatetest.See(ctx, db.Users(), messagetest.Epoch, "bob")
+				return storetest.See(ctx, db.Users(), messagetest.Epoch, "bob")
 			},
 			there: func(db *pebblestore.DB) bool {
 				_, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -35,8 +35,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	_, err = w.Edges.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "author"}, {Follower: "twin", Followee: "author"}}, rig.Epoch.Add(-time.Hour))
 	require.NoError(t, err)
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
-	require.NoError(t, userstatetest.See(t.Context(), w.Users, rig.Epoch.AddDate(10, 0, 0), "twin"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch.AddDate(10, 0, 0), "twin"))
 	return w
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/publish"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -95,7 +95,7 @@ func (p *pipeline) populate(b *testing.B, n int, authors ...message.UserID) {
 				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
 			}
 		}
-		require.NoError(b, userstatetest.See(b.Context(), p.store.users, time.Now(), users...))
+		require.NoError(b, storetest.See(b.Context(), p.store.users, time.Now(), users...))
 		_, err := p.store.edges.Follow(b.Context(), pairs, time.Now().Add(-time.Hour))
 		require.NoError(b, err)
 	}

@@ -31,8 +31,8 @@ const (
 	pipeline = "./test/statemachine"
 
 	suiteTraps    = "^TestModel$/^Append$/avoids_the_trap_of"
-	pebblePush    = "^TestBucketConformance$/^Push$"
-	pebbleDeletes = "^TestBucketConformance$/^Delete"
+	pebblePush    = "^TestConformance$/^Inbox$/^Push$"
+	pebbleDeletes = "^TestConformance$/^Inbox$/^Delete"
 )
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.

@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -180,7 +180,7 @@ func (m *machine) populate(t *rapid.T) {
 		}
 		appends = append(appends, bucket.Append{Owner: user, Entries: entries})
 	}
-	require.NoError(t, userstatetest.See(t.Context(), m.rig.Users, at, seen...))
+	require.NoError(t, storetest.See(t.Context(), m.rig.Users, at, seen...))
 	results, err := m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
 	for _, r := range results {

@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -111,8 +111,8 @@ func runSchedule(t *testing.T, w world, seed uint64) {
 func (s *schedule) set(t *testing.T) {
 	t.Helper()
 	edge := time.Duration(s.random.IntN(4000)-2000) * time.Millisecond
-	require.NoError(t, userstatetest.See(t.Context(), s.Users, rig.Epoch.Add(edge-rig.DormantAfter), s.twins.User))
-	require.NoError(t, userstatetest.See(t.Context(), s.Users, rig.Epoch.AddDate(10, 0, 0), s.twins.Twin))
+	require.NoError(t, storetest.See(t.Context(), s.Users, rig.Epoch.Add(edge-rig.DormantAfter), s.twins.User))
+	require.NoError(t, storetest.See(t.Context(), s.Users, rig.Epoch.AddDate(10, 0, 0), s.twins.Twin))
 	_, err := s.Edges.Follow(t.Context(), s.pairs("author"), rig.Epoch.Add(-time.Hour))
 	require.NoError(t, err)
 	const ahead, behind = 900 * time.Millisecond, -900 * time.Millisecond

@@ -13,7 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/storetest/userstatetest"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -121,10 +121,10 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 	require.NoError(t, m.rig.Messages.Finish(t.Context(), refs))
 	appends := []bucket.Append{{Owner: w.Twin, Entries: entries}}
 	if rapid.IntRange(0, 3).Draw(t, "seen") > 0 {
-		require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users, m.clock.Now(), w.User))
+		require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now(), w.User))
 		appends = append(appends, bucket.Append{Owner: w.User, Entries: entries})
 	}
-	require.NoError(t, userstatetest.See(t.Context(), m.rig.DB.Users, m.clock.Now().AddDate(10, 0, 0), w.Twin))
+	require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now().AddDate(10, 0, 0), w.Twin))
 	_, err = m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
 	for _, author := range m.model.users[:authorCount] {

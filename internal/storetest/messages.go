@@ -1,4 +1,4 @@
-package messagetest
+package storetest
 
 import (
 	"encoding/json"
@@ -9,11 +9,68 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func full(n int, from message.UserID) message.Message {
-	m := Message(n, from)
+// messageStore is the message.Store and message.KeyStore of an opened database.
+type messageStore struct {
+	Messages message.Store
+	Keys     message.KeyStore
+	Reopen   func(t *testing.T) messageStore
+}
+
+type messageSuite struct{ backend Backend }
+
+// open returns the stores of a new, empty database.
+func (s messageSuite) open(t *testing.T) messageStore {
+	t.Helper()
+	return s.of(s.backend.New(t))
+}
+
+func (s messageSuite) of(db Database) messageStore {
+	return messageStore{
+		Messages: db.Messages, Keys: db.Keys,
+		Reopen: func(t *testing.T) messageStore { t.Helper(); return s.of(db.Reopen(t)) },
+	}
+}
+
+// run tests a backend's message.Store and message.KeyStore.
+func (s messageSuite) run(t *testing.T) {
+	t.Helper()
+	t.Run("Insert/then Get returns the message and its time", s.insertThenGet)
+	t.Run("Insert/returns times in the order of messages", s.insertReturnsTimesInOrder)
+	t.Run("Insert/leaves a message that is there as it is", s.insertIsIdempotent)
+	t.Run("Insert/of one id by many stores it once", s.insertConcurrently)
+	t.Run("Insert/keeps no reference to the message", s.insertKeepsNoReference)
+	t.Run("Insert/of nothing does nothing", s.insertNothing)
+	t.Run("Get/by id alone", s.getByIDAlone)
+	t.Run("Get/of an unknown message", s.getUnknown)
+	t.Run("ToFollowers/in both orders up to limit", s.toFollowersInOrder)
+	t.Run("ToFollowers/in several ranges of an author", s.toFollowersInRanges)
+	t.Run("ToFollowers/keeps authors apart", s.toFollowersKeepsAuthorsApart)
+	t.Run("ToFollowers/leaves messages to a list out", s.toFollowersOnly)
+	t.Run("ToFollowers/of many authors", s.toFollowersOfMany)
+	t.Run("ToFollowers/and counts at random", s.toFollowersAtRandom)
+	t.Run("CountToFollowers/leaves void messages out", s.countLeavesVoidOut)
+	t.Run("Naming/in both orders up to limit", s.namingInOrder)
+	t.Run("Naming/keeps users apart", s.namingKeepsUsersApart)
+	t.Run("Unfinished/ascends above after up to limit", s.unfinished)
+	t.Run("Finish/takes messages out of Unfinished only", s.finish)
+	t.Run("Finish/then Insert again leaves it finished", s.finishThenInsert)
+	t.Run("Reopen/keeps what was inserted", s.reopenKeepsMessages)
+	t.Run("Reserve/returns the key that holds", s.reserve)
+	t.Run("Reserve/takes over an expired key", s.reserveExpired)
+	t.Run("Reserve/keeps senders and keys apart", s.reserveKeepsApart)
+	t.Run("Reserve/by many has one winner", s.reserveConcurrently)
+	t.Run("Replace/only what is reserved", s.replace)
+	t.Run("Replace/by many has one winner", s.replaceConcurrently)
+	t.Run("Forget/expired keys up to limit", s.forget)
+	t.Run("Reopen/keeps keys", s.reopenKeepsKeys)
+}
+
+func fullMessage(n int, from message.UserID) message.Message {
+	m := messagetest.Message(n, from)
 	m.To = []message.UserID{"anna", "zoë"}
 	m.ContentType = "text/plain; charset=utf-8"
 	m.Attrs = json.RawMessage(`{"a":[1,2],"b":"ä"}`)
@@ -27,14 +84,14 @@ func requireTime(t *testing.T, at time.Time) {
 	require.Equal(t, at.Truncate(time.Millisecond), at, "times are cut to milliseconds")
 }
 
-func (s suite) insertThenGet(t *testing.T) {
+func (s messageSuite) insertThenGet(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	messages := []message.Message{
-		full(1, "ann"),
-		Message(2, "ann"),
-		{ID: ID(3), From: "bob", To: []message.UserID{"ann"}, Attrs: json.RawMessage(`{}`)},
-		{ID: ID(4), From: message.UserID("ü😀"), To: []message.UserID{"ann"}, Body: "\x00 \" \\ \u2028 😀"},
+		fullMessage(1, "ann"),
+		messagetest.Message(2, "ann"),
+		{ID: messagetest.ID(3), From: "bob", To: []message.UserID{"ann"}, Attrs: json.RawMessage(`{}`)},
+		{ID: messagetest.ID(4), From: message.UserID("ü😀"), To: []message.UserID{"ann"}, Body: "\x00 \" \\ \u2028 😀"},
 	}
 	times, err := h.Messages.Insert(t.Context(), messages)
 	require.NoError(t, err)
@@ -52,7 +109,7 @@ func insertUntilLater(t *testing.T, store message.Store, n int, at time.Time) {
 	t.Helper()
 	const patience = 10_000
 	for i := range patience {
-		times, err := store.Insert(t.Context(), []message.Message{Message(n+i, "clock")})
+		times, err := store.Insert(t.Context(), []message.Message{messagetest.Message(n+i, "clock")})
 		require.NoError(t, err)
 		if times[0].After(at) {
 			return
@@ -61,29 +118,29 @@ func insertUntilLater(t *testing.T, store message.Store, n int, at time.Time) {
 	require.Fail(t, "the store's clock stands still", "open the store with a clock that goes on")
 }
 
-func (s suite) insertReturnsTimesInOrder(t *testing.T) {
+func (s messageSuite) insertReturnsTimesInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	first, err := h.Messages.Insert(t.Context(), []message.Message{Message(5, "ann")})
+	first, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(5, "ann")})
 	require.NoError(t, err)
 	insertUntilLater(t, h.Messages, 1000, first[0])
 
-	times, err := h.Messages.Insert(t.Context(), []message.Message{Message(9, "ann"), Message(5, "ann"), Message(1, "bob")})
+	times, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(9, "ann"), messagetest.Message(5, "ann"), messagetest.Message(1, "bob")})
 	require.NoError(t, err)
 	require.Equal(t, first[0], times[1])
 	require.True(t, times[0].After(first[0]))
 	require.True(t, times[2].After(first[0]))
-	for i, ref := range []message.Ref{Message(9, "ann").Ref(), Message(5, "ann").Ref(), Message(1, "bob").Ref()} {
+	for i, ref := range []message.Ref{messagetest.Message(9, "ann").Ref(), messagetest.Message(5, "ann").Ref(), messagetest.Message(1, "bob").Ref()} {
 		got, err := h.Messages.Get(t.Context(), ref)
 		require.NoError(t, err)
 		require.Equal(t, times[i], got.StoredAt)
 	}
 }
 
-func (s suite) insertIsIdempotent(t *testing.T) {
+func (s messageSuite) insertIsIdempotent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	m := full(1, "ann")
+	m := fullMessage(1, "ann")
 	first, err := h.Messages.Insert(t.Context(), []message.Message{m})
 	require.NoError(t, err)
 	insertUntilLater(t, h.Messages, 1000, first[0])
@@ -99,7 +156,7 @@ func (s suite) insertIsIdempotent(t *testing.T) {
 	require.Len(t, h.toFollowers(t, "ann"), 1)
 }
 
-func (s suite) insertConcurrently(t *testing.T) {
+func (s messageSuite) insertConcurrently(t *testing.T) {
 	t.Parallel()
 	const writers = 8
 	h := s.open(t)
@@ -108,8 +165,8 @@ func (s suite) insertConcurrently(t *testing.T) {
 	errs := make([]error, writers)
 	for w := range writers {
 		wg.Go(func() {
-			own := Message(100+w, "ann")
-			times[w], errs[w] = h.Messages.Insert(t.Context(), []message.Message{full(1, "ann"), own, full(2, "ann")})
+			own := messagetest.Message(100+w, "ann")
+			times[w], errs[w] = h.Messages.Insert(t.Context(), []message.Message{fullMessage(1, "ann"), own, fullMessage(2, "ann")})
 		})
 	}
 	wg.Wait()
@@ -120,14 +177,14 @@ func (s suite) insertConcurrently(t *testing.T) {
 	}
 	stored := h.toFollowers(t, "ann")
 	require.Len(t, stored, writers+2)
-	require.Equal(t, message.Stored{Message: full(1, "ann"), StoredAt: times[0][0]}, stored[0])
+	require.Equal(t, message.Stored{Message: fullMessage(1, "ann"), StoredAt: times[0][0]}, stored[0])
 	require.Equal(t, series(1, 2), ids(h.naming(t, "zoë")))
 }
 
-func (s suite) insertKeepsNoReference(t *testing.T) {
+func (s messageSuite) insertKeepsNoReference(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	m := full(1, "ann")
+	m := fullMessage(1, "ann")
 	_, err := h.Messages.Insert(t.Context(), []message.Message{m})
 	require.NoError(t, err)
 	got, err := h.Messages.Get(t.Context(), m.Ref())
@@ -136,7 +193,7 @@ func (s suite) insertKeepsNoReference(t *testing.T) {
 	require.NotSame(t, &m.Attrs[0], &got.Attrs[0])
 }
 
-func (s suite) insertNothing(t *testing.T) {
+func (s messageSuite) insertNothing(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	times, err := h.Messages.Insert(t.Context(), nil)
@@ -144,27 +201,27 @@ func (s suite) insertNothing(t *testing.T) {
 	require.Empty(t, times)
 }
 
-func (s suite) getByIDAlone(t *testing.T) {
+func (s messageSuite) getByIDAlone(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	m := full(7, "ann")
-	times, err := h.Messages.Insert(t.Context(), []message.Message{Message(6, "bob"), m, Message(8, "abe")})
+	m := fullMessage(7, "ann")
+	times, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(6, "bob"), m, messagetest.Message(8, "abe")})
 	require.NoError(t, err)
 	got, err := h.Messages.Get(t.Context(), message.Ref{ID: m.ID})
 	require.NoError(t, err)
 	require.Equal(t, message.Stored{Message: m, StoredAt: times[1]}, got)
 }
 
-func (s suite) getUnknown(t *testing.T) {
+func (s messageSuite) getUnknown(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	_, err := h.Messages.Insert(t.Context(), []message.Message{Message(7, "ann")})
+	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, "ann")})
 	require.NoError(t, err)
 	for name, ref := range map[string]message.Ref{
-		"id":            {From: "ann", ID: ID(8)},
-		"id alone":      {ID: ID(8)},
-		"author":        {From: "bob", ID: ID(7)},
-		"author prefix": {From: "an", ID: ID(7)},
+		"id":            {From: "ann", ID: messagetest.ID(8)},
+		"id alone":      {ID: messagetest.ID(8)},
+		"author":        {From: "bob", ID: messagetest.ID(7)},
+		"author prefix": {From: "an", ID: messagetest.ID(7)},
 	} {
 		_, err := h.Messages.Get(t.Context(), ref)
 		require.ErrorIs(t, err, message.ErrNotFound, name)
@@ -182,7 +239,7 @@ func ids(stored []message.Stored) []message.ID {
 func series(ns ...int) []message.ID {
 	out := make([]message.ID, len(ns))
 	for i, n := range ns {
-		out[i] = ID(n)
+		out[i] = messagetest.ID(n)
 	}
 	return out
 }
@@ -197,34 +254,34 @@ var bounds = []struct {
 	{"everything", message.ID{}, 100, []int{1, 3, 5, 7, 9}},
 	{"limit", message.ID{}, 2, []int{1, 3}},
 	{"exactly as many", message.ID{}, 5, []int{1, 3, 5, 7, 9}},
-	{"after is excluded", ID(3), 100, []int{5, 7, 9}},
-	{"after lies between", ID(4), 2, []int{5, 7}},
-	{"after the last", ID(9), 100, []int{}},
-	{"after a time", message.MinID(Epoch.Add(5 * time.Millisecond)), 1, []int{5}},
+	{"after is excluded", messagetest.ID(3), 100, []int{5, 7, 9}},
+	{"after lies between", messagetest.ID(4), 2, []int{5, 7}},
+	{"after the last", messagetest.ID(9), 100, []int{}},
+	{"after a time", message.MinID(epoch.Add(5 * time.Millisecond)), 1, []int{5}},
 	{"after the greatest", message.MaxID, 100, []int{}},
 }
 
 func refs(froms map[int]message.UserID, ns ...int) []message.Ref {
 	out := make([]message.Ref, len(ns))
 	for i, n := range ns {
-		out[i] = message.Ref{From: froms[n], ID: ID(n)}
+		out[i] = message.Ref{From: froms[n], ID: messagetest.ID(n)}
 	}
 	return out
 }
 
 var froms = map[int]message.UserID{1: "zoe", 3: "ann", 5: "bob", 7: "ann", 9: "abe"}
 
-func (s suite) insertSeries(t *testing.T) Harness {
+func (s messageSuite) insertSeries(t *testing.T) messageStore {
 	t.Helper()
 	h := s.open(t)
 	for _, n := range []int{7, 1, 9, 5, 3} {
-		_, err := h.Messages.Insert(t.Context(), []message.Message{Message(n, froms[n])})
+		_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(n, froms[n])})
 		require.NoError(t, err)
 	}
 	return h
 }
 
-func (s suite) unfinished(t *testing.T) {
+func (s messageSuite) unfinished(t *testing.T) {
 	t.Parallel()
 	h := s.insertSeries(t)
 	for _, b := range bounds {
@@ -234,44 +291,44 @@ func (s suite) unfinished(t *testing.T) {
 	}
 }
 
-func (s suite) finish(t *testing.T) {
+func (s messageSuite) finish(t *testing.T) {
 	t.Parallel()
 	h := s.insertSeries(t)
 	for range 2 {
-		unknown := message.Ref{From: "ann", ID: ID(2)}
+		unknown := message.Ref{From: "ann", ID: messagetest.ID(2)}
 		require.NoError(t, h.Messages.Finish(t.Context(), append(refs(froms, 7, 1), unknown)))
 		got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 		require.NoError(t, err)
 		require.Equal(t, refs(froms, 3, 5, 9), got)
 	}
-	_, err := h.Messages.Get(t.Context(), message.Ref{ID: ID(2)})
+	_, err := h.Messages.Get(t.Context(), message.Ref{ID: messagetest.ID(2)})
 	require.ErrorIs(t, err, message.ErrNotFound, "finishing creates nothing")
 	require.Equal(t, series(3, 7), ids(h.toFollowers(t, "ann")), "a finished message is still there")
-	_, err = h.Messages.Insert(t.Context(), []message.Message{Message(2, "ann")})
+	_, err = h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(2, "ann")})
 	require.NoError(t, err)
 	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 	require.NoError(t, err)
-	require.Equal(t, ID(2), got[0].ID, "a message finished before it was stored is unfinished")
+	require.Equal(t, messagetest.ID(2), got[0].ID, "a message finished before it was stored is unfinished")
 	require.NoError(t, h.Messages.Finish(t.Context(), nil))
 }
 
-func (s suite) finishThenInsert(t *testing.T) {
+func (s messageSuite) finishThenInsert(t *testing.T) {
 	t.Parallel()
 	h := s.insertSeries(t)
 	require.NoError(t, h.Messages.Finish(t.Context(), refs(froms, 7)))
-	_, err := h.Messages.Insert(t.Context(), []message.Message{Message(7, froms[7])})
+	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, froms[7])})
 	require.NoError(t, err)
 	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 	require.NoError(t, err)
 	require.Equal(t, refs(froms, 1, 3, 5, 9), got)
 }
 
-func (s suite) reopenKeepsMessages(t *testing.T) {
+func (s messageSuite) reopenKeepsMessages(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	var want []message.Stored
 	for n := range 20 {
-		m := full(n, message.UserID(fmt.Sprintf("author-%d", n%3)))
+		m := fullMessage(n, message.UserID(fmt.Sprintf("author-%d", n%3)))
 		times, err := h.Messages.Insert(t.Context(), []message.Message{m})
 		require.NoError(t, err)
 		want = append(want, message.Stored{Message: m, StoredAt: times[0]})

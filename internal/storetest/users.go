@@ -1,5 +1,4 @@
-// Package userstatetest holds every implementation of userstate.Store to what its comments say.
-package userstatetest
+package storetest
 
 import (
 	"fmt"
@@ -11,27 +10,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Harness is a freshly opened, empty store.
-type Harness struct {
-	Store userstate.Store
-	// Partitions is the number of partitions the store was created with.
+// userStore is the userstate.Store of an opened database.
+type userStore struct {
+	Store      userstate.Store
 	Partitions int
-	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
-	// old harness is used after that.
-	Reopen func(t *testing.T) Harness
+	Reopen     func(t *testing.T) userStore
 }
 
-// Run holds a store to the contract of userstate.Store. Every test opens a store of its own; open registers its
-// closing with t.Cleanup.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
+type userSuite struct{ backend Backend }
+
+// open returns the store of a new, empty database.
+func (s userSuite) open(t *testing.T) userStore {
 	t.Helper()
-	s := suite{open: open}
+	return s.of(s.backend.New(t))
+}
+
+func (s userSuite) of(db Database) userStore {
+	return userStore{
+		Store: db.Users, Partitions: s.backend.Partitions,
+		Reopen: func(t *testing.T) userStore { t.Helper(); return s.of(db.Reopen(t)) },
+	}
+}
+
+// run tests a backend's userstate.Store.
+func (s userSuite) run(t *testing.T) {
+	t.Helper()
 	t.Run("Lookup/of users never seen", s.lookupUnknown)
 	t.Run("Lookup/in the order of users", s.lookupInOrder)
 	t.Run("View/creates no user", s.viewCreatesNothing)
@@ -67,19 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Reopen/keeps views and read marks", s.reopen)
 }
 
-type suite struct {
-	open func(t *testing.T) Harness
-}
-
-var (
-	epoch = messagetest.Epoch
-	id    = messagetest.ID
-)
-
-// later returns a time that many seconds after the epoch.
-func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-
-func (h Harness) lookup(t *testing.T, user message.UserID) userstate.State {
+func (h userStore) lookup(t *testing.T, user message.UserID) userstate.State {
 	t.Helper()
 	states, err := h.Store.Lookup(t.Context(), []message.UserID{user})
 	require.NoError(t, err)
@@ -87,7 +83,7 @@ func (h Harness) lookup(t *testing.T, user message.UserID) userstate.State {
 	return states[0]
 }
 
-func (h Harness) view(t *testing.T, views ...userstate.View) []userstate.Viewed {
+func (h userStore) view(t *testing.T, views ...userstate.View) []userstate.Viewed {
 	t.Helper()
 	viewed, err := h.Store.View(t.Context(), views)
 	require.NoError(t, err)
@@ -95,12 +91,12 @@ func (h Harness) view(t *testing.T, views ...userstate.View) []userstate.Viewed 
 	return viewed
 }
 
-func (h Harness) create(t *testing.T, user message.UserID, at time.Time) {
+func (h userStore) create(t *testing.T, user message.UserID, at time.Time) {
 	t.Helper()
 	require.NoError(t, See(t.Context(), h.Store, at, user))
 }
 
-func (s suite) lookupUnknown(t *testing.T) {
+func (s userSuite) lookupUnknown(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", epoch)
@@ -112,7 +108,7 @@ func (s suite) lookupUnknown(t *testing.T) {
 	require.Empty(t, states)
 }
 
-func (s suite) lookupInOrder(t *testing.T) {
+func (s userSuite) lookupInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	everyone := h.Partitions // the group of all users, after one group for each partition
@@ -143,14 +139,14 @@ func (s suite) lookupInOrder(t *testing.T) {
 	}
 }
 
-func (s suite) viewCreatesNothing(t *testing.T) {
+func (s userSuite) viewCreatesNothing(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	require.Equal(t, userstate.Viewed{Previous: userstate.State{User: "ann"}}, h.view(t, userstate.View{User: "ann", At: epoch})[0])
 	require.False(t, h.lookup(t, "ann").Known())
 }
 
-func (s suite) viewCondition(t *testing.T) {
+func (s userSuite) viewCondition(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -177,7 +173,7 @@ func (s suite) viewCondition(t *testing.T) {
 	}
 }
 
-func (s suite) viewNeverBackwards(t *testing.T) {
+func (s userSuite) viewNeverBackwards(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", later(10))
@@ -186,7 +182,7 @@ func (s suite) viewNeverBackwards(t *testing.T) {
 	require.Equal(t, state, h.lookup(t, "ann"))
 }
 
-func (s suite) viewCutsTimes(t *testing.T) {
+func (s userSuite) viewCutsTimes(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", epoch)
@@ -194,7 +190,7 @@ func (s suite) viewCutsTimes(t *testing.T) {
 	require.Equal(t, epoch.Add(time.Millisecond), h.lookup(t, "ann").LastViewed)
 }
 
-func (s suite) viewsAreIndependent(t *testing.T) {
+func (s userSuite) viewsAreIndependent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "zoe", later(1))
@@ -218,11 +214,11 @@ func (s suite) viewsAreIndependent(t *testing.T) {
 	require.Empty(t, h.view(t))
 }
 
-func (s suite) viewLeavesTheRest(t *testing.T) {
+func (s userSuite) viewLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", later(1))
-	want := h.step(t, "ann", full("ann", 1))
+	want := h.step(t, "ann", fullState("ann", 1))
 	want.Head = bucket.Hint{Sequence: 3, Floor: id(150)}
 	want.ReadMark = bucket.ReadMark{UpTo: id(120), Sequence: 2, Slots: 170, Gaps: 2, Read: 121}
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: want.Head}}))
@@ -235,7 +231,7 @@ func (s suite) viewLeavesTheRest(t *testing.T) {
 	require.Equal(t, want, h.lookup(t, "ann"))
 }
 
-func (s suite) viewConcurrently(t *testing.T) {
+func (s userSuite) viewConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 16
 	h := s.open(t)
@@ -262,7 +258,7 @@ func (s suite) viewConcurrently(t *testing.T) {
 	require.Equal(t, later(callers-1), h.lookup(t, "ann").LastViewed)
 }
 
-func (s suite) raiseHeads(t *testing.T) {
+func (s userSuite) raiseHeads(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for _, user := range []message.UserID{"ann", "bob"} {
@@ -282,7 +278,7 @@ func (s suite) raiseHeads(t *testing.T) {
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), nil))
 }
 
-func (s suite) raiseHeadsUnknown(t *testing.T) {
+func (s userSuite) raiseHeadsUnknown(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", epoch)
@@ -293,7 +289,7 @@ func (s suite) raiseHeadsUnknown(t *testing.T) {
 	require.False(t, h.view(t, userstate.View{User: "bob", At: epoch})[0].Applied, "there is no record of an unknown user")
 }
 
-func (s suite) raiseHeadsConcurrently(t *testing.T) {
+func (s userSuite) raiseHeadsConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 16
 	h := s.open(t)
@@ -318,7 +314,7 @@ func mark(upTo, slots int) bucket.ReadMark {
 	return bucket.ReadMark{UpTo: id(upTo), Sequence: uint32(slots / bucket.Capacity), Slots: int64(slots), Gaps: upTo, Read: int64(slots - 1)} //nolint:gosec // a test counts from 0
 }
 
-func (s suite) setReadMark(t *testing.T) {
+func (s userSuite) setReadMark(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", epoch)
@@ -338,7 +334,7 @@ func (s suite) setReadMark(t *testing.T) {
 	}
 }
 
-func (s suite) setReadMarkUnknown(t *testing.T) {
+func (s userSuite) setReadMarkUnknown(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
@@ -346,7 +342,7 @@ func (s suite) setReadMarkUnknown(t *testing.T) {
 	require.Equal(t, userstate.State{User: "ann"}, h.lookup(t, "ann"))
 }
 
-func (s suite) setReadMarkConcurrently(t *testing.T) {
+func (s userSuite) setReadMarkConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 16
 	h := s.open(t)
@@ -365,7 +361,7 @@ func (s suite) setReadMarkConcurrently(t *testing.T) {
 	require.Equal(t, mark(callers-1, 100), h.lookup(t, "ann").ReadMark)
 }
 
-func (s suite) mixedConcurrently(t *testing.T) {
+func (s userSuite) mixedConcurrently(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
 	h := s.open(t)
@@ -408,7 +404,7 @@ func (s suite) mixedConcurrently(t *testing.T) {
 	}, h.lookup(t, "ann"))
 }
 
-func (s suite) similarIDs(t *testing.T) {
+func (s userSuite) similarIDs(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	users := []message.UserID{"a", "aa", "a~", "a\u00ff", "A", message.UserID(fmt.Sprintf("%0128d", 0)), message.UserID(fmt.Sprintf("%0127d", 0))}
@@ -428,10 +424,10 @@ func (s suite) similarIDs(t *testing.T) {
 	}
 }
 
-func (s suite) reopen(t *testing.T) {
+func (s userSuite) reopen(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	want := h.step(t, "ann", full("ann", 0))
+	want := h.step(t, "ann", fullState("ann", 0))
 	want.LastViewed, want.ReadMark = later(9), mark(50, 60)
 	h.view(t, userstate.View{User: "ann", At: later(9)})
 	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))

@@ -1,4 +1,4 @@
-package userstatetest
+package storetest
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-func (h Harness) due(t *testing.T, before time.Time, limit int) []userstate.State {
+func (h userStore) due(t *testing.T, before time.Time, limit int) []userstate.State {
 	t.Helper()
 	states, err := h.Store.Due(t.Context(), before, limit)
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func leased(user message.UserID, until time.Time) userstate.State {
 	}
 }
 
-func (s suite) dueInOrder(t *testing.T) {
+func (s userSuite) dueInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	require.Empty(t, h.due(t, later(1000), 100))
@@ -61,11 +61,11 @@ func (s suite) dueInOrder(t *testing.T) {
 	require.Equal(t, all, usersOf(h.due(t, later(1000), 100)))
 }
 
-func (s suite) dueOnlyRehydrations(t *testing.T) {
+func (s userSuite) dueOnlyRehydrations(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	both := h.step(t, "ann", full("ann", 1))
-	marked, swept, neither := full("bob", 2), full("cid", 3), full("dan", 4)
+	both := h.step(t, "ann", fullState("ann", 1))
+	marked, swept, neither := fullState("bob", 2), fullState("cid", 3), fullState("dan", 4)
 	marked.Sweep, swept.Mark, neither.Mark, neither.Sweep = nil, nil, nil, nil
 	for _, st := range []userstate.State{marked, swept, neither} {
 		h.step(t, st.User, st)
@@ -74,7 +74,7 @@ func (s suite) dueOnlyRehydrations(t *testing.T) {
 	require.Equal(t, []userstate.State{both, marked, swept}, h.due(t, later(1000), 100), "as they are, and each once")
 }
 
-func (s suite) dueFollows(t *testing.T) {
+func (s userSuite) dueFollows(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.step(t, "bob", leased("bob", later(50)))
@@ -115,7 +115,7 @@ func (s suite) dueFollows(t *testing.T) {
 }
 
 // dueAtRandom changes states as it is drawn, and compares with a search through all of them.
-func (s suite) dueAtRandom(t *testing.T) {
+func (s userSuite) dueAtRandom(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	states := map[message.UserID]userstate.State{}
@@ -159,14 +159,14 @@ func (s suite) dueAtRandom(t *testing.T) {
 	})
 }
 
-func (s suite) list(t *testing.T) {
+func (s userSuite) list(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	byPartition := make([][]userstate.State, h.Partitions)
 	for i, user := range []message.UserID{"a", "aa", "a~", "A", "zoë", "ann", "bob", "cid", "dan", "eve", "ü", "user-1", "user-10", "user-2"} {
 		h.create(t, user, later(i))
 		if i%2 == 0 {
-			h.step(t, user, full(user, i))
+			h.step(t, user, fullState(user, i))
 		}
 		p := partition.Of(user, h.Partitions)
 		byPartition[p] = append(byPartition[p], h.lookup(t, user))

@@ -1,4 +1,4 @@
-package userstatetest
+package storetest
 
 import (
 	"context"

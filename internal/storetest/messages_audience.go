@@ -1,4 +1,4 @@
-package messagetest
+package storetest
 
 import (
 	"encoding/binary"
@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // toFollowers returns all messages by an author to their followers.
-func (h Harness) toFollowers(t *testing.T, from message.UserID) []message.Stored {
+func (h messageStore) toFollowers(t *testing.T, from message.UserID) []message.Stored {
 	t.Helper()
 	ranges := []message.Range{{From: from, Before: message.MaxID}}
 	got, err := h.Messages.ToFollowers(t.Context(), ranges, message.OldestFirst, math.MaxInt32)
@@ -25,21 +26,21 @@ func (h Harness) toFollowers(t *testing.T, from message.UserID) []message.Stored
 }
 
 // naming returns all messages that name a user.
-func (h Harness) naming(t *testing.T, user message.UserID) []message.Stored {
+func (h messageStore) naming(t *testing.T, user message.UserID) []message.Stored {
 	t.Helper()
 	got, err := h.Messages.Naming(t.Context(), user, message.ID{}, message.MaxID, message.OldestFirst, math.MaxInt32)
 	require.NoError(t, err)
 	return got
 }
 
-func (h Harness) insert(t *testing.T, messages ...message.Message) {
+func (h messageStore) insert(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	_, err := h.Messages.Insert(t.Context(), messages)
 	require.NoError(t, err)
 }
 
 // requireStored demands that messages are the ones that Get returns.
-func (h Harness) requireStored(t *testing.T, messages []message.Stored) {
+func (h messageStore) requireStored(t *testing.T, messages []message.Stored) {
 	t.Helper()
 	for _, m := range messages {
 		one, err := h.Messages.Get(t.Context(), m.Ref())
@@ -58,20 +59,20 @@ var intervals = []struct {
 	{"everything", message.ID{}, message.MaxID, 100, []int{1, 3, 5, 7, 9}, []int{9, 7, 5, 3, 1}},
 	{"limit", message.ID{}, message.MaxID, 2, []int{1, 3}, []int{9, 7}},
 	{"exactly as many", message.ID{}, message.MaxID, 5, []int{1, 3, 5, 7, 9}, []int{9, 7, 5, 3, 1}},
-	{"both ends are excluded", ID(3), ID(9), 100, []int{5, 7}, []int{7, 5}},
-	{"both ends lie between", ID(2), ID(8), 2, []int{3, 5}, []int{7, 5}},
-	{"only what is between neighbours", ID(3), ID(5), 100, []int{}, []int{}},
-	{"after the last", ID(9), message.MaxID, 100, []int{}, []int{}},
-	{"before the first", message.ID{}, ID(1), 100, []int{}, []int{}},
-	{"since a time", message.LastBefore(Epoch.Add(5 * time.Millisecond)), message.MaxID, 100, []int{5, 7, 9}, []int{9, 7, 5}},
-	{"until a time", message.ID{}, message.MinID(Epoch.Add(5 * time.Millisecond)), 100, []int{1, 3}, []int{3, 1}},
-	{"an end without a beginning", ID(7), ID(3), 100, []int{}, []int{}},
+	{"both ends are excluded", messagetest.ID(3), messagetest.ID(9), 100, []int{5, 7}, []int{7, 5}},
+	{"both ends lie between", messagetest.ID(2), messagetest.ID(8), 2, []int{3, 5}, []int{7, 5}},
+	{"only what is between neighbours", messagetest.ID(3), messagetest.ID(5), 100, []int{}, []int{}},
+	{"after the last", messagetest.ID(9), message.MaxID, 100, []int{}, []int{}},
+	{"before the first", message.ID{}, messagetest.ID(1), 100, []int{}, []int{}},
+	{"since a time", message.LastBefore(epoch.Add(5 * time.Millisecond)), message.MaxID, 100, []int{5, 7, 9}, []int{9, 7, 5}},
+	{"until a time", message.ID{}, message.MinID(epoch.Add(5 * time.Millisecond)), 100, []int{1, 3}, []int{3, 1}},
+	{"an end without a beginning", messagetest.ID(7), messagetest.ID(3), 100, []int{}, []int{}},
 	{"nothing asked for", message.ID{}, message.MaxID, 0, []int{}, []int{}},
 	{"after the greatest", message.MaxID, message.MaxID, 100, []int{}, []int{}},
 }
 
 // inOrder holds a query to the intervals, of the messages 1, 3, 5, 7 and 9.
-func inOrder(t *testing.T, h Harness, query func(after, before message.ID, order message.Order, limit int) ([]message.Stored, error)) {
+func inOrder(t *testing.T, h messageStore, query func(after, before message.ID, order message.Order, limit int) ([]message.Stored, error)) {
 	t.Helper()
 	for _, in := range intervals {
 		for order, want := range map[message.Order][]int{message.OldestFirst: in.oldest, message.NewestFirst: in.newest} {
@@ -83,11 +84,11 @@ func inOrder(t *testing.T, h Harness, query func(after, before message.ID, order
 	}
 }
 
-func (s suite) toFollowersInOrder(t *testing.T) {
+func (s messageSuite) toFollowersInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for _, n := range []int{7, 1, 9, 5, 3} {
-		h.insert(t, full(n, "ann"), Message(n+1, "bob"))
+		h.insert(t, fullMessage(n, "ann"), messagetest.Message(n+1, "bob"))
 	}
 	inOrder(t, h, func(after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
 		return h.Messages.ToFollowers(t.Context(), []message.Range{{From: "ann", After: after, Before: before}}, order, limit)
@@ -107,19 +108,19 @@ func (s suite) toFollowersInOrder(t *testing.T) {
 	require.Zero(t, count)
 }
 
-func (s suite) toFollowersInRanges(t *testing.T) {
+func (s messageSuite) toFollowersInRanges(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for n := range 20 {
-		h.insert(t, Message(n, []message.UserID{"ann", "bob"}[n%2]))
+		h.insert(t, messagetest.Message(n, []message.UserID{"ann", "bob"}[n%2]))
 	}
 	ranges := []message.Range{ // of ann 2 4, 10, 16 18; of bob 3, 11 13 15
-		{From: "ann", After: ID(14), Before: message.MaxID},
-		{From: "bob", After: ID(9), Before: ID(17)},
-		{From: "ann", After: ID(0), Before: ID(6)},
+		{From: "ann", After: messagetest.ID(14), Before: message.MaxID},
+		{From: "bob", After: messagetest.ID(9), Before: messagetest.ID(17)},
+		{From: "ann", After: messagetest.ID(0), Before: messagetest.ID(6)},
 		{From: "cid", Before: message.MaxID},
-		{From: "ann", After: ID(9), Before: ID(11)},
-		{From: "bob", After: ID(2), Before: ID(4)},
+		{From: "ann", After: messagetest.ID(9), Before: messagetest.ID(11)},
+		{From: "bob", After: messagetest.ID(2), Before: messagetest.ID(4)},
 	}
 	all := []int{2, 3, 4, 10, 11, 13, 15, 16, 18}
 	for limit := range len(all) + 2 {
@@ -141,11 +142,11 @@ func (s suite) toFollowersInRanges(t *testing.T) {
 // similar are users whose ids begin alike.
 var similar = []message.UserID{"a", "aa", "a\u00e4", "b", "aaa"}
 
-func (s suite) toFollowersKeepsAuthorsApart(t *testing.T) {
+func (s messageSuite) toFollowersKeepsAuthorsApart(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for i, from := range similar {
-		h.insert(t, Message(i, from), Message(i+10, from))
+		h.insert(t, messagetest.Message(i, from), messagetest.Message(i+10, from))
 	}
 	for i, from := range similar {
 		require.Equal(t, series(i, i+10), ids(h.toFollowers(t, from)), from)
@@ -156,12 +157,12 @@ func (s suite) toFollowersKeepsAuthorsApart(t *testing.T) {
 	require.Empty(t, h.toFollowers(t, "nobody"))
 }
 
-func (s suite) toFollowersOnly(t *testing.T) {
+func (s messageSuite) toFollowersOnly(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	listed := Message(2, "ann")
+	listed := messagetest.Message(2, "ann")
 	listed.Audience, listed.To = message.AudienceListed, []message.UserID{"bob"}
-	h.insert(t, Message(1, "ann"), listed, full(3, "ann"))
+	h.insert(t, messagetest.Message(1, "ann"), listed, fullMessage(3, "ann"))
 	require.Equal(t, series(1, 3), ids(h.toFollowers(t, "ann")))
 	count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, math.MaxInt64)
 	require.NoError(t, err)
@@ -170,7 +171,7 @@ func (s suite) toFollowersOnly(t *testing.T) {
 }
 
 // toFollowersOfMany asks for a few messages of some thousands of authors.
-func (s suite) toFollowersOfMany(t *testing.T) {
+func (s messageSuite) toFollowersOfMany(t *testing.T) {
 	t.Parallel()
 	const authors, limit = 2000, 7
 	h := s.open(t)
@@ -178,8 +179,8 @@ func (s suite) toFollowersOfMany(t *testing.T) {
 	var ranges []message.Range
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(authors) { //nolint:gosec // it shall be the same each time
 		from := message.UserID(fmt.Sprintf("author-%04d", i))
-		messages = append(messages, Message(i, from), Message(authors+(i*7919)%authors, from))
-		ranges = append(ranges, message.Range{From: from, After: ID(9), Before: ID(2*authors - 10)})
+		messages = append(messages, messagetest.Message(i, from), messagetest.Message(authors+(i*7919)%authors, from))
+		ranges = append(ranges, message.Range{From: from, After: messagetest.ID(9), Before: messagetest.ID(2*authors - 10)})
 	}
 	h.insert(t, messages...)
 	got, err := h.Messages.ToFollowers(t.Context(), ranges, message.OldestFirst, limit)
@@ -195,7 +196,7 @@ func (s suite) toFollowersOfMany(t *testing.T) {
 
 // tied returns the nth id of a series of which every four are of one millisecond.
 func tied(n int) message.ID {
-	id := message.MinID(Epoch.Add(time.Duration(n/4) * time.Millisecond))
+	id := message.MinID(epoch.Add(time.Duration(n/4) * time.Millisecond))
 	id[6], id[8] = 0x70, 0x80
 	binary.BigEndian.PutUint32(id[12:], uint32(n)) //nolint:gosec // a test counts from 0
 	return id
@@ -222,7 +223,7 @@ func drawRanges(t *rapid.T, authors []message.UserID, last int) []message.Range 
 }
 
 // toFollowersAtRandom compares what is drawn with what a search through all messages finds.
-func (s suite) toFollowersAtRandom(t *testing.T) {
+func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 	t.Parallel()
 	const count = 400
 	h := s.open(t)
@@ -230,7 +231,7 @@ func (s suite) toFollowersAtRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // it shall be the same each time
 	all := make([]message.Stored, count)
 	for _, n := range random.Perm(count) {
-		m := Message(n, authors[1+random.IntN(len(authors)-1)])
+		m := messagetest.Message(n, authors[1+random.IntN(len(authors)-1)])
 		m.ID = tied(n)
 		if random.IntN(4) == 0 {
 			m.Audience, m.To = message.AudienceListed, []message.UserID{"bob"}
@@ -275,12 +276,12 @@ func (s suite) toFollowersAtRandom(t *testing.T) {
 	})
 }
 
-func (s suite) countLeavesVoidOut(t *testing.T) {
+func (s messageSuite) countLeavesVoidOut(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	times, err := h.Messages.Insert(t.Context(), []message.Message{Message(1, "ann")})
+	times, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(1, "ann")})
 	require.NoError(t, err)
-	late := times[0].Sub(ID(1).Time())
+	late := times[0].Sub(messagetest.ID(1).Time())
 	everything := []message.Range{{From: "ann", Before: message.MaxID}}
 	for slack, want := range map[time.Duration]int64{late: 1, late - time.Millisecond: 0, late + time.Millisecond: 1} {
 		count, err := h.Messages.CountToFollowers(t.Context(), everything, slack)
@@ -294,15 +295,15 @@ func (s suite) countLeavesVoidOut(t *testing.T) {
 	require.Zero(t, count)
 }
 
-func (s suite) namingInOrder(t *testing.T) {
+func (s messageSuite) namingInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for _, n := range []int{7, 1, 9, 5, 3} {
-		m := full(n, message.UserID(fmt.Sprintf("author-%d", n%4)))
+		m := fullMessage(n, message.UserID(fmt.Sprintf("author-%d", n%4)))
 		if n > 5 {
 			m.Audience = message.AudienceListed
 		}
-		h.insert(t, m, Message(n+1, "bob"))
+		h.insert(t, m, messagetest.Message(n+1, "bob"))
 		h.insert(t, m) // is there already
 	}
 	inOrder(t, h, func(after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
@@ -311,13 +312,13 @@ func (s suite) namingInOrder(t *testing.T) {
 	require.Empty(t, h.naming(t, "bob"), "an author is not named by being the author, nor by having followers")
 }
 
-func (s suite) namingKeepsUsersApart(t *testing.T) {
+func (s messageSuite) namingKeepsUsersApart(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for i, user := range similar {
-		m := Message(i, "author")
+		m := messagetest.Message(i, "author")
 		m.Audience, m.To = message.AudienceListed, []message.UserID{user}
-		everybody := Message(i+10, "author")
+		everybody := messagetest.Message(i+10, "author")
 		everybody.To = slices.Sorted(slices.Values(similar))
 		h.insert(t, m, everybody)
 	}

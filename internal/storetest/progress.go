@@ -1,5 +1,4 @@
-// Package progresstest holds every implementation of progress.Store to what its comments say.
-package progresstest
+package storetest
 
 import (
 	"fmt"
@@ -10,25 +9,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Harness is a freshly opened, empty store.
-type Harness struct {
-	Store progress.Store
-	// Partitions is the number of partitions the store was created with, at least 4.
+// progressStore is the progress.Store of an opened database.
+type progressStore struct {
+	Store      progress.Store
 	Partitions int
-	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
-	// old harness is used after that.
-	Reopen func(t *testing.T) Harness
+	Reopen     func(t *testing.T) progressStore
 }
 
-// Run holds a store to the contract of progress.Store. Every test opens a store of its own; open registers its
-// closing with t.Cleanup.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
+type progressSuite struct{ backend Backend }
+
+// open returns the store of a new, empty database.
+func (s progressSuite) open(t *testing.T) progressStore {
 	t.Helper()
-	s := suite{open: open}
+	return s.of(s.backend.New(t))
+}
+
+func (s progressSuite) of(db Database) progressStore {
+	return progressStore{
+		Store: db.Progress, Partitions: s.backend.Partitions,
+		Reopen: func(t *testing.T) progressStore { t.Helper(); return s.of(db.Reopen(t)) },
+	}
+}
+
+// run tests a backend's progress.Store.
+func (s progressSuite) run(t *testing.T) {
+	t.Helper()
 	t.Run("Plan/records the partitions", s.plan)
 	t.Run("Plan/again changes nothing", s.planIsIdempotent)
 	t.Run("Plan/without partitions is done", s.planNothing)
@@ -48,33 +56,21 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Reopen/keeps plans and steps", s.reopen)
 }
 
-type suite struct {
-	open func(t *testing.T) Harness
-}
-
-var (
-	epoch = messagetest.Epoch
-	id    = messagetest.ID
-)
-
-// later returns a time that many seconds after the epoch.
-func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-
-func (h Harness) plan(t *testing.T, id message.ID, at time.Time, partitions ...int) progress.Fanout {
+func (h progressStore) plan(t *testing.T, id message.ID, at time.Time, partitions ...int) progress.Fanout {
 	t.Helper()
 	f, err := h.Store.Plan(t.Context(), id, partitions, at)
 	require.NoError(t, err)
 	return f
 }
 
-func (h Harness) get(t *testing.T, id message.ID) progress.Fanout {
+func (h progressStore) get(t *testing.T, id message.ID) progress.Fanout {
 	t.Helper()
 	f, err := h.Store.Get(t.Context(), id)
 	require.NoError(t, err)
 	return f
 }
 
-func (h Harness) step(t *testing.T, at time.Time, steps ...progress.Step) []progress.Stepped {
+func (h progressStore) step(t *testing.T, at time.Time, steps ...progress.Step) []progress.Stepped {
 	t.Helper()
 	stepped, err := h.Store.Step(t.Context(), steps, at)
 	require.NoError(t, err)
@@ -93,7 +89,7 @@ func requireFanout(t *testing.T, want, got progress.Fanout) {
 	}
 }
 
-func (s suite) plan(t *testing.T) {
+func (s progressSuite) plan(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	want := progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: {}, 3: {}}, Moved: later(1)}
@@ -101,7 +97,7 @@ func (s suite) plan(t *testing.T) {
 	requireFanout(t, want, h.get(t, id(1)))
 }
 
-func (s suite) planIsIdempotent(t *testing.T) {
+func (s progressSuite) planIsIdempotent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 2)
@@ -117,7 +113,7 @@ func (s suite) planIsIdempotent(t *testing.T) {
 	require.Equal(t, []bool{false}, ok)
 }
 
-func (s suite) planNothing(t *testing.T) {
+func (s progressSuite) planNothing(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	require.True(t, h.plan(t, id(1), later(1)).Done())
@@ -125,7 +121,7 @@ func (s suite) planNothing(t *testing.T) {
 	require.Empty(t, h.plan(t, id(1), later(2), 0, 1).Scans, "it was planned for no partition")
 }
 
-func (s suite) planConcurrently(t *testing.T) {
+func (s progressSuite) planConcurrently(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	got := make([]progress.Fanout, h.Partitions)
@@ -143,7 +139,7 @@ func (s suite) planConcurrently(t *testing.T) {
 	requireFanout(t, got[0], h.get(t, id(1)))
 }
 
-func (s suite) getUnknown(t *testing.T) {
+func (s progressSuite) getUnknown(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0)
@@ -151,7 +147,7 @@ func (s suite) getUnknown(t *testing.T) {
 	require.ErrorIs(t, err, progress.ErrNotFound)
 }
 
-func (s suite) scans(t *testing.T) {
+func (s progressSuite) scans(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 1)
@@ -171,7 +167,7 @@ func (s suite) scans(t *testing.T) {
 	require.Equal(t, []progress.Scan{{}, {}}, scans, "planned and not joined")
 }
 
-func (s suite) step(t *testing.T) {
+func (s progressSuite) step(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 3)
@@ -192,7 +188,7 @@ func (s suite) step(t *testing.T) {
 	}
 }
 
-func (s suite) stepRefused(t *testing.T) {
+func (s progressSuite) stepRefused(t *testing.T) {
 	t.Parallel()
 	stored := progress.Scan{Joined: true, Start: "c", At: "m", Delivered: 2, Skipped: 1}
 	for name, change := range map[string]func(*progress.Scan){
@@ -217,7 +213,7 @@ func (s suite) stepRefused(t *testing.T) {
 	}
 }
 
-func (s suite) stepIgnoresCounts(t *testing.T) {
+func (s progressSuite) stepIgnoresCounts(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0)
@@ -229,7 +225,7 @@ func (s suite) stepIgnoresCounts(t *testing.T) {
 	require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, h.step(t, later(3), progress.Step{ID: id(1), From: from, To: to}))
 }
 
-func (s suite) stepUnplanned(t *testing.T) {
+func (s progressSuite) stepUnplanned(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0)
@@ -242,7 +238,7 @@ func (s suite) stepUnplanned(t *testing.T) {
 	require.ErrorIs(t, err, progress.ErrNotFound)
 }
 
-func (s suite) stepsAreIndependent(t *testing.T) {
+func (s progressSuite) stepsAreIndependent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 1, 2)
@@ -260,7 +256,7 @@ func (s suite) stepsAreIndependent(t *testing.T) {
 	require.Empty(t, h.step(t, later(3)))
 }
 
-func (s suite) stepConcurrently(t *testing.T) {
+func (s progressSuite) stepConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 8
 	h := s.open(t)
@@ -288,7 +284,7 @@ func (s suite) stepConcurrently(t *testing.T) {
 	require.Equal(t, 1, applied)
 }
 
-func (s suite) stepPartitionsConcurrently(t *testing.T) {
+func (s progressSuite) stepPartitionsConcurrently(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	var all []int
@@ -315,7 +311,7 @@ func (s suite) stepPartitionsConcurrently(t *testing.T) {
 	require.Equal(t, int64(h.Partitions), skipped)
 }
 
-func (s suite) stepChains(t *testing.T) {
+func (s progressSuite) stepChains(t *testing.T) {
 	t.Parallel()
 	const callers, rounds = 4, 25
 	h := s.open(t)
@@ -352,7 +348,7 @@ func (s suite) stepChains(t *testing.T) {
 	require.Equal(t, sum, h.get(t, id(1)).Scans[0].Delivered)
 }
 
-func (s suite) touch(t *testing.T) {
+func (s progressSuite) touch(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	touch := func(before, now time.Time) bool {
@@ -374,7 +370,7 @@ func (s suite) touch(t *testing.T) {
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: progress.Scan{}.Join("a")}, Moved: later(40)}, f)
 }
 
-func (s suite) touchConcurrently(t *testing.T) {
+func (s progressSuite) touchConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 8
 	h := s.open(t)
@@ -396,7 +392,7 @@ func (s suite) touchConcurrently(t *testing.T) {
 	require.Equal(t, 1, winners)
 }
 
-func (s suite) reopen(t *testing.T) {
+func (s progressSuite) reopen(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 1)

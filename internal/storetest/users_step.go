@@ -1,4 +1,4 @@
-package userstatetest
+package storetest
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // full returns a state with everything in it that Step compares, which differs with n.
-func full(user message.UserID, n int) userstate.State {
+func fullState(user message.UserID, n int) userstate.State {
 	return userstate.State{
 		User: user, LastViewed: later(n),
 		Mark:  &userstate.Mark{From: later(n - 100), Bounded: n%2 == 1},
@@ -49,14 +49,14 @@ func change(ctx context.Context, store userstate.Store, st userstate.State, to f
 }
 
 // step puts a state in the place of a user's, whatever that is, and returns it.
-func (h Harness) step(t *testing.T, user message.UserID, to userstate.State) userstate.State {
+func (h userStore) step(t *testing.T, user message.UserID, to userstate.State) userstate.State {
 	t.Helper()
 	stepped := h.steps(t, userstate.Step{From: h.lookup(t, user), To: to})
 	require.True(t, stepped[0].Applied)
 	return stepped[0].State
 }
 
-func (h Harness) steps(t *testing.T, steps ...userstate.Step) []userstate.Stepped {
+func (h userStore) steps(t *testing.T, steps ...userstate.Step) []userstate.Stepped {
 	t.Helper()
 	stepped, err := h.Store.Step(t.Context(), steps)
 	require.NoError(t, err)
@@ -64,12 +64,12 @@ func (h Harness) steps(t *testing.T, steps ...userstate.Step) []userstate.Steppe
 	return stepped
 }
 
-func (s suite) stepApplies(t *testing.T) {
+func (s userSuite) stepApplies(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	at := userstate.State{User: "ann"}
 	for n := range 4 {
-		to := full("ann", n)
+		to := fullState("ann", n)
 		require.Equal(t, []userstate.Stepped{{State: to, Applied: true}}, h.steps(t, userstate.Step{From: at, To: to}))
 		require.Equal(t, to, h.lookup(t, "ann"))
 		at = to
@@ -82,27 +82,27 @@ func (s suite) stepApplies(t *testing.T) {
 	require.Equal(t, bare, h.lookup(t, "ann"))
 }
 
-func (s suite) stepLazily(t *testing.T) {
+func (s userSuite) stepLazily(t *testing.T) {
 	t.Parallel()
 	for range 20 { // what a crash takes with it is drawn
 		h := s.open(t)
-		before := h.step(t, "ann", full("ann", 0))
-		after := h.steps(t, userstate.Step{From: before, To: full("ann", 1), Lazy: true})[0]
+		before := h.step(t, "ann", fullState("ann", 0))
+		after := h.steps(t, userstate.Step{From: before, To: fullState("ann", 1), Lazy: true})[0]
 		require.True(t, after.Applied)
 		require.Equal(t, after.State, h.lookup(t, "ann"))
 		h = h.Reopen(t)
 		require.Contains(t, []userstate.State{before, after.State}, h.lookup(t, "ann"))
 
 		at := h.lookup(t, "ann")
-		h.steps(t, userstate.Step{From: at, To: full("ann", 2), Lazy: true})
-		h.step(t, "bob", full("bob", 0))
+		h.steps(t, userstate.Step{From: at, To: fullState("ann", 2), Lazy: true})
+		h.step(t, "bob", fullState("bob", 0))
 		h = h.Reopen(t)
-		require.Equal(t, full("ann", 2), h.lookup(t, "ann"), "what followed it survived")
+		require.Equal(t, fullState("ann", 2), h.lookup(t, "ann"), "what followed it survived")
 	}
 }
 
 // What was done lazily is relied on by whoever finds it done: they have been promised that it survives.
-func (s suite) foundDurably(t *testing.T) {
+func (s userSuite) foundDurably(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	for n, find := range []func(was, is userstate.State){
@@ -111,24 +111,24 @@ func (s suite) foundDurably(t *testing.T) {
 			require.Equal(t, []userstate.Viewed{{Previous: is, Applied: true}}, seen)
 		},
 		func(was, is userstate.State) {
-			require.Equal(t, []userstate.Stepped{{State: is}}, h.steps(t, userstate.Step{From: was, To: full("ann", 9)}))
+			require.Equal(t, []userstate.Stepped{{State: is}}, h.steps(t, userstate.Step{From: was, To: fullState("ann", 9)}))
 		},
 		func(_, is userstate.State) {
 			require.Equal(t, []userstate.Stepped{{State: is, Applied: true}}, h.steps(t, userstate.Step{From: is, To: is}))
 		},
 	} {
 		was := h.lookup(t, "ann")
-		is := h.steps(t, userstate.Step{From: was, To: full("ann", n), Lazy: true})[0].State
+		is := h.steps(t, userstate.Step{From: was, To: fullState("ann", n), Lazy: true})[0].State
 		find(was, is)
 		h = h.Reopen(t)
 		require.Equal(t, is, h.lookup(t, "ann"), "found in way %d", n)
 	}
 }
 
-func (s suite) stepRefused(t *testing.T) {
+func (s userSuite) stepRefused(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	there := h.step(t, "ann", full("ann", 1))
+	there := h.step(t, "ann", fullState("ann", 1))
 	for name, change := range map[string]func(*userstate.State){
 		"last viewed":        func(st *userstate.State) { st.LastViewed = st.LastViewed.Add(time.Millisecond) },
 		"no record":          func(st *userstate.State) { *st = userstate.State{User: "ann"} },
@@ -148,37 +148,37 @@ func (s suite) stepRefused(t *testing.T) {
 		"the gaps' order":     func(st *userstate.State) { st.Gaps = []userstate.Gap{st.Gaps[1], st.Gaps[0]} },
 		"how many were found": func(st *userstate.State) { st.Recovered++ },
 	} {
-		from := full("ann", 1)
+		from := fullState("ann", 1)
 		change(&from)
-		refused := h.steps(t, userstate.Step{From: from, To: full("ann", 2)})
+		refused := h.steps(t, userstate.Step{From: from, To: fullState("ann", 2)})
 		require.Equal(t, []userstate.Stepped{{State: there}}, refused, name)
 		require.Equal(t, there, h.lookup(t, "ann"), name)
 	}
 }
 
-func (s suite) stepCreates(t *testing.T) {
+func (s userSuite) stepCreates(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	unknown := userstate.State{User: "bob"}
 	known := userstate.State{User: "bob", LastViewed: epoch}
-	require.Equal(t, []userstate.Stepped{{State: unknown}}, h.steps(t, userstate.Step{From: known, To: full("bob", 1)}))
+	require.Equal(t, []userstate.Stepped{{State: unknown}}, h.steps(t, userstate.Step{From: known, To: fullState("bob", 1)}))
 	require.Equal(t, unknown, h.lookup(t, "bob"), "a step that is refused creates nothing")
 	require.Equal(t, []userstate.Stepped{{State: known, Applied: true}}, h.steps(t, userstate.Step{From: unknown, To: known}))
-	require.Equal(t, []userstate.Stepped{{State: known}}, h.steps(t, userstate.Step{From: unknown, To: full("bob", 1)}))
+	require.Equal(t, []userstate.Stepped{{State: known}}, h.steps(t, userstate.Step{From: unknown, To: fullState("bob", 1)}))
 	require.Equal(t, known, h.lookup(t, "bob"))
 }
 
-func (s suite) stepLeavesTheRest(t *testing.T) {
+func (s userSuite) stepLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	was := h.step(t, "ann", full("ann", 1))
+	was := h.step(t, "ann", fullState("ann", 1))
 	hint := bucket.Hint{Sequence: 3, Floor: id(150)}
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
 	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
 	require.NoError(t, err)
-	to := full("ann", 2)
+	to := fullState("ann", 2)
 	to.Head, to.ReadMark = bucket.Hint{Sequence: 1, Floor: id(50)}, mark(7, 8)
-	want := full("ann", 2)
+	want := fullState("ann", 2)
 	want.Head, want.ReadMark = hint, mark(50, 60)
 	require.Equal(t, []userstate.Stepped{{State: want, Applied: true}}, h.steps(t, userstate.Step{From: was, To: to}),
 		"neither does what From says of them count, nor what To says")
@@ -187,7 +187,7 @@ func (s suite) stepLeavesTheRest(t *testing.T) {
 }
 
 // stepKeepsStates stores states with each part alone, and values at the edges.
-func (s suite) stepKeepsStates(t *testing.T) {
+func (s userSuite) stepKeepsStates(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	seen := func(n int) userstate.State {
@@ -218,18 +218,18 @@ func (s suite) stepKeepsStates(t *testing.T) {
 	}
 }
 
-func (s suite) stepKeepsNoReference(t *testing.T) {
+func (s userSuite) stepKeepsNoReference(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	to := full("ann", 1)
+	to := fullState("ann", 1)
 	got := h.step(t, "ann", to)
 	to.Gaps[0], to.Mark.From, to.Sweep.From = userstate.Gap{}, later(0), later(0)
-	require.Equal(t, full("ann", 1), got)
+	require.Equal(t, fullState("ann", 1), got)
 	got.Gaps[0], got.Mark.From, got.Sweep.From = userstate.Gap{}, later(0), later(0)
-	require.Equal(t, full("ann", 1), h.lookup(t, "ann"))
+	require.Equal(t, fullState("ann", 1), h.lookup(t, "ann"))
 }
 
-func (s suite) stepsAreIndependent(t *testing.T) {
+func (s userSuite) stepsAreIndependent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "zoe", later(1))
@@ -238,15 +238,15 @@ func (s suite) stepsAreIndependent(t *testing.T) {
 	stale := mia
 	stale.LastViewed = later(1)
 	got := h.steps(t,
-		userstate.Step{From: zoe, To: full("zoe", 3)},
-		userstate.Step{From: stale, To: full("mia", 4)},
-		userstate.Step{From: userstate.State{User: "ann"}, To: full("ann", 5)},
-		userstate.Step{From: userstate.State{User: "bob", LastViewed: epoch}, To: full("bob", 6)},
+		userstate.Step{From: zoe, To: fullState("zoe", 3)},
+		userstate.Step{From: stale, To: fullState("mia", 4)},
+		userstate.Step{From: userstate.State{User: "ann"}, To: fullState("ann", 5)},
+		userstate.Step{From: userstate.State{User: "bob", LastViewed: epoch}, To: fullState("bob", 6)},
 	)
 	require.Equal(t, []userstate.Stepped{
-		{State: full("zoe", 3), Applied: true},
+		{State: fullState("zoe", 3), Applied: true},
 		{State: mia},
-		{State: full("ann", 5), Applied: true},
+		{State: fullState("ann", 5), Applied: true},
 		{State: userstate.State{User: "bob"}},
 	}, got)
 	for _, one := range got {
@@ -256,7 +256,7 @@ func (s suite) stepsAreIndependent(t *testing.T) {
 }
 
 // stepConcurrently lets callers step from the same state, round after round.
-func (s suite) stepConcurrently(t *testing.T) {
+func (s userSuite) stepConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers, rounds = 8, 10
 	h := s.open(t)
@@ -267,7 +267,7 @@ func (s suite) stepConcurrently(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range callers {
 			wg.Go(func() {
-				step := userstate.Step{From: at, To: full("ann", round*callers+i)}
+				step := userstate.Step{From: at, To: fullState("ann", round*callers+i)}
 				stepped[i], errs[i] = h.Store.Step(t.Context(), []userstate.Step{step})
 			})
 		}
@@ -279,7 +279,7 @@ func (s suite) stepConcurrently(t *testing.T) {
 			require.Equal(t, now, stepped[i][0].State, "whoever is refused is told of the winner's")
 			if stepped[i][0].Applied {
 				winners++
-				require.Equal(t, full("ann", round*callers+i), now)
+				require.Equal(t, fullState("ann", round*callers+i), now)
 			}
 		}
 		require.Equal(t, 1, winners)

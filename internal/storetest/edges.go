@@ -1,5 +1,4 @@
-// Package followtest holds every implementation of follow.Store to what its comments say.
-package followtest
+package storetest
 
 import (
 	"fmt"
@@ -12,26 +11,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Harness is a freshly opened, empty store.
-type Harness struct {
-	Store follow.Store
-	// Partitions is the number of partitions the store was created with.
+// edgeStore is the follow.Store of an opened database.
+type edgeStore struct {
+	Store      follow.Store
 	Partitions int
-	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
-	// old harness is used after that.
-	Reopen func(t *testing.T) Harness
+	Reopen     func(t *testing.T) edgeStore
 }
 
-// Run holds a store to the contract of follow.Store. Every test opens a store of its own; open registers its
-// closing with t.Cleanup.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
+type edgeSuite struct{ backend Backend }
+
+// open returns the store of a new, empty database.
+func (s edgeSuite) open(t *testing.T) edgeStore {
 	t.Helper()
-	s := suite{open: open}
+	return s.of(s.backend.New(t))
+}
+
+func (s edgeSuite) of(db Database) edgeStore {
+	return edgeStore{
+		Store: db.Edges, Partitions: s.backend.Partitions,
+		Reopen: func(t *testing.T) edgeStore { t.Helper(); return s.of(db.Reopen(t)) },
+	}
+}
+
+// run tests a backend's follow.Store.
+func (s edgeSuite) run(t *testing.T) {
+	t.Helper()
 	t.Run("Follow/opens a span seen from both ends", s.follow)
 	t.Run("Follow/returns edges in the order of pairs", s.followReturnsInOrder)
 	t.Run("Follow/leaves an open edge as it is", s.followIsIdempotent)
@@ -50,12 +58,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Reopen/keeps edges in both directions", s.reopen)
 }
 
-type suite struct {
-	open func(t *testing.T) Harness
-}
-
-var epoch = messagetest.Epoch
-
 func pair(follower, followee message.UserID) follow.Pair {
 	return follow.Pair{Follower: follower, Followee: followee}
 }
@@ -65,7 +67,7 @@ func edge(p follow.Pair, spans ...follow.Span) follow.Edge {
 }
 
 // requireEdge demands that both ends know exactly that edge of the pair.
-func (h Harness) requireEdge(t *testing.T, want follow.Edge) {
+func (h edgeStore) requireEdge(t *testing.T, want follow.Edge) {
 	t.Helper()
 	got, err := h.Store.Get(t.Context(), []follow.Pair{pair("nobody", want.Followee), pair(want.Follower, want.Followee)})
 	require.NoError(t, err)
@@ -78,14 +80,14 @@ func (h Harness) requireEdge(t *testing.T, want follow.Edge) {
 	require.Contains(t, following, want, "among those followed")
 }
 
-func (h Harness) follow(t *testing.T, at time.Time, pairs ...follow.Pair) []follow.Edge {
+func (h edgeStore) follow(t *testing.T, at time.Time, pairs ...follow.Pair) []follow.Edge {
 	t.Helper()
 	edges, err := h.Store.Follow(t.Context(), pairs, at)
 	require.NoError(t, err)
 	return edges
 }
 
-func (s suite) follow(t *testing.T) {
+func (s edgeSuite) follow(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -98,7 +100,7 @@ func (s suite) follow(t *testing.T) {
 	require.Empty(t, h.follow(t, epoch), "nothing to follow")
 }
 
-func (s suite) followReturnsInOrder(t *testing.T) {
+func (s edgeSuite) followReturnsInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.follow(t, epoch, pair("mia", "star"))
@@ -115,7 +117,7 @@ func (s suite) followReturnsInOrder(t *testing.T) {
 	}
 }
 
-func (s suite) followIsIdempotent(t *testing.T) {
+func (s edgeSuite) followIsIdempotent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -125,7 +127,7 @@ func (s suite) followIsIdempotent(t *testing.T) {
 	h.requireEdge(t, first[0])
 }
 
-func (s suite) followAgain(t *testing.T) {
+func (s edgeSuite) followAgain(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -140,7 +142,7 @@ func (s suite) followAgain(t *testing.T) {
 	}
 }
 
-func (s suite) followByLaggingClock(t *testing.T) {
+func (s edgeSuite) followByLaggingClock(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -152,7 +154,7 @@ func (s suite) followByLaggingClock(t *testing.T) {
 	h.requireEdge(t, want)
 }
 
-func (s suite) followCutsTimes(t *testing.T) {
+func (s edgeSuite) followCutsTimes(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -163,7 +165,7 @@ func (s suite) followCutsTimes(t *testing.T) {
 	h.requireEdge(t, edge(p, follow.Span{Since: epoch.Add(time.Millisecond), Until: epoch.Add(2 * time.Millisecond)}))
 }
 
-func (s suite) followConcurrently(t *testing.T) {
+func (s edgeSuite) followConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 8
 	h := s.open(t)
@@ -186,7 +188,7 @@ func (s suite) followConcurrently(t *testing.T) {
 	h.requireEdge(t, got[0][0])
 }
 
-func (s suite) followOneFolloweeConcurrently(t *testing.T) {
+func (s edgeSuite) followOneFolloweeConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers, each = 8, 25
 	h := s.open(t)
@@ -214,7 +216,7 @@ func (s suite) followOneFolloweeConcurrently(t *testing.T) {
 	require.Equal(t, callers*each, count)
 }
 
-func (s suite) unfollow(t *testing.T) {
+func (s edgeSuite) unfollow(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -226,7 +228,7 @@ func (s suite) unfollow(t *testing.T) {
 	h.requireEdge(t, want)
 }
 
-func (s suite) unfollowNothing(t *testing.T) {
+func (s edgeSuite) unfollowNothing(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	require.NoError(t, h.Store.Unfollow(t.Context(), pair("ann", "bob"), epoch))
@@ -238,7 +240,7 @@ func (s suite) unfollowNothing(t *testing.T) {
 	require.Empty(t, followers)
 }
 
-func (s suite) unfollowByLaggingClock(t *testing.T) {
+func (s edgeSuite) unfollowByLaggingClock(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	p := pair("ann", "bob")
@@ -247,7 +249,7 @@ func (s suite) unfollowByLaggingClock(t *testing.T) {
 	h.requireEdge(t, edge(p, follow.Span{Since: epoch, Until: epoch}))
 }
 
-func (s suite) followAndUnfollowConcurrently(t *testing.T) {
+func (s edgeSuite) followAndUnfollowConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers, rounds = 4, 10
 	h := s.open(t)
@@ -298,7 +300,7 @@ func inPartition(part, partitions, n int) []message.UserID {
 	return users
 }
 
-func (s suite) followers(t *testing.T) {
+func (s edgeSuite) followers(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	part := h.Partitions - 1
@@ -339,7 +341,7 @@ func (s suite) followers(t *testing.T) {
 	}
 }
 
-func (s suite) following(t *testing.T) {
+func (s edgeSuite) following(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.follow(t, epoch, pair("ann", "m"), pair("ann", "c"), pair("ann", "x"), pair("anna", "d"), pair("an", "e"), pair("c", "ann"))
@@ -369,7 +371,7 @@ func (s suite) following(t *testing.T) {
 	}
 }
 
-func (s suite) similarIDs(t *testing.T) {
+func (s edgeSuite) similarIDs(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	users := []message.UserID{"a", "aa", "a~", "a\u00ff", "\u00ff", "b", message.UserID(fmt.Sprintf("%0128d", 0)), message.UserID(fmt.Sprintf("%0127d", 0))}
@@ -397,7 +399,7 @@ func (s suite) similarIDs(t *testing.T) {
 	}
 }
 
-func (s suite) reopen(t *testing.T) {
+func (s edgeSuite) reopen(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.follow(t, epoch, pair("ann", "bob"), pair("cid", "bob"))

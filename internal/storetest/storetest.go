@@ -1,0 +1,81 @@
+// Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
+// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store and bucket.Store.
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Backend is an implementation of the stores.
+type Backend struct {
+	// New opens an empty database. It registers the closing with t.Cleanup. Most tests run in parallel, each on a database of
+	// its own.
+	New func(t *testing.T) Database
+	// Partitions is the number of partitions of every database that New opens, at least 4.
+	Partitions int
+	// Interleavings is buckettest.Harness.Interleavings: how many schedules of a scenario are tried; 0 means all of them.
+	Interleavings int
+}
+
+// Database is an opened database of a backend. Its clock advances from one call to the next.
+type Database struct {
+	Messages message.Store
+	Keys     message.KeyStore
+	Users    userstate.Store
+	Edges    follow.Store
+	Progress progress.Store
+	Inbox    bucket.Store
+	// Reopen simulates a crash and opens what is left after it. A backend that cannot simulate a crash opens the database
+	// again. The test does not use the old Database afterwards.
+	Reopen func(t *testing.T) Database
+}
+
+// Run tests every store of a backend.
+func Run(t *testing.T, b Backend) {
+	t.Helper()
+	for name, suite := range map[string]func(*testing.T, Backend){
+		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			suite(t, b)
+		})
+	}
+}
+
+// RunMessages tests message.Store and message.KeyStore alone.
+func RunMessages(t *testing.T, b Backend) { t.Helper(); messageSuite{b}.run(t) }
+
+// RunEdges tests follow.Store alone.
+func RunEdges(t *testing.T, b Backend) { t.Helper(); edgeSuite{b}.run(t) }
+
+func runUsers(t *testing.T, b Backend) { t.Helper(); userSuite{b}.run(t) }
+
+func runProgress(t *testing.T, b Backend) { t.Helper(); progressSuite{b}.run(t) }
+
+func runInbox(t *testing.T, b Backend) {
+	t.Helper()
+	var of func(db Database) buckettest.Harness
+	of = func(db Database) buckettest.Harness {
+		reopen := func(t *testing.T) buckettest.Harness { t.Helper(); return of(db.Reopen(t)) }
+		return buckettest.Harness{Store: db.Inbox, Reopen: reopen, Interleavings: b.Interleavings}
+	}
+	buckettest.Run(t, func(t *testing.T) buckettest.Harness { t.Helper(); return of(b.New(t)) })
+}
+
+var (
+	epoch = messagetest.Epoch
+	id    = messagetest.ID
+)
+
+// later returns the time that many seconds after epoch.
+func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
