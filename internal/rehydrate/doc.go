@@ -1,35 +1,32 @@
-// Package rehydrate brings users back: it notices at a login, or when an inbox is opened, that its owner was dormant,
-// finds by fan out on read what they missed, and rebuilds the inbox, so that it is as if they had never been away.
+// Package rehydrate brings dormant users back. It notices at a login, or when an inbox is opened, that the user was dormant,
+// finds the missed messages by fan out on read, and rebuilds the inbox. Afterwards the inbox is the same as that of a user who never left.
 //
 // # A rehydration
 //
-// Package userstate tells which changes of a user's state it consists of and why nothing is lost between them. In order:
+// A rehydration is a sequence of changes of the user's state. Package userstate explains why no message is lost between them:
 //
-//	arrive   the mark is set, in the same change as LastViewed; fan-out leaves what comes now to the rehydration
-//	bound    if more was missed than Options.Limit, the older part of it is left to a gap
-//	append   what was missed is appended, oldest first, a few buckets at a time
-//	settle   the mark becomes a sweep; fan-out delivers again
-//	sweep    what became visible behind the first query's back is looked for once more, and appended
-//	finish   the sweep is removed
+//	arrive   set the mark, in the same change as LastViewed; from now on fan-out leaves new messages to the rehydration
+//	bound    if the user missed more than Options.Limit messages, leave the older ones to a gap
+//	append   append the missed messages, oldest first, one page at a time
+//	settle   replace the mark by a sweep; from now on fan-out delivers again
+//	sweep    look again for messages that the first query could not see, and append them
+//	finish   remove the sweep
 //
-// It may be repeated from any point by anybody: appending is exactly once (package bucket), and the rest are
-// compare-and-swaps under a token. Whoever is at it holds a lease, and renews it. The reaper of every process takes over
-// what has a dead lease, whoever died.
+// Any process may repeat a rehydration from any point, because an append takes effect once (package bucket) and the other changes
+// are compare-and-swaps under a token. The worker holds a lease and renews it. If its process dies, the reaper of another
+// process takes the rehydration over when the lease has ended.
 //
-// A gap is decided before anything is appended, and reaches only up to what was settled before the first query: what
-// can still become visible is always appended. What was sent beyond the user's horizon is left to the next rehydration.
-// So a gap and the buckets have no message in common, the messages of a gap can be counted once and for all, and everybody who appends (fan-out, the sweep, a follow that catches up) leaves
-// a gap alone.
+// The worker decides the gap before it appends, and the gap ends where no new message can become visible. So a message is either in
+// the gap or in a bucket, never both, and the gap is counted once. Fan-out, the sweep and a follow that catches up never append
+// inside a gap. Messages sent after the user's horizon are left to the next rehydration.
 //
 // # Fan out on read
 //
-// A Feed is everything that is for one user, in order, whatever is in their inbox: the messages of those whom they
-// followed at the time, and those that name them. Rebuilding, the pages of an inbox that is being rebuilt, and gaps all
-// read it.
+// A Feed finds all messages for one user, in order, whether or not they are in the inbox: the messages of authors whom the user
+// followed at the time, and the messages that name the user. Rebuilding, gaps, and the pages of an inbox under rebuild read it.
 //
 // # Stampedes
 //
-// There is at most one flight per user in a process. Flights wait in one queue, in the order in which they came, and
-// a fixed number of workers, who do nothing else, carry them out. Pages do not wait for them. Where the queue is full the
-// mark alone remains, and the reaper finds it when there is room again.
+// A process has at most one job per user. Jobs wait in one queue, first in, first out, for a fixed number of workers. Pages do not
+// wait for them. If the queue is full, only the mark remains, and the reaper finds it when the queue has room again.
 package rehydrate

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// loginEvents is how many events are taken from the bus together.
+	// loginEvents is how many events one fetch takes from the bus.
 	loginEvents = 128
-	// loginConcurrency is how many of them are noted at a time: enough to share the store's syncs.
+	// loginConcurrency is how many events are recorded at a time, so that they share the store's syncs.
 	loginConcurrency = 16
 	// fetchPause is how long the loop waits after the bus has failed.
 	fetchPause = time.Second
 )
 
-// RunLogins notes the logins that others tell of on the bus, until intake ends. An event is acknowledged when the mark
-// is set, for then the rehydration is due whatever happens.
+// RunLogins records the logins that other services announce on the bus, until intake ends. It acknowledges an event when the mark is
+// set, because from then on the rehydration is due even after a crash. The end of work cancels the events in progress.
 func (s *Service) RunLogins(intake, work context.Context, logins bus.Logins) {
 	for intake.Err() == nil {
 		received, err := logins.FetchLogins(intake, loginEvents)
@@ -42,11 +42,11 @@ func (s *Service) RunLogins(intake, work context.Context, logins bus.Logins) {
 				return nil
 			})
 		}
-		_ = group.Wait() // they log their errors
+		_ = group.Wait() // note logs its errors
 	}
 }
 
-// note notes one login event. One that cannot be noted now is handed out again.
+// note records one login event. If that fails, the bus hands the event out again.
 func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 	delivery := r.Delivery()
 	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "login", trace.WithSpanKind(trace.SpanKindConsumer))
@@ -81,7 +81,7 @@ func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 	case ctx.Err() == nil:
 		s.opts.Logger.Error().Err(err).Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).
 			Msg("login event cannot be noted, and is handed out again")
-	default: // this process has no more time for it
+	default: // the process is stopping
 		if err := r.Release(0); err != nil {
 			s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("handing a login event back failed: it is handed out again later")
 		}

@@ -15,8 +15,8 @@ import (
 // edgesPage is how many edges are read at a time.
 const edgesPage = 1000
 
-// Feed is what is for one user, found by fan out on read. It knows whom the user has followed, and when, as that was when
-// the feed was opened; messages are read as they are asked for.
+// Feed finds the messages for one user by fan out on read. It keeps the user's edges as they were when the feed was opened. Each call
+// reads the messages from the store.
 type Feed struct {
 	messages message.Store
 	rules    userstate.Rules
@@ -24,13 +24,13 @@ type Feed struct {
 	edges    []follow.Edge // ascending by followee, so that a store searches in the order of its keys
 }
 
-// Feed opens a user's feed. The rules decide which messages are void.
+// Feed reads a user's edges and returns the user's feed. The rules decide which messages are void.
 func (s *Service) Feed(ctx context.Context, user message.UserID, rules userstate.Rules) (*Feed, error) {
 	f := &Feed{messages: s.stores.Messages, rules: rules, user: user}
 	for after := message.UserID(""); ; {
 		edges, err := s.stores.Edges.Following(ctx, user, after, edgesPage)
 		if err != nil {
-			return nil, fmt.Errorf("whom %s follows: %w", user, err)
+			return nil, fmt.Errorf("read the authors that %s follows: %w", user, err)
 		}
 		f.edges = append(f.edges, edges...)
 		if len(edges) < edgesPage {
@@ -55,7 +55,7 @@ func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 	const page = 1000
 	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.rules.PublishSlack)
 	if err != nil {
-		return 0, fmt.Errorf("count what %s missed: %w", f.user, err)
+		return 0, fmt.Errorf("count the messages that %s missed: %w", f.user, err)
 	}
 	for {
 		named, err := f.messages.Naming(ctx, f.user, s.After, s.Before, message.OldestFirst, page)
@@ -109,7 +109,7 @@ func (f *Feed) read(
 ) (messages []message.Stored, err error) {
 	if len(ranges) > 0 {
 		if messages, err = f.messages.ToFollowers(ctx, ranges, order, limit); err != nil {
-			return nil, fmt.Errorf("messages of those whom %s follows: %w", f.user, err)
+			return nil, fmt.Errorf("messages of authors that %s follows: %w", f.user, err)
 		}
 	}
 	named, err := f.messages.Naming(ctx, f.user, s.After, s.Before, order, limit)
@@ -127,12 +127,12 @@ func (f *Feed) read(
 	return messages[:min(limit, len(messages))], nil
 }
 
-// holds tells whether a message is for the user.
+// holds reports whether a message is for the user.
 func (f *Feed) holds(m message.Stored) bool {
 	return !f.rules.Void(m) && follow.For(m.Message, f.user, f.edge(m.From))
 }
 
-// edge returns the user's edge to an author. If they never followed them, it has no spans.
+// edge returns the user's edge to an author. It has no spans if the user never followed the author.
 func (f *Feed) edge(author message.UserID) follow.Edge {
 	i, found := slices.BinarySearchFunc(f.edges, author, func(e follow.Edge, author message.UserID) int {
 		return cmp.Compare(e.Followee, author)
@@ -143,7 +143,7 @@ func (f *Feed) edge(author message.UserID) follow.Edge {
 	return f.edges[i]
 }
 
-// ranges returns where in a stretch there are messages to followers that are for the user: within the spans of the edges.
+// ranges returns the parts of a stretch in which an author's messages to followers are for the user: the spans of each edge.
 func (f *Feed) ranges(s bucket.Stretch) []message.Range {
 	ranges := make([]message.Range, 0, len(f.edges))
 	for _, edge := range f.edges {

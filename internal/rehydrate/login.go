@@ -10,11 +10,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// pollEvery is how often somebody looks who waits for a rehydration that is not carried out here.
+// pollEvery is how often a caller reads the user's state while it waits for a rehydration of another process.
 const pollEvery = 100 * time.Millisecond
 
-// Login notes that a user has looked at the given time. If they were dormant, their inbox is rebuilt, for which Login waits
-// until the wait is over. Whoever waits for the same rehydration gets the same result.
+// Login records that a user has viewed the inbox at the given time. If the user was dormant, Login waits for the rebuilt inbox, at
+// most as long as wait; Result.Done reports whether it is complete. All callers that wait for the same rehydration get the same
+// result. A Login that returns survives a crash.
 func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, wait time.Duration) (Result, error) {
 	rules := s.opts.Rules()
 	before, after, err := s.arrive(ctx, rules, user, at, durable)
@@ -37,22 +38,22 @@ func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, 
 	return result, nil
 }
 
-// Arrive notes that a user has looked at the given time, and returns their state. If that has a mark, the inbox is being
-// rebuilt, or is going to be, which Arrive does not wait for.
+// Arrive records that a user has viewed the inbox at the given time, and returns the user's state. If the state has a mark, the
+// inbox is being rebuilt or waits to be; Arrive does not wait for it.
 func (s *Service) Arrive(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
 	_, after, err := s.arrive(ctx, s.opts.Rules(), user, at, durable)
 	return after, err
 }
 
-// ArriveLazily is Arrive, but for the crash: it may be lost in one, with everything that was written after it. The user is
-// then as if they had not looked, which whoever only shows them their inbox can put up with: nothing is missing from it.
+// ArriveLazily is Arrive without a sync. A crash can lose the login, together with all later writes. Use it for page views: the
+// next view records the login again.
 func (s *Service) ArriveLazily(ctx context.Context, user message.UserID, at time.Time) (userstate.State, error) {
 	_, after, err := s.arrive(ctx, s.opts.Rules(), user, at, lazy)
 	return after, err
 }
 
-// Complete waits until a user's inbox is not being rebuilt, and returns their state then. Where nobody is rebuilding it,
-// somebody is set to. It returns ErrUnfinished when its patience is at an end.
+// Complete waits until a user's inbox is not being rebuilt, and returns the user's state. If no worker rebuilds it, Complete starts
+// the rebuild. It returns ErrUnfinished after Options.Patience.
 func (s *Service) Complete(ctx context.Context, user message.UserID) (userstate.State, error) {
 	st, err := s.state(ctx, user)
 	if err != nil || st.Mark == nil {
@@ -61,8 +62,8 @@ func (s *Service) Complete(ctx context.Context, user message.UserID) (userstate.
 	return s.await(ctx, user, s.opts.Patience, func(st userstate.State) bool { return st.Mark == nil })
 }
 
-// See records that a user was seen at the given time. If they were dormant, or are new, it waits until their inbox has
-// been rebuilt, as Complete does.
+// See records that a user was seen at the given time. If the user was dormant or is new, See waits for the rebuilt inbox, as
+// Complete does.
 func (s *Service) See(ctx context.Context, user message.UserID, at time.Time) error {
 	_, after, err := s.arrive(ctx, s.opts.Rules(), user, at, durable)
 	if err == nil && after.Mark != nil {
@@ -82,14 +83,14 @@ func (s *Service) was(before userstate.State, rules userstate.Rules) Was {
 	}
 }
 
-// arrive notes that a user has looked, and returns their state before and after. A mark that nobody was at is attended to.
+// arrive records a view, and returns the user's state before and after it. It enqueues a new mark.
 func (s *Service) arrive(
 	ctx context.Context, rules userstate.Rules, user message.UserID, at time.Time, d durability,
 ) (before, after userstate.State, err error) {
-	// Whether somebody is active is judged by a clock that is read before the update takes effect: so that has to be soon.
+	// The clock that decides whether the user is active is read before the update takes effect, so the update must be quick.
 	ctx, cancel := context.WithTimeout(ctx, rules.ClockTolerance/2)
 	defer cancel()
-	// Nearly everybody who looks is active: that takes one conditional update.
+	// The usual case: an active user takes one conditional update.
 	since := rules.ActiveSince(s.opts.Now())
 	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: since, Lazy: bool(d)}})
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Service) arrive(
 	var lease userstate.Lease
 	after, err = s.step(ctx, before, d, func(st userstate.State) (userstate.State, error) {
 		now := s.opts.Now()
-		if before.Mark == nil { // one that was found first and is gone by now has been waited for, if not for long
+		if before.Mark == nil { // if the first read found a mark, the caller returned to a dormant user, even if the mark is gone now
 			before = st
 		}
 		lease = s.lease(st, now)
@@ -112,13 +113,13 @@ func (s *Service) arrive(
 		return before, after, err
 	}
 	if after.Mark != nil {
-		s.attend(ctx, after, lease.Token)
+		s.enqueue(ctx, after, lease.Token)
 	}
 	return before, after, nil
 }
 
-// durability says whether a change of a user's state has to survive a crash by itself. That a user has logged in has
-// to. What follows is done again by whoever finds the mark, if a crash undoes it.
+// durability says whether a change of a user's state must survive a crash by itself. A login must. The later changes need not,
+// because the worker that finds the mark repeats them.
 type durability bool
 
 const (
@@ -126,7 +127,8 @@ const (
 	lazy    durability = true
 )
 
-// step changes a user's state until the change is made to what is really there, and returns what holds then.
+// step changes a user's state by compare-and-swap, starting from the state in seen. It applies change again to each newer state that
+// it finds, and returns the resulting state.
 func (s *Service) step(
 	ctx context.Context, seen userstate.State, d durability, change func(userstate.State) (userstate.State, error),
 ) (userstate.State, error) {
@@ -145,8 +147,8 @@ func (s *Service) step(
 	}
 }
 
-// await waits until the state of a user is as it is wanted, and returns it, or ErrUnfinished when the wait is over. It
-// takes over where nobody is at the rehydration any more.
+// await waits until wanted accepts the state of a user, and returns that state. It returns ErrUnfinished after wait. It takes over a
+// rehydration whose lease has ended.
 func (s *Service) await(
 	ctx context.Context, user message.UserID, wait time.Duration, wanted func(userstate.State) bool,
 ) (userstate.State, error) {
@@ -164,14 +166,14 @@ func (s *Service) await(
 				return st, err
 			}
 		}
-		var landed <-chan struct{}
-		look := poll.C
-		if f := s.flight(user); f != nil { // it tells when it is over
-			landed, look = f.landed, nil
+		var done <-chan struct{}
+		tick := poll.C
+		if j := s.job(user); j != nil { // a job of this process needs no polling
+			done, tick = j.done, nil
 		}
 		select {
-		case <-landed:
-		case <-look:
+		case <-done:
+		case <-tick:
 		case <-over.C:
 			return st, fmt.Errorf("%s: %w", user, ErrUnfinished)
 		case <-ctx.Done():

@@ -443,7 +443,7 @@ func TestHorizonRaisedMeanwhile(t *testing.T) {
 	w.rest(t, s)
 }
 
-// A flight that has lost its lease wakes up when there is a mark again, set by the process that it belongs to.
+// A job that lost its lease continues when its own process has set a new mark.
 func TestNewMarkHasATokenOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

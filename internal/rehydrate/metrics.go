@@ -6,7 +6,7 @@ import (
 	"github.com/fanmail/fanmail/internal/meter"
 )
 
-// metrics is what is counted of rehydrations.
+// metrics are the metrics of rehydrations.
 type metrics struct {
 	meter.Group
 	finished, failed, lost prometheus.Counter // attempts

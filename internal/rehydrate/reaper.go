@@ -8,22 +8,22 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// reapPage is how many rehydrations the reaper takes over at a time, besides those that are waiting here already.
+// reapPage is how many rehydrations one reading takes over. It is added to the number of those that wait here already.
 const reapPage = 256
 
-// reap takes over what nobody is at, now and then until intake ends.
+// reap takes over abandoned rehydrations every Options.ReapEvery until intake ends.
 func (s *Service) reap(intake, work context.Context) {
 	tick := time.NewTicker(s.opts.ReapEvery)
 	defer tick.Stop()
 	dead := s.opts.Now()
 	if s.opts.Alone {
-		dead = forever // whoever holds a lease has died with the process before this one
+		dead = farFuture // every lease belongs to an earlier process, which has ended
 	}
 	for {
 		if err := s.Reap(work, dead); err != nil && work.Err() == nil {
-			s.opts.Logger.Error().Err(err).Msg("rehydrations that nobody is at cannot be looked for")
+			s.opts.Logger.Error().Err(err).Msg("looking for abandoned rehydrations failed: it is tried again")
 		}
-		s.warn()
+		s.warnIfLate()
 		select {
 		case <-intake.Done():
 			return
@@ -33,10 +33,10 @@ func (s *Service) reap(intake, work context.Context) {
 	}
 }
 
-// forever is after the end of every lease.
-var forever = time.UnixMilli(1 << 47).UTC()
+// farFuture is later than the end of every lease.
+var farFuture = time.UnixMilli(1 << 47).UTC()
 
-// Reap takes over rehydrations whose lease was dead at the given time, as many as there is room for.
+// Reap takes over rehydrations whose lease had ended at the given time, as many as the queue has room for.
 func (s *Service) Reap(ctx context.Context, dead time.Time) error {
 	due, err := s.stores.Users.Due(ctx, dead, s.Load().Waiting+reapPage)
 	if err != nil {
@@ -53,12 +53,12 @@ func (s *Service) Reap(ctx context.Context, dead time.Time) error {
 	return nil
 }
 
-// takeOver takes over the rehydration of a user that is in a state with a dead lease, unless it waits here already or
-// somebody was faster.
+// takeOver takes over a rehydration whose lease has ended. It does nothing if this process already has the job, or if another process
+// was faster.
 func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
 	now := s.opts.Now()
-	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && dead.Lease.Until.After(now) // it may not have come to the queue yet
-	if ours || s.flight(dead.User) != nil {
+	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && dead.Lease.Until.After(now) // it may not be in the queue yet
+	if ours || s.job(dead.User) != nil {
 		return nil
 	}
 	lease := userstate.Lease{Token: s.token(), Until: now.Add(s.opts.Lease)}
@@ -72,21 +72,21 @@ func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
 	if err != nil {
 		return err
 	}
-	if s.attend(ctx, after, lease.Token) {
+	if s.enqueue(ctx, after, lease.Token) {
 		s.opts.Logger.Info().Str("user", string(dead.User)).Time("due_since", after.Lease.Since).
-			Msg("rehydration is taken over: whoever was at it has made no progress")
+			Msg("taking over a rehydration: its worker made no progress")
 	}
 	return nil
 }
 
-// warn says that rehydrations wait for long.
-func (s *Service) warn() {
+// warnIfLate logs a warning if a rehydration has been due for longer than a lease.
+func (s *Service) warnIfLate() {
 	load := s.Load()
 	if load.Oldest.IsZero() {
 		return
 	}
 	if age := s.opts.Now().Sub(load.Oldest); age > s.opts.Lease {
 		s.opts.Logger.Warn().Dur("oldest", age).Int("waiting", load.Waiting).Int("running", load.Running).
-			Msg("rehydrations wait for long: more workers, or more processes, would help")
+			Msg("rehydrations have waited too long: more workers or processes would help")
 	}
 }

@@ -15,62 +15,61 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// attempt is a rehydration being carried out by the holder of a token.
+// attempt is one attempt at a rehydration by the worker that holds the token.
 type attempt struct {
 	*Service
 	token string
 	rules userstate.Rules // that held when the attempt began
 	state userstate.State
 	head  bucket.Hint
-	// appended are the latest of the messages that this attempt has appended.
+	// appended holds the latest messages that this attempt has appended, at most a page. The sweep skips them.
 	appended map[message.ID]bool
 }
 
-// attempt carries out a flight from wherever the last attempt has left it.
-func (s *Service) attempt(ctx context.Context, f *flight) error {
-	st, err := s.state(ctx, f.user)
+// attempt continues a rehydration where the last attempt left it. It returns ErrLost if another worker has taken it over.
+func (s *Service) attempt(ctx context.Context, j *job) error {
+	st, err := s.state(ctx, j.user)
 	if err != nil {
 		return err
 	}
-	a := &attempt{Service: s, token: f.token, rules: s.opts.Rules(), state: st, head: st.Head}
+	a := &attempt{Service: s, token: j.token, rules: s.opts.Rules(), state: st, head: st.Head}
 	if st.Mark == nil && st.Sweep == nil {
-		return nil // somebody else was faster
+		return nil // another worker has finished it
 	}
 	if err := a.renew(ctx); err != nil {
 		return err
 	}
 	if a.state.Mark != nil {
 		if err := a.rebuild(ctx); err != nil {
-			return fmt.Errorf("rebuild the inbox of %s: %w", f.user, err)
+			return fmt.Errorf("rebuild the inbox of %s: %w", j.user, err)
 		}
 	}
 	if err := a.sweep(ctx); err != nil {
-		return fmt.Errorf("sweep for %s: %w", f.user, err)
+		return fmt.Errorf("sweep for %s: %w", j.user, err)
 	}
-	took := s.opts.Now().Sub(f.since)
+	took := s.opts.Now().Sub(j.since)
 	s.metrics.duration.Observe(took.Seconds())
 	s.metrics.messages.Add(float64(a.state.Recovered))
-	s.opts.Logger.Debug().Str("user", string(f.user)).Int64("recovered", a.state.Recovered).
+	s.opts.Logger.Debug().Str("user", string(j.user)).Int64("recovered", a.state.Recovered).
 		Dur("took", took).Msg("user is rehydrated")
 	trace.SpanFromContext(ctx).SetAttributes(tracing.Recovered.Int64(a.state.Recovered))
 	if s.opts.Emit != nil {
-		rehydrated := event.NewRehydrated(f.user, a.state.Recovered)
+		rehydrated := event.NewRehydrated(j.user, a.state.Recovered)
 		rehydrated.Trace = tracing.Of(ctx)
 		s.opts.Emit(rehydrated)
 	}
 	return nil
 }
 
-// rebuild appends what was missed, and turns the mark into a sweep.
+// rebuild decides the gap, appends the missed messages, and replaces the mark by a sweep.
 func (a *attempt) rebuild(ctx context.Context) error {
-	began := a.opts.Now() // before the first query: what is visible by now, that sees
-	// What is there by now may have been sent by a clock that is ahead of this one. It could be left to the sweep; but until that has
-	// looked, whoever came back would not be shown what they have missed.
+	began := a.opts.Now() // before the first query, so the query sees all messages that are visible now
+	// A visible message may carry the time of a clock that is ahead. The sweep would find it too, but the user would see it later.
 	ahead := began.Add(a.rules.ClockTolerance)
 	sweepFrom := began.Add(-a.rules.PublishSlack - a.rules.ClockTolerance)
-	// What was sent beyond the horizon is for the next rehydration, whose mark will be there: nobody may append it before.
-	// If the horizon is raised meanwhile, the sweep looks for what was sent since this one.
-	beyond := a.beyond()
+	// Messages sent after the horizon belong to the next rehydration: its mark begins at the horizon, and no worker may append them
+	// before. If the horizon rises meanwhile, the sweep looks for messages sent after the horizon that is known here.
+	beyond := a.afterHorizon()
 	sweepFrom = earlier(sweepFrom, beyond)
 	feed, err := a.Feed(ctx, a.state.User, a.rules)
 	if err != nil {
@@ -94,7 +93,7 @@ func (a *attempt) rebuild(ctx context.Context) error {
 			return err
 		}
 	}
-	if all { // and none in a gap, or they are read again
+	if all { // if some are in a gap, they are read again without those
 		all = !slices.ContainsFunc(newest, func(e bucket.Entry) bool { return a.state.InGap(e.Sent()) })
 	}
 	recovered := a.leftToGap()
@@ -115,8 +114,8 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, sweepFrom, recovered) })
 }
 
-// gap decides what is left to a gap: nothing, if the limit is not exceeded. What may still become visible is not. newest
-// are the newest messages of the stretch, and all of them if that is said.
+// gap returns the gap of a rehydration, or nil if at most Options.Limit messages were missed. The gap ends at settled, because new
+// messages may still become visible after it. newest are the newest messages of the stretch; all says that there are no others.
 func (a *attempt) gap(
 	ctx context.Context, feed *Feed, missed bucket.Stretch, settled time.Time, newest []bucket.Entry, all bool,
 ) (*userstate.Gap, error) {
@@ -150,7 +149,7 @@ func (a *attempt) gap(
 	return &gap, nil
 }
 
-// leftToGap counts the messages sent since the mark that were left to gaps.
+// leftToGap counts the messages in gaps that were sent since the mark.
 func (a *attempt) leftToGap() (messages int64) {
 	for _, gap := range a.state.Gaps {
 		if !gap.After.Before(a.state.Mark.From) {
@@ -160,14 +159,15 @@ func (a *attempt) leftToGap() (messages int64) {
 	return messages
 }
 
-// sweep looks once more for what the rebuilding did not see and fan-out left to it, and ends the rehydration.
+// sweep appends the messages that the rebuild could not see and that fan-out skipped because of the mark. Then it ends the
+// rehydration.
 func (a *attempt) sweep(ctx context.Context) error {
-	feed, err := a.Feed(ctx, a.state.User, a.rules) // whom they follow may have become visible meanwhile, too
+	feed, err := a.Feed(ctx, a.state.User, a.rules) // new, because edges may have become visible meanwhile
 	if err != nil {
 		return err
 	}
-	// Everything that was left was visible before the mark was removed. It may have been sent by a clock that is ahead.
-	end := earlier(a.opts.Now().Add(a.rules.PublishSlack+a.rules.ClockTolerance), a.beyond())
+	// All skipped messages were visible before the mark was removed. Their times may be those of a clock that is ahead.
+	end := earlier(a.opts.Now().Add(a.rules.PublishSlack+a.rules.ClockTolerance), a.afterHorizon())
 	stretch := bucket.Stretch{After: message.LastBefore(a.state.Sweep.From), Before: message.MinID(end)}
 	recovered := int64(0)
 	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {
@@ -181,8 +181,9 @@ func (a *attempt) sweep(ctx context.Context) error {
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, recovered) })
 }
 
-// beyond returns the first moment after the horizon, as the attempt knows it: it may be later by now, never earlier.
-func (a *attempt) beyond() time.Time { return a.rules.Horizon(a.state).Add(time.Millisecond) }
+// afterHorizon returns the first millisecond after the horizon that the attempt knows. The real horizon may be later by now, never
+// earlier.
+func (a *attempt) afterHorizon() time.Time { return a.rules.Horizon(a.state).Add(time.Millisecond) }
 
 func earlier(x, y time.Time) time.Time {
 	if y.Before(x) {
@@ -191,7 +192,7 @@ func earlier(x, y time.Time) time.Time {
 	return x
 }
 
-// each hands the messages of a stretch to do, a page at a time, the oldest first, but for those in gaps.
+// each calls do for each page of the messages in a stretch that are in no gap, oldest first. It renews the lease between pages.
 func (a *attempt) each(ctx context.Context, feed *Feed, s bucket.Stretch, do func([]bucket.Entry) error) error {
 	for _, part := range outside(s, a.state.Gaps) {
 		for {
@@ -218,7 +219,7 @@ func (a *attempt) each(ctx context.Context, feed *Feed, s bucket.Stretch, do fun
 	return nil
 }
 
-// outside returns the parts of a stretch that are in none of the gaps, in order.
+// outside returns the parts of a stretch outside the gaps, in order.
 func outside(s bucket.Stretch, gaps []userstate.Gap) []bucket.Stretch {
 	var parts []bucket.Stretch
 	for _, gap := range gaps {
@@ -237,7 +238,8 @@ func outside(s bucket.Stretch, gaps []userstate.Gap) []bucket.Stretch {
 	return parts
 }
 
-// append appends entries to the inbox, and returns how many were not in it. It remembers those sent from a time on.
+// append appends entries to the inbox, and returns how many of them are new there. It remembers the entries sent at or after
+// remember. It changes the entries.
 func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember time.Time) (int, error) {
 	if len(entries) == 0 {
 		return 0, nil
@@ -245,7 +247,8 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember t
 	for i := range entries {
 		entries[i].Recovered = true
 	}
-	// What a crash undoes is done again, since it undoes what is written of it later, too.
+	// No sync is needed: the store keeps writes in order, so a crash that loses these entries also loses the later change of the state,
+	// and a worker repeats the step.
 	result, err := a.push(ctx, entries)
 	if err != nil {
 		return 0, err
@@ -262,7 +265,7 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember t
 	return result.New, nil
 }
 
-// push appends entries to the inbox.
+// push appends entries to the inbox within a span.
 func (a *attempt) push(ctx context.Context, entries []bucket.Entry) (_ bucket.Appended, err error) {
 	ctx, span := a.opts.Tracer.Start(ctx, "append")
 	defer func() { span.Done(err) }()
@@ -280,7 +283,7 @@ func (a *attempt) push(ctx context.Context, entries []bucket.Entry) (_ bucket.Ap
 	return results[0], results[0].Err
 }
 
-// renew renews the lease if a part of it is over.
+// renew renews the lease if a third of it has passed.
 func (a *attempt) renew(ctx context.Context) error {
 	now := a.opts.Now()
 	if a.state.Lease.Token == a.token && a.state.Lease.Until.Sub(now) > a.opts.Lease*2/3 {
@@ -289,7 +292,7 @@ func (a *attempt) renew(ctx context.Context) error {
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Renew(a.token, now.Add(a.opts.Lease)) })
 }
 
-// change changes the state on the attempt's own token. It returns ErrLost if that has been replaced.
+// change changes the user's state under the attempt's token. It returns ErrLost if another worker's token has replaced it.
 func (a *attempt) change(ctx context.Context, to func(userstate.State) (userstate.State, bool)) error {
 	var err error
 	a.state, err = a.step(ctx, a.state, lazy, func(st userstate.State) (userstate.State, error) {

@@ -17,11 +17,11 @@ import (
 )
 
 var (
-	// ErrUnfinished says that an inbox was still being rebuilt when the wait for it was over. Nothing is lost by
-	// that: it goes on, and can be waited for again.
+	// ErrUnfinished says that an inbox was still being rebuilt at the end of the wait. The rebuild continues, and the caller can
+	// wait for it again.
 	ErrUnfinished = errors.New("inbox is still being rebuilt")
-	// ErrLost says that somebody else has taken over a rehydration. Whoever gets it has nothing left to do.
-	ErrLost = errors.New("rehydration was taken over by somebody else")
+	// ErrLost says that another worker has taken over a rehydration. The worker that gets this error has nothing left to do.
+	ErrLost = errors.New("another worker has taken over the rehydration")
 )
 
 // Stores are the stores that rehydration reads and writes.
@@ -37,25 +37,26 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 
-	// Limit is how many messages are appended; older ones are left to a gap. 0 means all.
+	// Limit is how many missed messages are copied into the inbox; older ones are left to a gap. 0 means no limit.
 	Limit int
-	// Workers is how many rehydrations this process carries out at a time, Queue how many may wait here.
+	// Workers is how many rehydrations this process runs at a time, Queue how many may wait in it.
 	Workers int
 	Queue   int
 	// Page is how many messages are read and appended at a time, which bounds the memory of a worker.
 	Page int
-	// Lease is how long a rehydration may make no progress before somebody else takes it over.
+	// Lease is how long a rehydration may make no progress before another worker takes it over.
 	Lease time.Duration
-	// ReapEvery is how often rehydrations are looked for that nobody is at.
+	// ReapEvery is how often this process looks for abandoned rehydrations.
 	ReapEvery time.Duration
-	// Alone tells that no other process uses the store. Whatever is left over at the start is taken over at once then.
+	// Alone says that no other process uses the store. Then unfinished rehydrations are taken over at the start, without waiting for
+	// their leases.
 	Alone bool
-	// Patience is how long a request waits for a rehydration that it cannot do without.
+	// Patience is how long a request waits for a rehydration that it needs.
 	Patience time.Duration
 
-	// Emit tells whoever listens that a rehydration is finished; it may be nil.
+	// Emit publishes that a rehydration is finished; it may be nil.
 	Emit func(event.Rehydrated)
-	// Token returns a token that nobody else has.
+	// Token returns a unique token.
 	Token  func() string
 	Now    func() time.Time
 	Logger zerolog.Logger
@@ -68,12 +69,12 @@ type Service struct {
 	stores  Stores
 	opts    Options
 	metrics metrics
-	// self is what the tokens of this process begin with.
+	// self is the prefix of this process's tokens.
 	self string
 
 	mu      sync.Mutex
-	flights map[message.UserID]*flight
-	waiting chan *flight
+	jobs    map[message.UserID]*job
+	waiting chan *job
 	running int
 }
 
@@ -81,51 +82,51 @@ type Service struct {
 func New(stores Stores, opts Options) *Service {
 	return &Service{
 		stores: stores, opts: opts, metrics: newMetrics(), self: opts.Token(),
-		flights: make(map[message.UserID]*flight), waiting: make(chan *flight, opts.Queue),
+		jobs: make(map[message.UserID]*job), waiting: make(chan *job, opts.Queue),
 	}
 }
 
-// Was says what a user was before they looked.
+// Was is the kind of user before the view.
 type Was string
 
-// What a user can have been.
+// The kinds of users.
 const (
 	WasActive  Was = "active"
 	WasDormant Was = "dormant"
 	WasNew     Was = "new"
 )
 
-// Result is what a login came to.
+// Result is the result of a login.
 type Result struct {
 	Was Was
-	// Done tells that the inbox is complete; otherwise it was still being rebuilt when the wait was over.
+	// Done reports whether the inbox is complete. Otherwise it was still being rebuilt at the end of the wait.
 	Done bool
 	// Recovered counts the messages that the rehydration found: those in the inbox and those in a gap.
 	Recovered int64
 }
 
-// Load is what a process has to do at a moment.
+// Load is the work of a process at one moment.
 type Load struct {
 	// Waiting and Running count rehydrations.
 	Waiting, Running int
-	// Oldest is since when the oldest of those that wait or run has been due; zero if there is none.
+	// Oldest is the time since which the oldest of them has been due; zero if there is none.
 	Oldest time.Time
 }
 
-// Load tells what this process has to do at the moment.
+// Load returns the current work of this process.
 func (s *Service) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	load := Load{Waiting: len(s.flights) - s.running, Running: s.running}
-	for _, f := range s.flights {
-		if load.Oldest.IsZero() || f.since.Before(load.Oldest) {
-			load.Oldest = f.since
+	load := Load{Waiting: len(s.jobs) - s.running, Running: s.running}
+	for _, j := range s.jobs {
+		if load.Oldest.IsZero() || j.since.Before(load.Oldest) {
+			load.Oldest = j.since
 		}
 	}
 	return load
 }
 
-// state returns what is recorded of a user.
+// state reads a user's state.
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {
 	return userstate.Get(ctx, s.stores.Users, user)
 }

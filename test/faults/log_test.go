@@ -20,10 +20,10 @@ const (
 	fanoutError  = "fan-out work failed: trying again"
 	routeError   = "published messages cannot be routed now: routing other messages first"
 	sweepError   = "sweep failed: it is tried again"
-	reapError    = "rehydrations that nobody is at cannot be looked for"
+	reapError    = "looking for abandoned rehydrations failed: it is tried again"
 	attemptError = "rehydration failed, and will be tried again"
-	leftToLease  = "rehydration cannot be handed back: others take it over when its lease has run out"
-	takenOver    = "rehydration is taken over: whoever was at it has made no progress"
+	leftToLease  = "rehydration cannot be released: another worker takes it over when its lease ends"
+	takenOver    = "taking over a rehydration: its worker made no progress"
 )
 
 // subjects are fields of a line that say what it is about.
@@ -32,7 +32,7 @@ var subjects = []string{"request_id", "server", "user", "message_id", "message_i
 // general are lines that are about nothing in particular.
 var general = []string{
 	silence, sweepError, reapError, "messages had not moved: emitted them again",
-	"rehydrations wait for long: more workers, or more processes, would help",
+	"rehydrations have waited too long: more workers or processes would help",
 }
 
 // server is a running server, whose log is read.

@@ -3,7 +3,7 @@ package mutation_test
 const (
 	rebuildGo    = "internal/rehydrate/rebuild.go"
 	loginGo      = "internal/rehydrate/login.go"
-	flightGo     = "internal/rehydrate/flight.go"
+	jobGo        = "internal/rehydrate/job.go"
 	rulesGo      = "pkg/userstate/rules.go"
 	transitionGo = "pkg/userstate/transition.go"
 	pageGo       = "pkg/bucket/page.go"
@@ -198,8 +198,8 @@ func rehydrating() []mutation {
 			pkg:   rehydration, run: "^TestHorizonRaisedMeanwhile$",
 		},
 		{
-			name: "a flight's token for another mark", trap: "a flight that lost its lease decides a gap anew, over what has been appended",
-			edits: []edit{{flightGo, "f != nil && st.Mark != nil && st.Lease.Token == f.token", "f != nil"}},
+			name: "a job's token for another mark", trap: "a job that lost its lease decides a new gap over messages that are appended already",
+			edits: []edit{{jobGo, "j != nil && st.Mark != nil && st.Lease.Token == j.token", "j != nil"}},
 			pkg:   rehydration, run: "^TestNewMarkHasATokenOfItsOwn$",
 		},
 		{

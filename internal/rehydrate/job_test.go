@@ -88,7 +88,7 @@ func TestEveryoneGetsTheSameResult(t *testing.T) {
 			return err
 		})
 	}
-	require.Equal(t, rehydrate.Load{Waiting: 1, Oldest: w.now().UTC()}, here.Load(), "all of them share one flight")
+	require.Equal(t, rehydrate.Load{Waiting: 1, Oldest: w.now().UTC()}, here.Load(), "all callers share one job")
 	for range logins { // whoever came when it is over would find somebody active
 		<-views.each
 	}
@@ -104,7 +104,7 @@ func TestEveryoneGetsTheSameResult(t *testing.T) {
 	require.Equal(t, rehydrate.Result{Was: rehydrate.WasNew, Done: true}, result)
 }
 
-// There is one flight of a user, whatever asks for it.
+// A process has one job per user, even if several callers ask for it.
 func TestOneFlightPerUser(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
