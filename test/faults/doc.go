@@ -2,5 +2,5 @@
 // published and fanned out, and users come back: the server is away, is killed, answers slowly, half, late or not at all. Nothing of
 // Fanmail is started again. In the end every inbox has to be exactly right, as test/check and "fanmail audit" find it.
 //
-// What operators see of it is in docs/faults.md.
+// docs/delivery-guarantees.md and docs/operations.md say what clients and operators see of it.
 package faults

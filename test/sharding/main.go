@@ -3,7 +3,7 @@
 // It makes up a population in which few are followed by many, lets it live for a while, lays the documents that this leaves
 // behind out over shards as MongoDB's balancer does, and then counts which shards the next stretch of time writes to and
 // reads from. It does so for the keys that Fanmail uses and for those that it might have used, and prints tables in
-// Markdown: those of docs/sharding.md.
+// Markdown: those of test/sharding/README.md.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 
 const usage = `sharding simulates how shard keys spread documents, writes and reads over shards.
 
-  go run ./test/sharding                  the tables of docs/sharding.md
+  go run ./test/sharding                  the tables of test/sharding/README.md
   go run ./test/sharding -seed 7          of another population
 
 Exit codes: 0 done, 2 wrong usage.

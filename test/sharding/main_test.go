@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // TestPage holds the tables in the page against those that the program prints.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/sharding.md")
+	page, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(page), "<!-- go run ./test/sharding -->\n")
 	require.True(t, found, "the page says where its tables begin")
@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 	require.True(t, found, "the page says where its tables end")
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run(nil, &stdout, &stderr), "%s", stderr.String())
-	require.Equal(t, stdout.String(), there, "put the output of go run ./test/sharding into docs/sharding.md")
+	require.Equal(t, stdout.String(), there, "put the output of go run ./test/sharding into test/sharding/README.md")
 }
 
 func TestRun(t *testing.T) {

@@ -23,7 +23,7 @@ type dimensions struct {
 	express, batch int
 }
 
-// standard is the population of docs/sharding.md.
+// standard is the population of README.md.
 var standard = dimensions{
 	seed: 1, users: 20_000, newcomers: 200, followees: 20, posts: 400, window: 0.05, stays: 0.3,
 	partitions: 16, express: 1000, batch: 2000,
