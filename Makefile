@@ -2,15 +2,24 @@ GO ?= go
 MODULE := github.com/fanmail/fanmail
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 LINT_DEPLOY := $(GO) tool -modfile=../../tools/go.mod golangci-lint
-# Runs a command with a MongoDB server for the tests, which it finds or installs. It is built and then run, as "go run"
-# would not pass signals on to it.
+# Runs a command with a MongoDB server for the tests, which it finds or installs, and with the build tags that select the tests for it.
+# It is built and then run, because "go run" would not pass signals on to it.
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
+# The same where a server can be found without installing one, and nothing elsewhere.
+MONGODB_FOUND := $(or $(FANMAIL_TEST_MONGODB_URI),$(shell command -v mongod))
+IF_MONGODB = $(if $(MONGODB_FOUND),$(WITH_MONGODB))
 # Lets a command find promtool, which is unpacked where there is none.
 WITH_PROMTOOL = { command -v promtool >/dev/null || PATH="$$PATH:$$(test/services/prometheus/install)"; } && export PATH &&
-# Tests whose actors take turns, so that the race detector has nothing to see in them, and makes them several times as long.
-TAKE_TURNS := ./internal/storetest/buckettest ./test/statemachine
-# The longest comes first, so that nothing has to wait for it alone.
-LONGEST := ./test/e2e
+# The packages that take longest come first, so that no package runs alone at the end.
+PACKAGES = ./test/e2e ./internal/pebblestore $(filter-out %/test/e2e %/internal/pebblestore,$(shell $(GO) list ./...))
+# Where goroutines meet: these packages start goroutines, or their values are used by several at a time, and the tests do both. The
+# others are pure functions, commands that run one after the other, models of one goroutine (test/proof, test/sharding), actors that
+# take turns (test/statemachine, buckettest), or drive programs from outside: test/e2e builds those with the race detector.
+RACE := $(addprefix ./internal/,app audit fanout following httpapi inbox meter mongostore natsbus pebblestore publish rehydrate reload \
+	startstop storemetrics storetest/messagetest telemetry/telemetrytest) ./pkg/bucket ./pkg/client ./pkg/message ./test/security
+# The packages with tests that "make test" does not select: test/testenv/tier.go says by which build tags.
+TIERS := (long|mongodb|mongod|hosttools)
+MORE = $(filter-out ./internal/mongostore/,$(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*.go' '^//go:build $(TIERS)|testenv\.(Long|OnMongoDB)' internal test)))))
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -30,21 +39,22 @@ build: ## Build the commands into bin/.
 
 # Without -count=1 a result could come from the cache although a binary that the test drives has changed.
 .PHONY: test
-test: ## Run every test, with the race detector but where actors take turns.
-	@echo 'Backends under test: embedded store (Pebble), MongoDB (which server is told below), embedded NATS server (JetStream).'
-	$(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -race -count=1 -timeout=35m $(LONGEST) $(filter-out $(patsubst ./%,$(MODULE)/%,$(LONGEST) $(TAKE_TURNS)),$(shell $(GO) list ./...))
-	$(WITH_MONGODB) $(GO) test -count=1 -timeout=25m $(TAKE_TURNS)
-	$(GO) test -count=1 -run '^TestConformance$$/^Inbox$$' ./internal/pebblestore # every schedule, where the detector allows a sample
+test: ## Run the tests that need only Go, in minutes; those of MongoDB, too, where there is a server.
+	$(IF_MONGODB) $(GO) test -count=1 -timeout=15m $(PACKAGES)
+	@echo 'Left out:$(if $(MONGODB_FOUND),, MongoDB (FANMAIL_TEST_MONGODB_URI is not set, no mongod on the PATH);) the race detector; failpoints,'
+	@echo 'kills and restarts of whole programs; promtool, curl and the installation of DocumentDB; deploy/. "make test-all" includes them.'
+
+.PHONY: test-all
+test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl and systemd-analyze.
+	$(MAKE) test
+	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -parallel=8 -timeout=25m $(MORE)
+	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=25m $(RACE)
 	$(MAKE) test-deploy
 
-# A module of its own, since the tools that read charts, compositions and images have hundreds of dependencies.
+# A module of its own, because the tools that read charts, compositions and images have hundreds of dependencies.
 .PHONY: test-deploy
 test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm the first time.
 	cd deploy/test && $(GO) test -vet=off -count=1 -timeout=25m ./... # vet is one of the linters
-
-.PHONY: test-short
-test-short: ## Run the tests that give an answer in under two minutes, without a MongoDB server.
-	$(WITH_PROMTOOL) $(GO) test -short -timeout=5m ./...
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (10s).

@@ -18,7 +18,6 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
-	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // programs are the roles that run apart.
@@ -72,27 +71,11 @@ func TestRolesShareStoreAndBus(t *testing.T) {
 	}
 }
 
-func TestAdminInit(t *testing.T) {
+func TestAdminInitIsForMongoDB(t *testing.T) {
 	t.Parallel()
 	embedded := run{args: []string{"admin", "init"}}.do(t.Context(), t)
 	require.Equal(t, program.ExitFailed, embedded.code)
 	require.Contains(t, embedded.stderr, "the embedded store needs no initialization")
-
-	uri, database := testenv.MongoDB(t)
-	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database, "--mongodb-timeout", "1m"}
-	serve := run{args: append([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, where...)}.do(t.Context(), t)
-	require.Equal(t, program.ExitFailed, serve.code)
-	require.Contains(t, serve.stderr, "is not initialized: run fanmail admin init")
-
-	for range 2 { // it can be repeated
-		require.Equal(t, "the database "+database+" is ready, with 16 partitions\n", fanmail(t, append([]string{"admin", "init"}, where...)...))
-	}
-	other := run{args: append([]string{"admin", "init", "--partitions", "8"}, where...)}.do(t.Context(), t)
-	require.Equal(t, program.ExitFailed, other.code)
-	require.Contains(t, other.stderr, "number of partitions differs")
-	sharded := run{args: append([]string{"admin", "init", "--shard"}, where...)}.do(t.Context(), t)
-	require.Equal(t, program.ExitFailed, sharded.code)
-	require.Contains(t, sharded.stderr, "is no mongos")
 }
 
 // A server whose database does not answer waits for it: it is healthy, not ready, says what it waits for, and ends when told to.

@@ -63,9 +63,6 @@ func TestServe(t *testing.T) {
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it fans out some thousand copies")
-	}
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
 		got := run{args: []string{"demo"}}.do(t.Context(), t)

@@ -26,7 +26,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, body string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || method == "" || strings.ContainsAny(method, " \t\r\n") {
-			t.Skip("net/http answers requests that are not HTTP itself")
+			return // net/http answers requests that are not HTTP itself
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 		r.Method, r.URL, r.RequestURI = method, u, target

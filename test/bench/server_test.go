@@ -32,7 +32,7 @@ func startServer(b *testing.B, data string) *process {
 	b.Helper()
 	path := *server
 	if path == "" {
-		built, err := testenv.Build(b.Context(), b.TempDir(), testenv.Race)
+		built, err := testenv.Build(b.Context(), b.TempDir())
 		require.NoError(b, err)
 		path = built.Fanmail
 	}

@@ -3,15 +3,15 @@ package bench_test
 import (
 	"flag"
 	"slices"
-	"testing"
 	"time"
 )
 
-// What the benchmarks of coming back are measured with. With -short, there are a twentieth of the users, authors and
+// What the benchmarks of coming back are measured with. With -small, there are a twentieth of the users, authors and
 // messages.
 var (
 	followed  = flag.Int("followed", 1000, "how many authors they follow who come back")
 	missed    = flag.Int("missed", 200_000, "how many messages they have missed in a year; another run is always with ten")
+	small     = flag.Bool("small", false, "take a twentieth of everything")
 	openings  = flag.Int("openings", 200, "how many users open their inbox, one after the other")
 	rebuilt   = flag.Int("rebuilt", 3, "how many inboxes are rebuilt with each limit, one after the other")
 	returning = flag.Int("returning", 20_000, "how many users come back in a stampede")
@@ -23,8 +23,9 @@ var (
 	server    = flag.String("server", "", "the server in a stampede; it is built unless it is given")
 )
 
+// sized returns n, or a twentieth of it with -small.
 func sized(n int) int {
-	if testing.Short() {
+	if *small {
 		return max(1, n/20)
 	}
 	return n

@@ -30,7 +30,7 @@ const (
 // processors the workers kept busy: on a machine that they share with the MongoDB server, the others are left to that.
 func BenchmarkWorkers(b *testing.B) {
 	*store = config.StoreMongoDB
-	built, err := testenv.Build(b.Context(), b.TempDir(), testenv.Race)
+	built, err := testenv.Build(b.Context(), b.TempDir())
 	require.NoError(b, err)
 	backend := openBackend(b, b.TempDir(), time.Now)
 	server, err := natsserver.Start(b.Context(), natsserver.Options{

@@ -1,3 +1,5 @@
+//go:build long && mongod
+
 package e2e_test
 
 import (
@@ -21,13 +23,10 @@ const faultEvery = 5 * time.Second
 // finds in the end that every inbox is exactly what it should be.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	ctx := bounded(t, 50*time.Minute)
 	database := testenv.StartMongoDB(t)
-	w := newWorld(ctx, t, embedded, impatient(apart, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
-	w.on, w.programs = apart, plain
+	w := newWorld(ctx, t, embedded, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+	w.on = apart
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
 	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable)
 	w.site.UseMongoDB(ctx, t, w.programs.Fanmail, database.URI(), "fanmail")

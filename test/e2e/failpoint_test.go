@@ -13,13 +13,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // TestFailpoints kills the server at every step between publishing and acknowledging, before, after, and where a step has
 // parts, between them. What was being published is published on, by a server without a failpoint.
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStore {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			tests := []struct{ at, when, nth string }{
@@ -51,14 +52,17 @@ func TestFailpoints(t *testing.T) {
 				{"finish", "before", "9"},
 				{"finish", "after", "9"},
 			}
-			if testing.Short() {
+			if !testenv.Long {
 				tests = tests[:1] // one shows that the machinery works
 			}
 			for _, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 2*time.Minute)
-					w := newWorld(ctx, t, on, impatient(on, map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
+					w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
+					if testenv.Long && on == embedded {
+						w.detectRaces()
+					}
 					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					total := w.crowd(ctx)
 					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m")

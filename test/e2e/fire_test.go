@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -125,15 +127,14 @@ func (w *world) addStars(stars, fans int) {
 // jump, and told of messages again and again, while users come back, and finds in the end that every inbox is exactly what it should be.
 func TestUnderFire(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	const lease = 2 * time.Second
 	ctx := bounded(t, 15*time.Minute)
 	listen := "127.0.0.1:" + testenv.FreePort(t)
-	w := newWorld(ctx, t, embedded, impatient(embedded, map[string]string{
-		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.ack_wait": lease.String(), "nats.listen": listen,
+	w := newWorld(ctx, t, embedded, impatient(map[string]string{
+		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.listen": listen,
 	}))
+	w.detectRaces()
+	w.site.Settings["nats.ack_wait"] = lease.String()
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
 	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // frozen together with whoever asks
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
@@ -148,11 +149,7 @@ func TestUnderFire(t *testing.T) {
 
 	driver := w.drive(ctx, "--connections", "32", "--timeout", "45m", "--pace", "400")
 	back := w.comeBack(ctx, "--pace", "20")
-	every := lease
-	if testenv.Race { // a server takes so long to start that there would be nothing but starts
-		every *= 3
-	}
-	w.underFire(ctx, every, []fault{
+	w.underFire(ctx, 3*lease, []fault{ // with the race detector, a server takes so long to start that there would be nothing but starts
 		{"the server is killed, and started with another clock", 2, func(ctx context.Context) {
 			server.Kill()
 			server.RequireSound()

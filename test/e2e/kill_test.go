@@ -1,16 +1,9 @@
+//go:build long
+
 package e2e_test
 
 import (
-	"bufio"
-	"compress/gzip"
-	"context"
-	"io"
-	"maps"
 	"math/rand/v2"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,32 +12,15 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// impatient makes a server find soon what another one has left half done, and work in small steps, so that there is more to
-// be left half done.
-func impatient(on store, more map[string]string) map[string]string {
-	settings := map[string]string{"nats.ack_wait": "2s", "fanout.sweep_after": "5s", "fanout.sweep_every": "1s"}
-	if testenv.Race && !full() { // a server that is started again and again declares a consumer for each lane and partition
-		settings["partitions"] = "16"
-	}
-	if testenv.Race && on == embedded { // everything takes longer, and what is under way must not be taken for forgotten
-		settings["nats.ack_wait"], settings["fanout.sweep_after"] = "3s", "20s"
-	}
-	maps.Copy(settings, more)
-	return settings
-}
-
 // TestKillNine kills the server ten times while messages are on their way, and publishes on meanwhile.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
-	for _, on := range everyStore {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			const kills = 10
 			ctx := bounded(t, 8*time.Minute)
-			w := newWorld(ctx, t, on, impatient(on, map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+			w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
 			server := w.start(ctx)
 			total := w.mixedTrace(ctx)
 			w.fanmail(ctx, "import", "users", w.users)
@@ -72,49 +48,4 @@ func TestKillNine(t *testing.T) {
 			server.Stop(ctx)
 		})
 	}
-}
-
-// mixedTrace makes a trace of mails and messages by celebrities to their followers, and returns how many messages it has.
-func (w *world) mixedTrace(ctx context.Context) int {
-	w.Helper()
-	const mailsPerCelebrity = 60
-	each := 4
-	mails := w.recorded("email-eu.messages.ndjson.gz")
-	if !full() {
-		mails = mails[:w.part()]
-	}
-	if w.follows == "" {
-		w.graph(ctx)
-	} else {
-		each = 40
-	}
-	w.write(w.users, testenv.Run(ctx, w.T, programs.Driver, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))+
-		testenv.Run(ctx, w.T, programs.Driver, "users", "--follows", w.follows))
-	celebrities := slices.Collect(strings.Lines(
-		testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.follows, "--count", "25", "--each", strconv.Itoa(each))))
-	var mixed strings.Builder
-	count := 0
-	for i, mail := range mails {
-		mixed.WriteString(mail)
-		count++
-		if n := i / mailsPerCelebrity; i%mailsPerCelebrity == 0 && n < len(celebrities) {
-			mixed.WriteString(celebrities[n])
-			count++
-		}
-	}
-	w.write(w.messages, mixed.String())
-	return count
-}
-
-// recorded returns the lines of a file of recorded data.
-func (w *world) recorded(name string) []string {
-	w.Helper()
-	file, err := os.Open(w.testdata(name))
-	require.NoError(w, err)
-	defer func() { require.NoError(w, file.Close()) }()
-	unzipped, err := gzip.NewReader(bufio.NewReader(file))
-	require.NoError(w, err)
-	text, err := io.ReadAll(unzipped)
-	require.NoError(w, err)
-	return slices.Collect(strings.Lines(string(text)))
 }

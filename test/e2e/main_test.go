@@ -5,29 +5,34 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// programs are built once for all tests. Where tests have the race detector, programs have it, but for plain ones: they are for
-// MongoDB, whose server needs the processor itself. What they have of their own runs with the detector in the tests of its package.
-var programs, plain testenv.Binaries
+// folder holds the programs.
+var folder string
+
+// programs are built once for all tests.
+var programs testenv.Binaries
+
+// raceDetecting are Fanmail and Faulty with the race detector, which are built when a test needs them first.
+var raceDetecting = sync.OnceValues(func() (testenv.Binaries, error) {
+	return testenv.BuildWithRaceDetector(context.Background(), filepath.Join(folder, "race"))
+})
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "fanmail-e2e-")
-	if err == nil {
-		programs, err = testenv.Build(context.Background(), filepath.Join(dir, "programs"), testenv.Race)
-	}
-	if plain = programs; err == nil && testenv.Race {
-		plain, err = testenv.Build(context.Background(), filepath.Join(dir, "plain"), false)
+	var err error
+	if folder, err = os.MkdirTemp("", "fanmail-e2e-"); err == nil {
+		programs, err = testenv.Build(context.Background(), filepath.Join(folder, "programs"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := leaktest.Run(m)
-	_ = os.RemoveAll(dir) // a folder that stays harms no later run
+	_ = os.RemoveAll(folder) // a folder that stays harms no later run
 	os.Exit(code)
 }

@@ -21,7 +21,7 @@ import (
 // them. The next server ends what was begun by itself: nobody has to come back for that.
 func TestRehydrationFailpoints(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStore {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			tests := []struct{ at, when, nth string }{
@@ -40,7 +40,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 				{"end-sweep", "before", "5"},
 				{"end-sweep", "after", "5"},
 			}
-			if testing.Short() {
+			if !testenv.Long {
 				tests = tests[:1] // one shows that the machinery works
 			}
 			for _, test := range sample(on, tests) {
@@ -48,10 +48,13 @@ func TestRehydrationFailpoints(t *testing.T) {
 					t.Parallel()
 					const limit, fresh = 20, 15
 					ctx := bounded(t, 3*time.Minute)
-					w := newWorld(ctx, t, on, impatient(on, map[string]string{
+					w := newWorld(ctx, t, on, impatient(map[string]string{
 						"partitions": "4", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.lease": "4s", "rehydrate.reap_every": "500ms",
 					}))
+					if testenv.Long && on == embedded {
+						w.detectRaces()
+					}
 					w.checking = []string{"--settled-after", (2 * on.tolerance()).String(), "--rehydrate-limit", strconv.Itoa(limit), "--page-sizes", "50,7"}
 					server := w.start(ctx)
 					total := w.crowd(ctx)

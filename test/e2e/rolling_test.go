@@ -1,3 +1,5 @@
+//go:build long && mongodb
+
 package e2e_test
 
 import (
@@ -31,9 +33,6 @@ const heldFor = 5 * time.Minute
 // should be.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	rounds, pace := 1, 20
 	if full() {
 		rounds, pace = 5, 100

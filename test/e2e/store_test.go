@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,22 +30,27 @@ const (
 	apart store = "roles apart"
 )
 
-// everyStore is where each scenario is run.
-var everyStore = []store{embedded, mongoDB}
+// everyStore returns where each scenario is run.
+func everyStore() []store {
+	if testenv.OnMongoDB {
+		return []store{embedded, mongoDB}
+	}
+	return []store{embedded}
+}
 
 // everyStoreAndApart is where scenarios are run that show more with the whole of their data.
 func everyStoreAndApart() []store {
-	if full() {
-		return append(slices.Clone(everyStore), apart)
+	if testenv.OnMongoDB && full() {
+		return append(everyStore(), apart)
 	}
-	return everyStore
+	return everyStore()
 }
 
-// sample returns every ninth of a scenario's variants where the database server shares the processor with the race detector, and all
-// of them elsewhere.
+// sample returns every ninth of a scenario's variants on MongoDB, where each takes far longer, and all of them on the embedded store
+// or with the whole of the data.
 func sample[T any](on store, tests []T) (some []T) {
 	for i, test := range tests {
-		if on == embedded || !testenv.Race || full() || i%9 == 0 {
+		if on == embedded || full() || i%9 == 0 {
 			some = append(some, test)
 		}
 	}

@@ -15,11 +15,11 @@ import (
 // next server finds it by itself.
 func TestStoredButNotEmitted(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStore {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 2*time.Minute)
-			w := newWorld(ctx, t, on, impatient(on, nil))
+			w := newWorld(ctx, t, on, impatient(nil))
 			faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", "emit-published", "-when", "before")
 			c := w.client()
 			require.NoError(t, c.SetSeen(ctx, "ben", time.Now()))

@@ -19,9 +19,6 @@ import (
 // TestCelebrities publishes to the followers of the most followed accounts of a real graph.
 func TestCelebrities(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
 	for _, on := range everyStoreAndApart() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
@@ -91,8 +88,6 @@ func (w *world) part() int {
 	switch {
 	case w.on != embedded:
 		return 1500
-	case testenv.Race:
-		return 2000
 	default:
 		return 6000
 	}
@@ -101,9 +96,6 @@ func (w *world) part() int {
 // TestMailTrace publishes 150 days of real mail to users of whom some are dormant.
 func TestMailTrace(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	for _, on := range everyStoreAndApart() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +106,7 @@ func TestMailTrace(t *testing.T) {
 			w.generate(ctx, w.users, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))
 			require.Contains(t, w.fanmail(ctx, "import", "users", w.users), "imported 672 users")
 
-			whole := w.takesAll() && (full() || !testenv.Race)
+			whole := w.takesAll()
 			if whole {
 				w.publish(ctx, "--connections", "64")
 			} else {

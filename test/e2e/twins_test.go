@@ -1,10 +1,10 @@
+//go:build long
+
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,11 +39,6 @@ func twinsSize(on store) size {
 			pairs: 30, mails: 1000, kills: 2, pace: 15,
 			dormantAfter: 10 * time.Second, gap: 12 * time.Second, keep: 2 * time.Second,
 		}
-	case testenv.Race:
-		return size{
-			pairs: 40, mails: 1500, kills: 2, pace: 30,
-			dormantAfter: 6 * time.Second, gap: 8 * time.Second, keep: 500 * time.Millisecond,
-		}
 	default:
 		return size{
 			pairs: 60, mails: 3000, kills: 2, pace: 100,
@@ -57,10 +52,7 @@ func twinsSize(on store) size {
 // inboxes of both are the same.
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
-	for _, on := range everyStore {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			for _, test := range sample(on, []struct {
@@ -71,7 +63,7 @@ func TestTwins(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 40*time.Minute)
 					size, seed := twinsSize(on), seed(t)
-					w := newWorld(ctx, t, on, impatient(on, map[string]string{
+					w := newWorld(ctx, t, on, impatient(map[string]string{
 						"dormant_after": size.dormantAfter.String(), "clock_tolerance": (on.tolerance() / 2).String(), "publish_slack": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(test.limit), "rehydrate.page": "5", "rehydrate.workers": "2",
 						"rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",
@@ -194,24 +186,4 @@ func (w *world) everybodyActive(ctx context.Context, server server, pairs string
 	})
 	server.Stop(ctx)
 	w.site.Settings["dormant_after"] = "720h"
-}
-
-// metric returns what the server says of itself.
-func (w *world) metric(ctx context.Context, name string) int {
-	w.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.site.URL()+"/metrics", http.NoBody)
-	require.NoError(w, err)
-	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := once.Do(request)
-	require.NoError(w, err)
-	defer func() { require.NoError(w, answer.Body.Close()) }()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			value, err := strconv.Atoi(text)
-			require.NoError(w, err)
-			return value
-		}
-	}
-	require.Fail(w, "there is no such metric", name)
-	return 0
 }

@@ -1,11 +1,15 @@
 package e2e_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,17 +42,36 @@ func newWorld(ctx context.Context, t *testing.T, on store, settings map[string]s
 	t.Helper()
 	dir := t.TempDir()
 	site := testenv.NewSite(t, settings)
-	built := programs
 	if on != embedded {
-		built = plain
 		uri, database := testenv.MongoDB(t)
-		site.UseMongoDB(ctx, t, built.Fanmail, uri, database)
+		site.UseMongoDB(ctx, t, programs.Fanmail, uri, database)
 	}
 	return &world{
-		T: t, site: site, on: on, programs: built, dir: dir,
+		T: t, site: site, on: on, programs: programs, dir: dir,
 		users: filepath.Join(dir, "users.ndjson"), messages: filepath.Join(dir, "messages.ndjson"),
 		published: filepath.Join(dir, "published.ndjson"),
 	}
+}
+
+// impatient makes a server find soon what another one has left half done, and work in small steps, so that there is more to
+// be left half done.
+func impatient(more map[string]string) map[string]string {
+	settings := map[string]string{"nats.ack_wait": "2s", "fanout.sweep_after": "5s", "fanout.sweep_every": "1s"}
+	if !full() { // a server that is started again and again declares a consumer for each lane and partition
+		settings["partitions"] = "16"
+	}
+	maps.Copy(settings, more)
+	return settings
+}
+
+// detectRaces lets the servers have the race detector. Everything takes longer then, and the server must not take work that is under
+// way for forgotten.
+func (w *world) detectRaces() {
+	w.Helper()
+	built, err := raceDetecting()
+	require.NoError(w, err)
+	w.programs.Fanmail, w.programs.Faulty = built.Fanmail, built.Faulty
+	w.site.Settings["nats.ack_wait"], w.site.Settings["fanout.sweep_after"] = "3s", "20s"
 }
 
 // testdata returns the path of a file of recorded data.
@@ -187,6 +210,26 @@ type report struct {
 	Seconds  float64             `json:"seconds"`
 }
 
+// metric returns what the server says of itself.
+func (w *world) metric(ctx context.Context, name string) int {
+	w.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.site.URL()+"/metrics", http.NoBody)
+	require.NoError(w, err)
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := once.Do(request)
+	require.NoError(w, err)
+	defer func() { require.NoError(w, answer.Body.Close()) }()
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			value, err := strconv.Atoi(text)
+			require.NoError(w, err)
+			return value
+		}
+	}
+	require.Fail(w, "there is no such metric", name)
+	return 0
+}
+
 // check lets the checker wait until all messages are done, requires that it finds nothing wrong, and returns its report.
 func (w *world) check(ctx context.Context) report {
 	w.Helper()
@@ -214,14 +257,10 @@ func (w *world) check(ctx context.Context) report {
 // full tells whether tests are to take the whole of their data.
 func full() bool { return os.Getenv("FANMAIL_E2E_FULL") == "1" }
 
-// bounded returns a context that bounds how long a test may take. With the race detector, or the whole of the data, that is four
-// times as long.
+// bounded returns a context that ends a test that hangs. The limit is how long the test may take on a quiet machine.
 func bounded(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
-	if testenv.Race || full() {
-		limit *= 4
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*limit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,3 +1,5 @@
+//go:build long && mongodb
+
 package faults_test
 
 import (

@@ -1,3 +1,5 @@
+//go:build long && mongod
+
 package faults_test
 
 import (

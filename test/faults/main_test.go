@@ -1,3 +1,5 @@
+//go:build long && mongodb
+
 package faults_test
 
 import (
@@ -20,7 +22,7 @@ func TestMain(m *testing.M) {
 	zerolog.SetGlobalLevel(zerolog.Disabled) // for toxiproxy, which logs to standard error in places
 	dir, err := os.MkdirTemp("", "fanmail-faults-")
 	if err == nil {
-		programs, err = testenv.Build(context.Background(), dir, testenv.Race)
+		programs, err = testenv.Build(context.Background(), dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,3 +1,5 @@
+//go:build long && mongodb
+
 package faults_test
 
 import (
@@ -284,11 +286,7 @@ func (w *world) await(ctx context.Context, what string, condition func() bool) {
 // bounded returns a context that bounds how long a test may take.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	limit := 4 * time.Minute
-	if testenv.Race {
-		limit *= 2
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

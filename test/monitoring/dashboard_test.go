@@ -2,8 +2,6 @@ package monitoring_test
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -100,26 +98,4 @@ func TestDashboardIsSound(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Process"}, rows)
-}
-
-// Expressions are ones that Prometheus can read: it is asked as if they were rules.
-func TestDashboardCanBeEvaluated(t *testing.T) {
-	t.Parallel()
-	type recording struct {
-		Record string `json:"record"`
-		Expr   string `json:"expr"`
-	}
-	queries := make(map[string]bool)
-	for _, p := range dashboard(t) {
-		for _, target := range p.Targets {
-			queries[strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")] = true
-		}
-	}
-	var all []recording
-	for _, query := range slices.Sorted(maps.Keys(queries)) {
-		all = append(all, recording{Record: "dashboard:query", Expr: query})
-	}
-	file, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": all}}}) // which is YAML, too
-	require.NoError(t, err)
-	promtool(t, "", "check", "rules", "--lint=none", writeFile(t, "dashboard.yaml", file))
 }

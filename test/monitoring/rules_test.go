@@ -1,8 +1,6 @@
 package monitoring_test
 
 import (
-	"bytes"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,30 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/fanmail/fanmail/test/services"
 )
-
-// promtool runs promtool, which has to have nothing to complain of.
-func promtool(t *testing.T, stdin string, args ...string) {
-	t.Helper()
-	path, err := services.Promtool(t.Context())
-	require.NoError(t, err)
-	command := exec.CommandContext(t.Context(), path, args...)
-	command.Stdin = strings.NewReader(stdin)
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
-	require.NoError(t, command.Run(), "promtool %s: %s", strings.Join(args, " "), &said)
-	t.Logf("promtool %s\n%s", strings.Join(args, " "), strings.TrimSpace(said.String()))
-}
-
-func TestPromtool(t *testing.T) {
-	t.Parallel()
-	promtool(t, "", "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
-	promtool(t, "", "check", "config", "--lint=all", "--lint-fatal", configFile)
-	promtool(t, "", "test", "rules", "testdata/rules_test.yaml")
-	promtool(t, scrape(t), "check", "metrics")
-}
 
 // rule is a recording rule or an alert.
 type rule struct {

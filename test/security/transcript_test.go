@@ -1,3 +1,5 @@
+//go:build hosttools
+
 package security_test
 
 import (

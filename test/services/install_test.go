@@ -1,3 +1,5 @@
+//go:build hosttools
+
 package services_test
 
 import (
@@ -9,11 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/services"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // script is what installs DocumentDB.
 const script = "documentdb/install"
@@ -55,9 +54,7 @@ func TestOnlyRootInstalls(t *testing.T) {
 
 // A step that fails says which, why, and where there is more. It leaves nothing that would be taken for an installation.
 func TestInstallationFails(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root installs")
-	}
+	require.Zero(t, os.Getuid(), "only root installs")
 	const debootstrap = "#!/bin/sh\necho there is no network here >&2\nexit 1\n"
 	folder, cache := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "debootstrap"), []byte(debootstrap), 0o755))
@@ -86,35 +83,4 @@ func TestFindMongoDB(t *testing.T) {
 	entries, err := os.ReadDir(cache)
 	require.NoError(t, err)
 	require.Empty(t, entries)
-}
-
-// A server that cannot start says why, and leaves nothing running.
-func TestStartFailsWithTheLog(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: without a MongoDB server")
-	}
-	program, err := services.FindMongoDB(t.Context())
-	if err != nil {
-		require.ErrorIs(t, err, services.ErrNotInstalled)
-		t.Skip(err)
-	}
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "data"), nil, 0o600), "where the data folder should be")
-	port, err := services.FreePort(t.Context())
-	require.NoError(t, err)
-	server := program.NewServer(folder, port)
-	server.Kill() // of one that was never started
-	require.NoError(t, server.Stop(t.Context()))
-	require.ErrorContains(t, server.Start(t.Context()), "starting "+program.String())
-	<-server.Ended()
-
-	require.NoError(t, os.Remove(filepath.Join(folder, "data")))
-	require.NoError(t, os.MkdirAll(filepath.Join(folder, "data", "database", "WiredTiger"), 0o700))
-	require.NoError(t, os.MkdirAll(filepath.Join(folder, "data", "WiredTiger"), 0o700))
-	err = server.Start(t.Context())
-	require.ErrorContains(t, err, "it ended at once")
-	require.ErrorContains(t, err, "the end of its log:\n")
-	<-server.Ended()
-	t.Log(err)
 }

@@ -14,14 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
-const (
-	// URIVariable is the environment variable with the URI of the MongoDB server that the tests use.
-	URIVariable = "FANMAIL_TEST_MONGODB_URI"
-	// SwitchVariable is the environment variable that says Off if the tests are to do without a MongoDB server.
-	SwitchVariable = "FANMAIL_TEST_MONGODB"
-	// Off is the only value of SwitchVariable.
-	Off = "off"
-)
+// URIVariable is the environment variable with the URI of the MongoDB server that the tests use.
+const URIVariable = "FANMAIL_TEST_MONGODB_URI"
 
 // ErrNotInstalled says that this machine has no program that speaks MongoDB's protocol.
 var ErrNotInstalled = errors.New("no MongoDB server is installed: neither a mongod on the PATH nor DocumentDB")

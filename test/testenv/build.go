@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 )
 
 // Binaries are the paths of the programs.
@@ -22,8 +21,8 @@ type Binaries struct {
 	Driver, Check, Tamper string
 }
 
-// Build builds the programs into a folder, servers with the race detector if that is asked for.
-func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
+// Build builds the programs into a folder.
+func Build(ctx context.Context, dir string) (Binaries, error) {
 	b := Binaries{
 		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
 		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
@@ -31,20 +30,21 @@ func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
 		Publisher: filepath.Join(dir, "publisher"), FanoutWorker: filepath.Join(dir, "fanout-worker"), Rehydrator: filepath.Join(dir, "rehydrator"),
 		NATS: filepath.Join(dir, "nats-server"),
 	}
-	const module = "github.com/fanmail/fanmail/"
-	// Without what debuggers need it takes half as long to link them.
-	build := []string{"build", "-ldflags=-w", "-o", dir + string(filepath.Separator)}
-	servers := slices.Clone(build)
-	if race {
-		servers = append(servers, "-race")
-	}
-	if err := goTool(ctx, append(servers, module+"cmd/...", module+"test/faulty", module+"test/wrongclock")); err != nil {
-		return b, err
-	}
-	return b, goTool(ctx, append(build, module+"test/driver", module+"test/check", module+"test/tamper", "github.com/nats-io/nats-server/v2"))
+	return b, build(ctx, dir, module+"cmd/...", module+"test/faulty", module+"test/wrongclock", module+"test/driver", module+"test/check", module+"test/tamper",
+		"github.com/nats-io/nats-server/v2")
 }
 
-func goTool(ctx context.Context, args []string) error {
+// BuildWithRaceDetector builds Fanmail and Faulty into a folder, and wrongclock, with the race detector. That needs a C compiler.
+func BuildWithRaceDetector(ctx context.Context, dir string) (Binaries, error) {
+	b := Binaries{Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty")}
+	return b, build(ctx, dir, "-race", module+"cmd/fanmail", module+"test/faulty", module+"test/wrongclock")
+}
+
+const module = "github.com/fanmail/fanmail/"
+
+// build builds programs into a folder. Without the symbols for debuggers the linker takes half as long.
+func build(ctx context.Context, dir string, args ...string) error {
+	args = append([]string{"build", "-ldflags=-w", "-o", dir + string(filepath.Separator)}, args...)
 	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("go %v: %w\n%s", args, err, out)
 	}

@@ -24,17 +24,12 @@ const mongoTimeout = 3 * time.Minute
 // MongoDB returns the URI of the MongoDB server that the tests share, and the name of a database for this test alone. There is no
 // such database yet; it is dropped when the test ends.
 //
-// The test fails if there is no server, but for two cases in which it is skipped: FANMAIL_TEST_MONGODB=off, and -short.
+// The test fails if there is no server. Tests that call it are selected by the build tag mongodb.
 func MongoDB(tb testing.TB) (uri, database string) {
 	tb.Helper()
 	uri = os.Getenv(services.URIVariable)
-	skipIfOff(tb)
-	if uri == "" {
-		skipIfShort(tb)
-		require.Fail(tb, "there is no MongoDB server", "%s is not set. Run the tests with one by \"make test\", or these alone by\n"+
-			"    go run ./test/services/withmongodb go test [-run ...] ./some/package\n"+
-			"or leave them out with %s=%s.", services.URIVariable, services.SwitchVariable, services.Off)
-	}
+	require.NotEmpty(tb, uri, "%s is not set. Run the tests with a MongoDB server by \"make test-all\", or these alone by\n"+
+		"    go run ./test/services/withmongodb go test [-run ...] ./some/package", services.URIVariable)
 	database = databaseName(tb.Name())
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), mongoTimeout)
@@ -59,20 +54,6 @@ func databaseName(test string) string {
 	return name[:min(len(name), most)]
 }
 
-func skipIfOff(tb testing.TB) {
-	tb.Helper()
-	if os.Getenv(services.SwitchVariable) == services.Off {
-		tb.Skipf("%s=%s: without a MongoDB server", services.SwitchVariable, services.Off)
-	}
-}
-
-func skipIfShort(tb testing.TB) {
-	tb.Helper()
-	if testing.Short() {
-		tb.Skip("-short: without a MongoDB server")
-	}
-}
-
 // MongoServer is a MongoDB server of a test's own, which the test can kill and start again.
 type MongoServer struct {
 	t      *testing.T
@@ -81,16 +62,10 @@ type MongoServer struct {
 
 // StartMongoDB starts a server for this test alone, which is killed when the test ends. It has no databases.
 //
-// The test fails if no server program is installed, but for the cases in which MongoDB skips it too, and that in which the
-// tests run on a server that somebody has given: nobody may kill that.
+// The test fails if no server program is installed. Tests that call it are selected by the build tag mongod.
 func StartMongoDB(t *testing.T) *MongoServer {
 	t.Helper()
-	skipIfOff(t)
-	skipIfShort(t)
 	program, err := services.FindMongoDB(t.Context())
-	if uri := os.Getenv(services.URIVariable); uri != "" && errors.Is(err, services.ErrNotInstalled) {
-		t.Skipf("only the server of %s is there, which no test may kill: %v", services.URIVariable, err)
-	}
 	require.NoError(t, err, "test/services/documentdb/install, or a mongod on the PATH, would help")
 	_, port, err := net.SplitHostPort(freeAddr(t))
 	require.NoError(t, err)

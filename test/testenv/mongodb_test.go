@@ -1,8 +1,9 @@
+//go:build mongodb
+
 package testenv_test
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 
@@ -58,59 +59,4 @@ func TestMongoDBNamesDatabasesAfterAnyTest(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-}
-
-// What a server has acknowledged is there after kill -9 and a restart, on the same port and for the same client.
-func TestKilledMongoDBLosesNothing(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartMongoDB(t)
-	collection := connect(t, server.URI()).Database("d").Collection("c")
-	acknowledged := make(map[int]bool)
-	for round := range 3 {
-		ctx, cancel := context.WithCancel(t.Context())
-		writing, writer := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(writer)
-			for i := range 100_000 {
-				id := round*100_000 + i
-				if _, err := collection.InsertOne(ctx, bson.D{{Key: "_id", Value: id}}); err != nil {
-					return // killed in the middle
-				}
-				acknowledged[id] = true
-				if i == 50 {
-					close(writing)
-				}
-			}
-		}()
-		select {
-		case <-writing:
-		case <-writer:
-			require.Fail(t, "the writer has failed before the server was killed")
-		}
-		server.Kill()
-		cancel() // or it would wait for a server
-		<-writer
-		_, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(server.URI(), "mongodb://"), "/?directConnection=true")) //nolint:noctx // refused at once
-		require.Error(t, err, "somebody listens although the server was killed")
-		server.Start()
-
-		var found []struct {
-			ID int `bson:"_id"`
-		}
-		cursor, err := collection.Find(t.Context(), bson.D{})
-		require.NoError(t, err)
-		require.NoError(t, cursor.All(t.Context(), &found))
-		there := make(map[int]bool)
-		for _, document := range found {
-			there[document.ID] = true
-		}
-		for id := range acknowledged {
-			require.True(t, there[id], "%d is lost", id)
-		}
-	}
-	server.Stop()
-	server.Start()
-	count, err := collection.CountDocuments(t.Context(), bson.D{})
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, count, int64(len(acknowledged)), "after a clean stop")
 }

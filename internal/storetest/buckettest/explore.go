@@ -80,12 +80,8 @@ func (sc scenario) someInterleavings(t *testing.T, store bucket.Store, some int)
 }
 
 // everyInterleaving runs the scenario once for every order in which the writers' operations can follow each other.
-// In short mode, no writer is left that could go on but once.
 func (sc scenario) everyInterleaving(t *testing.T, store bucket.Store) {
 	t.Helper()
-	if testing.Short() {
-		sc.switches = 1
-	}
 	var path, width []int // the choices of this run, and how many there were at each
 	for run := 0; ; run++ {
 		depth := 0

@@ -18,11 +18,19 @@ const (
 	stopTimeout  = time.Minute
 )
 
+// Build tags: see test/testenv/tier.go.
+const (
+	tagServer  = "mongodb"
+	tagProgram = "mongod"
+)
+
 // choice is the server with which a command runs.
 type choice struct {
-	uri string // empty: without a server
-	// report and farewell are printed before and after the command.
-	report, farewell string
+	uri string
+	// report is printed before the command.
+	report string
+	// tags are the build tags that select the tests which can run with this server.
+	tags []string
 	// ended is closed when the server has ended. It is nil if that is not known here.
 	ended <-chan struct{}
 	// close stops and removes what was started.
@@ -47,12 +55,7 @@ func choose(ctx context.Context, variables map[string]string, signals <-chan os.
 		<-watched
 		cancel(nil)
 	}()
-	switch off, uri := variables[services.SwitchVariable], variables[services.URIVariable]; {
-	case off == services.Off:
-		return without(), nil
-	case off != "":
-		return nil, fmt.Errorf("%s=%s: it can only be %s, or not set", services.SwitchVariable, off, services.Off)
-	case uri != "":
+	if uri := variables[services.URIVariable]; uri != "" {
 		return given(ctx, uri)
 	}
 	program, err := services.InstallMongoDB(ctx, progress)
@@ -69,19 +72,7 @@ const remedies = `There is no MongoDB server for the tests. Any of these helps:
   - set ` + services.URIVariable + ` to the URI of a server, such as mongodb://127.0.0.1:27017, whose databases
     named fanmail_test_… the tests may create and drop
   - put a mongod on the PATH
-  - run as root on Debian with a network, to let DocumentDB be installed
-  - set ` + services.SwitchVariable + `=` + services.Off + ` to leave out the tests that need a server`
-
-// without is no server, as the user wants it.
-func without() *choice {
-	const warning = `
-**************************************************************************************************
-  ` + services.SwitchVariable + `=` + services.Off + `: there is NO MongoDB server. Tests of the MongoDB store are SKIPPED:
-  this run says nothing about it.
-**************************************************************************************************
-`
-	return &choice{report: warning, farewell: warning, close: func(context.Context) error { return nil }}
-}
+  - run as root on Debian with a network, to let DocumentDB be installed`
 
 // given is the server of which the user has given the URI.
 func given(ctx context.Context, uri string) (*choice, error) {
@@ -91,11 +82,12 @@ func given(ctx context.Context, uri string) (*choice, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the server of %s: %w", services.URIVariable, err)
 	}
-	report := fmt.Sprintf("MongoDB server under test: the one of %s, %s.", services.URIVariable, version)
+	report, tags := fmt.Sprintf("MongoDB server under test: the one of %s, %s.", services.URIVariable, version), []string{tagServer, tagProgram}
 	if _, err := services.FindMongoDB(ctx); errors.Is(err, services.ErrNotInstalled) {
-		report += "\nTests that kill and restart a server of their own are SKIPPED: " + err.Error() + "."
+		report += "\nLEFT OUT: tests that start and kill a server of their own, because " + err.Error() + "."
+		tags = []string{tagServer}
 	}
-	return &choice{uri: uri, report: report, close: func(context.Context) error { return nil }}, nil
+	return &choice{uri: uri, report: report, tags: tags, close: func(context.Context) error { return nil }}, nil
 }
 
 // started is a server of its own.
@@ -126,7 +118,7 @@ func started(ctx context.Context, program *services.MongoDB) (_ *choice, err err
 		return nil, err
 	}
 	return &choice{
-		uri: server.URI(),
+		uri: server.URI(), tags: []string{tagServer, tagProgram},
 		report: fmt.Sprintf("MongoDB server under test: %s,\n  which says that it is %s. Started in %.1f s on port %d.",
 			program, version, time.Since(begin).Seconds(), port),
 		ended: server.Ended(),
@@ -138,15 +130,30 @@ func started(ctx context.Context, program *services.MongoDB) (_ *choice, err err
 	}, nil
 }
 
-// environment is that of the command: the given one, with the server in it.
+// environment returns that of the command: the given one, with the URI of the server, and with the tags in GOFLAGS.
 func (c *choice) environment(given []string) []string {
+	flags := variables(given)[flagsVariable]
 	environment := slices.DeleteFunc(slices.Clone(given), func(variable string) bool {
-		return strings.HasPrefix(variable, services.URIVariable+"=")
+		return strings.HasPrefix(variable, services.URIVariable+"=") || strings.HasPrefix(variable, flagsVariable+"=")
 	})
-	if c.uri != "" {
-		environment = append(environment, services.URIVariable+"="+c.uri)
+	return append(environment, services.URIVariable+"="+c.uri, flagsVariable+"="+withTags(flags, c.tags))
+}
+
+// flagsVariable is the environment variable with flags for the go command.
+const flagsVariable = "GOFLAGS"
+
+// withTags adds build tags to flags of the go command, which heeds only the last -tags.
+func withTags(flags string, tags []string) string {
+	var others []string
+	for flag := range strings.FieldsSeq(flags) {
+		name, given, _ := strings.Cut(flag, "=")
+		if strings.TrimLeft(name, "-") == "tags" {
+			tags = append(strings.Split(given, ","), tags...)
+		} else {
+			others = append(others, flag)
+		}
 	}
-	return environment
+	return strings.Join(append(others, "-tags="+strings.Join(tags, ",")), " ")
 }
 
 // variables are the variables of an environment.

@@ -4,7 +4,7 @@
 //
 // It takes the server at FANMAIL_TEST_MONGODB_URI; else the mongod on the PATH, started for the command in a temporary
 // folder; else DocumentDB, likewise, which it installs first if this is Debian and it runs as root. The command finds the
-// server in FANMAIL_TEST_MONGODB_URI. With FANMAIL_TEST_MONGODB=off it does without, and says so.
+// server in FANMAIL_TEST_MONGODB_URI, and in GOFLAGS the build tags that select the tests for it. Flag -tags of the command replaces these.
 //
 // Signals go to the command and all that it has started. It exits as the command does, or with 1 if there is no server.
 package main
@@ -44,9 +44,5 @@ func run(ctx context.Context, command, environment []string, signals <-chan os.S
 	}
 	defer func() { err = errors.Join(err, choice.close(ctx)) }()
 	_, _ = fmt.Fprintln(report, choice.report)
-	code, err = runCommand(ctx, command, choice.environment(environment), signals, choice.ended)
-	if choice.farewell != "" {
-		_, _ = fmt.Fprintln(report, choice.farewell)
-	}
-	return code, err
+	return runCommand(ctx, command, choice.environment(environment), signals, choice.ended)
 }

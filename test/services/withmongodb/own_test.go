@@ -1,13 +1,34 @@
+//go:build mongod
+
 package main_test
 
 import (
 	"net"
+	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/test/testenv"
 )
+
+// ownServer runs a command with a server that is started for it, and returns once the command has printed its URI. The
+// program is started by what is before it, if anything is.
+func ownServer(t *testing.T, command string, before ...string) (_ *testenv.Process, addr string) {
+	t.Helper()
+	args := slices.Concat(before, []string{binary, "sh", "-c", show[2] + "\n" + command})
+	p := testenv.Exec(within(t), t, nil, args[0], args[1:]...)
+	testenv.Eventually(within(t), t, "the command runs", func() bool {
+		return strings.Contains(p.Stdout(), "\n") || !p.Running()
+	})
+	line, _, _ := strings.Cut(p.Stdout(), "\n")
+	uri, err := url.Parse(strings.TrimPrefix(line, "uri="))
+	require.NoError(t, err)
+	require.NotEmpty(t, uri.Host, "no server for the command: %s", p.Stderr())
+	return p, uri.Host
+}
 
 // listens tells whether there is a server.
 func listens(t *testing.T, addr string) bool {

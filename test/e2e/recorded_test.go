@@ -1,0 +1,61 @@
+package e2e_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// mixedTrace makes a trace of mails and messages by celebrities to their followers, and returns how many messages it has.
+func (w *world) mixedTrace(ctx context.Context) int {
+	w.Helper()
+	const mailsPerCelebrity = 60
+	each := 4
+	mails := w.recorded("email-eu.messages.ndjson.gz")
+	if !full() {
+		mails = mails[:w.part()]
+	}
+	if w.follows == "" {
+		w.graph(ctx)
+	} else {
+		each = 40
+	}
+	w.write(w.users, testenv.Run(ctx, w.T, programs.Driver, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))+
+		testenv.Run(ctx, w.T, programs.Driver, "users", "--follows", w.follows))
+	celebrities := slices.Collect(strings.Lines(
+		testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.follows, "--count", "25", "--each", strconv.Itoa(each))))
+	var mixed strings.Builder
+	count := 0
+	for i, mail := range mails {
+		mixed.WriteString(mail)
+		count++
+		if n := i / mailsPerCelebrity; i%mailsPerCelebrity == 0 && n < len(celebrities) {
+			mixed.WriteString(celebrities[n])
+			count++
+		}
+	}
+	w.write(w.messages, mixed.String())
+	return count
+}
+
+// recorded returns the lines of a file of recorded data.
+func (w *world) recorded(name string) []string {
+	w.Helper()
+	file, err := os.Open(w.testdata(name))
+	require.NoError(w, err)
+	defer func() { require.NoError(w, file.Close()) }()
+	unzipped, err := gzip.NewReader(bufio.NewReader(file))
+	require.NoError(w, err)
+	text, err := io.ReadAll(unzipped)
+	require.NoError(w, err)
+	return slices.Collect(strings.Lines(string(text)))
+}

@@ -1,0 +1,13 @@
+package testenv
+
+// Build tags select the tests that need time or something beside Go. A test that is not selected does not exist in the test program,
+// so no test has to skip itself. "make test" sets the tags of what it finds, "make test-all" sets all of these:
+//
+//   - long: tests of whole programs that take minutes, and every failpoint. They need a C compiler.
+//   - mongodb: tests that need the MongoDB server of FANMAIL_TEST_MONGODB_URI. test/services/withmongodb sets it.
+//   - mongod: tests that start a MongoDB server of their own and kill it. test/services/withmongodb sets it if there is such a program.
+//   - hosttools: tests that need promtool, curl, or root on Debian.
+//
+// "make test-all" does not set the tag mutate, which selects the mutations of test/mutation: they change the code to see a test fail.
+//
+// A file whose tests all need a tag has it as its build constraint. A test with a variant that needs one reads Long or OnMongoDB.
