@@ -51,7 +51,7 @@ func TestFlagsShowTheirDefaults(t *testing.T) {
 	t.Parallel()
 	flags := allFlags()
 	require.Equal(t, "720h", flags.Lookup("dormant-after").DefValue)
-	require.Equal(t, "How many partitions of the bulk lane this process works on at a time", flags.Lookup("fanout-bulk-workers").Usage)
+	require.Equal(t, "Number of bulk-lane partitions that this process works on at the same time", flags.Lookup("fanout-bulk-workers").Usage)
 	require.NoError(t, flags.Parse([]string{"--nats-sync-always"}))
 	c, err := config.Load(config.Options{Flags: flags})
 	require.NoError(t, err)

@@ -33,12 +33,16 @@ func TestDocument(t *testing.T) {
 	require.Equal(t, want, list, "%s is stale: make generate", path)
 }
 
-// keyTables returns a table of keys for each section.
+// keyTables returns a table of keys for each section, and one of the keys that are rarely changed.
 func keyTables(t *testing.T) string {
 	t.Helper()
-	var b strings.Builder
+	var b, rare strings.Builder
 	section := "-"
 	for _, key := range config.Keys() {
+		if key.Rare {
+			rare.WriteString(keyRow(t, key))
+			continue
+		}
 		in, _, nested := strings.Cut(key.Name, ".")
 		if !nested {
 			in = ""
@@ -49,13 +53,22 @@ func keyTables(t *testing.T) string {
 			if in != "" {
 				title = "`" + in + "`"
 			}
-			fmt.Fprintf(&b, "\n### %s\n\n| key and variable | default | meaning and unit | why this default |\n| --- | --- | --- | --- |\n", title)
+			fmt.Fprintf(&b, "\n### %s\n\n%s", title, keyHead)
 		}
-		meaning, reason, found := strings.Cut(key.Doc, " Default: ")
-		require.True(t, found, "%s has no reason for its default", key.Name)
-		fmt.Fprintf(&b, "| `%s`<br>`%s` | %s | %s | %s |\n", key.Name, key.Env, value(key.Default), cell(meaning), cell(withoutValue(reason, key.Default)))
+		b.WriteString(keyRow(t, key))
 	}
+	fmt.Fprintf(&b, "\n### Rarely changed\n\nTheir defaults fit every deployment in `deploy/`.\n\n%s%s", keyHead, rare.String())
 	return b.String()
+}
+
+const keyHead = "| key and variable | default | meaning and unit | why this default |\n| --- | --- | --- | --- |\n"
+
+// keyRow returns the row of a key in its table.
+func keyRow(t *testing.T, key config.Key) string {
+	t.Helper()
+	meaning, reason, found := strings.Cut(key.Doc, " Default: ")
+	require.True(t, found, "%s has no reason for its default", key.Name)
+	return fmt.Sprintf("| `%s`<br>`%s` | %s | %s | %s |\n", key.Name, key.Env, value(key.Default), cell(meaning), cell(withoutValue(reason, key.Default)))
 }
 
 // withoutValue returns the reason of a default without the default, which has a column of its own.

@@ -28,8 +28,10 @@ type Key struct {
 	Flag string
 	// Default is its default, as it is spelt in the file.
 	Default string
-	// Doc is what the reference says of it, in one line.
+	// Doc is its comment in the reference, as one line.
 	Doc string
+	// Rare reports whether the reference marks it as rarely changed.
+	Rare bool
 
 	boolean bool
 }
@@ -46,12 +48,14 @@ var keys = sync.OnceValue(func() []Key {
 	var all []Key
 	for _, f := range fields(&defaults) {
 		flat := strings.ReplaceAll(f.key, ".", "_")
+		doc, rare := strings.CutSuffix(docs[f.key], " Rarely changed.")
 		all = append(all, Key{
 			Name:    f.key,
 			Env:     envPrefix + strings.ToUpper(flat),
 			Flag:    strings.ReplaceAll(flat, "_", "-"),
 			Default: f.text(),
-			Doc:     docs[f.key],
+			Doc:     doc,
+			Rare:    rare,
 			boolean: f.value.Kind() == reflect.Bool,
 		})
 	}

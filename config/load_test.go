@@ -188,6 +188,11 @@ func TestLoadRefuses(t *testing.T) {
 			env:  []string{"FANMAIL_PARTITIONS=257"},
 			want: "FANMAIL_PARTITIONS: partitions is 257: it must be from 1 to 256",
 		},
+		"more writes than any server takes": {
+			file: "partitions: 3",
+			env:  []string{"FANMAIL_MONGODB_BULK_OPERATIONS=25001"},
+			want: "FANMAIL_MONGODB_BULK_OPERATIONS: mongodb.bulk_operations is 25001: it must be from 1 to 25000",
+		},
 		"all at once": {
 			file: "partitions: 0\nlog:\n  level: loud",
 			want: "FILE: partitions is 0: it must be from 1 to 256\nFILE: log.level is \"loud\": it must be one of debug, info, warn, error",

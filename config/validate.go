@@ -75,7 +75,7 @@ func (c Config) stores(v *validator) {
 	v.require("mongodb.timeout", c.Store != StoreMongoDB || c.MongoDB.Timeout <= c.ClockTolerance/2,
 		"is %s: it must be at most half of clock_tolerance, which is %s, for what was judged by a clock must take effect in time",
 		durationText(c.MongoDB.Timeout), durationText(c.ClockTolerance))
-	within(v, "mongodb.bulk_operations", c.MongoDB.BulkOperations, 1, 100_000)
+	within(v, "mongodb.bulk_operations", c.MongoDB.BulkOperations, 1, 25_000)
 	within(v, "mongodb.bulk_bytes", c.MongoDB.BulkBytes, MiB, 44*MiB)
 	within(v, "mongodb.concurrency", c.MongoDB.Concurrency, 1, 1024)
 }

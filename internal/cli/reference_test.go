@@ -3,6 +3,7 @@ package cli_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/cli"
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
@@ -21,9 +23,9 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n" +
 		"<!-- This is generated from the commands themselves: make generate -->\n\n" +
-		"What `--help` prints, in one place. A command that runs a server, or works on a store, takes every key of the\n" +
-		"[configuration](configuration.md) as a flag; only those that are needed most are listed here. Exit codes: 0 done, 1 failed, 2 wrong usage.\n")
-	commands := []*cobra.Command{cli.NewRoot(program.Process{})}
+		"The text of `--help` for all commands. Every command also takes `-h` and `--help`. Exit codes: 0 done, 1 failed, 2 wrong usage.\n")
+	fanmail := cli.NewRoot(program.Process{})
+	commands := []*cobra.Command{fanmail}
 	for _, role := range programs {
 		commands = append(commands, program.NewRole(program.Process{}, role))
 	}
@@ -31,8 +33,17 @@ func TestReference(t *testing.T) {
 	for _, program := range commands {
 		contents(&b, program, "")
 	}
+	b.WriteString("- [flags of several commands](#flags-of-several-commands)\n")
+	groups := shared(t, fanmail)
 	for _, program := range commands {
-		describe(&b, program)
+		describe(&b, program, groups)
+	}
+	b.WriteString("\n## Flags of several commands\n")
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n%s", g.title, g.about, flagHead)
+		for _, row := range g.rows {
+			b.WriteString(row + "\n")
+		}
 	}
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
@@ -61,8 +72,41 @@ func contents(b *strings.Builder, cmd *cobra.Command, indent string) {
 	}
 }
 
-// describe writes a chapter about a command and each of those below it.
-func describe(b *strings.Builder, cmd *cobra.Command) {
+// group is a list of flags that several commands take.
+type group struct {
+	title, about string
+	names, rows  []string
+}
+
+// shared returns the groups of flags, which are read from one command that has all flags of the group.
+func shared(t *testing.T, fanmail *cobra.Command) []group {
+	t.Helper()
+	read := func(title, about string, from []string, in func(f *pflag.Flag) bool) group {
+		g := group{title: title, about: about}
+		cmd, _, err := fanmail.Find(from)
+		require.NoError(t, err)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && in(f) {
+				g.names, g.rows = append(g.names, f.Name), append(g.rows, flagRow(f))
+			}
+		})
+		return g
+	}
+	keys := []string{"config"}
+	for _, key := range config.Keys() {
+		keys = append(keys, key.Flag)
+	}
+	connection := []string{"server", "token-file", "ca-file", "cert-file", "key-file"}
+	return []group{
+		read("Configuration flags", "Commands that run a server or open a store take every key of the [configuration](configuration.md) as a flag.\n"+
+			"`--help` lists these.", []string{"serve"}, func(f *pflag.Flag) bool { return slices.Contains(keys, f.Name) }),
+		read("Connection flags", "Commands that talk to a server take these flags.",
+			[]string{"login"}, func(f *pflag.Flag) bool { return slices.Contains(connection, f.Name) }),
+	}
+}
+
+// describe writes a chapter about a command and each of those below it. It replaces flags of a group by a link to the group.
+func describe(b *strings.Builder, cmd *cobra.Command, groups []group) {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
 	long := cmd.Long
@@ -76,16 +120,47 @@ func describe(b *strings.Builder, cmd *cobra.Command) {
 	if cmd.Example != "" {
 		fmt.Fprintf(b, "\nExamples:\n\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n"))
 	}
-	b.WriteString("\n| flag | default | meaning |\n| --- | --- | --- |\n")
+	var own []string
+	takes := make(map[string][]string) // the title of a group, and the flags of it that the command lacks
+	rows := make(map[string]bool)
 	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			fmt.Fprintln(b, flagRow(f))
+		if !f.Hidden && f.Name != "help" {
+			rows[flagRow(f)] = true
+			own = append(own, flagRow(f))
 		}
 	})
+	for _, g := range groups {
+		var missing []string
+		for i, row := range g.rows {
+			if !rows[row] {
+				missing = append(missing, "`--"+g.names[i]+"`")
+			}
+		}
+		if len(missing) < len(g.rows)/2 {
+			takes[g.title] = missing
+			own = slices.DeleteFunc(own, func(row string) bool { return slices.Contains(g.rows, row) })
+		}
+	}
+	if len(own) > 0 {
+		b.WriteString("\n" + flagHead + strings.Join(own, "\n") + "\n")
+	}
+	for _, g := range groups {
+		lacks, found := takes[g.title]
+		if !found {
+			continue
+		}
+		fmt.Fprintf(b, "\nIt takes the [%s](#%s)", strings.ToLower(g.title), strings.ReplaceAll(strings.ToLower(g.title), " ", "-"))
+		if len(lacks) > 0 {
+			b.WriteString(" without " + strings.Join(lacks, " and "))
+		}
+		b.WriteString(".\n")
+	}
 	for _, sub := range shown(cmd) {
-		describe(b, sub)
+		describe(b, sub, groups)
 	}
 }
+
+const flagHead = "| flag | default | meaning |\n| --- | --- | --- |\n"
 
 // flagRow returns a row of the table of flags.
 func flagRow(f *pflag.Flag) string {
