@@ -2,6 +2,7 @@ package natsbus_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,48 +15,23 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// backlog returns what is on the bus, as it is told to somebody who has not asked before.
-func backlog(t *testing.T, server *natsserver.Server) bus.Backlog {
-	t.Helper()
-	backlog, err := connect(t, natsbus.Options{Server: server}).Backlog(patient(t))
-	require.NoError(t, err)
-	return backlog
-}
-
-func TestBacklog(t *testing.T) {
+// A backlog is the same for a second by the bus's clock.
+func TestBacklogIsRemembered(t *testing.T) {
 	t.Parallel()
-	server := start(t, natsserver.Options{})
-	b := connect(t, natsbus.Options{Server: server, FanoutBytes: 1 << 20})
-	empty := backlog(t, server)
-	require.Zero(t, empty.Published)
-	require.Zero(t, empty.Logins)
-	require.Zero(t, empty.DeadLetters)
-	require.Equal(t, map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {}, event.Bulk: {}}, empty.Tasks)
-	require.Equal(t, bus.Fill{Limit: natsbus.DefaultLoginBytes}, empty.Streams[natsbus.LoginStream])
-
-	before := time.Now()
+	var elapsed atomic.Int64
+	b := newBus(t, natsbus.Options{FanoutBytes: 1 << 20, Now: func() time.Time { return time.UnixMilli(elapsed.Load()) }})
+	waiting := func() uint64 {
+		backlog, err := b.Backlog(patient(t))
+		require.NoError(t, err)
+		require.Equal(t, bus.Fill{Bytes: backlog.Streams[natsbus.FanoutStream].Bytes, Limit: 1 << 20}, backlog.Streams[natsbus.FanoutStream])
+		return backlog.Tasks[event.Bulk].Messages
+	}
+	require.Zero(t, waiting())
 	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 3)))
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 3)))
-	between := time.Now()
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Express, 1, 0, 1)))
-	require.NoError(t, b.EmitPublished(patient(t), []event.Published{published(0), published(1)}, false))
-	require.NoError(t, b.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "attempts", Subject: "fanmail.v1.fanout.bulk.0"}))
-
-	full := backlog(t, server)
-	require.Equal(t, uint64(6), full.Tasks[event.Bulk].Messages, "of all partitions")
-	require.WithinRange(t, full.Tasks[event.Bulk].Oldest, before, between)
-	require.Equal(t, uint64(1), full.Tasks[event.Express].Messages)
-	require.True(t, full.Tasks[event.Express].Oldest.After(between), "each lane has an oldest of its own")
-	require.Zero(t, full.Tasks[event.Medium])
-	require.Equal(t, uint64(2), full.Published.Messages)
-	require.Equal(t, uint64(1), full.DeadLetters.Messages)
-	require.Equal(t, uint64(1<<30), full.Streams[natsbus.FanoutStream].Limit, "somebody else has made it larger")
-	require.Positive(t, full.Streams[natsbus.FanoutStream].Bytes)
-
-	held := take(t, b, event.Express, 1)
-	require.Equal(t, uint64(1), backlog(t, server).Tasks[event.Express].Messages, "what is worked on is there")
-	require.NoError(t, held.Done(patient(t)))
-	require.Zero(t, backlog(t, server).Tasks[event.Express])
+	elapsed.Store(999)
+	require.Zero(t, waiting())
+	elapsed.Store(1000)
+	require.Equal(t, uint64(3), waiting())
 }
 
 // A bus tells of itself also when it cannot tell of what is on it.

@@ -90,7 +90,7 @@ func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	var g errgroup.Group
 	for range 4 {
 		g.Go(func() error {
-			b, err := connectPatiently(ctx, natsbus.Options{Server: server, Partitions: 2})
+			b, err := natsbus.Connect(ctx, natsbus.Options{Server: server, Partitions: 2, RequestTimeout: patience})
 			if err != nil {
 				return err
 			}

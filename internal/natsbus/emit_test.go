@@ -47,21 +47,6 @@ func TestEmitManyAtOnce(t *testing.T) {
 	require.Equal(t, uint64(3000), stream.CachedInfo().State.Msgs)
 }
 
-func TestEmitTasksRefusesWhatNobodyWouldTake(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{Partitions: 2})
-	for name, task := range map[string]event.Task{
-		"partition above": tasks(event.Bulk, 2, 0, 1)[0],
-		"partition below": tasks(event.Bulk, -1, 0, 1)[0],
-		"unknown lane":    tasks("slow", 0, 0, 1)[0],
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorContains(t, b.EmitTasks(patient(t), []event.Task{task}), "there is no partition")
-		})
-	}
-}
-
 func TestFullStreamRefusesAndDropsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBus(t, natsbus.Options{FanoutBytes: 8 << 10})

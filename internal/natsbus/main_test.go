@@ -2,7 +2,6 @@ package natsbus_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -40,6 +39,7 @@ func start(tb testing.TB, opts natsserver.Options) *natsserver.Server {
 	if opts.Dir == "" {
 		opts.Dir = tb.TempDir()
 	}
+	opts.StartTimeout = patience
 	server, err := natsserver.Start(tb.Context(), opts)
 	require.NoError(tb, err)
 	tb.Cleanup(server.Stop)
@@ -52,20 +52,11 @@ func connect(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
 		opts.Partitions = 2
 	}
 	opts.Logger = logger(tb)
-	b, err := connectPatiently(patient(tb), opts)
+	opts.RequestTimeout, opts.DrainTimeout = patience, patience
+	b, err := natsbus.Connect(patient(tb), opts)
 	require.NoError(tb, err)
 	tb.Cleanup(b.Close)
 	return b
-}
-
-// connectPatiently connects as the roles do: a server whose disk is busy may leave a request without an answer for too long.
-func connectPatiently(ctx context.Context, opts natsbus.Options) (*natsbus.Bus, error) {
-	for {
-		b, err := natsbus.Connect(ctx, opts)
-		if !errors.Is(err, bus.ErrUnavailable) || ctx.Err() != nil {
-			return b, err
-		}
-	}
 }
 
 // newBus returns a bus on a server of its own.

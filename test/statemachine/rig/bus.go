@@ -202,6 +202,12 @@ func (b *Bus) Put(ctx context.Context, lane event.Lane, partition int, payload [
 	return err
 }
 
+// PutLogin publishes a login with any payload.
+func (b *Bus) PutLogin(ctx context.Context, payload []byte) error {
+	_, err := b.js.Publish(ctx, "fanmail.v1.login", payload)
+	return err
+}
+
 // PutPublished puts anything among the published events.
 func (b *Bus) PutPublished(ctx context.Context, payload []byte) error {
 	_, err := b.js.Publish(ctx, "fanmail.v1.published", payload)
