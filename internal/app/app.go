@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
@@ -27,6 +28,8 @@ type Options struct {
 	Logger   zerolog.Logger
 	// Traces is where spans go; nil means that there are none. The App shuts it down when it stops.
 	Traces telemetry.Traces
+	// Metrics is where the parts of the process register their metrics; nil means a registry of the App's own. /metrics shows it.
+	Metrics *prometheus.Registry
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 	// Stamp is the clock by which messages are stored; nil means the store's own. A benchmark gives a store a past with it.
@@ -50,6 +53,9 @@ type App struct {
 func New(cfg config.Config, opts Options) *App {
 	if opts.Now == nil {
 		opts.Now = now
+	}
+	if opts.Metrics == nil {
+		opts.Metrics = telemetry.NewRegistry()
 	}
 	return &App{config: cfg, opts: opts, server: newHTTPServer(cfg, opts.Logger)}
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/deadletter"
@@ -15,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/startstop"
@@ -25,14 +24,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// assembly is what the roles of a process are built from, and what they have to show.
+// assembly builds the roles of a process.
 type assembly struct {
 	*App
 	parts    Parts
 	appender *bucket.Appender
 
 	services httpapi.Services
-	metrics  []prometheus.Collector
 }
 
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
@@ -50,13 +48,11 @@ func (a *App) assemble(p Parts) http.Handler {
 	if room := a.world.store.room; room != nil {
 		s.services.Room = room.check
 	}
-	requests := httpapi.NewMetrics()
-	s.metrics = append(s.metrics, requests, a.build())
-	s.metrics = append(s.metrics, a.world.metrics()...)
-	s.services.Ready, s.services.Metrics = a.ready, telemetry.NewMetrics(s.metrics...)
+	a.measureBuild()
+	s.services.Ready, s.services.Metrics = a.ready, telemetry.MetricsHandler(a.opts.Metrics)
 	return httpapi.New(s.services, a.secure(httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
-		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Measured: requests,
+		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics,
 	}))
 }
 
@@ -78,10 +74,9 @@ func (a *App) limits() message.Limits {
 func (s *assembly) publisher() {
 	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
 		Limits: s.limits(), Rules: s.rules, KeyTTL: s.config.Idempotency.TTL,
-		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(),
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: s.opts.Metrics,
 	})
 	s.services.Publish = publisher
-	s.metrics = append(s.metrics, publisher)
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.rules)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
 		Partitions: s.config.Partitions, Rules: s.rules, Now: s.opts.Now,
@@ -97,7 +92,8 @@ func (s *assembly) fanout() {
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)
-	s.metrics = append(s.metrics, router, deliverer, sweeper, &drain{bus: p.Bus, rate: deliverer.FinishRate})
+	lanes := &drain{bus: p.Bus, rate: deliverer.FinishRate}
+	s.opts.Metrics.MustRegister(meter.Live(lanes.collect))
 	s.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus.Take) }))
 	s.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) }))
 	s.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
@@ -114,7 +110,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
 		SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
-		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(),
+		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
 	}
 }
 
@@ -130,11 +126,12 @@ func (s *assembly) rehydrator() {
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
 			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
+			Metrics: s.opts.Metrics,
 		})
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: s.appender}, rehydrator,
-		inbox.Options{Rules: s.rules, Now: s.opts.Now},
+		inbox.Options{Rules: s.rules, Now: s.opts.Now, Metrics: s.opts.Metrics},
 	)
 	s.services.Inbox = inboxes
 	s.services.Audit = audit.New(
@@ -146,7 +143,6 @@ func (s *assembly) rehydrator() {
 		},
 	)
 	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})
-	s.metrics = append(s.metrics, rehydrator, inboxes)
 	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
 	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) }))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -30,7 +31,7 @@ func TestDrain(t *testing.T) {
 	rates := map[event.Lane]float64{event.Bulk: 0.5}
 	d := &drain{rate: func(lane event.Lane) float64 { return rates[lane] }}
 	d.bus = told{tasks: map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
-	require.NoError(t, testutil.CollectAndCompare(d, strings.NewReader(`
+	require.NoError(t, testutil.CollectAndCompare(meter.Live(d.collect), strings.NewReader(`
 # HELP fanmail_lane_drain_seconds How long it takes until a lane is empty, if this process alone goes on as in the last minutes and nothing is added; +Inf while there are tasks and it has finished none.
 # TYPE fanmail_lane_drain_seconds gauge
 fanmail_lane_drain_seconds{lane="bulk"} 60
@@ -38,7 +39,7 @@ fanmail_lane_drain_seconds{lane="express"} 0
 fanmail_lane_drain_seconds{lane="medium"} +Inf
 `)))
 	d.bus = told{err: errors.New("away")}
-	require.Zero(t, testutil.CollectAndCount(d), "what is not known is not told")
+	require.Zero(t, testutil.CollectAndCount(meter.Live(d.collect)), "what is not known is not told")
 }
 
 func TestDrainSeconds(t *testing.T) {

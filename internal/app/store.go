@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
@@ -18,7 +17,6 @@ type Store struct {
 	Parts Parts
 	// Available returns the free space, in bytes, of the disk that the store is on. It is nil if that is the disk of a server.
 	Available func() (uint64, error)
-	Metrics   []prometheus.Collector
 	// Healthy returns nil if the store answers.
 	Healthy func(context.Context) error
 	Close   func() error
@@ -37,7 +35,7 @@ func openStore(ctx context.Context, cfg config.Config, opts Options) (*Store, er
 	}
 	if s.Available != nil {
 		s.room = &room{available: s.Available, least: cfg.Embedded.MinFree, now: opts.Now, logger: opts.Logger}
-		s.Metrics = append(s.Metrics, s.room)
+		s.room.measure(opts.Metrics)
 	}
 	return s, nil
 }

@@ -11,13 +11,11 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/natsbus"
-	"github.com/fanmail/fanmail/internal/storemetrics"
 )
 
 // world is what an App opens, and closes when nobody uses it any more.
 type world struct {
 	store  *Store
-	stores *storemetrics.Metrics
 	server Server
 	bus    *natsbus.Bus
 	// awaited is what has to be there before anything can be served.
@@ -45,7 +43,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 	if err := w.openBus(ctx, cfg, opts); err != nil {
 		return Parts{}, err
 	}
-	parts := w.measure(w.store.Parts, opts.Now)
+	parts := measure(w.store.Parts, opts)
 	parts.Bus = w.bus
 	return parts, nil
 }
@@ -54,7 +52,7 @@ func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (e
 	options := natsbus.Options{
 		URL: string(cfg.NATS.URL), CredentialsFile: cfg.NATS.CredentialsFile, CAFile: cfg.NATS.CAFile,
 		CertFile: cfg.NATS.CertFile, KeyFile: cfg.NATS.KeyFile, Replicas: cfg.NATS.Replicas,
-		Partitions: cfg.Partitions, Lease: cfg.NATS.AckWait, Logger: opts.Logger,
+		Partitions: cfg.Partitions, Lease: cfg.NATS.AckWait, Logger: opts.Logger, Metrics: opts.Metrics,
 		PublishedBytes: int64(cfg.NATS.MaxPublished), FanoutBytes: int64(cfg.NATS.MaxFanout),
 		LoginBytes: int64(cfg.NATS.MaxLogin), DeadLetterBytes: int64(cfg.NATS.MaxDLQ),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
@@ -67,4 +68,6 @@ type Options struct {
 	Now    func() time.Time
 	Logger zerolog.Logger
 	Tracer tracing.Tracer
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/fanout"
@@ -40,6 +41,13 @@ func newWorldOn(t *testing.T, bus *rig.Bus) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return &world{Rig: r, opts: r.FanoutOptions(0)}
+}
+
+// measure returns a registry for the metrics of the next stage that the test makes.
+func (w *world) measure() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	w.opts.Metrics = registry
+	return registry
 }
 
 func (w *world) deliverer() *fanout.Deliverer { return fanout.NewDeliverer(w.Stores(), w.Bus, w.opts) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -53,22 +54,17 @@ type lane struct {
 
 // delivererMetrics holds what a Deliverer counts.
 type delivererMetrics struct {
-	meter.Group
 	lanes   map[event.Lane]*lane
 	retries prometheus.Counter
 }
 
-var (
-	workersDesc = prometheus.NewDesc("fanmail_workers", "Batches of a lane that this process works on at a time, at most.", []string{"lane"}, nil)
-	busyDesc    = prometheus.NewDesc("fanmail_workers_busy", "Batches of a lane that this process is working on.", []string{"lane"}, nil)
-)
-
-func newDelivererMetrics(workers map[event.Lane]int) delivererMetrics {
+func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lane]int) delivererMetrics {
+	factory := promauto.With(registerer)
 	count := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"lane"}, labels...))
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"lane"}, labels...))
 	}
 	measure := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"lane"})
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"lane"})
 	}
 	deliveries := count("fanmail_deliveries_total", "Entries that fan-out has appended to inboxes.")
 	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already.")
@@ -77,12 +73,13 @@ func newDelivererMetrics(workers map[event.Lane]int) delivererMetrics {
 	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
 	batches := measure("fanmail_batch_duration_seconds", "How long a batch took, from reading its tasks to recording them.", meter.Journeys())
 	messages := measure("fanmail_fanout_duration_seconds", "From sending a message to its end in all partitions.", meter.Journeys())
+	most := factory.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fanmail_workers", Help: "Batches of a lane that this process works on at a time, at most.",
+	}, []string{"lane"})
 	m := delivererMetrics{
-		Group:   meter.Group{deliveries, duplicates, skipped, finished, continued, batches, messages},
 		lanes:   make(map[event.Lane]*lane),
-		retries: newRetries("deliver"),
+		retries: newRetries(registerer, "deliver"),
 	}
-	m.Group = append(m.Group, m.retries)
 	for _, name := range event.Lanes() {
 		label := string(name)
 		l := &lane{
@@ -95,32 +92,21 @@ func newDelivererMetrics(workers map[event.Lane]int) delivererMetrics {
 			l.skipped[reason] = skipped.WithLabelValues(label, word)
 		}
 		m.lanes[name] = l
+		most.WithLabelValues(label).Set(float64(cap(l.slots)))
+		factory.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fanmail_workers_busy", Help: "Batches of a lane that this process is working on.",
+			ConstLabels: prometheus.Labels{"lane": label},
+		}, func() float64 { return float64(len(l.slots)) })
 	}
 	return m
 }
 
 // newRetries returns the counter of the repeated attempts of a stage of fan-out.
-func newRetries(stage string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{
+func newRetries(registerer prometheus.Registerer, stage string) prometheus.Counter {
+	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
 		Name: "fanmail_fanout_retries_total", Help: "Attempts of fan-out that have failed and are repeated.",
 		ConstLabels: prometheus.Labels{"stage": stage},
 	})
-}
-
-// Describe implements prometheus.Collector.
-func (d *Deliverer) Describe(descs chan<- *prometheus.Desc) {
-	d.metrics.Describe(descs)
-	descs <- workersDesc
-	descs <- busyDesc
-}
-
-// Collect implements prometheus.Collector.
-func (d *Deliverer) Collect(metrics chan<- prometheus.Metric) {
-	d.metrics.Collect(metrics)
-	for name, l := range d.metrics.lanes {
-		metrics <- prometheus.MustNewConstMetric(workersDesc, prometheus.GaugeValue, float64(cap(l.slots)), string(name))
-		metrics <- prometheus.MustNewConstMetric(busyDesc, prometheus.GaugeValue, float64(len(l.slots)), string(name))
-	}
 }
 
 // measure counts a batch that is done.
@@ -150,49 +136,36 @@ func (d *Deliverer) FinishRate(name event.Lane) float64 {
 
 // routerMetrics holds what a Router counts.
 type routerMetrics struct {
-	meter.Group
 	routed    map[event.Lane]prometheus.Counter
 	void      prometheus.Counter
 	retries   prometheus.Counter
 	deferrals prometheus.Counter
 }
 
-func newRouterMetrics() routerMetrics {
-	routed := prometheus.NewCounterVec(prometheus.CounterOpts{
+func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
+	factory := promauto.With(registerer)
+	routed := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "fanmail_routed_messages_total", Help: "Messages whose tasks were put into the queues of a lane.",
 	}, []string{"lane"})
 	m := routerMetrics{
 		routed: make(map[event.Lane]prometheus.Counter),
-		void: prometheus.NewCounter(prometheus.CounterOpts{
+		void: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_void_messages_total", Help: "Messages that were stored too late to count, and are delivered to nobody.",
 		}),
-		retries: newRetries("route"),
-		deferrals: prometheus.NewCounter(prometheus.CounterOpts{
+		retries: newRetries(registerer, "route"),
+		deferrals: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_route_deferrals_total", Help: "Times that a message could not be routed, and has made way for others.",
 		}),
 	}
-	m.Group = meter.Group{routed, m.void, m.retries, m.deferrals}
 	for _, name := range event.Lanes() {
 		m.routed[name] = routed.WithLabelValues(string(name))
 	}
 	return m
 }
 
-// Describe implements prometheus.Collector.
-func (r *Router) Describe(descs chan<- *prometheus.Desc) { r.metrics.Describe(descs) }
-
-// Collect implements prometheus.Collector.
-func (r *Router) Collect(metrics chan<- prometheus.Metric) { r.metrics.Collect(metrics) }
-
 // newSwept returns the counter of the messages that a Sweeper has emitted again.
-func newSwept() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{
+func newSwept(registerer prometheus.Registerer) prometheus.Counter {
+	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
 		Name: "fanmail_swept_messages_total", Help: "Messages that had not moved for too long, and were routed again.",
 	})
 }
-
-// Describe implements prometheus.Collector.
-func (s *Sweeper) Describe(descs chan<- *prometheus.Desc) { s.swept.Describe(descs) }
-
-// Collect implements prometheus.Collector.
-func (s *Sweeper) Collect(metrics chan<- prometheus.Metric) { s.swept.Collect(metrics) }

@@ -39,17 +39,18 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	_, err := w.Appender.Append(t.Context(), []bucket.Append{{Owner: users[5], Entries: []bucket.Entry{bucket.EntryOf(m)}}})
 	require.NoError(t, err)
 	w.plan(t, event.Medium, []int{0}, m)
+	measured := w.measure()
 	d := w.deliverer()
 	for held := w.take(t, event.Medium, 0); held != nil; held = w.take(t, event.Medium, 0) {
 		require.NoError(t, d.Deliver(t.Context(), held))
 	}
 	w.requireDone(t, m, 3, 3)
-	require.Equal(t, uint64(1), observed(t, d, "fanmail_fanout_duration_seconds"))
-	require.Equal(t, uint64(2), observed(t, d, "fanmail_batch_duration_seconds"))
+	require.Equal(t, uint64(1), observed(t, measured, "fanmail_fanout_duration_seconds"))
+	require.Equal(t, uint64(2), observed(t, measured, "fanmail_batch_duration_seconds"))
 	counted := func(name string, lines ...string) {
 		t.Helper()
 		var got []string
-		text, err := testutil.CollectAndFormat(d, expfmt.TypeTextPlain, name)
+		text, err := testutil.CollectAndFormat(measured, expfmt.TypeTextPlain, name)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, name) && !strings.HasSuffix(line, " 0\n") {
@@ -69,11 +70,9 @@ func TestDeliveriesAreCounted(t *testing.T) {
 }
 
 // observed returns how many values a histogram has seen.
-func observed(t *testing.T, c prometheus.Collector, name string) (n uint64) {
+func observed(t *testing.T, measured prometheus.Gatherer, name string) (n uint64) {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	require.NoError(t, registry.Register(c))
-	families, err := registry.Gather()
+	families, err := measured.Gather()
 	require.NoError(t, err)
 	for _, family := range families {
 		if family.GetName() == name {
@@ -90,6 +89,7 @@ func TestRoutesAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.publish(t, w.store(t, 1, "author", "ann", "ben"), w.store(t, 2, "author", "ann"))
+	measured := w.measure()
 	router := w.router()
 	for routed := 0; routed < 2; {
 		received, err := w.Bus.TryFetch(t.Context(), 10)
@@ -97,7 +97,7 @@ func TestRoutesAreCounted(t *testing.T) {
 		require.NoError(t, router.Route(t.Context(), received))
 		routed += len(received)
 	}
-	require.NoError(t, testutil.CollectAndCompare(router, strings.NewReader(`
+	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
 # HELP fanmail_routed_messages_total Messages whose tasks were put into the queues of a lane.
 # TYPE fanmail_routed_messages_total counter
 fanmail_routed_messages_total{lane="bulk"} 0
@@ -112,9 +112,10 @@ func TestSweptMessagesAreCounted(t *testing.T) {
 	w := newWorld(t)
 	w.store(t, 1, "author", "ann")
 	w.Clock.Advance(rig.SweepAfter + time.Second)
+	measured := w.measure()
 	sweeper := w.sweeper()
 	n, err := sweeper.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	require.InDelta(t, 1, testutil.ToFloat64(sweeper), 0)
+	require.InDelta(t, 1, testutil.ToFloat64(measured), 0)
 }

@@ -28,7 +28,7 @@ const (
 // consumer marks the spans of work that came over the bus.
 var consumer = trace.WithSpanKind(trace.SpanKindConsumer)
 
-// Router turns published messages into tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
+// Router turns published messages into tasks. It is safe for concurrent use.
 type Router struct {
 	stores Stores
 	bus    bus.Emitter
@@ -51,7 +51,7 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
-	return &Router{stores: stores, bus: bus, opts: opts, lanes: lanes, metrics: newRouterMetrics()}
+	return &Router{stores: stores, bus: bus, opts: opts, lanes: lanes, metrics: newRouterMetrics(opts.Metrics)}
 }
 
 // Run routes the events that fetch returns, until intake ends. It finishes fetched events under processing; when

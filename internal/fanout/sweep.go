@@ -24,8 +24,8 @@ const (
 )
 
 // Sweeper finds messages whose fan-out has stopped: their publisher crashed before it emitted them, or the bus lost a
-// task. It emits these messages again, and the router then emits the missing tasks. It is a prometheus.Collector of its
-// own metrics, and otherwise not safe for concurrent use.
+// task. It emits these messages again, and the router then emits the missing tasks. It is not safe for
+// concurrent use.
 type Sweeper struct {
 	stores Stores
 	bus    bus.Emitter
@@ -41,7 +41,7 @@ func NewSweeper(stores Stores, bus bus.Emitter, opts Options) *Sweeper {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept()}
+	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept(opts.Metrics)}
 }
 
 // Run sweeps every Options.SweepEvery until intake ends. A sweep that is under way then continues under processing.

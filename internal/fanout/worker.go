@@ -26,7 +26,7 @@ const (
 	slotGrace = 5 * time.Millisecond
 )
 
-// Deliverer processes tasks. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
+// Deliverer processes tasks. It is safe for concurrent use.
 type Deliverer struct {
 	stores   Stores
 	bus      bus.Emitter
@@ -46,7 +46,7 @@ func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, letters: letters, metrics: newDelivererMetrics(opts.Workers)}
+	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, letters: letters, metrics: newDelivererMetrics(opts.Metrics, opts.Workers)}
 }
 
 // Run takes tasks of all lanes and partitions and delivers them, until intake ends. It finishes the batches that are

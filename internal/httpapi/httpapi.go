@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/audit"
@@ -71,8 +72,8 @@ type Options struct {
 	SenderRate, AddressRate Rate
 	// Now is the clock that requests are timed with. It is required.
 	Now func() time.Time
-	// Measured is what requests are counted in; nil if nobody asks for it. No other handler may have it.
-	Measured *Metrics
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 }
 
 func (o Options) withDefaults() Options {
@@ -84,9 +85,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
-	}
-	if o.Measured == nil {
-		o.Measured = NewMetrics()
 	}
 	return o
 }
@@ -101,7 +99,7 @@ func New(services Services, opts Options) http.Handler {
 func newServer(services Services, opts Options) *server {
 	opts = opts.withDefaults()
 	return &server{
-		Services: services, opts: opts, mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
+		Services: services, opts: opts, measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
 		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
 		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
 		complaints: opts.Logger.Sample(&zerolog.BurstSampler{Burst: complaints, Period: complaintPeriod}),
@@ -126,8 +124,9 @@ func NewStarting(waiting func() string, opts Options) http.Handler {
 // server is the handler.
 type server struct {
 	Services
-	opts Options
-	mux  *http.ServeMux
+	opts     Options
+	measured *metrics
+	mux      *http.ServeMux
 	// routed are the endpoints of each path.
 	routed map[string]methods
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
 )
@@ -19,9 +20,8 @@ const (
 // classes are the status codes by their first digit, as a metric's label.
 var classes = [...]string{1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 
-// Metrics is what is counted of requests. It is a prometheus.Collector.
-type Metrics struct {
-	meter.Group
+// metrics counts and measures requests.
+type metrics struct {
 	duration *prometheus.HistogramVec
 	requests *prometheus.CounterVec
 	inFlight prometheus.Gauge
@@ -36,29 +36,28 @@ type endpointMetrics struct {
 	classes  [len(classes)]prometheus.Counter
 }
 
-// NewMetrics returns Metrics for one handler.
-func NewMetrics() *Metrics {
-	m := &Metrics{
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	factory := promauto.With(registerer)
+	m := &metrics{
+		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fanmail_http_request_duration_seconds", Help: "How long requests took, from their header to the end of the answer.",
 			Buckets: meter.Requests(),
 		}, []string{"route", "method"}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanmail_http_requests_total", Help: "Requests that were answered, by the first digit of the status.",
 		}, []string{"route", "method", "class"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fanmail_http_requests_in_flight", Help: "Requests that are being answered."}),
-		noRoom: prometheus.NewCounter(prometheus.CounterOpts{
+		inFlight: factory.NewGauge(prometheus.GaugeOpts{Name: "fanmail_http_requests_in_flight", Help: "Requests that are being answered."}),
+		noRoom: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_no_room_refusals_total", Help: "Requests with messages or edges that were refused, for the disk is nearly full.",
 		}),
 		routes: make(map[string]map[string]*endpointMetrics),
 	}
-	m.Group = meter.Group{m.duration, m.requests, m.inFlight, m.noRoom}
 	m.add(noRoute)
 	return m
 }
 
 // add prepares what is counted of a route, so that a request needs no more than a look.
-func (m *Metrics) add(route string, methods ...string) {
+func (m *metrics) add(route string, methods ...string) {
 	m.routes[route] = make(map[string]*endpointMetrics)
 	for _, method := range append(methods, otherMethod) {
 		e := &endpointMetrics{duration: m.duration.WithLabelValues(route, method)}
@@ -72,7 +71,7 @@ func (m *Metrics) add(route string, methods ...string) {
 }
 
 // count counts a request that was answered with a status. A HEAD counts as a GET.
-func (m *Metrics) count(pattern, method string, status int, took time.Duration) {
+func (m *metrics) count(pattern, method string, status int, took time.Duration) {
 	route, ok := m.routes[pattern]
 	if !ok {
 		route = m.routes[noRoute]

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/require"
@@ -18,8 +19,8 @@ import (
 // Requests are counted by what this server knows of them: whatever a client makes up ends in the same few places.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
-	measured := httpapi.NewMetrics()
-	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.Measured = measured }})
+	measured := prometheus.NewRegistry()
+	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.Metrics = measured }})
 	before := testutil.CollectAndCount(measured)
 	w.ask(t, http.MethodPost, "/v1/messages", `{"from":"ann","to":["ben"],"body":"x"}`)
 	w.ask(t, http.MethodPost, "/v1/messages", `{"from":"ann"}`)
@@ -50,16 +51,16 @@ func TestRequestsAreCounted(t *testing.T) {
 // A request that is traced is served as a copy, which is the one that has the route.
 func TestTracedRequestsAreCounted(t *testing.T) {
 	t.Parallel()
-	measured := httpapi.NewMetrics()
+	measured := prometheus.NewRegistry()
 	w := newWorld(t, settings{options: func(o *httpapi.Options) {
-		o.Measured, o.Tracer = measured, tracing.New(sdktrace.NewTracerProvider())
+		o.Metrics, o.Tracer = measured, tracing.New(sdktrace.NewTracerProvider())
 	}})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/users/cleo/inbox", nil)
 	w.handler.ServeHTTP(httptest.NewRecorder(), r)
 	require.Contains(t, metricsText(t, measured), `fanmail_http_requests_total{class="2xx",method="GET",route="/v1/users/{user}/inbox"} 1`)
 }
 
-func metricsText(t *testing.T, measured *httpapi.Metrics) string {
+func metricsText(t *testing.T, measured *prometheus.Registry) string {
 	t.Helper()
 	text, err := testutil.CollectAndFormat(measured, expfmt.TypeTextPlain, "fanmail_http_requests_total", "fanmail_http_requests_in_flight")
 	require.NoError(t, err)

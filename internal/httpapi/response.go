@@ -56,7 +56,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
-	s.opts.Measured.inFlight.Inc()
+	s.measured.inFlight.Inc()
 	defer func() { s.measure(w, r, started) }() // last, also where the connection is cut; r is what the mux has seen by then
 	r, span := s.begin(w, r)
 	defer func() {
@@ -87,8 +87,8 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 }
 
 func (s *server) measure(w *response, r *http.Request, started time.Time) {
-	s.opts.Measured.inFlight.Dec()
-	s.opts.Measured.count(r.Pattern, r.Method, w.status, s.opts.Now().Sub(started))
+	s.measured.inFlight.Dec()
+	s.measured.count(r.Pattern, r.Method, w.status, s.opts.Now().Sub(started))
 }
 
 func (s *server) logRequest(w *response, r *http.Request, started time.Time) {

@@ -35,7 +35,7 @@ type methods map[string]endpoint
 
 func (s *server) route(pattern string, m methods) {
 	s.routed[pattern] = m
-	s.opts.Measured.add(pattern, slices.Collect(maps.Keys(m))...)
+	s.measured.add(pattern, slices.Collect(maps.Keys(m))...)
 	s.mux.Handle(pattern, s.serve(m))
 }
 
@@ -57,7 +57,7 @@ func (s *server) serve(m methods) http.Handler {
 		case ok:
 			err := s.admit(w, r, e.access)
 			if err == nil && e.adds && s.full() {
-				s.opts.Measured.noRoom.Inc()
+				s.measured.noRoom.Inc()
 				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and nothing of this was accepted: try again after Retry-After")
 			}
 			if err == nil {

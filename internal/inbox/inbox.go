@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -26,9 +28,11 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 }
 
-// Service serves inboxes. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
+// Service serves inboxes. It is safe for concurrent use.
 type Service struct {
 	stores     Stores
 	rehydrator *rehydrate.Service
@@ -38,7 +42,7 @@ type Service struct {
 
 // New returns a Service.
 func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
-	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics()}
+	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics)}
 }
 
 // MarkRead marks everything in the inbox up to and including a message as read. It never marks anything unread again. It

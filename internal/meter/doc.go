@@ -1,3 +1,3 @@
-// Package meter is what the parts of Fanmail measure themselves with, beyond what Prometheus' client has: collectors of several
-// collectors, rates of the last minutes, and histograms that are filled in bulk.
+// Package meter has the instruments that Prometheus' client lacks: rates of the last minutes, histograms that are filled in bulk, and
+// values that are read when a scrape asks for them.
 package meter

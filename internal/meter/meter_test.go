@@ -48,7 +48,7 @@ func TestFirstEventIsNoRateOfThousands(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	s := meter.NewSizes("entries", "What was pushed.", 1, 5, 50)
+	s := meter.NewSizes(nil, "entries", "What was pushed.", 1, 5, 50)
 	var tally meter.Tally
 	for _, size := range []int{1, 1, 5, 6, 50, 51, 1000} {
 		tally.Count(size)
@@ -67,20 +67,27 @@ entries_count 14
 `)))
 }
 
-func TestGroup(t *testing.T) {
+// A live collector may leave out a value, and give it again later.
+func TestLive(t *testing.T) {
 	t.Parallel()
+	desc := prometheus.NewDesc("depth", "How deep it is.", nil, nil)
+	known := false
 	registry := prometheus.NewRegistry()
-	ones := prometheus.NewCounter(prometheus.CounterOpts{Name: "ones_total", Help: "Ones."})
-	twos := prometheus.NewCounter(prometheus.CounterOpts{Name: "twos_total", Help: "Twos."})
-	require.NoError(t, registry.Register(meter.Group{ones, meter.Group{twos}}))
-	n, err := testutil.GatherAndCount(registry, "ones_total", "twos_total")
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	registry.MustRegister(meter.Live(func(values chan<- prometheus.Metric) {
+		if known {
+			values <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 7)
+		}
+	}))
+	for _, known = range []bool{false, true, false} {
+		n, err := testutil.GatherAndCount(registry)
+		require.NoError(t, err)
+		require.Equal(t, known, n == 1)
+	}
 }
 
 // What is counted for each push of a fan-out must not cost anything.
 func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
-	s := meter.NewSizes("entries", "What was pushed.", 1, 5, 50)
+	s := meter.NewSizes(nil, "entries", "What was pushed.", 1, 5, 50)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		var tally meter.Tally
 		for size := range 100 {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// remembered is the time after which an event counts for a third of what it did in a Rate: long enough for the pauses between the
-// rounds of a large fan-out, and short enough to follow what happens.
+// remembered is the time after which an event in a Rate counts for about a third. It is longer than the pauses between the rounds of a
+// large fan-out, and short enough to show a change within minutes.
 const remembered = 5 * time.Minute
 
-// Rate tells how often something has happened of late. Older events count ever less, so that the rate falls when nothing
-// happens any more, and never jumps. The zero Rate has seen nothing. It is safe for concurrent use.
+// Rate measures how often an event has happened in the last minutes. Older events count less and less, so the rate falls slowly when
+// the events end. The zero Rate has no events. Rate is safe for concurrent use.
 type Rate struct {
 	mu    sync.Mutex
 	began time.Time
 	seen  time.Time
-	// weight is the sum of the events as they counted when the last was seen.
+	// weight is the sum of all events, each as much as it counted at seen.
 	weight float64
 }
 
-// Add notes that something has happened so many times by now.
+// Add records that the event has happened so many times.
 func (r *Rate) Add(now time.Time, times int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,12 +38,12 @@ func (r *Rate) PerSecond(now time.Time) float64 {
 	if r.began.IsZero() {
 		return 0
 	}
-	// In the beginning there is less to remember. A second at least, or the first event would be a rate of thousands.
+	// A young Rate divides by its age. The age is at least a second, or the first event would be a rate of thousands.
 	age := max(now.Sub(r.began), r.seen.Sub(r.began), time.Second)
 	return r.at(now) / (remembered.Seconds() * (1 - math.Exp(-age.Seconds()/remembered.Seconds())))
 }
 
-// at returns the weight at a time. A clock that goes back does not make it grow.
+// at returns the weight at a time. It does not grow if the clock goes back.
 func (r *Rate) at(now time.Time) float64 {
 	return r.weight * math.Exp(-max(0, now.Sub(r.seen)).Seconds()/remembered.Seconds())
 }

@@ -6,29 +6,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sizes is a histogram of small whole numbers that is filled in bulk: whoever handles thousands of things at a time counts them in a
-// Tally, and adds that once. It is a prometheus.Collector, and safe for concurrent use.
+// Sizes is a histogram of small whole numbers that is filled in bulk: a caller with thousands of numbers counts them in a Tally and adds
+// the Tally once. Sizes is a prometheus.Collector, and safe for concurrent use.
 type Sizes struct {
 	desc   *prometheus.Desc
 	bounds []int
 	counts [mostSize + 1]atomic.Uint64
 }
 
-// mostSize is from which number on all are counted as one.
+// mostSize is the largest number that is counted as itself. Larger ones count as mostSize.
 const mostSize = 64
 
-// Tally counts numbers. The zero Tally has counted nothing.
+// Tally counts numbers. The zero Tally is empty.
 type Tally [mostSize + 1]uint64
 
 // Count counts one number.
 func (t *Tally) Count(size int) { t[min(max(size, 0), mostSize)]++ }
 
-// NewSizes returns a histogram with ascending upper bounds below 64. What is 64 or more counts as 64.
-func NewSizes(name, help string, bounds ...int) *Sizes {
-	return &Sizes{desc: prometheus.NewDesc(name, help, nil, nil), bounds: bounds}
+// NewSizes returns a histogram with ascending upper bounds below 64, and registers it, unless the registerer is nil. A number above 64
+// counts as 64.
+func NewSizes(registerer prometheus.Registerer, name, help string, bounds ...int) *Sizes {
+	s := &Sizes{desc: prometheus.NewDesc(name, help, nil, nil), bounds: bounds}
+	if registerer != nil {
+		registerer.MustRegister(s)
+	}
+	return s
 }
 
-// Add adds what was counted.
+// Add adds the numbers of a Tally.
 func (s *Sizes) Add(t *Tally) {
 	for size, n := range t {
 		if n > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
@@ -84,6 +85,8 @@ type Options struct {
 	Now func() time.Time
 	// Logger receives the log lines about the connection. The zero Logger writes nothing.
 	Logger zerolog.Logger
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 }
 
 func (o Options) withDefaults() Options {
@@ -105,7 +108,7 @@ func (o Options) withDefaults() Options {
 
 var _ bus.Bus = (*Bus)(nil)
 
-// Bus is a connection to the streams. It implements bus.Bus, and is a prometheus.Collector of its own metrics.
+// Bus is a connection to the streams. It implements bus.Bus.
 type Bus struct {
 	opts Options
 	nc   *nats.Conn
@@ -142,6 +145,7 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		b.Close()
 		return nil, err
 	}
+	b.register(opts.Metrics)
 	return b, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// collectWait bounds how long somebody who asks for metrics waits for the server.
+// collectWait bounds how long a scrape waits for the server.
 const collectWait = 2 * time.Second
 
 var (
@@ -30,13 +30,14 @@ var (
 	limitDesc      = prometheus.NewDesc("fanmail_stream_limit_bytes", "The size up to which a stream of the bus takes something; 0 if there is no limit.", []string{"stream"}, nil)
 )
 
-// metrics is what a Bus counts.
+// metrics counts what a Bus does.
 type metrics struct {
-	meter.Group
 	disconnects prometheus.Counter
+	given       *prometheus.CounterVec        // dead letters
 	deadLetters map[string]prometheus.Counter // by the subject that they are filed under
 }
 
+// newMetrics returns the metrics of a Bus. They are registered by register, because connecting may fail and be repeated.
 func newMetrics() metrics {
 	deadLetters := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fanmail_dead_letters_total", Help: "Pieces of work that this process has given up.",
@@ -45,9 +46,9 @@ func newMetrics() metrics {
 		disconnects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_bus_disconnects_total", Help: "How often the connection to the bus was lost.",
 		}),
+		given:       deadLetters,
 		deadLetters: make(map[string]prometheus.Counter),
 	}
-	m.Group = meter.Group{m.disconnects, deadLetters}
 	subjects := []string{deadLetterSubject(publishedSubject), deadLetterSubject(loginSubject), deadLetterUnknown}
 	for _, lane := range event.Lanes() {
 		subjects = append(subjects, deadLetterSubject(taskSubject(lane, 0)))
@@ -58,19 +59,15 @@ func newMetrics() metrics {
 	return m
 }
 
-// Describe implements prometheus.Collector.
-func (b *Bus) Describe(descs chan<- *prometheus.Desc) {
-	b.metrics.Describe(descs)
-	for _, desc := range []*prometheus.Desc{
-		connectedDesc, tasksDesc, taskAgeDesc, publishedDesc, publishAgeDesc, loginsDesc, loginAgeDesc, deadDesc, bytesDesc, limitDesc,
-	} {
-		descs <- desc
+// register registers the metrics of a Bus that is connected.
+func (b *Bus) register(registerer prometheus.Registerer) {
+	if registerer != nil {
+		registerer.MustRegister(b.metrics.disconnects, b.metrics.given, meter.Live(b.collect))
 	}
 }
 
-// Collect implements prometheus.Collector. What is on the bus is left out while the server does not tell.
-func (b *Bus) Collect(collected chan<- prometheus.Metric) {
-	b.metrics.Collect(collected)
+// collect sends the values that a scrape reads from the server. It leaves out the backlog while the server does not answer.
+func (b *Bus) collect(collected chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		collected <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}

@@ -20,15 +20,8 @@ var (
 	stallDesc  = prometheus.NewDesc("fanmail_embedded_write_stall_seconds_total", "For how long all writes have waited for the embedded store to catch up.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
-func (db *DB) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{sizeDesc, debtDesc, layersDesc, hitsDesc, missesDesc, stallsDesc, stallDesc} {
-		descs <- desc
-	}
-}
-
-// Collect implements prometheus.Collector. A store that is closed has nothing to tell.
-func (db *DB) Collect(collected chan<- prometheus.Metric) {
+// collect sends the values that a scrape reads from Pebble. It sends none when the store is closed.
+func (db *DB) collect(collected chan<- prometheus.Metric) {
 	if db.begin(context.Background()) != nil {
 		return
 	}

@@ -13,8 +13,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/partition"
 )
 
@@ -73,6 +75,8 @@ type Options struct {
 	// RememberedMessages is how many of the messages that were read last are kept in memory, at up to about 2.5 KiB each;
 	// larger ones are not. 0 is DefaultRememberedMessages.
 	RememberedMessages int
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 
 	// noCompactions leaves files as they are, for tests of what happens then.
 	noCompactions bool
@@ -106,7 +110,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, partition.ValidateCount(o.Partitions)
 }
 
-// DB is an open store. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
+// DB is an open store. It is safe for concurrent use.
 type DB struct {
 	engine     *pebble.DB
 	lock       *pebble.Lock
@@ -165,6 +169,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 	db.available = func() (uint64, error) {
 		usage, err := opts.FS.GetDiskUsage(dir)
 		return usage.AvailBytes, err
+	}
+	if opts.Metrics != nil {
+		opts.Metrics.MustRegister(meter.Live(db.collect))
 	}
 	return db, nil
 }

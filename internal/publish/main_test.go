@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -67,10 +68,13 @@ func newDesk(t *testing.T) *desk {
 }
 
 // colleague returns another publisher on the same store, whose clock is ahead by skew.
-func (d *desk) colleague(skew time.Duration) *publish.Service {
+func (d *desk) colleague(skew time.Duration) *publish.Service { return d.measured(skew, nil) }
+
+// measured is colleague with metrics.
+func (d *desk) measured(skew time.Duration, metrics prometheus.Registerer) *publish.Service {
 	return publish.New(d.store, d.Keys, d.emitter, publish.Options{
 		Limits: message.DefaultLimits(), Rules: rig.Rules, KeyTTL: rig.KeyTTL,
-		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: zerolog.Nop(),
+		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: zerolog.Nop(), Metrics: metrics,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -39,27 +40,27 @@ func refusal(err error) string {
 	}
 }
 
-// metrics is what is counted of publishing.
+// metrics counts what Publish does.
 type metrics struct {
-	meter.Group
 	accepted, unemitted prometheus.Counter
 	refused             map[string]prometheus.Counter
 	single, batch       prometheus.Observer
 }
 
-func newMetrics() metrics {
-	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(registerer prometheus.Registerer) metrics {
+	factory := promauto.With(registerer)
+	refused := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "fanmail_messages_refused_total", Help: "Messages that were not accepted.",
 	}, []string{"reason"})
-	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	duration := factory.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "fanmail_publish_duration_seconds", Help: "How long it took to accept or refuse one message, or a part of a batch of them.",
 		Buckets: meter.Requests(),
 	}, []string{"request"})
 	m := metrics{
-		accepted: prometheus.NewCounter(prometheus.CounterOpts{
+		accepted: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_messages_accepted_total", Help: "Messages that were accepted: stored, or found stored under their idempotency key.",
 		}),
-		unemitted: prometheus.NewCounter(prometheus.CounterOpts{
+		unemitted: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_messages_unemitted_total", Help: "Messages that were accepted although the bus did not take their events.",
 		}),
 		refused: make(map[string]prometheus.Counter),
@@ -69,11 +70,10 @@ func newMetrics() metrics {
 	for _, reason := range []string{refusedBusy, refusedInvalid, refusedKeyReused, refusedLate, refusedCanceled, refusedUnavailable} {
 		m.refused[reason] = refused.WithLabelValues(reason)
 	}
-	m.Group = meter.Group{m.accepted, m.unemitted, refused, duration}
 	return m
 }
 
-// count counts what became of a call.
+// count counts the results of one call.
 func (m *metrics) count(results []Result, took time.Duration) {
 	duration := m.batch
 	if len(results) == 1 {
@@ -90,9 +90,3 @@ func (m *metrics) count(results []Result, took time.Duration) {
 	}
 	m.accepted.Add(float64(accepted))
 }
-
-// Describe implements prometheus.Collector.
-func (s *Service) Describe(descs chan<- *prometheus.Desc) { s.metrics.Describe(descs) }
-
-// Collect implements prometheus.Collector.
-func (s *Service) Collect(metrics chan<- prometheus.Metric) { s.metrics.Collect(metrics) }

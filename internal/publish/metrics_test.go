@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,8 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
+	measured := prometheus.NewRegistry()
+	d.Service = d.measured(0, measured)
 	d.Publish(t.Context(), []publish.Request{request("", "good"), request("key", "body"), request("", "")})
 	d.Publish(t.Context(), []publish.Request{request("key", "body")})
 	d.Publish(t.Context(), []publish.Request{request("key", "another body")})
@@ -26,7 +29,7 @@ func TestMetrics(t *testing.T) {
 	d.emitter.err = errors.New("the stream is full")
 	d.Publish(t.Context(), []publish.Request{request("", "stored all the same"), request("", "this too")})
 	d.Publish(t.Context(), []publish.Request{request("", "refused")})
-	require.NoError(t, testutil.CollectAndCompare(d.Service, strings.NewReader(`
+	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
 # HELP fanmail_messages_accepted_total Messages that were accepted: stored, or found stored under their idempotency key.
 # TYPE fanmail_messages_accepted_total counter
 fanmail_messages_accepted_total 5

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
@@ -47,6 +48,8 @@ type Options struct {
 	Random io.Reader
 	Logger zerolog.Logger
 	Tracer tracing.Tracer
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 }
 
 // Request asks for one message to be published.
@@ -64,7 +67,7 @@ type Result struct {
 	Err error
 }
 
-// Service publishes messages. It is safe for concurrent use, and a prometheus.Collector of its own metrics.
+// Service publishes messages. It is safe for concurrent use.
 type Service struct {
 	messages message.Store
 	keys     message.KeyStore
@@ -80,7 +83,7 @@ type Service struct {
 // New returns a Service.
 func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts Options) *Service {
 	return &Service{
-		messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts, metrics: newMetrics(),
+		messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts, metrics: newMetrics(opts.Metrics),
 	}
 }
 

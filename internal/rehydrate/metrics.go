@@ -2,66 +2,55 @@ package rehydrate
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the metrics of rehydrations.
+// metrics counts rehydrations.
 type metrics struct {
-	meter.Group
 	finished, failed, lost prometheus.Counter // attempts
 	full                   prometheus.Counter
 	duration               prometheus.Histogram
 	messages               prometheus.Counter
 }
 
-var (
-	waitingDesc = prometheus.NewDesc("fanmail_rehydrations_waiting", "Rehydrations that wait for a worker of this process.", nil, nil)
-	runningDesc = prometheus.NewDesc("fanmail_rehydrations_running", "Rehydrations that this process is carrying out.", nil, nil)
-	oldestDesc  = prometheus.NewDesc("fanmail_rehydration_oldest_seconds",
-		"For how long the oldest rehydration that waits or runs in this process has been due; 0 if there is none.", nil, nil)
-)
-
-func newMetrics() metrics {
-	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
+// newMetrics registers the metrics of a Service. A scrape calls its Load.
+func newMetrics(registerer prometheus.Registerer, s *Service) metrics {
+	factory := promauto.With(registerer)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_rehydrations_waiting", Help: "Rehydrations that wait for a worker of this process.",
+	}, func() float64 { return float64(s.Load().Waiting) })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_rehydrations_running", Help: "Rehydrations that this process is carrying out.",
+	}, func() float64 { return float64(s.Load().Running) })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_rehydration_oldest_seconds",
+		Help: "For how long the oldest rehydration that waits or runs in this process has been due; 0 if there is none.",
+	}, s.oldest)
+	attempts := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "fanmail_rehydration_attempts_total",
 		Help: "Attempts at a rehydration: finished, failed (and tried again), or lost to another process.",
 	}, []string{"outcome"})
-	m := metrics{
+	return metrics{
 		finished: attempts.WithLabelValues("finished"), failed: attempts.WithLabelValues("failed"), lost: attempts.WithLabelValues("lost"),
-		full: prometheus.NewCounter(prometheus.CounterOpts{
+		full: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_rehydration_queue_full_total", Help: "Rehydrations that found the queue full, and wait until they are looked for.",
 		}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+		duration: factory.NewHistogram(prometheus.HistogramOpts{
 			Name:    "fanmail_rehydration_duration_seconds",
 			Help:    "From a user's coming back to their complete inbox.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9), // 1 ms to 65 s
 		}),
-		messages: prometheus.NewCounter(prometheus.CounterOpts{
+		messages: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_recovered_messages_total", Help: "Messages that rehydrations have found.",
 		}),
 	}
-	m.Group = meter.Group{attempts, m.full, m.duration, m.messages}
-	return m
 }
 
-// Describe implements prometheus.Collector.
-func (s *Service) Describe(descs chan<- *prometheus.Desc) {
-	descs <- waitingDesc
-	descs <- runningDesc
-	descs <- oldestDesc
-	s.metrics.Describe(descs)
-}
-
-// Collect implements prometheus.Collector.
-func (s *Service) Collect(collected chan<- prometheus.Metric) {
+// oldest returns for how many seconds the oldest rehydration of this process has been due, or 0 if there is none.
+func (s *Service) oldest() float64 {
 	load := s.Load()
-	oldest := 0.0
-	if !load.Oldest.IsZero() {
-		oldest = max(0, s.opts.Now().Sub(load.Oldest).Seconds())
+	if load.Oldest.IsZero() {
+		return 0
 	}
-	collected <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(load.Waiting))
-	collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(load.Running))
-	collected <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, oldest)
-	s.metrics.Collect(collected)
+	return max(0, s.opts.Now().Sub(load.Oldest).Seconds())
 }

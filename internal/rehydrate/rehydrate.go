@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/tracing"
@@ -61,10 +62,12 @@ type Options struct {
 	Now    func() time.Time
 	Logger zerolog.Logger
 	Tracer tracing.Tracer
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 }
 
 // Service rehydrates users. It is safe for concurrent use. Logins wait for the workers of Run, in this process or in
-// another. It is a prometheus.Collector of its own metrics.
+// another.
 type Service struct {
 	stores  Stores
 	opts    Options
@@ -80,10 +83,12 @@ type Service struct {
 
 // New returns a Service.
 func New(stores Stores, opts Options) *Service {
-	return &Service{
-		stores: stores, opts: opts, metrics: newMetrics(), self: opts.Token(),
+	s := &Service{
+		stores: stores, opts: opts, self: opts.Token(),
 		jobs: make(map[message.UserID]*job), waiting: make(chan *job, opts.Queue),
 	}
+	s.metrics = newMetrics(opts.Metrics, s)
+	return s
 }
 
 // Was is the kind of user before the view.

@@ -2,6 +2,7 @@ package storemetrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -20,21 +21,19 @@ var stepNames = [steps]string{"guarded", "looked", "opening"}
 
 // appends is what the append protocol comes to.
 type appends struct {
-	meter.Group
 	applied, refused [steps]prometheus.Counter
 	entries          *meter.Sizes
 }
 
-func newAppends() appends {
-	pushes := prometheus.NewCounterVec(prometheus.CounterOpts{
+func newAppends(registerer prometheus.Registerer) appends {
+	pushes := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "fanmail_pushes_total", Help: "Pushes of entries onto a bucket, by the step of the append protocol and what became of them.",
 	}, []string{"step", "outcome"})
-	a := appends{entries: meter.NewSizes("fanmail_push_entries", "Entries that one push has carried into one inbox.", 1, 2, 5, 10, 20, 30, 40, 50)}
+	a := appends{entries: meter.NewSizes(registerer, "fanmail_push_entries", "Entries that one push has carried into one inbox.", 1, 2, 5, 10, 20, 30, 40, 50)}
 	for step, name := range stepNames {
 		a.applied[step] = pushes.WithLabelValues(name, "applied")
 		a.refused[step] = pushes.WithLabelValues(name, "refused")
 	}
-	a.Group = meter.Group{pushes, a.entries}
 	return a
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/progress"
@@ -14,30 +15,28 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Metrics is what is measured of all stores of a process. It is a prometheus.Collector.
+// Metrics measures all stores of a process.
 type Metrics struct {
-	meter.Group
 	now      func() time.Time
 	duration *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
 	appends  appends
 }
 
-// New returns Metrics that are timed by a clock.
-func New(now func() time.Time) *Metrics {
-	m := &Metrics{
+// New returns Metrics that use the clock, and registers them.
+func New(registerer prometheus.Registerer, now func() time.Time) *Metrics {
+	factory := promauto.With(registerer)
+	return &Metrics{
 		now: now,
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fanmail_store_duration_seconds", Help: "How long a call of a store took, for all that it was for together.",
 			Buckets: meter.Calls(),
 		}, []string{"operation"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+		errors: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanmail_store_errors_total", Help: "Calls of a store that have failed, but for those that were canceled or found nothing.",
 		}, []string{"operation"}),
-		appends: newAppends(),
+		appends: newAppends(registerer),
 	}
-	m.Group = meter.Group{m.duration, m.errors, m.appends.Group}
-	return m
 }
 
 // operation is what is measured of one method of a store.

@@ -29,10 +29,8 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // counts returns how often each operation was measured.
-func counts(t *testing.T, m *storemetrics.Metrics) map[string]uint64 {
+func counts(t *testing.T, registry *prometheus.Registry) map[string]uint64 {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	require.NoError(t, registry.Register(m))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	counts := make(map[string]uint64)
@@ -51,7 +49,8 @@ func counts(t *testing.T, m *storemetrics.Metrics) map[string]uint64 {
 // these do, which have nothing behind them.
 func TestEveryMethodIsMeasured(t *testing.T) {
 	t.Parallel()
-	m := storemetrics.New(time.Now)
+	registry := prometheus.NewRegistry()
+	m := storemetrics.New(registry, time.Now)
 	for _, store := range []struct {
 		interfaceType reflect.Type
 		measured      any
@@ -65,10 +64,10 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 	} {
 		for method := range store.interfaceType.Methods() {
 			name := method.Name
-			before := counts(t, m)
+			before := counts(t, registry)
 			call(store.measured, name)
 			changed := 0
-			for operation, n := range counts(t, m) {
+			for operation, n := range counts(t, registry) {
 				if n != before[operation] {
 					changed++
 					want := strings.ToLower(name)
@@ -103,7 +102,8 @@ func (b broken) Get(context.Context, message.Ref) (message.Stored, error) {
 
 func TestAnswersAreNoErrors(t *testing.T) {
 	t.Parallel()
-	m := storemetrics.New(time.Now)
+	registry := prometheus.NewRegistry()
+	m := storemetrics.New(registry, time.Now)
 	for _, err := range []error{nil, message.ErrNotFound, fmt.Errorf("get: %w", context.Canceled)} {
 		_, got := m.Messages(broken{err: err}).Get(t.Context(), message.Ref{})
 		require.Equal(t, err, got)
@@ -112,9 +112,7 @@ func TestAnswersAreNoErrors(t *testing.T) {
 		_, got := m.Messages(broken{err: err}).Get(t.Context(), message.Ref{})
 		require.Equal(t, err, got)
 	}
-	require.Equal(t, uint64(6), counts(t, m)["messages.get"])
-	registry := prometheus.NewRegistry()
-	require.NoError(t, registry.Register(m))
+	require.Equal(t, uint64(6), counts(t, registry)["messages.get"])
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	failed := 0.0
@@ -129,13 +127,14 @@ func TestAnswersAreNoErrors(t *testing.T) {
 }
 
 // appender returns an Appender on a measured store.
-func appender(t *testing.T) (*storemetrics.Metrics, *bucket.Appender) {
+func appender(t *testing.T) (*prometheus.Registry, *bucket.Appender) {
 	t.Helper()
 	db, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{FS: vfs.NewMem(), Now: time.Now, Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	m := storemetrics.New(time.Now)
-	return m, bucket.NewAppender(m.Inbox(db.Inbox()), m.Users(db.Users()))
+	measured := prometheus.NewRegistry()
+	m := storemetrics.New(measured, time.Now)
+	return measured, bucket.NewAppender(m.Inbox(db.Inbox()), m.Users(db.Users()))
 }
 
 func entries(first, last int) []bucket.Entry {
@@ -149,21 +148,21 @@ func entries(first, last int) []bucket.Entry {
 // The steps of the append protocol show as they are taken.
 func TestSteps(t *testing.T) {
 	t.Parallel()
-	m, a := appender(t)
+	measured, a := appender(t)
 	to := func(entries []bucket.Entry) {
 		results, err := a.Append(t.Context(), []bucket.Append{{Owner: "ben", Entries: entries}})
 		require.NoError(t, err)
 		require.NoError(t, results[0].Err)
 	}
 	to(entries(11, 30))
-	require.Equal(t, "guarded/applied 1", steps(t, m))
+	require.Equal(t, "guarded/applied 1", steps(t, measured))
 	to(entries(31, 60))
-	require.Equal(t, "guarded/applied 2", steps(t, m))
+	require.Equal(t, "guarded/applied 2", steps(t, measured))
 	to(entries(61, 63))
-	require.Equal(t, "guarded/applied 2, guarded/refused 1, opening/applied 1", steps(t, m), "the bucket was full")
+	require.Equal(t, "guarded/applied 2, guarded/refused 1, opening/applied 1", steps(t, measured), "the bucket was full")
 	to(entries(5, 5))
-	require.Equal(t, "guarded/applied 2, guarded/refused 2, looked/applied 1, opening/applied 1", steps(t, m), "it came late, by an old hint")
-	require.NoError(t, testutil.CollectAndCompare(m, strings.NewReader(`
+	require.Equal(t, "guarded/applied 2, guarded/refused 2, looked/applied 1, opening/applied 1", steps(t, measured), "it came late, by an old hint")
+	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
 # HELP fanmail_push_entries Entries that one push has carried into one inbox.
 # TYPE fanmail_push_entries histogram
 fanmail_push_entries_bucket{le="1"} 1
@@ -181,10 +180,8 @@ fanmail_push_entries_count 4
 }
 
 // steps returns the pushes that were counted.
-func steps(t *testing.T, m *storemetrics.Metrics) string {
+func steps(t *testing.T, registry *prometheus.Registry) string {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	require.NoError(t, registry.Register(m))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	var steps []string
@@ -208,7 +205,7 @@ func steps(t *testing.T, m *storemetrics.Metrics) string {
 
 // A call allocates nothing for being measured.
 func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
-	m := storemetrics.New(time.Now)
+	m := storemetrics.New(nil, time.Now)
 	plain := message.Store(broken{})
 	measured := m.Messages(plain)
 	ctx := t.Context()
@@ -220,7 +217,7 @@ func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others woul
 
 // BenchmarkCall tells what measuring a call costs.
 func BenchmarkCall(b *testing.B) {
-	m := storemetrics.New(time.Now)
+	m := storemetrics.New(nil, time.Now)
 	for name, store := range map[string]message.Store{"plain": broken{}, "measured": m.Messages(broken{})} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -249,7 +246,7 @@ func BenchmarkPush(b *testing.B) {
 		all[i] = bucket.Push{Owner: "ann", Entries: entries(1, 3), Guard: true}
 		outcomes[i].Applied = true
 	}
-	store := storemetrics.New(time.Now).Inbox(pushes{outcomes: outcomes})
+	store := storemetrics.New(nil, time.Now).Inbox(pushes{outcomes: outcomes})
 	for b.Loop() {
 		_, _ = store.Push(b.Context(), all)
 	}

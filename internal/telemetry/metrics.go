@@ -8,14 +8,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewMetrics returns the handler that serves the metrics of this process, and of its parts, to Prometheus.
-func NewMetrics(parts ...prometheus.Collector) http.Handler {
+// NewRegistry returns a registry that has the metrics of the Go runtime and of the process. The caller registers the others.
+func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewBuildInfoCollector(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	registry.MustRegister(parts...)
+	return registry
+}
+
+// MetricsHandler returns the handler that answers a scrape with the metrics of a registry.
+func MetricsHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }

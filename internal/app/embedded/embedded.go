@@ -6,7 +6,6 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
@@ -25,7 +24,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Option
 		stamp = opts.Now
 	}
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
-		Partitions: cfg.Partitions, Now: stamp, Logger: opts.Logger,
+		Partitions: cfg.Partitions, Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
 		RememberedOwners: cfg.Embedded.RememberedOwners, RememberedMessages: cfg.Embedded.RememberedMessages,
 	})
@@ -37,7 +36,6 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Option
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
 		Available: db.Available,
-		Metrics:   []prometheus.Collector{db},
 		Healthy:   func(context.Context) error { return nil }, // a failure of the store ends the process
 		Close:     db.Close,
 	}, nil
