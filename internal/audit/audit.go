@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Stores are the stores that are looked at. Only a repair writes, to inboxes.
+// Stores are the stores that an audit reads. Only a repair writes, and only to inboxes.
 type Stores struct {
 	Messages message.Store
 	Progress progress.Store
@@ -29,10 +29,10 @@ type Options struct {
 	Partitions int
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
-	// CatchUp is how long whoever begins to follow somebody may take to append what fan-out had passed by then; 0 means
-	// two seconds. It costs the audit that long for each user who lacks something which may be due to that.
+	// CatchUp is how long a follow may take to append the messages that fan-out passed before the edge was visible; 0 means two seconds.
+	// The audit waits that long for each user whose missing message may be one of those.
 	CatchUp time.Duration
-	// Random is where the seed of a sample comes from (crypto/rand.Reader).
+	// Random is the source of the seed of a sample (crypto/rand.Reader).
 	Random io.Reader
 	Now    func() time.Time
 }
@@ -41,15 +41,14 @@ type Options struct {
 type Service struct {
 	stores Stores
 	opts   Options
-	// turns has room for as many users as are audited at a time, by all audits together: they are to be slower, and not
-	// the deliveries beside them.
+	// turns bounds the number of users that all audits together look at, so that audits do not slow down deliveries.
 	turns chan struct{}
 }
 
 // concurrency is how many users are audited at a time.
 const concurrency = 2
 
-// defaultCatchUp is many times what it takes a follow, or a batch of them, to catch up.
+// defaultCatchUp is many times as long as a batch of follows takes to catch up.
 const defaultCatchUp = 2 * time.Second
 
 // New returns a Service.
@@ -74,7 +73,7 @@ func (s *Service) state(ctx context.Context, user message.UserID) (userstate.Sta
 	return userstate.Get(ctx, s.stores.Users, user)
 }
 
-// edge returns the user's edge to an author, without spans where there has never been one.
+// edge returns the user's edge to an author. It has no spans if the user never followed the author.
 func (s *Service) edge(ctx context.Context, user, author message.UserID) (follow.Edge, error) {
 	if user == author {
 		return follow.Edge{}, nil
@@ -89,8 +88,8 @@ func (s *Service) edge(ctx context.Context, user, author message.UserID) (follow
 // bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes some 6 MiB.
 const bucketsPage = 8
 
-// eachBucket calls do with the buckets of an inbox, from the head down, until it returns false. It tells whether there is
-// a bucket at or above the one that the hint names, as there must be for any hint above 0.
+// eachBucket calls do with the buckets of an inbox, from the head down, until do returns false. It reports whether there is a bucket
+// at or above the one that the hint names. Every hint above 0 has such a bucket.
 func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint32, do func(*bucket.Bucket) bool) (hinted bool, err error) {
 	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Ref{{Owner: user, Sequence: hint}})
 	if err != nil {

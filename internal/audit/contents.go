@@ -12,24 +12,24 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// held is what a slot of an inbox holds. It is small: all of an inbox's are in memory during a look.
+// held describes a slot of an inbox. It is small, because a look keeps all slots in memory.
 type held struct {
 	id message.ID
-	// says stands for what the entry says; two that differ have the same once in 2^64.
+	// says is a hash of the entry's content. Two different entries have the same hash once in 2^64.
 	says     uint64
 	sequence uint32
 	slot     uint8
 	deleted  bool
-	// known tells that a message was found that it belongs to.
+	// known reports whether the look has found the message of the slot.
 	known bool
 }
 
 func (h held) at() Place { return Place{Sequence: h.sequence, Slot: int(h.slot)} }
 
-// contents is what an inbox holds, by id and then by place.
+// contents are the slots of an inbox, by id and then by place.
 type contents []held
 
-// of returns what an inbox holds of a message: mostly one slot, or none.
+// of returns the slots of a message: usually one or none.
 func (c contents) of(id message.ID) contents {
 	first, _ := slices.BinarySearchFunc(c, id, func(h held, id message.ID) int { return h.id.Compare(id) })
 	end := first
@@ -47,7 +47,7 @@ func (c contents) newest() message.ID {
 	return c[len(c)-1].id
 }
 
-// says returns a number that stands for what an entry says.
+// says returns a hash of an entry's content.
 func says(e bucket.Entry) uint64 {
 	h := xxhash.New()
 	for _, part := range []string{string(e.From), e.Body, e.ContentType, string(e.Attrs)} {
@@ -57,7 +57,7 @@ func says(e bucket.Entry) uint64 {
 	return h.Sum64()
 }
 
-// readInbox reads the inbox, bucket by bucket from the head down, and holds the buckets to their invariants.
+// readInbox reads the inbox, bucket by bucket from the head down, and checks the invariants of the buckets.
 func (l *look) readInbox(ctx context.Context) error {
 	var above *bucket.Bucket
 	hinted, err := l.eachBucket(ctx, l.user, l.state.Head.Sequence, func(b *bucket.Bucket) bool {
@@ -93,10 +93,10 @@ func (l *look) readInbox(ctx context.Context) error {
 	return nil
 }
 
-// checkBucket holds a bucket to the invariants that package bucket states. The one above it is nil if it is the head.
+// checkBucket checks the invariants that package bucket states. above is nil if b is the head.
 func (l *look) checkBucket(above, b *bucket.Bucket) {
 	var greatest message.ID
-	whole := true // every slot tells its id
+	whole := true // every slot has its id
 	for _, e := range b.Entries {
 		if greatest.Less(e.ID) {
 			greatest = e.ID
@@ -128,7 +128,7 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 	}
 }
 
-// lostSlot finds a slot of which there is no record, although there are records above it, as slots are filled in order.
+// lostSlot finds a slot without a record below slots with records. Slots are filled in order, so its record was lost.
 func (l *look) lostSlot(sequence uint32, slot int) {
 	l.outOfOrder(Finding{At: Place{sequence, slot}, Placed: true, empty: true}, "the slot has lost its record, and is counted all the same")
 }
@@ -163,7 +163,7 @@ func (l *look) findDoubles() {
 	}
 }
 
-// differences names the fields in which an entry differs from its message.
+// differences returns the names of the fields in which an entry differs from its message.
 func differences(entry, want bucket.Entry) []string {
 	var fields []string
 	for _, field := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Verdict is why a user has, or has not, a message.
+// Verdict is the reason why a user has a message or does not have it.
 type Verdict string
 
 // The verdicts. There are no others.
@@ -24,24 +24,24 @@ const (
 	Recovered Verdict = "recovered"
 	// InGap is a message that is read from the canonical store whenever the inbox is paged.
 	InGap Verdict = "in_gap"
-	// Deleted is a message that was in the inbox until its owner deleted it.
+	// Deleted is a message that the owner has deleted from the inbox.
 	Deleted Verdict = "deleted"
-	// Dormant is a message that is left to a rehydration which is not due before the user looks.
+	// Dormant is a message that is left to a rehydration, which starts when the user returns.
 	Dormant Verdict = "dormant"
-	// Rehydrating is a message that is left to a rehydration which is due or under way.
+	// Rehydrating is a message that is left to a rehydration, which waits or runs.
 	Rehydrating Verdict = "rehydrating"
-	// InFlight is a message whose fan-out has yet to come to the user.
+	// InFlight is a message whose fan-out has not reached the user yet.
 	InFlight Verdict = "in_flight"
-	// DeadLettered is a message whose fan-out was given up before it came to the user.
+	// DeadLettered is a message whose fan-out was given up before it reached the user.
 	DeadLettered Verdict = "dead_lettered"
-	// NotFollowedThen is a message to followers that was sent when the user did not follow its author any more, or had
-	// never followed them.
+	// NotFollowedThen is a message to followers that was sent when the user no longer followed its author, or had never followed the
+	// author.
 	NotFollowedThen Verdict = "not_followed_then"
 	// NotFollowedYet is a message to followers that was sent before the user began to follow its author.
 	NotFollowedYet Verdict = "not_followed_yet"
 	// NotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
 	NotAddressed Verdict = "not_addressed"
-	// Void is a message that was stored so late that it counts for nobody.
+	// Void is a message that was stored too late: no user gets it.
 	Void Verdict = "void"
 	// UnknownMessage is an id under which no message is stored.
 	UnknownMessage Verdict = "unknown_message"
@@ -49,7 +49,7 @@ const (
 	Missing Verdict = "missing"
 )
 
-// Place is where something is in an inbox.
+// Place is a place in an inbox.
 type Place struct {
 	Sequence uint32
 	Slot     int
@@ -58,19 +58,19 @@ type Place struct {
 // String returns the place in words.
 func (p Place) String() string { return fmt.Sprintf("bucket %d, slot %d", p.Sequence, p.Slot) }
 
-// Explanation is why a user has, or has not, a message, and everything that tells it.
+// Explanation is a verdict with all facts that led to it.
 type Explanation struct {
 	User    message.UserID
 	Message message.ID
 	Verdict Verdict
-	// Sentence says it in words, with what is going to happen next.
+	// Sentence says the verdict in words, and what happens next.
 	Sentence string
 
-	// Stored is the message. It is zero if Verdict is UnknownMessage; so is what depends on it.
+	// Stored is the message. It is zero if Verdict is UnknownMessage, like all fields that depend on it.
 	Stored message.Stored
-	// Named tells that the message names the user.
+	// Named reports whether the message names the user.
 	Named bool
-	// Edge is the user's edge to the author, without spans where there has never been one.
+	// Edge is the user's edge to the author. It has no spans if the user never followed the author.
 	Edge follow.Edge
 
 	State   userstate.State
@@ -80,9 +80,9 @@ type Explanation struct {
 
 	// Partition is the user's.
 	Partition int
-	// Planned tells that the fan-out of the message has been planned, InPlan that it was for the user's partition.
+	// Planned reports whether the fan-out of the message was planned, InPlan whether the plan includes the user's partition.
 	Planned, InPlan bool
-	// Scan is how far it is there.
+	// Scan is the progress of the fan-out in that partition.
 	Scan progress.Scan
 
 	// Entry is the entry, or the tombstone, in the user's inbox, or nil; At is its place.
@@ -90,10 +90,10 @@ type Explanation struct {
 	At    Place
 }
 
-// Explain tells why a user has, or has not, a message. Unknown users and messages are verdicts, not errors.
+// Explain returns why a user has a message or does not have it. Unknown users and messages are verdicts, not errors.
 //
-// The inbox is read last, after how far the fan-out is: a message that is being delivered meanwhile is in flight or
-// delivered, and never missing.
+// Explain reads the progress of the fan-out before the inbox. So a message that is delivered meanwhile is in flight or delivered, never
+// missing.
 func (s *Service) Explain(ctx context.Context, user message.UserID, id message.ID) (Explanation, error) {
 	e := Explanation{User: user, Message: id, Partition: s.partition(user)}
 	op := s.begin()
@@ -133,11 +133,10 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 
 func (e *Explanation) unknown() bool { return e.Stored.ID.IsZero() }
 
-// Passed tells whether the fan-out of the message has come to the user, or never had to, for when it was planned there was
-// no recipient in their partition.
+// Passed reports whether the fan-out of the message has passed the user, or the plan had no recipient in the user's partition.
 func (e *Explanation) Passed() bool { return e.Planned && (!e.InPlan || !e.Scan.Ahead(e.User)) }
 
-// scan returns how far the fan-out of a message is in a partition.
+// scan returns the progress of a message's fan-out in a partition.
 func (s *Service) scan(ctx context.Context, partition int, id message.ID) (scan progress.Scan, planned, inPlan bool, err error) {
 	fanout, err := s.stores.Progress.Get(ctx, id)
 	if errors.Is(err, progress.ErrNotFound) {
@@ -147,8 +146,8 @@ func (s *Service) scan(ctx context.Context, partition int, id message.ID) (scan 
 	return scan, err == nil, inPlan, err
 }
 
-// find returns the entry with an id in a user's inbox, rather one that is live than a tombstone, and its place; nil if
-// there is none. It looks no further down than the entry can be.
+// find returns the entry with an id in a user's inbox and its place, or nil if there is none. It prefers a live entry to a tombstone. It
+// stops at the lowest bucket that can hold the entry.
 func (s *Service) find(ctx context.Context, state userstate.State, id message.ID) (found *bucket.Entry, at Place, err error) {
 	_, err = s.eachBucket(ctx, state.User, state.Head.Sequence, func(b *bucket.Bucket) bool {
 		for slot, entry := range b.Entries {

@@ -4,70 +4,69 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Kind is what is wrong.
+// Kind is a kind of finding.
 type Kind string
 
 // The kinds of findings. There are no others.
 const (
 	// MissingEntry is a message that should be in the inbox and is not.
 	MissingEntry Kind = "missing"
-	// ExtraEntry is an entry that does not belong into the inbox.
+	// ExtraEntry is an entry that does not belong in the inbox.
 	ExtraEntry Kind = "extra"
-	// DifferentEntry is an entry that does not say what the message says.
+	// DifferentEntry is an entry that differs from its message.
 	DifferentEntry Kind = "different"
 	// DoubleEntry is a message that is in the inbox more than once; each place but one is a finding.
 	DoubleEntry Kind = "double"
 	// OutOfOrder is a bucket that breaks an invariant of package bucket.
 	OutOfOrder Kind = "out_of_order"
-	// GapCount is a gap that has not as many messages as it says.
+	// GapCount is a gap whose recorded number of messages is wrong.
 	GapCount Kind = "gap_count"
 	// GapOverlap is an entry in a gap, which is counted twice.
 	GapOverlap Kind = "gap_overlap"
 )
 
-// Finding is something that is wrong with an inbox. It is comparable: two looks that find the same find equal ones.
+// Finding is one error in an inbox. Findings are comparable: two looks that find the same error return equal findings.
 type Finding struct {
 	Kind Kind
 	User message.UserID
-	// Message is the message that it is about, and From its author. Both are zero where it is about none; From is empty
-	// where there is no such message.
+	// Message is the message concerned, and From its author. Both are zero if the finding concerns no message. From is empty if the
+	// message is not stored.
 	Message message.ID
 	From    message.UserID
-	// At is where in the inbox, if Placed.
+	// At is the place in the inbox, if Placed.
 	At     Place
 	Placed bool
 	// Detail says what is wrong.
 	Detail string
-	// Repaired tells that it was repaired, and was not found again after that.
+	// Repaired reports whether the error was repaired and not found again.
 	Repaired bool
-	// Note says, after a repair was asked for, why this was not repaired.
+	// Note says why a requested repair was not made.
 	Note string
 
 	// empty marks a slot that has lost its record, fresh a message that may be about to be appended.
 	empty, fresh bool
 }
 
-// Progress is how far an audit is.
+// Progress is the progress of an audit.
 type Progress struct {
-	// Users counts those who have been audited, Of those who are going to be.
+	// Users counts the audited users, Of all users that the audit will look at.
 	Users, Of int64
 }
 
-// Event is something that an audit tells while it runs: one of its fields is set.
+// Event is a report of a running audit. One of its fields is set.
 type Event struct {
 	Progress *Progress
 	Finding  *Finding
 }
 
-// Summary is what an audit came to.
+// Summary is the result of an audit.
 type Summary struct {
-	// Users counts the users who were audited, Entries what their inboxes hold, Expected what they have to hold.
+	// Users counts the audited users, Entries the entries in their inboxes, Expected the entries that they must hold.
 	Users, Entries, Expected int64
-	// Found counts the findings of each kind, Repaired those that were repaired, and Remaining those that are there at the
-	// end.
+	// Found counts the findings of each kind, Repaired the repaired ones, and Remaining those that exist at the end.
 	Found, Repaired, Remaining map[Kind]int64
-	// InFlight, DeadLettered and Tolerated count deliveries, Rehydrating counts users, that could not be judged. The package
-	// comment tells what they are.
+	// InFlight, DeadLettered and Tolerated count deliveries that could not be judged, Rehydrating counts such users. The package
+	// comment explains them.
 	InFlight, DeadLettered, Tolerated, Rehydrating int64
 }
 
@@ -75,7 +74,7 @@ func newSummary() Summary {
 	return Summary{Found: make(map[Kind]int64), Repaired: make(map[Kind]int64), Remaining: make(map[Kind]int64)}
 }
 
-// add adds what an audit of one user came to: what was found, and what the last look saw.
+// add adds the audit of one user: the findings, and the counts of the last look.
 func (s *Summary) add(found []Finding, last *look) {
 	s.Users++
 	s.Entries += last.entries

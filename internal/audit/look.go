@@ -15,35 +15,34 @@ import (
 )
 
 const (
-	// maxLooks is how often a user is looked at whose state changes meanwhile.
+	// maxLooks is how often the audit looks at a user whose state changes during each look.
 	maxLooks = 4
-	// maxFindings bounds what is found of one user at a time. Whoever has more has lost everything; a repair that is
-	// repeated comes to the end of it.
+	// maxFindings bounds the findings of one look. An inbox with more has lost everything; repeated repairs correct all of them.
 	maxFindings = 10_000
 
 	edgesPage    = 1000
 	messagesPage = 200
 )
 
-// look is what one look at one user sees.
+// look is the result of one look at one user.
 type look struct {
 	operation
 	user  message.UserID
 	state userstate.State
 	holds contents
 	found []Finding
-	// end is where messages need not be read any further: they are not expected, and not in the inbox.
+	// end is the first id that the look need not read: later messages are not expected and not in the inbox.
 	end message.ID
 	// inGaps counts the messages in each of the gaps.
 	inGaps []int64
-	// busy tells that somebody is rebuilding the inbox, so that it cannot be told what is missing.
+	// busy says that a worker is rebuilding the inbox, so the look cannot tell which messages are missing.
 	busy bool
 
 	entries, expected                 int64
 	inFlight, deadLettered, tolerated int64
 }
 
-// look looks at a user. Where the state changes meanwhile, it looks again: what is expected follows from the state.
+// look looks at a user. If the state changes meanwhile, it looks again, because the expected messages depend on the state.
 func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) {
 	for n := 1; ; n++ {
 		before, err := s.state(ctx, user)
@@ -59,7 +58,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 		if err != nil {
 			return nil, err
 		}
-		// A view that was recorded meanwhile only raises the horizon: nothing was expected in vain.
+		// A view that was recorded meanwhile only raises the horizon, so all expected messages still are.
 		before.LastViewed = after.LastViewed
 		if before.Same(after) {
 			return l, nil
@@ -71,7 +70,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 	}
 }
 
-// giveUp drops whatever was found by means of the state, which has changed.
+// giveUp drops the findings that depend on the state, because the state has changed.
 func (l *look) giveUp() {
 	l.busy = true
 	l.found = slices.DeleteFunc(l.found, func(f Finding) bool {
@@ -79,7 +78,7 @@ func (l *look) giveUp() {
 	})
 }
 
-// see reads the inbox, and then everything that is for the user.
+// see reads the inbox, and then all messages for the user.
 func (l *look) see(ctx context.Context) error {
 	if err := l.readInbox(ctx); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (l *look) see(ctx context.Context) error {
 	if err := l.readNaming(ctx); err != nil {
 		return err
 	}
-	if err := l.findStrangers(ctx); err != nil {
+	if err := l.findExtras(ctx); err != nil {
 		return err
 	}
 	for i, gap := range l.state.Gaps {
@@ -123,12 +122,12 @@ func (l *look) find(f Finding, format string, args ...any) {
 	}
 }
 
-// readFollowed goes through the messages of everybody whom the user has followed, author by author.
+// readFollowed compares the messages of every author that the user has followed, author by author.
 func (l *look) readFollowed(ctx context.Context) error {
 	for after := message.UserID(""); ; {
 		edges, err := l.stores.Edges.Following(ctx, l.user, after, edgesPage)
 		if err != nil {
-			return fmt.Errorf("whom %s follows: %w", l.user, err)
+			return fmt.Errorf("read the authors that %s follows: %w", l.user, err)
 		}
 		for _, edge := range edges {
 			for _, span := range edge.Spans {
@@ -144,7 +143,7 @@ func (l *look) readFollowed(ctx context.Context) error {
 	}
 }
 
-// readSpan goes through the messages that were sent to the followers of an author during a span of the user's edge.
+// readSpan compares the messages that an author sent to followers during a span of the user's edge.
 func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span) error {
 	in := message.Range{From: edge.Followee, After: message.LastBefore(span.Since), Before: l.end}
 	if until := message.MinID(span.Until); !span.Open() && until.Less(in.Before) {
@@ -165,7 +164,7 @@ func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span)
 	}
 }
 
-// readNaming goes through the messages that name the user, but for those that readFollowed has come across.
+// readNaming compares the messages that name the user, except those that readFollowed has compared.
 func (l *look) readNaming(ctx context.Context) error {
 	for after := (message.ID{}); ; {
 		page, err := l.stores.Messages.Naming(ctx, l.user, after, l.end, message.OldestFirst, messagesPage)
@@ -189,7 +188,7 @@ func (l *look) readNaming(ctx context.Context) error {
 	}
 }
 
-// without drops the messages that are for a user also because they follow the author.
+// without drops the messages that the user also gets as a follower of the author.
 func without(page []message.Stored, edgeOf func(message.Stored) (follow.Edge, error)) ([]message.Stored, error) {
 	var rest []message.Stored
 	for _, m := range page {
@@ -207,7 +206,7 @@ func without(page []message.Stored, edgeOf func(message.Stored) (follow.Edge, er
 	return rest, nil
 }
 
-// compare compares messages with what the inbox holds of them.
+// compare compares messages with their entries in the inbox.
 func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf func(message.Stored) (follow.Edge, error)) error {
 	var absent []missed
 	for _, m := range messages {
@@ -216,7 +215,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 			return err
 		}
 		if l.rules.Void(m) || !follow.For(m.Message, l.user, edge) {
-			continue // if it is in the inbox, it is found to be a stranger
+			continue // if it is in the inbox, findExtras finds it
 		}
 		copies := l.holds.of(m.ID)
 		if err := l.compareCopies(ctx, m, copies); err != nil {
@@ -242,7 +241,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 	return nil
 }
 
-// compareCopies compares a message with the entries that stand for it.
+// compareCopies compares a message with its entries.
 func (l *look) compareCopies(ctx context.Context, m message.Stored, copies contents) error {
 	want := bucket.EntryOf(m.Message)
 	for i := range copies {
@@ -256,7 +255,7 @@ func (l *look) compareCopies(ctx context.Context, m message.Stored, copies conte
 			return fmt.Errorf("bucket %d of %s: %w", h.sequence, l.user, err)
 		}
 		if len(buckets) == 0 || int(h.slot) >= buckets[0].Slots() {
-			continue // it is gone: the next look tells
+			continue // it is gone: the next look decides
 		}
 		if fields := differences(buckets[0].Entries[h.slot], want); len(fields) > 0 {
 			l.find(Finding{Kind: DifferentEntry, Message: m.ID, From: m.From, At: h.at(), Placed: true},
@@ -278,7 +277,7 @@ func (l *look) overlap(gap userstate.Gap, m message.Stored, copies contents) {
 // missed is a message that is expected and is not in the inbox.
 type missed struct {
 	message.Stored
-	// fresh tells that it may be about to be appended.
+	// fresh says that a follow may be about to append it.
 	fresh bool
 }
 
@@ -301,20 +300,20 @@ func (l *look) missing(ctx context.Context, m missed) error {
 	return nil
 }
 
-// findStrangers finds entries that do not belong into the inbox.
-func (l *look) findStrangers(ctx context.Context) error {
+// findExtras finds entries that do not belong in the inbox.
+func (l *look) findExtras(ctx context.Context) error {
 	for _, h := range l.holds {
 		if h.known || h.deleted {
 			continue
 		}
-		if err := l.stranger(ctx, h); err != nil {
+		if err := l.checkExtra(ctx, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *look) stranger(ctx context.Context, h held) error {
+func (l *look) checkExtra(ctx context.Context, h held) error {
 	extra := Finding{Kind: ExtraEntry, Message: h.id, At: h.at(), Placed: true}
 	m, err := l.stores.Messages.Get(ctx, message.Ref{ID: h.id})
 	switch {
@@ -329,7 +328,7 @@ func (l *look) stranger(ctx context.Context, h held) error {
 		return err
 	}
 	extra.From = m.From
-	switch why := l.operation.stranger(m, l.user, edge); {
+	switch why := l.operation.extraReason(m, l.user, edge); {
 	case why == "": // an edge that was not there when the edges were read
 	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edge):
 		l.tolerated++

@@ -10,23 +10,23 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// notRepaired tells why findings of a kind are never repaired.
+// notRepaired has the reasons why findings of some kinds are never repaired.
 var notRepaired = map[Kind]string{
 	DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
-	OutOfOrder:     "not repaired: the bounds of a bucket never change, and whoever appends relies on that",
+	OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
 	GapCount:       "not repaired: a gap never changes once it was made",
 	GapOverlap:     "not repaired: the gap counts the message, and so would the tombstone that is left of the entry",
 }
 
-// lostSlot tells why a slot that has lost its record is not repaired.
+// lostSlot is the reason why a slot that has lost its record is not repaired.
 const lostSlot = "not repaired: the store has no way to fill a slot again, which counts as one message too many"
 
 // appendAtOnce is how many messages are appended together.
 const appendAtOnce = bucket.Capacity
 
-// repair mends what can be mended of the findings of a look, and notes in the others why it is not. Each repair may be
-// repeated, and does no harm to what was right: whoever deletes the message or appends it meanwhile has done the same. A
-// repair that fails is noted, too: an inbox may be so damaged that nothing can be appended to it.
+// repair repairs the findings of a look, and notes in each of the others why it was not repaired. Each repair is idempotent and does not
+// harm correct entries, also if another process appends or deletes the message meanwhile. A failed repair is noted and is no
+// error, because an inbox may be too damaged for an append.
 func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 	var missing []*Finding
 	for i := range findings {
@@ -47,7 +47,7 @@ func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 		default:
 			f.Note = notRepaired[f.Kind]
 		}
-		if err != nil && !errors.Is(err, bucket.ErrNotFound) { // what is not there any more, the next look does not find
+		if err != nil && !errors.Is(err, bucket.ErrNotFound) { // if the entry is gone, the next look does not find it
 			f.Note = failed(err)
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 
 func failed(err error) string { return fmt.Sprintf("not repaired: %v", err) }
 
-// restore appends missing messages, which are ascending, as fan-out would have done.
+// restore appends missing messages as fan-out does. The messages are ascending.
 func (s *Service) restore(ctx context.Context, l *look, missing []*Finding) error {
 	restored := bucket.Append{Owner: l.user, Hint: l.state.Head}
 	for _, f := range missing {

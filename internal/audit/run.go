@@ -15,16 +15,16 @@ import (
 // MaxSample is the greatest sample. Its users are held in memory.
 const MaxSample = 1_000_000
 
-// progressEvery is how often progress is told.
+// progressEvery is how often an audit reports its progress.
 const progressEvery = 500 * time.Millisecond
 
 // Request says what to audit.
 type Request struct {
-	// User asks for one user, whether they were ever seen or not.
+	// User selects one user, seen or not.
 	User message.UserID
-	// Sample asks for so many users, chosen at random, each as likely as any other; 0 is everybody.
+	// Sample selects that many users at random, each with the same chance; 0 selects all users.
 	Sample int
-	// Repair asks to mend what can be mended.
+	// Repair repairs the findings that can be repaired.
 	Repair bool
 }
 
@@ -41,8 +41,8 @@ func (r Request) Validate() error {
 	return nil
 }
 
-// Audit audits inboxes, and tells what it finds as it goes along. It stops when tell returns an error, which it returns,
-// or ctx ends. tell is never called by two at a time. With an error, the summary is of what was audited until then.
+// Audit audits inboxes, and calls tell with each finding and with the progress. Calls of tell do not overlap. If tell returns an error or
+// ctx ends, Audit stops and returns that error. With an error, the summary covers the users audited so far.
 func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) error) (Summary, error) {
 	if err := request.Validate(); err != nil {
 		return Summary{}, err
@@ -62,7 +62,7 @@ func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) e
 		return ctx.Err()
 	})
 	if auditErr := group.Wait(); auditErr != nil {
-		err = auditErr // why users were not gone through to the end
+		err = auditErr // the reason why the walk over the users ended early
 	}
 	if err == nil {
 		err = run.progress()
@@ -70,7 +70,7 @@ func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) e
 	return run.summary, err
 }
 
-// run is an audit that is under way.
+// run is a running audit.
 type run struct {
 	*Service
 	repairs bool
@@ -82,7 +82,7 @@ type run struct {
 	told    time.Time
 }
 
-// progress tells how far the audit is.
+// progress reports the progress of the audit.
 func (r *run) progress() error {
 	return r.tell(Event{Progress: &Progress{Users: r.summary.Users, Of: max(r.of, r.summary.Users)}})
 }
@@ -114,7 +114,7 @@ func (r *run) audit(ctx context.Context, user message.UserID) error {
 	return nil
 }
 
-// examine returns what is found of a user, and the last look at them, which has found what is still there.
+// examine returns the findings of a user and the last look, whose findings remain.
 func (s *Service) examine(ctx context.Context, user message.UserID, repair bool) (found []Finding, last *look, err error) {
 	last, err = s.confirm(ctx, user)
 	if err != nil || len(last.found) == 0 {
@@ -137,7 +137,7 @@ func (s *Service) examine(ctx context.Context, user message.UserID, repair bool)
 	return found, last, nil
 }
 
-// confirm looks at a user, and once more if it finds anything. It returns the last look with what all have found.
+// confirm looks at a user, and again if it finds anything. It returns the last look with the findings that all looks share.
 func (s *Service) confirm(ctx context.Context, user message.UserID) (*look, error) {
 	first, err := s.look(ctx, user)
 	if err != nil || len(first.found) == 0 {
@@ -153,7 +153,7 @@ func (s *Service) confirm(ctx context.Context, user message.UserID) (*look, erro
 	return s.lookAgain(ctx, second)
 }
 
-// lookAgain looks at a user again, and returns what is found again.
+// lookAgain looks at a user again, and returns the findings that are found again.
 func (s *Service) lookAgain(ctx context.Context, before *look) (*look, error) {
 	again, err := s.look(ctx, before.user)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Service) lookAgain(ctx context.Context, before *look) (*look, error) {
 	return again, nil
 }
 
-// pause waits, or until ctx ends, whose error it returns.
+// pause waits. If ctx ends first, it returns the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -176,7 +176,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// key returns a finding without what changes from one look to the next.
+// key returns a finding without the fields that change from one look to the next.
 func key(f Finding) Finding {
 	f.Repaired, f.Note, f.fresh = false, "", false
 	return f

@@ -12,10 +12,10 @@ import (
 // usersPage is how many user states are read at a time.
 const usersPage = 1000
 
-// walk calls do with one user after the other, until it returns an error.
+// walk calls do with one user after the other, until do returns an error.
 type walk func(ctx context.Context, do func(message.UserID) error) error
 
-// choose returns the users that a request asks for, and counts them.
+// choose returns a walk over the users that a request selects, and their number.
 func (s *Service) choose(ctx context.Context, request Request, count *int64) (walk, error) {
 	switch {
 	case request.User != "":
@@ -26,7 +26,7 @@ func (s *Service) choose(ctx context.Context, request Request, count *int64) (wa
 		*count = int64(len(sample))
 		return these(sample...), err
 	default:
-		return s.everybody, s.everybody(ctx, func(message.UserID) error { *count++; return nil })
+		return s.allUsers, s.allUsers(ctx, func(message.UserID) error { *count++; return nil })
 	}
 }
 
@@ -41,8 +41,8 @@ func these(users ...message.UserID) walk {
 	}
 }
 
-// everybody walks through all users of whom there is a record, partition by partition.
-func (s *Service) everybody(ctx context.Context, do func(message.UserID) error) error {
+// allUsers walks over all recorded users, partition by partition.
+func (s *Service) allUsers(ctx context.Context, do func(message.UserID) error) error {
 	for p := range s.opts.Partitions {
 		for after := message.UserID(""); ; {
 			states, err := s.stores.Users.List(ctx, p, after, usersPage)
@@ -64,7 +64,7 @@ func (s *Service) everybody(ctx context.Context, do func(message.UserID) error) 
 }
 
 // sample returns n of all users, or all if there are fewer. Each set of n is as likely as any other (reservoir sampling,
-// algorithm R of Vitter, 1985): users are gone through once, and no others than the sample are held.
+// algorithm R of Vitter, 1985). It reads each user once, and keeps only the sample in memory.
 func (s *Service) sample(ctx context.Context, n int) ([]message.UserID, error) {
 	var seed [32]byte
 	if _, err := io.ReadFull(s.opts.Random, seed[:]); err != nil {
@@ -73,7 +73,7 @@ func (s *Service) sample(ctx context.Context, n int) ([]message.UserID, error) {
 	random := rand.New(rand.NewChaCha8(seed)) //nolint:gosec // seeded by what is random; nothing is kept secret by it
 	var sample []message.UserID
 	seen := 0
-	err := s.everybody(ctx, func(user message.UserID) error {
+	err := s.allUsers(ctx, func(user message.UserID) error {
 		if seen++; len(sample) < n {
 			sample = append(sample, user)
 		} else if i := random.IntN(seen); i < n {

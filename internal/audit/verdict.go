@@ -10,12 +10,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// timeLayout is how sentences tell times: to the millisecond, as they are stored.
+// timeLayout is the format of times in sentences: milliseconds, as they are stored.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
 func at(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// judge returns the verdict that follows from what was gathered, and its sentence.
+// judge returns the verdict that follows from the facts, and its sentence.
 func (s operation) judge(e *Explanation) (Verdict, string) {
 	switch {
 	case e.unknown():
@@ -58,14 +58,14 @@ func (s operation) judgeEntry(e *Explanation) (Verdict, string) {
 		verdict, how = Recovered, "a rehydration recovered it into"
 	}
 	sentence := fmt.Sprintf("%s has %s: %s %s of their inbox.", e.User, e.Message, how, e.At)
-	if why := s.stranger(e.Stored, e.User, e.Edge); why != "" {
+	if why := s.extraReason(e.Stored, e.User, e.Edge); why != "" {
 		sentence += " But " + why + ": 'fanmail audit --user " + string(e.User) + "' tells whether that is tolerated."
 	}
 	return verdict, sentence
 }
 
-// stranger tells why a message does not belong into a user's inbox, or nothing if it does.
-func (s operation) stranger(m message.Stored, user message.UserID, edge follow.Edge) string {
+// extraReason returns the reason why a message does not belong in a user's inbox, or "" if it belongs there.
+func (s operation) extraReason(m message.Stored, user message.UserID, edge follow.Edge) string {
 	switch {
 	case s.rules.Void(m):
 		return s.voidSentence(m)
@@ -81,7 +81,7 @@ func (s operation) voidSentence(m message.Stored) string {
 		m.ID, at(m.StoredAt), m.StoredAt.Sub(m.Sent()), s.rules.PublishSlack)
 }
 
-// notFor tells why a message is not for a user, which it is not.
+// notFor returns the reason why a message is not for a user.
 func notFor(m message.Message, user message.UserID, edge follow.Edge) (Verdict, string) {
 	sent := m.Sent()
 	not := fmt.Sprintf("%s is not for %s: ", m.ID, user)
@@ -140,7 +140,7 @@ func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 	}
 }
 
-// former tells of the horizon that a user had when they came back.
+// former describes the horizon that a user had before returning.
 func (s *Service) former(horizon time.Time) string {
 	if horizon.IsZero() {
 		return "and they had no horizon, for they had never been seen"
@@ -148,7 +148,7 @@ func (s *Service) former(horizon time.Time) string {
 	return "after the horizon that they had when they came back, which was " + at(horizon)
 }
 
-// position tells where the scan is.
+// position describes the position of the scan.
 func (e *Explanation) position() string {
 	if !e.Scan.Joined || e.Scan.At == "" {
 		return "at the beginning"
@@ -156,8 +156,8 @@ func (e *Explanation) position() string {
 	return "at " + strconv.Quote(string(e.Scan.At))
 }
 
-// borderline tells whether a message was sent so close to the beginning or end of a span that it may be in the follower's
-// inbox although no span holds it: fan-out may have read the edge before it ended, and clocks differ.
+// borderline reports whether a message was sent so close to the beginning or end of a span that it may be in the follower's inbox
+// although no span holds it. Fan-out may have read the edge before the span ended, and clocks differ.
 func (s operation) borderline(m message.Message, user message.UserID, edge follow.Edge) bool {
 	if m.Names(user) || !m.ToFollowers() {
 		return false
@@ -166,8 +166,8 @@ func (s operation) borderline(m message.Message, user message.UserID, edge follo
 	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool { return near(span.Since) || near(span.Until) })
 }
 
-// fresh tells whether a message is for a user by a span that began just now, and just before it was sent: then fan-out may
-// have passed the user before the edge was visible, and whoever opened the span may be about to append the message.
+// fresh reports whether a message is for a user because of a span that began just before the message was sent. Then fan-out may have
+// passed the user before the edge was visible, and the follow that opened the span may be about to append the message.
 func (s operation) fresh(m message.Message, user message.UserID, edge follow.Edge) bool {
 	if m.Names(user) || !m.ToFollowers() {
 		return false

@@ -1,10 +1,9 @@
-// Package deadletter is what operators do about work that could not succeed: look at it, send it again once its cause is
-// mended, or drop it.
+// Package deadletter lets operators handle work that could not succeed: show it, send it again after correcting the cause, or drop it.
 //
-// A dead letter of a fan-out is in two places: the bus keeps the task, and the record of the message's progress says that the
-// scan of its partition was given up. Redriving revives the scan, emits the task, and only then removes the letter, so that a
-// crash in between leaves the letter to be redriven once more, which is harmless: a task that is there twice is one scan, and
-// the append refuses what it has. A scan that was revived and whose task was not emitted is one that the sweep finds.
+// A dead letter of a fan-out is in two places: the bus keeps the task, and the progress record of the message says that the scan of its
+// partition was given up. Redriving revives the scan, emits the task, and then removes the letter. A crash between these steps leaves the
+// letter, which can be redriven again without harm: two tasks share one scan, and an append takes effect once. If the scan was
+// revived and the task not emitted, the sweep finds the scan.
 package deadletter
 
 import (
@@ -24,9 +23,9 @@ import (
 var (
 	// ErrNotFound says that there is no dead letter with an id: it may have been redriven or dropped.
 	ErrNotFound = errors.New("no such dead letter")
-	// ErrNoConsumer says that nobody would ever take the work: such a letter can only be dropped.
-	ErrNoConsumer = errors.New("nobody takes work of this kind")
-	// ErrBus says that the bus could not do its part. It is right to try again.
+	// ErrNoConsumer says that no process takes work of this kind. Such a letter can only be dropped.
+	ErrNoConsumer = errors.New("no process takes work of this kind; drop the dead letter")
+	// ErrBus says that the bus failed. Try again.
 	ErrBus = errors.New("the bus failed")
 )
 
@@ -54,7 +53,7 @@ func (s *Service) List(ctx context.Context, after uint64, limit int) ([]event.Fi
 	return filed, ofBus(err)
 }
 
-// ofBus returns an error of the bus as an ErrBus.
+// ofBus wraps an error of the bus in ErrBus.
 func ofBus(err error) error {
 	if err == nil {
 		return nil
@@ -78,7 +77,7 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 }
 
 // Redrive puts the work of a dead letter back where it came from, and removes the letter. Work that fails again becomes another
-// letter. Errors are ErrNotFound, ErrNoConsumer, ErrBus and those of the store, after which it can be redriven again.
+// letter. Redrive returns ErrNotFound, ErrNoConsumer, ErrBus or an error of the store. After the last two, call it again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// revive lets the scan of a task go on.
+// revive lets the scan of a task continue.
 func (s *Service) revive(ctx context.Context, task event.Task) error {
 	for {
 		scans, planned, err := s.progress.Scans(ctx, task.Partition, []message.ID{task.ID})
@@ -118,7 +117,7 @@ func (s *Service) revive(ctx context.Context, task event.Task) error {
 	}
 }
 
-// Drop removes a dead letter for good: whoever the work was for does not get it, and a message stays unfinished.
+// Drop removes a dead letter permanently. Its recipients do not get the message, and the message stays unfinished.
 func (s *Service) Drop(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// catchUp is what one call of Follow does after it has opened spans at now.
+// catchUp is the second half of a call of Follow, which has opened spans at now.
 type catchUp struct {
 	*Service
 	rules userstate.Rules
@@ -64,8 +64,8 @@ func (c *catchUp) author(ctx context.Context, author message.UserID, edges []fol
 	}
 }
 
-// forever is after every message.
-var forever = message.MaxID.Time()
+// farFuture is later than every message.
+var farFuture = message.MaxID.Time()
 
 // window returns the first and the last time at which a message may have been sent that fan-out missed on an edge. If the span of the
 // edge began now, every later message may be missed. Otherwise this call repeats an earlier call of Follow, which may have died. The
@@ -75,15 +75,15 @@ func (c *catchUp) window(e follow.Edge) (since, until time.Time) {
 	if since.Before(c.now.UTC().Truncate(time.Millisecond)) {
 		return since, since.Add(c.rules.PublishSlack)
 	}
-	return since, forever
+	return since, farFuture
 }
 
-// appendTo appends to each edge's follower those messages that fan-out may have missed. The edges are ascending by follower.
+// appendTo appends the messages that fan-out may have missed to the inbox of each edge's follower. The edges are ascending by follower.
 func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []message.Stored) error {
 	if len(stored) == 0 {
 		return nil
 	}
-	// The edges are read anew, after the messages: a follower may have unfollowed before one of them was sent.
+	// The edges are read again after the messages, because a follower may have unfollowed before a message was sent.
 	pairs, followers := make([]follow.Pair, len(edges)), make([]message.UserID, len(edges))
 	for i, e := range edges {
 		followers[i] = e.Follower
@@ -116,7 +116,7 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 	return nil
 }
 
-// missed returns the entries of those messages in the window that are for the edge's follower.
+// missed returns the entries of the messages in the window that are for the edge's follower.
 func (c *catchUp) missed(e follow.Edge, state userstate.State, stored []message.Stored, since, until time.Time) []bucket.Entry {
 	var entries []bucket.Entry
 	for _, m := range stored {

@@ -1,8 +1,8 @@
-// Package following changes and lists who follows whom.
+// Package following changes and lists edges: which user follows which author.
 //
-// A message is for everybody whose edge to its author held when it was sent. But fan-out may pass a follower's
-// place in the moment between the beginning of their edge's span and its becoming visible. So whoever opens a span
-// then looks for messages by that author sent since, and appends them: what fan-out does too, is in the inbox once.
+// A message is for each follower whose edge held when the message was sent. Fan-out can pass a follower after the edge's span began and
+// before the edge became visible. So Follow, after opening a span, appends the author's messages sent since then. If fan-out
+// appends one of them too, the inbox holds it once.
 package following
 
 import (
@@ -40,9 +40,8 @@ func New(edges follow.Store, messages message.Store, users userstate.Store, appe
 	return &Service{edges: edges, messages: messages, users: users, appender: appender, opts: opts}
 }
 
-// Follow makes every pair's follower follow its followee from now on. It is idempotent: after an error some pairs may
-// have been followed and some not, and it is right to call Follow again. A pair that is not valid is an error
-// (see follow.Pair.Validate), and then nothing is changed.
+// Follow makes every pair's follower follow its followee from now on. An invalid pair is an error (see follow.Pair.Validate), and nothing
+// changes. After any other error, some pairs may be followed: call Follow again, because it is idempotent.
 func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	unique := make([]follow.Pair, 0, len(pairs))
 	seen := make(map[follow.Pair]bool, len(pairs))
@@ -63,7 +62,7 @@ func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
 }
 
-// Unfollow makes the pair's follower no longer follow its followee. It is idempotent.
+// Unfollow ends the edge of a pair. It is idempotent.
 func (s *Service) Unfollow(ctx context.Context, pair follow.Pair) error {
 	if err := pair.Validate(); err != nil {
 		return err
@@ -71,8 +70,8 @@ func (s *Service) Unfollow(ctx context.Context, pair follow.Pair) error {
 	return s.edges.Unfollow(ctx, pair, s.opts.Now())
 }
 
-// Followers returns who follows a user now, at most limit of them, and where to go on: "" if there are no more, otherwise
-// what to pass as after next time. They are in the order of their partitions, and by id within each.
+// Followers returns at most limit current followers of a user, ordered by partition and by id within a partition. The second result is
+// the value of after for the next call, or "" at the end.
 func (s *Service) Followers(ctx context.Context, user, after message.UserID, limit int) (users []message.UserID, next message.UserID, err error) {
 	first := 0
 	if after != "" {
@@ -97,7 +96,7 @@ func (s *Service) Followers(ctx context.Context, user, after message.UserID, lim
 	return users, "", nil
 }
 
-// Following returns whom a user follows now, by id, at most limit of them, and where to go on, as Followers does.
+// Following returns at most limit authors that a user follows now, ordered by id. The second result is that of Followers.
 func (s *Service) Following(ctx context.Context, user, after message.UserID, limit int) (users []message.UserID, next message.UserID, err error) {
 	list := func(after message.UserID, limit int) ([]follow.Edge, error) {
 		return s.edges.Following(ctx, user, after, limit)
@@ -113,7 +112,7 @@ func follower(e follow.Edge) message.UserID { return e.Follower }
 
 func followee(e follow.Edge) message.UserID { return e.Followee }
 
-// collect returns one end of up to limit edges that hold now, passing over those that have ended.
+// collect returns one end of up to limit edges that hold now. It skips edges that have ended.
 func collect(
 	list func(after message.UserID, limit int) ([]follow.Edge, error),
 	end func(follow.Edge) message.UserID, after message.UserID, limit int,

@@ -1,4 +1,4 @@
-// Package inbox serves an inbox to its owner: pages, read marks, deletions, and when they last looked.
+// Package inbox serves an inbox to its owner: pages, read marks, deletions, and the time of the last view.
 package inbox
 
 import (
@@ -45,9 +45,9 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics)}
 }
 
-// MarkRead marks everything in the inbox up to and including a message as read. It never marks anything unread again. It
-// returns userstate.ErrNotFound for a user never seen, and waits for an inbox that is being rebuilt, up to
-// rehydrate.ErrUnfinished.
+// MarkRead marks all messages up to and including the given one as read. It never marks a message unread. It returns
+// userstate.ErrNotFound for a user never seen. It waits while the inbox is being rebuilt, and returns rehydrate.ErrUnfinished if that
+// takes too long.
 func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	state, err := s.rehydrator.Complete(ctx, user)
 	switch {
@@ -76,10 +76,10 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 	return err
 }
 
-// Delete deletes a message from the inbox, for good. It is idempotent, and returns bucket.ErrNotFound if the message is not
-// in the inbox.
+// Delete deletes a message from the inbox permanently. It returns bucket.ErrNotFound if the message is not in the inbox. It is
+// idempotent.
 //
-// What is only found by fan out on read so far is appended first, so that there is a tombstone.
+// If the message is in no bucket yet, Delete appends it first, because a deletion needs an entry that becomes the tombstone.
 func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID) error {
 	rules := s.opts.Rules()
 	state, err := s.state(ctx, user)
@@ -107,7 +107,7 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 	return bucket.Delete(ctx, s.stores.Buckets, user, state.Head, id)
 }
 
-// absent tells whether a message may be in the inbox without being in a bucket.
+// absent reports whether a message may belong to the inbox without being in a bucket.
 func (s *Service) absent(state userstate.State, rules userstate.Rules, id message.ID) bool {
 	for _, stretch := range s.stretches(state, rules) {
 		if stretch.Holds(id) {
@@ -117,8 +117,8 @@ func (s *Service) absent(state userstate.State, rules userstate.Rules, id messag
 	return false
 }
 
-// stretches returns the stretches of an inbox that are answered by fan out on read: gaps, and everything since the horizon
-// that its owner had when they were last active.
+// stretches returns the parts of an inbox that are answered by fan out on read: gaps, and all messages since the horizon that the owner
+// had when last active.
 func (s *Service) stretches(state userstate.State, rules userstate.Rules) []bucket.Stretch {
 	stretches := make([]bucket.Stretch, 0, len(state.Gaps)+1)
 	for _, gap := range state.Gaps {
@@ -134,7 +134,7 @@ func (s *Service) stretches(state userstate.State, rules userstate.Rules) []buck
 	return stretches
 }
 
-// complete tells whether all that the owner should have by now is in buckets and gaps.
+// complete reports whether all messages for the owner are in buckets and gaps.
 func (s *Service) complete(state userstate.State, rules userstate.Rules) bool {
 	return state.Mark == nil && rules.Active(state, s.opts.Now())
 }
@@ -143,7 +143,7 @@ func (s *Service) state(ctx context.Context, user message.UserID) (userstate.Sta
 	return userstate.Get(ctx, s.stores.Users, user)
 }
 
-// known returns the user's state, or userstate.ErrNotFound if there is no record of them.
+// known returns the user's state, or userstate.ErrNotFound if the store has no record of the user.
 func (s *Service) known(ctx context.Context, user message.UserID) (userstate.State, error) {
 	state, err := s.state(ctx, user)
 	if err == nil && !state.Known() {
@@ -152,7 +152,7 @@ func (s *Service) known(ctx context.Context, user message.UserID) (userstate.Sta
 	return state, err
 }
 
-// lazyFeed is a user's feed, which is opened when it is needed, as it seldom is. It is not safe for concurrent use.
+// lazyFeed opens a user's feed at the first use, because most requests do not need it. It is not safe for concurrent use.
 type lazyFeed struct {
 	service *rehydrate.Service
 	user    message.UserID

@@ -10,24 +10,24 @@ import (
 
 // Page is a page of an inbox as its owner sees it.
 type Page struct {
-	// Entries are newest first. There may be fewer than were asked for where some were deleted.
+	// Entries are newest first. There may be fewer than the limit if some were deleted.
 	Entries []bucket.Entry
 	// Next is the cursor of the next page, or empty at the end.
 	Next string
-	// Total counts the messages in the inbox, Unread those of them that are not marked read. Of an inbox that is not
-	// complete, they count what is known of it by now.
+	// Total counts the messages in the inbox, Unread those not marked read. If the inbox is not complete, they count the messages
+	// that are known so far.
 	Total  int64
 	Unread int64
-	// Complete tells that the inbox is kept warm and is not being rebuilt. Otherwise the page was answered by fan out on
-	// read: what it shows is right all the same, but there may be more.
+	// Complete reports whether the inbox is kept warm and is not being rebuilt. Otherwise fan out on read answered the page: its
+	// messages are right, but there may be more.
 	Complete bool
 	// Buckets counts the buckets that were read.
 	Buckets int
 }
 
-// Read returns a page of at most limit messages. The cursor is one that an earlier page gave, or empty for the first
-// page; one that is not from this inbox is a bucket.ErrCursor. Reading counts as viewing, unless peek is set: the inbox of
-// a user who was dormant, or never seen, is rebuilt from then on, which Read does not wait for.
+// Read returns a page of at most limit messages. The cursor is Next of an earlier page, or empty for the first page. Read returns
+// bucket.ErrCursor for a cursor of another inbox. Reading counts as viewing, unless peek is set: it starts the rebuild of the inbox
+// of a user who was dormant or never seen, and does not wait for it.
 func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, limit int, peek bool) (Page, error) {
 	began, rules := s.opts.Now(), s.opts.Rules()
 	var before *bucket.Cursor
@@ -64,7 +64,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, 
 	return result, nil
 }
 
-// look returns the user's state, and unless this is a peek, notes that they have looked.
+// look returns the user's state. Unless peek is set, it first records the view.
 func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (userstate.State, error) {
 	if peek {
 		return s.state(ctx, user)
@@ -72,7 +72,7 @@ func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (use
 	return s.rehydrator.ArriveLazily(ctx, user, s.opts.Now())
 }
 
-// deletionsFrom returns from which bucket on counting takes the places of tombstones.
+// deletionsFrom returns the first bucket whose tombstones counting needs.
 func deletionsFrom(state userstate.State) uint32 {
 	if len(state.Gaps) > 0 {
 		return 0

@@ -14,16 +14,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// User is what there is to know of a user.
+// User describes a user.
 type User struct {
 	State userstate.State
-	// Active tells whether the inbox is being kept warm. Unless it is being rebuilt, the user is dormant otherwise.
+	// Active reports whether the inbox is kept warm. If not, the user is dormant, or the inbox is being rebuilt.
 	Active bool
 	// Total counts the messages in the inbox.
 	Total int64
 }
 
-// User returns what there is to know of a user, or userstate.ErrNotFound if they were never seen.
+// User describes a user. It returns userstate.ErrNotFound if the user was never seen.
 func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	state, err := s.known(ctx, user)
 	if err != nil {
@@ -41,23 +41,22 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 
-// Seen says when a user was seen last.
+// Seen is the time at which a user was last seen.
 type Seen struct {
 	User message.UserID
 	At   time.Time
 }
 
-// rehydrations is how many of the users of one SetSeen are being rehydrated at a time: so many that the workers are kept
-// busy, and so few that others get their turn.
+// rehydrations is how many users of one SetSeen are rehydrated at a time: enough to keep the workers busy, and few enough to let other
+// users have their turn.
 const rehydrations = 16
 
-// SetSeen records when users were last seen, each on its own, and returns an error or nil for each in their order. It
-// extends the record of a user who is active; the time that is recorded already changes nothing. A user who is dormant by
-// now, or was never seen, goes through a rehydration first, which may end in rehydrate.ErrUnfinished. A time before the
-// recorded one is a userstate.ErrBackwards; a time in the future is a *message.InvalidError.
+// SetSeen records when users were last seen, each independently, and returns an error or nil for each in their order. For a user who is
+// dormant or was never seen, it waits for a rehydration, which may end in rehydrate.ErrUnfinished. A time before the recorded one is a
+// userstate.ErrBackwards; a time in the future is a *message.InvalidError. It is idempotent: the recorded time changes nothing.
 func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 	errs, rules := make([]error, len(seen)), s.opts.Rules()
-	// The store takes each user once a call: a user named again waits for the next round.
+	// The store accepts each user once per call, so a user named again waits for the next round.
 	for todo := s.valid(seen, errs, rules); len(todo) > 0; {
 		var round, later []int
 		taken := make(map[message.UserID]bool, len(todo))
@@ -77,14 +76,14 @@ func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 	return errs, nil
 }
 
-// setSeen records those of seen that are in the round, whose users all differ.
+// setSeen records the elements of seen whose indexes are in round. Their users differ.
 func (s *Service) setSeen(ctx context.Context, rules userstate.Rules, seen []Seen, round []int, errs []error) error {
 	views := make([]userstate.View, len(round))
 	since := rules.ActiveSince(s.opts.Now())
 	for k, i := range round {
 		views[k] = userstate.View{User: seen[i].User, At: seen[i].At, After: since}
 	}
-	// Who is active is judged by a clock that is read before the update takes effect: so that has to be soon.
+	// The clock that decides who is active is read before the update takes effect, so the update must be quick.
 	soon, cancel := context.WithTimeout(ctx, rules.ClockTolerance/2)
 	defer cancel()
 	viewed, err := s.stores.Users.View(soon, views)
@@ -98,7 +97,7 @@ func (s *Service) setSeen(ctx context.Context, rules userstate.Rules, seen []See
 		switch {
 		case previous.Known() && at.Before(previous.LastViewed):
 			errs[i] = fmt.Errorf("%s: %w (%s)", previous.User, userstate.ErrBackwards, previous.LastViewed.Format(time.RFC3339Nano))
-		case previous.Known() && at.Equal(previous.LastViewed) && previous.Mark == nil: // said again: nothing changes
+		case previous.Known() && at.Equal(previous.LastViewed) && previous.Mark == nil: // the recorded time: nothing changes
 		case viewed[k].Applied && previous.Mark == nil:
 		default:
 			group.Go(func() error {

@@ -10,15 +10,15 @@ import (
 const (
 	// estimatePage is how many followers are read at a time.
 	estimatePage = 5000
-	// estimateMost bounds how many followers of a partition are counted: an estimate is asked for while there is much to do.
+	// estimateMost bounds the number of followers counted, because an estimate is needed while the store is busy.
 	estimateMost = 200_000
-	// estimateFew is how many followers a partition must have for the others to be taken to have as many.
+	// estimateFew is the number of followers in one partition from which the other partitions are assumed to have as many.
 	estimateFew = 1000
 )
 
-// Estimate returns about how many recipients a message has: those that it names, and as many as follow its author now. Users are
-// spread evenly over the partitions, so that of an author with many followers the first partition tells the size of all. Of one with
-// more than some millions it returns less than there are.
+// Estimate returns the approximate number of a message's recipients: the users that it names and the current followers of its author.
+// Users are spread evenly over the partitions, so Estimate counts the followers in one partition and multiplies. The result is too low
+// for authors with more than some millions of followers.
 func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, error) {
 	total := int64(len(m.To))
 	if !m.ToFollowers() {

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// forgetEvery is how often expired idempotency keys are removed: they take up room and do nothing else.
+	// forgetEvery is the time between removals of expired idempotency keys. Expired keys only take room.
 	forgetEvery = time.Minute
-	// forgetAtOnce is how many are removed at a time, so that publishers do not wait behind a large deletion.
+	// forgetAtOnce is how many keys one deletion removes. It is small, so that publishers do not wait for a large deletion.
 	forgetAtOnce = 1000
 )
 

@@ -10,10 +10,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// maxKeyBytes bounds an idempotency key. UUIDs and hashes fit; it need not hold more.
+// maxKeyBytes bounds an idempotency key. UUIDs and hashes fit.
 const maxKeyBytes = 255
 
-// reserveConcurrency is how many keys of a call are reserved at the same time, so that they share the store's commits.
+// reserveConcurrency is how many keys of a call are reserved at the same time, so that they share commits of the store.
 const reserveConcurrency = 64
 
 // reserveAll reserves the idempotency keys of attempts, and returns the attempts that are to be stored.
@@ -32,10 +32,9 @@ func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attemp
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
-// reserve gives a request with an idempotency key the id that is reserved for it. Whether its message has been stored
-// under that id, by a request that was answered, has crashed or is still at it, is for the store to tell: inserting it
-// once more changes nothing, and the stamp that comes back says whether it counts or is void. Nobody's clock has a
-// say in it, so that all who have the key agree.
+// reserve gives a request the id that is reserved for its idempotency key. An earlier request may have stored the message under that id.
+// Inserting it again changes nothing, and returns the stored time, which decides whether the message counts or is void. The decision
+// uses no local clock, so all requests with the key agree.
 func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	if len(a.requested) > maxKeyBytes {
 		return &message.InvalidError{Field: "Idempotency-Key", Reason: "is longer than 255 bytes: use a shorter one, such as a UUID"}
@@ -54,7 +53,7 @@ func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// rekey replaces the id that the attempt's key reserves by a new one, or adopts what somebody else has replaced it by.
+// rekey reserves a new id for the attempt's key, or adopts the id that another request has reserved meanwhile.
 func (s *Service) rekey(ctx context.Context, a *attempt, id message.ID) error {
 	switch err := s.keys.Replace(ctx, a.key, id); {
 	case errors.Is(err, message.ErrKeyChanged):

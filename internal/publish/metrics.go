@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Why a message was not accepted, as a metric's label.
+// The reasons for refusing a message, as values of a metric label.
 const (
 	refusedBusy        = "busy"
 	refusedInvalid     = "invalid"
@@ -22,7 +22,7 @@ const (
 	refusedUnavailable = "unavailable"
 )
 
-// refusal returns the word for an error of a Result.
+// refusal returns the reason for an error of a Result.
 func refusal(err error) string {
 	switch _, invalid := errors.AsType[*message.InvalidError](err); {
 	case invalid:

@@ -1,7 +1,7 @@
-// Package publish accepts messages: it validates them, stores each once, and tells the fan-out about them.
+// Package publish accepts messages: it validates them, stores each once, and emits an event for the fan-out.
 //
-// A message counts as accepted when it is stored. Should the event that follows not reach the bus, the fan-out's
-// sweep finds the message and emits it: so a publisher is answered as soon as the store has it.
+// A message is accepted when it is stored. If the event does not reach the bus, the fan-out's sweep finds the message and emits it
+// again. So publishers get their answer as soon as the store has the message.
 package publish
 
 import (
@@ -23,14 +23,14 @@ import (
 )
 
 var (
-	// ErrBusy says that nothing is accepted at the moment, since the bus took no events a moment ago. Nothing
-	// was stored; try again after RetryAfter.
+	// ErrBusy says that no messages are accepted, because the bus has just refused events. Nothing was stored. Try again after
+	// RetryAfter.
 	ErrBusy = errors.New("no messages are accepted at the moment: the event bus is full or away")
-	// ErrLate says that the store took so long that the message was void when it was stored, over and over.
+	// ErrLate says that each of several attempts was stored so late that the message was void.
 	ErrLate = errors.New("the store took too long: the message was not published")
 )
 
-// RetryAfter is how long a publisher is asked to wait after ErrBusy.
+// RetryAfter is how long a client should wait after ErrBusy.
 const RetryAfter = time.Second
 
 // maxTries bounds how often a message that was stored too late is published again under a new id.
@@ -55,12 +55,12 @@ type Options struct {
 // Request asks for one message to be published.
 type Request struct {
 	Draft message.Draft
-	// Key is an idempotency key, or empty: a request with the same sender and key as an earlier one returns
-	// the earlier one's message.
+	// Key is an idempotency key, or empty. A request with the same sender and key as an earlier request returns the message of the
+	// earlier request.
 	Key string
 }
 
-// Result is what became of a Request.
+// Result is the result of a Request.
 type Result struct {
 	Message message.Message
 	// Err is nil, a *message.InvalidError, message.ErrKeyReused, ErrBusy, ErrLate, or an error of the store.
@@ -87,15 +87,15 @@ func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts 
 	}
 }
 
-// attempt is a request on its way into the store.
+// attempt is one try to store a request.
 type attempt struct {
 	requested string // the idempotency key, or empty
 	result    *Result
 	key       message.Key // as it is reserved; zero without an idempotency key
 }
 
-// Publish publishes messages, each on its own, and returns the results in their order. Ids rise in that order, too,
-// but for those that an idempotency key had reserved before. A result without an error is stored for good.
+// Publish publishes messages, each independently, and returns the results in their order. New ids rise in that order; an id that an
+// idempotency key reserved earlier is older. A message whose result has no error is stored durably.
 func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	ctx, span := s.opts.Tracer.Start(ctx, "publish")
 	defer span.End()
@@ -123,7 +123,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	return results
 }
 
-// prepare gives requests their ids and messages, and returns an attempt for each that is valid.
+// prepare gives requests their ids and messages, and returns an attempt for each valid request.
 func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 	attempts := make([]*attempt, 0, len(requests))
 	for i, r := range requests {
@@ -139,7 +139,7 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 	return attempts
 }
 
-// store inserts messages, and returns the attempts to repeat: those that were stored too late and have a new id now.
+// store inserts messages. It returns the attempts to repeat: those that were stored too late and now have a new id.
 func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstate.Rules) []*attempt {
 	if len(attempts) == 0 {
 		return nil
@@ -210,7 +210,7 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	}
 	ctx, span := s.opts.Tracer.Start(ctx, "emit published", producer)
 	s.trace(ctx, span, events)
-	// The messages are stored: a caller who hangs up must not keep their events from being emitted.
+	// The messages are stored, so their events are emitted even if the client has disconnected.
 	ctx = context.WithoutCancel(ctx)
 	err := s.bus.EmitPublished(ctx, events, false)
 	span.Done(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// State is how far a message is on its way.
+// State is the progress of a message's fan-out.
 type State string
 
 const (
@@ -18,21 +18,21 @@ const (
 	StatePending State = "pending"
 	// StateRunning is a message that is being fanned out.
 	StateRunning State = "running"
-	// StateDone is a message that every recipient has, but for those who are left to rehydration.
+	// StateDone is a message whose fan-out has handled every recipient: it was delivered, or skipped and left to rehydration.
 	StateDone State = "done"
 )
 
-// Status is a message, and how far it is on its way.
+// Status is a message with the progress of its fan-out.
 type Status struct {
 	Message message.Message
 	State   State
-	// Delivered counts recipients who have the message, Skipped those who are left to rehydration. Both are
-	// final when State is StateDone, and their sum then is the number of recipients.
+	// Delivered counts recipients who have the message, Skipped recipients left to rehydration. Both are final when State is
+	// StateDone; then their sum is the number of recipients.
 	Delivered int64
 	Skipped   int64
 }
 
-// Reporter tells how far messages are. It is safe for concurrent use.
+// Reporter reads the status of messages. It is safe for concurrent use.
 type Reporter struct {
 	messages   message.Store
 	progress   progress.Store
@@ -73,7 +73,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	return status, nil
 }
 
-// For tells whether a message is for a user: see follow.For.
+// For reports whether a message is for a user: see follow.For.
 func (r *Reporter) For(ctx context.Context, m message.Message, user message.UserID) (bool, error) {
 	var edge follow.Edge
 	if m.ToFollowers() && !m.Names(user) && user != m.From {

@@ -9,11 +9,11 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// producer marks the span that others go on from.
+// producer marks a span that consumers of events continue.
 var producer = trace.WithSpanKind(trace.SpanKindProducer)
 
-// trace tells events which trace their fan-out belongs to: that of ctx if it is one, and a trace of its own for each if there are
-// several, which begins with a span that links to ctx's. So no trace is as large as a batch.
+// trace sets the trace of each event. A single event continues the trace of ctx. Each of several events starts a trace with a span that
+// links to the span of ctx, so that no trace grows as large as a batch.
 func (s *Service) trace(ctx context.Context, span tracing.Span, events []event.Published) {
 	if !s.opts.Tracer.On() {
 		return
@@ -34,7 +34,7 @@ func (s *Service) trace(ctx context.Context, span tracing.Span, events []event.P
 	}
 }
 
-// ids returns the ids of messages, as many as a span may have.
+// ids returns the ids of messages, at most as many as a span may have.
 func ids(events []event.Published) []string {
 	listed := make([]string, min(len(events), tracing.ListMax))
 	for i := range listed {
