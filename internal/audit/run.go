@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -147,8 +148,9 @@ func (s *Service) confirm(ctx context.Context, user message.UserID) (*look, erro
 	if err != nil || !slices.ContainsFunc(second.found, func(f Finding) bool { return f.fresh }) {
 		return second, err
 	}
-	if err := pause(ctx, s.opts.CatchUp); err != nil {
-		return nil, err
+	startstop.Pause(ctx, s.opts.CatchUp)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	return s.lookAgain(ctx, second)
 }
@@ -162,18 +164,6 @@ func (s *Service) lookAgain(ctx context.Context, before *look) (*look, error) {
 	suspected := keys(before.found)
 	again.found = slices.DeleteFunc(again.found, func(f Finding) bool { return !suspected[key(f)] })
 	return again, nil
-}
-
-// pause waits. If ctx ends first, it returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // key returns a finding without the fields that change from one look to the next.

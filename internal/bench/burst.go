@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -129,8 +130,9 @@ func (w *world) burst(ctx context.Context, o BurstOptions) (done times, total cl
 	group, ctx := errgroup.WithContext(ctx)
 	for c := range o.Celebrities {
 		group.Go(func() error {
-			if err := pause(ctx, time.Duration(c)*o.Apart); err != nil {
-				return err
+			startstop.Pause(ctx, time.Duration(c)*o.Apart)
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
 			drafts := make([]message.Draft, o.Messages)
 			for i := range drafts {
@@ -152,16 +154,4 @@ func (w *world) burst(ctx context.Context, o BurstOptions) (done times, total cl
 		total.Skipped += t.Skipped
 	}
 	return done, total, err
-}
-
-// pause waits, or returns the error of a context that ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

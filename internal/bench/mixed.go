@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -154,8 +155,9 @@ func (m mixed) publishing(ctx context.Context) (large, one times, err error) {
 			}
 			*took = append(*took, time.Since(began))
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
-			return nil, nil, err
+		startstop.Pause(ctx, 5*time.Millisecond)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
 		}
 	}
 	return large, one, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"syscall"
 	"time"
+
+	"github.com/fanmail/fanmail/internal/startstop"
 )
 
 // settle waits until this process has next to nothing to do any more, so that what filling a world has left behind, such as
@@ -12,8 +14,9 @@ func settle(ctx context.Context) error {
 	const window, most = 500 * time.Millisecond, time.Minute
 	for waited := time.Duration(0); waited < most; waited += window {
 		before := processorTime()
-		if err := pause(ctx, window); err != nil {
-			return err
+		startstop.Pause(ctx, window)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if processorTime()-before < window/10 {
 			return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -76,7 +77,7 @@ func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Count
 			retries.Inc()
 			logger.Warn().Err(err).Str("work", what).Dur("again_in", next).Msg("fan-out work failed: trying again")
 		}
-		pause(ctx, next)
+		startstop.Pause(ctx, next)
 	}
 }
 
@@ -84,14 +85,4 @@ func newPauses() *backoff.ExponentialBackOff {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
 	return pauses
-}
-
-// pause waits for d. It returns early when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -69,7 +70,7 @@ func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.
 		}
 		if err != nil && intake.Err() == nil {
 			r.opts.Logger.Error().Err(err).Int("events", len(received)).Msg("routing published messages failed: the bus will hand them out again")
-			pause(intake, time.Second)
+			startstop.Pause(intake, time.Second)
 		}
 	}
 }
@@ -227,7 +228,7 @@ func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cau
 			r.release(received, deferFor)
 			return nil
 		}
-		pause(ctx, pauses.NextBackOff())
+		startstop.Pause(ctx, pauses.NextBackOff())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -70,7 +71,7 @@ func (d *Deliverer) Run(intake, processing context.Context, take func(ctx contex
 						d.process(intake, processing, held, &slot)
 					case intake.Err() == nil:
 						d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
-						pause(intake, time.Second)
+						startstop.Pause(intake, time.Second)
 					}
 				}
 			})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -51,7 +52,7 @@ func (db *DB) call(ctx context.Context, doing string, operation func(context.Con
 			}
 			next := pauses.NextBackOff()
 			db.opts.Logger.Debug().Err(err).Str("work", doing).Dur("again_in", next).Msg("database operation failed: trying again")
-			pause(ctx, next)
+			startstop.Pause(ctx, next)
 		}
 	})
 }
@@ -76,16 +77,6 @@ func (db *DB) within(ctx context.Context, doing string, operation func(context.C
 		return fmt.Errorf("mongostore: %s: %w", doing, err)
 	default: // of the error only the words: the end of this deadline must not pass for that of the caller's
 		return fmt.Errorf("mongostore: %s: %w: %v", doing, ErrUnavailable, err) //nolint:errorlint // see above
-	}
-}
-
-// pause waits, or returns earlier when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -30,7 +31,7 @@ func (s *Service) RunLogins(intake, work context.Context, logins bus.Logins) {
 		if err != nil {
 			if intake.Err() == nil {
 				s.opts.Logger.Error().Err(err).Msg("login events cannot be fetched")
-				pause(intake, fetchPause)
+				startstop.Pause(intake, fetchPause)
 			}
 			continue
 		}
@@ -85,15 +86,5 @@ func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 		if err := r.Release(0); err != nil {
 			s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("handing a login event back failed: it is handed out again later")
 		}
-	}
-}
-
-// pause waits, or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
