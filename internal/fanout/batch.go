@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -15,6 +14,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
+
+// messagesPerRead is how many messages one call reads from the store. It bounds the memory for messages that do not fit
+// into the batch.
+const messagesPerRead = 256
 
 // batch processes tasks of one lane and partition.
 type batch struct {
@@ -135,46 +138,67 @@ func (b *batch) readScans(ctx context.Context) error {
 // postponed. The first task always stays. A task whose message is missing or corrupt becomes a dead letter.
 func (b *batch) readMessages(ctx context.Context) error {
 	bytes := 0
-	open := b.jobs[:0]
-	for _, j := range b.jobs {
-		if bytes > b.deliverer.opts.BatchBytes {
-			b.postponed[j.delivery.Sequence] = true
-			continue
-		}
-		stored, err := b.deliverer.message(ctx, j.task.Ref())
-		switch {
-		case Classify(err) == DeadLetter:
-			if err := b.deliverer.deadLetter(ctx, j.delivery, err); err != nil {
+	var open []*job
+	for page := range slices.Chunk(b.jobs, messagesPerRead) {
+		var found []message.Found
+		if bytes <= b.deliverer.opts.BatchBytes {
+			var err error
+			if found, err = b.deliverer.readMessages(ctx, page); err != nil {
 				return err
 			}
-			continue
-		case err != nil:
-			return err
-		case b.rules.Void(stored):
-			b.ended = append(b.ended, stored.Ref())
-			continue
 		}
-		j.message, j.entry = stored.Message, bucket.EntryOf(stored.Message)
-		bytes += len(stored.Body) + len(stored.Attrs)
-		open = append(open, j)
-	}
-	for i, j := range open {
-		j.order = i
+		for i, j := range page {
+			if bytes > b.deliverer.opts.BatchBytes {
+				b.postponed[j.delivery.Sequence] = true
+				continue
+			}
+			stored, err := found[i].Stored, found[i].Err
+			switch {
+			case Classify(err) == DeadLetter:
+				if err := b.deliverer.deadLetter(ctx, j.delivery, err); err != nil {
+					return err
+				}
+				continue
+			case err != nil:
+				return err
+			case b.rules.Void(stored):
+				b.ended = append(b.ended, stored.Ref())
+				continue
+			}
+			j.message, j.entry, j.order = stored.Message, bucket.EntryOf(stored.Message), len(open)
+			bytes += len(stored.Body) + len(stored.Attrs)
+			open = append(open, j)
+		}
 	}
 	b.jobs = open
 	return nil
 }
 
-func (d *Deliverer) message(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	if stored, ok := d.messages.Get(ref.ID); ok {
-		return stored, nil
+// readMessages returns the messages of jobs, in their order, by one call of the store.
+func (d *Deliverer) readMessages(ctx context.Context, jobs []*job) ([]message.Found, error) {
+	found := make([]message.Found, len(jobs))
+	var missing []message.Ref
+	var places []int
+	for i, j := range jobs {
+		if stored, ok := d.messages.Get(j.task.ID); ok {
+			found[i].Stored = stored
+			continue
+		}
+		missing, places = append(missing, j.task.Ref()), append(places, i)
 	}
-	stored, err := d.stores.Messages.Get(ctx, ref)
+	if len(missing) == 0 {
+		return found, nil
+	}
+	read, err := d.stores.Messages.GetMany(ctx, missing)
 	if err != nil {
-		return stored, fmt.Errorf("message %s: %w", ref.ID, err)
+		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	d.messages.Add(ref.ID, stored)
-	return stored, nil
+	for k, i := range places {
+		if found[i] = read[k]; read[k].Err == nil {
+			d.messages.Add(missing[k].ID, read[k].Stored)
+		}
+	}
+	return found, nil
 }
 
 // divide separates the express jobs, whose tasks name their recipients, from the jobs that scan.
@@ -275,20 +299,27 @@ func (b *batch) emit(ctx context.Context) error {
 
 // finish marks the messages as finished that are done in all partitions.
 func (b *batch) finish(ctx context.Context) error {
+	if len(b.ended) == 0 {
+		return nil
+	}
+	ids := make([]message.ID, len(b.ended))
+	for i, ref := range b.ended {
+		ids[i] = ref.ID
+	}
+	fanouts, planned, err := b.deliverer.stores.Progress.GetMany(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read the progress of %d messages: %w", len(ids), err)
+	}
 	var done []message.Ref
-	for _, ref := range b.ended {
-		fanout, err := b.deliverer.stores.Progress.Get(ctx, ref.ID)
-		switch {
-		case errors.Is(err, progress.ErrNotFound):
-		case err != nil:
-			return fmt.Errorf("progress of %s: %w", ref.ID, err)
-		case fanout.Done():
-			done = append(done, ref)
-			b.measureMessage(ref.ID)
-			delivered, skipped := fanout.Counts()
-			b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
-				Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")
+	for i, ref := range b.ended {
+		if !planned[i] || !fanouts[i].Done() {
+			continue
 		}
+		done = append(done, ref)
+		b.measureMessage(ref.ID)
+		delivered, skipped := fanouts[i].Counts()
+		b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
+			Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")
 	}
 	if len(done) == 0 {
 		return nil

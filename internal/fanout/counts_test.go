@@ -26,13 +26,13 @@ func TestBatchGoesInOrder(t *testing.T) {
 	first := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
 	require.NoError(t, first.Err())
 	require.Equal(t, []string{
-		"Waiting", "Scans", "GetMessage", "GetMessage", "Followers", "Lookup", "Push", "Step", "EmitTasks", "Remove", "Done",
+		"Waiting", "Scans", "GetMessages", "Followers", "Lookup", "Push", "Step", "EmitTasks", "Remove", "Done",
 	}, steps(first.Trace()))
 	last := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
 	require.NoError(t, last.Err())
 	require.Equal(t, []string{
-		"Waiting", "Scans", "GetMessage", "GetMessage", "Followers", "Lookup", "Push", "Step",
-		"GetProgress", "GetProgress", "Finish", "Remove", "Done",
+		"Waiting", "Scans", "GetMessages", "Followers", "Lookup", "Push", "Step",
+		"GetFanouts", "Finish", "Remove", "Done",
 	}, steps(last.Trace()))
 }
 
@@ -64,7 +64,7 @@ func TestBatchOfTheDormantIsLonger(t *testing.T) {
 // Whoever dies at an operation leaves behind what the next one brings to an end, and everybody is counted once.
 func TestCountsAreExactAfterADeath(t *testing.T) {
 	t.Parallel()
-	const operations = 17
+	const operations = 15
 	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter} {
 		for after := range operations {
 			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCountsAreExactAfterADeath(t *testing.T) {
 // Two workers at the same batch, as when a lease has run out: each stretch is counted by one of them.
 func TestCountsAreExactWithTwoWorkers(t *testing.T) {
 	t.Parallel()
-	for after := range 16 {
+	for after := range 14 { // operations of the first batch
 		t.Run(fmt.Sprintf("the first one stalls after %d operations", after), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -132,17 +132,19 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 				require.NoError(t, err)
 			}
 			for call, err := range map[string]error{
-				"Get":    failure(db.Messages().Get(ctx, m.Ref())),
-				"Naming": failure(db.Messages().ToFollowers(ctx, []message.Range{{From: "ann", Before: message.MaxID}}, message.OldestFirst, 1)),
-				"Lookup": failure(db.Users().Lookup(ctx, []message.UserID{"ann"})),
-				"View":   failure(db.Users().View(ctx, []userstate.View{{User: "ann", At: messagetest.Epoch}})),
-				"Step":   failure(db.Users().Step(ctx, []userstate.Step{{From: state, To: state}})),
-				"Edge":   failure(db.Edges().Get(ctx, []follow.Pair{pair})),
-				"Follow": failure(db.Edges().Follow(ctx, []follow.Pair{pair}, messagetest.Epoch)),
-				"List":   failure(db.Edges().Following(ctx, "ann", "", 1)),
-				"Scans":  failure(db.Progress().Get(ctx, m.ID)),
-				"Plan":   failure(db.Progress().Plan(ctx, m.ID, nil, messagetest.Epoch)),
-				"Key":    failure(db.Keys().Reserve(ctx, key, messagetest.Epoch)),
+				"Get":                 failure(db.Messages().Get(ctx, m.Ref())),
+				"Naming":              failure(db.Messages().ToFollowers(ctx, []message.Range{{From: "ann", Before: message.MaxID}}, message.OldestFirst, 1)),
+				"Lookup":              failure(db.Users().Lookup(ctx, []message.UserID{"ann"})),
+				"View":                failure(db.Users().View(ctx, []userstate.View{{User: "ann", At: messagetest.Epoch}})),
+				"Step":                failure(db.Users().Step(ctx, []userstate.Step{{From: state, To: state}})),
+				"Edge":                failure(db.Edges().Get(ctx, []follow.Pair{pair})),
+				"Follow":              failure(db.Edges().Follow(ctx, []follow.Pair{pair}, messagetest.Epoch)),
+				"List":                failure(db.Edges().Following(ctx, "ann", "", 1)),
+				"Scans":               failure(db.Progress().Get(ctx, m.ID)),
+				"GetMany of progress": failure2(db.Progress().GetMany(ctx, []message.ID{m.ID})),
+				"GetMany of messages": foundError(db.Messages().GetMany(ctx, []message.Ref{m.Ref()})),
+				"Plan":                failure(db.Progress().Plan(ctx, m.ID, nil, messagetest.Epoch)),
+				"Key":                 failure(db.Keys().Reserve(ctx, key, messagetest.Epoch)),
 			} {
 				require.ErrorIs(t, err, test.want, call)
 			}
@@ -151,3 +153,32 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 }
 
 func failure[T any](_ T, err error) error { return err }
+
+func failure2[T, U any](_ T, _ U, err error) error { return err }
+
+// foundError returns the error of the only message.
+func foundError(found []message.Found, err error) error {
+	if err != nil {
+		return err
+	}
+	return found[0].Err
+}
+
+// TestDamagedMessageFailsAlone reads a damaged document together with sound ones.
+func TestDamagedMessageFailsAlone(t *testing.T) {
+	t.Parallel()
+	db, opts := create(t)
+	sound, damaged := messagetest.Message(1, "ann"), messagetest.Message(2, "ann")
+	_, err := db.Messages().Insert(t.Context(), []message.Message{sound, damaged})
+	require.NoError(t, err)
+	update := bson.D{{Key: "$unset", Value: bson.D{{Key: "lag", Value: ""}}}}
+	result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: damaged.ID[:]}}}, update)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), result.MatchedCount)
+	found, err := db.Messages().GetMany(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
+	require.NoError(t, err)
+	require.ErrorIs(t, found[0].Err, message.ErrCorrupt)
+	require.ErrorContains(t, found[0].Err, damaged.ID.String())
+	require.NoError(t, found[1].Err)
+	require.Equal(t, sound, found[1].Stored.Message)
+}

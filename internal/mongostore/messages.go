@@ -205,6 +205,51 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (stored message.Sto
 	return stored, err
 }
 
+// GetMany implements message.Store. One query finds up to refsPerQuery messages.
+func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	found := make([]message.Found, len(refs))
+	places := make(map[message.Ref][]int, len(refs))
+	for i, ref := range refs {
+		found[i].Err = fmt.Errorf("message %s by %s: %w", ref.ID, ref.From, message.ErrNotFound)
+		places[ref] = append(places[ref], i)
+	}
+	err := s.byRef(refs, func(filter bson.D) error {
+		return s.c.scan(ctx, "get messages", filter, options.Find(), func() {}, func(raw bson.Raw) error {
+			ref, err := refOf(raw)
+			if err != nil {
+				return err
+			}
+			var r messageRecord
+			var f message.Found
+			if f.Err = decode(s.c.Name(), raw, &r); f.Err == nil {
+				f.Stored, f.Err = r.stored()
+			}
+			switch {
+			case errors.Is(f.Err, ErrCorrupt):
+				f.Err = fmt.Errorf("mongostore: message %s: %w", ref.ID, f.Err)
+			case f.Err != nil:
+				return f.Err
+			}
+			for _, i := range places[ref] {
+				found[i] = f
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// refOf returns the shard key of a message's document, which is readable even if the rest of the document is not.
+func refOf(raw bson.Raw) (message.Ref, error) {
+	subtype, data, _ := raw.Lookup(fieldID).BinaryOK()
+	id, err := idOf(messagesName, bson.Binary{Subtype: subtype, Data: data})
+	from, _ := raw.Lookup(fieldFrom).StringValueOK()
+	return message.Ref{From: message.UserID(from), ID: id}, err
+}
+
 // Finish implements message.Store.
 func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	writes := make([]write, len(refs))

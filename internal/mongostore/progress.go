@@ -109,9 +109,31 @@ func (s *Progress) Get(ctx context.Context, id message.ID) (f progress.Fanout, e
 	return f, err
 }
 
+// GetMany implements progress.Store.
+func (s *Progress) GetMany(ctx context.Context, ids []message.ID) ([]progress.Fanout, []bool, error) {
+	fanouts, ok := make([]progress.Fanout, len(ids)), make([]bool, len(ids))
+	err := s.byID(ctx, "get fan-outs", ids, options.Find(), func(i int, f progress.Fanout) { fanouts[i], ok[i] = f, true })
+	if err != nil {
+		return nil, nil, err
+	}
+	return fanouts, ok, nil
+}
+
 // Scans implements progress.Store.
 func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) ([]progress.Scan, []bool, error) {
 	scans, ok := make([]progress.Scan, len(ids)), make([]bool, len(ids))
+	opts := options.Find().SetProjection(fields(fieldID, scanField(partition)))
+	err := s.byID(ctx, "read scans", ids, opts, func(i int, f progress.Fanout) { scans[i], ok[i] = f.Scans[partition] })
+	if err != nil {
+		return nil, nil, err
+	}
+	return scans, ok, nil
+}
+
+// byID reads the fan-outs of messages in one query. It calls use for each place of ids whose message is planned.
+func (s *Progress) byID(
+	ctx context.Context, doing string, ids []message.ID, opts *options.FindOptionsBuilder, use func(i int, f progress.Fanout),
+) error {
 	places := make(map[message.ID][]int, len(ids))
 	for i, id := range ids {
 		places[id] = append(places[id], i)
@@ -121,23 +143,22 @@ func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (
 		wanted = append(wanted, uuid(id))
 	}
 	if len(wanted) == 0 {
-		return scans, ok, nil
+		return nil
 	}
-	opts := options.Find().SetProjection(fields(fieldID, scanField(partition)))
-	records, err := all[fanoutRecord](ctx, s.c, "read scans", bson.D{{Key: fieldID, Value: in(wanted)}}, opts)
+	records, err := all[fanoutRecord](ctx, s.c, doing, bson.D{{Key: fieldID, Value: in(wanted)}}, opts)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	for _, r := range records {
 		f, err := r.fanout()
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		for _, i := range places[f.ID] {
-			scans[i], ok[i] = f.Scans[partition]
+			use(i, f)
 		}
 	}
-	return scans, ok, nil
+	return nil
 }
 
 // Step implements progress.Store. Every step is an update of its own: of a bulk, a server does not tell which of its updates

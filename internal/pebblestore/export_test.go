@@ -22,6 +22,9 @@ func EngineOptions(opts Options) *pebble.Options {
 	return engineOptions(opts, nil, newStalls(opts.Logger))
 }
 
+// MessageKey returns the key of a message.
+func MessageKey(id message.ID) []byte { return idKey(spaceMessages, id) }
+
 // EntryKey returns the key of an entry.
 func EntryKey(partition int, owner message.UserID, sequence uint32, slot int) []byte {
 	return appendPlace(appendOwner(nil, spaceInbox, partition, owner), sequence, slot)

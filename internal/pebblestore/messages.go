@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -177,6 +178,27 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, er
 		return message.Stored{}, err
 	}
 	defer s.db.end()
+	return s.getRef(ref)
+}
+
+// GetMany implements message.Store.
+func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	found := make([]message.Found, len(refs))
+	for i, ref := range refs {
+		found[i].Stored, found[i].Err = s.getRef(ref)
+		if err := found[i].Err; err != nil && !errors.Is(err, message.ErrNotFound) && !errors.Is(err, message.ErrCorrupt) {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// getRef returns a message if its author is that of ref, or if ref names none.
+func (s *Messages) getRef(ref message.Ref) (message.Stored, error) {
 	stored, err := s.get(ref.ID)
 	switch {
 	case err != nil:

@@ -129,6 +129,21 @@ func (s *Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, err
 	return f, nil
 }
 
+// GetMany implements progress.Store.
+func (s *Progress) GetMany(ctx context.Context, ids []message.ID) (fanouts []progress.Fanout, ok []bool, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer s.db.end()
+	fanouts, ok = make([]progress.Fanout, len(ids)), make([]bool, len(ids))
+	for i, id := range ids {
+		if fanouts[i], ok[i], err = s.read(id); err != nil {
+			return nil, nil, fmt.Errorf("fan-out of %s: %w", id, err)
+		}
+	}
+	return fanouts, ok, nil
+}
+
 func (s *Progress) scan(id message.ID, partition int) (scan progress.Scan, planned bool, err error) {
 	planned, err = s.db.get(scanKey(id, partition), func(value []byte) (err error) {
 		scan, err = parseScan(value)

@@ -151,6 +151,10 @@ type Store interface {
 	// Get returns the fan-out of a message, or ErrNotFound.
 	Get(ctx context.Context, id message.ID) (Fanout, error)
 
+	// GetMany returns the fan-outs of messages, in the order of ids. If a message is not planned, ok is false in its
+	// place. An id may occur more than once. A damaged record fails the call.
+	GetMany(ctx context.Context, ids []message.ID) (fanouts []Fanout, ok []bool, err error)
+
 	// Scans returns the records of one partition, in the order of ids. Where a message is not planned for the
 	// partition, ok is false in its place.
 	Scans(ctx context.Context, partition int, ids []message.ID) (scans []Scan, ok []bool, err error)

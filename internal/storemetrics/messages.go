@@ -13,6 +13,7 @@ func (m *Metrics) Messages(store message.Store) message.Store {
 		Store:            store,
 		insert:           m.operation("messages.insert"),
 		get:              m.operation("messages.get"),
+		getMany:          m.operation("messages.get_many"),
 		toFollowers:      m.operation("messages.to_followers"),
 		countToFollowers: m.operation("messages.count_to_followers"),
 		naming:           m.operation("messages.naming"),
@@ -24,7 +25,7 @@ func (m *Metrics) Messages(store message.Store) message.Store {
 type messages struct {
 	message.Store
 
-	insert, get, toFollowers, countToFollowers, naming, unfinished, finish operation
+	insert, get, getMany, toFollowers, countToFollowers, naming, unfinished, finish operation
 }
 
 func (s *messages) Insert(ctx context.Context, all []message.Message) (stamps []time.Time, err error) {
@@ -35,6 +36,11 @@ func (s *messages) Insert(ctx context.Context, all []message.Message) (stamps []
 func (s *messages) Get(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
 	defer s.get.done(s.get.now(), &err)
 	return s.Store.Get(ctx, ref)
+}
+
+func (s *messages) GetMany(ctx context.Context, refs []message.Ref) (found []message.Found, err error) {
+	defer s.getMany.done(s.getMany.now(), &err)
+	return s.Store.GetMany(ctx, refs)
 }
 
 func (s *messages) ToFollowers(

@@ -11,19 +11,20 @@ import (
 // Progress returns a store that is measured.
 func (m *Metrics) Progress(store progress.Store) progress.Store {
 	return &fanouts{
-		Store: store,
-		plan:  m.operation("progress.plan"),
-		get:   m.operation("progress.get"),
-		scans: m.operation("progress.scans"),
-		step:  m.operation("progress.step"),
-		touch: m.operation("progress.touch"),
+		Store:   store,
+		plan:    m.operation("progress.plan"),
+		get:     m.operation("progress.get"),
+		getMany: m.operation("progress.get_many"),
+		scans:   m.operation("progress.scans"),
+		step:    m.operation("progress.step"),
+		touch:   m.operation("progress.touch"),
 	}
 }
 
 type fanouts struct {
 	progress.Store
 
-	plan, get, scans, step, touch operation
+	plan, get, getMany, scans, step, touch operation
 }
 
 func (s *fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (fanout progress.Fanout, err error) {
@@ -34,6 +35,11 @@ func (s *fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now
 func (s *fanouts) Get(ctx context.Context, id message.ID) (fanout progress.Fanout, err error) {
 	defer s.get.done(s.get.now(), &err)
 	return s.Store.Get(ctx, id)
+}
+
+func (s *fanouts) GetMany(ctx context.Context, ids []message.ID) (all []progress.Fanout, ok []bool, err error) {
+	defer s.getMany.done(s.getMany.now(), &err)
+	return s.Store.GetMany(ctx, ids)
 }
 
 func (s *fanouts) Scans(ctx context.Context, partition int, ids []message.ID) (scans []progress.Scan, ok []bool, err error) {

@@ -46,6 +46,8 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Insert/of nothing does nothing", s.insertNothing)
 	t.Run("Get/by id alone", s.getByIDAlone)
 	t.Run("Get/of an unknown message", s.getUnknown)
+	t.Run("GetMany/in the order of refs", s.getMany)
+	t.Run("GetMany/of nothing", s.getManyOfNothing)
 	t.Run("ToFollowers/in both orders up to limit", s.toFollowersInOrder)
 	t.Run("ToFollowers/in several ranges of an author", s.toFollowersInRanges)
 	t.Run("ToFollowers/keeps authors apart", s.toFollowersKeepsAuthorsApart)
@@ -226,6 +228,41 @@ func (s messageSuite) getUnknown(t *testing.T) {
 		_, err := h.Messages.Get(t.Context(), ref)
 		require.ErrorIs(t, err, message.ErrNotFound, name)
 	}
+}
+
+func (s messageSuite) getMany(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	messages := []message.Message{fullMessage(1, "ann"), messagetest.Message(2, "bob"), fullMessage(3, "ann"), messagetest.Message(4, "cid")}
+	times, err := h.Messages.Insert(t.Context(), messages)
+	require.NoError(t, err)
+	refs := []message.Ref{
+		{From: "cid", ID: messagetest.ID(4)},
+		{From: "ann", ID: messagetest.ID(5)}, // no such message
+		{From: "ann", ID: messagetest.ID(1)},
+		{From: "ann", ID: messagetest.ID(2)}, // another author's message, and both are asked for elsewhere
+		{From: "bob", ID: messagetest.ID(2)},
+		{From: "ann", ID: messagetest.ID(1)}, // twice
+	}
+	found, err := h.Messages.GetMany(t.Context(), refs)
+	require.NoError(t, err)
+	require.Len(t, found, len(refs))
+	for i, index := range []int{3, -1, 0, -1, 1, 0} {
+		if index < 0 {
+			require.ErrorIs(t, found[i].Err, message.ErrNotFound, refs[i])
+			continue
+		}
+		require.NoError(t, found[i].Err, refs[i])
+		require.Equal(t, message.Stored{Message: messages[index], StoredAt: times[index]}, found[i].Stored)
+	}
+}
+
+func (s messageSuite) getManyOfNothing(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	found, err := h.Messages.GetMany(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 func ids(stored []message.Stored) []message.ID {

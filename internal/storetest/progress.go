@@ -42,6 +42,8 @@ func (s progressSuite) run(t *testing.T) {
 	t.Run("Plan/without partitions is done", s.planNothing)
 	t.Run("Plan/by many has one winner", s.planConcurrently)
 	t.Run("Get/of what is not planned", s.getUnknown)
+	t.Run("GetMany/in the order of ids", s.getMany)
+	t.Run("GetMany/of nothing", s.getManyOfNothing)
 	t.Run("Scans/in the order of ids", s.scans)
 	t.Run("Step/applies to the record it was computed from", s.step)
 	t.Run("Step/of another record changes nothing", s.stepRefused)
@@ -145,6 +147,34 @@ func (s progressSuite) getUnknown(t *testing.T) {
 	h.plan(t, id(1), later(1), 0)
 	_, err := h.Store.Get(t.Context(), id(2))
 	require.ErrorIs(t, err, progress.ErrNotFound)
+}
+
+func (s progressSuite) getMany(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.plan(t, id(1), later(1), 0, 3)
+	h.plan(t, id(2), later(2), 1)
+	to := progress.Scan{}.Join("m").Advance("p", false, 3, 1)
+	require.True(t, h.step(t, later(3), progress.Step{ID: id(1), Partition: 3, To: to})[0].Applied)
+	ids := []message.ID{id(2), id(9), id(1), id(2)}
+	fanouts, ok, err := h.Store.GetMany(t.Context(), ids)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false, true, true}, ok)
+	require.Len(t, fanouts, len(ids))
+	for i, planned := range ok {
+		if planned {
+			requireFanout(t, h.get(t, ids[i]), fanouts[i])
+		}
+	}
+}
+
+func (s progressSuite) getManyOfNothing(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	fanouts, ok, err := h.Store.GetMany(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, fanouts)
+	require.Empty(t, ok)
 }
 
 func (s progressSuite) scans(t *testing.T) {

@@ -16,6 +16,14 @@ type Stored struct {
 // nobody: no fan-out delivers it, no reader shows it.
 func (s Stored) Void(slack time.Duration) bool { return s.StoredAt.Sub(s.Sent()) > slack }
 
+// Found is the result of looking for one message of several.
+type Found struct {
+	// Stored is the message if Err is nil.
+	Stored Stored
+	// Err wraps ErrNotFound if there is no such message, and ErrCorrupt if its record is damaged.
+	Err error
+}
+
 // Range is a stretch of one author's messages: those with ids above After and below Before.
 type Range struct {
 	From          UserID
@@ -44,6 +52,11 @@ type Store interface {
 	// Get returns one message, or ErrNotFound. An empty ref.From asks for it by id alone, which in a
 	// sharded store asks every shard.
 	Get(ctx context.Context, ref Ref) (Stored, error)
+
+	// GetMany returns the messages of refs, in the order of refs. Every ref has to name its author, and may occur more
+	// than once. A message that is missing or damaged has its error in Found.Err, so it does not fail the others. Any
+	// other failure fails the call.
+	GetMany(ctx context.Context, refs []Ref) ([]Found, error)
 
 	// ToFollowers returns messages for the followers of their authors, in any of the ranges, at most limit: the
 	// oldest of them, ascending, or the newest, descending. Ranges of one author do not overlap. It returns

@@ -52,6 +52,11 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, er
 	return through(ctx, "GetMessage", func() (message.Stored, error) { return s.Store.Get(ctx, ref) })
 }
 
+// GetMany implements message.Store.
+func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	return through(ctx, "GetMessages", func() ([]message.Found, error) { return s.Store.GetMany(ctx, refs) })
+}
+
 // ToFollowers implements message.Store.
 func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
 	return through(ctx, "ToFollowers", func() ([]message.Stored, error) { return s.Store.ToFollowers(ctx, ranges, order, limit) })
@@ -103,6 +108,19 @@ func (s Progress) Plan(ctx context.Context, id message.ID, partitions []int, now
 // Get implements progress.Store.
 func (s Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, error) {
 	return through(ctx, "GetProgress", func() (progress.Fanout, error) { return s.Store.Get(ctx, id) })
+}
+
+// GetMany implements progress.Store.
+func (s Progress) GetMany(ctx context.Context, ids []message.ID) ([]progress.Fanout, []bool, error) {
+	type answer struct {
+		fanouts []progress.Fanout
+		planned []bool
+	}
+	a, err := through(ctx, "GetFanouts", func() (a answer, err error) {
+		a.fanouts, a.planned, err = s.Store.GetMany(ctx, ids)
+		return a, err
+	})
+	return a.fanouts, a.planned, err
 }
 
 // Scans implements progress.Store.
