@@ -123,8 +123,8 @@ type Bus struct {
 	closeOnce      sync.Once
 }
 
-// Connect connects to the bus and declares its streams and consumers. From then on the connection is
-// restored whenever it is lost, for ever. Close it when nothing uses it any more.
+// Connect connects to the server and declares the streams and consumers. A lost connection is restored without limit. Close
+// the Bus after its last use.
 func Connect(ctx context.Context, opts Options) (*Bus, error) {
 	if (opts.Server == nil) == (opts.URL == "") {
 		return nil, errors.New("natsbus: connect: give either a server or a URL")
@@ -215,9 +215,8 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return classify(ctx, "check health", err)
 }
 
-// Close sends what is still to be sent and closes the connection. Calls that are waiting return
-// bus.ErrUnavailable. What is held by then, and neither done nor released, is handed out again when its lease
-// has run out. Close may be called more than once.
+// Close sends pending data and closes the connection. Calls that wait return bus.ErrUnavailable. The server hands out again
+// every task and event that is not acknowledged, when its lease has ended. Further calls of Close do nothing.
 func (b *Bus) Close() {
 	b.closeOnce.Do(func() {
 		close(b.closed)
@@ -242,7 +241,7 @@ func (b *Bus) checkPlace(lane event.Lane, number int) error {
 	return fmt.Errorf("natsbus: there is no partition %d in lane %q", number, string(lane))
 }
 
-// broadcast wakes everybody who waits for the next of recurring events.
+// broadcast wakes all goroutines that wait for the next event of a kind.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}

@@ -41,7 +41,7 @@ func (b *Bus) publishedSource() source {
 		Description:   "Routers: each published event goes to one of them.",
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       b.opts.Lease,
-		MaxDeliver:    -1, // a work queue keeps what was delivered too often for ever, and shows it to nobody
+		MaxDeliver:    -1, // a work queue keeps a message above the limit without end, and hands it out to no consumer
 		MaxAckPending: routerAckPending,
 	}}
 }
@@ -52,7 +52,7 @@ func (b *Bus) loginSource() source {
 		Description:   "Rehydrators: each login goes to one of them.",
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       b.opts.Lease,
-		MaxDeliver:    -1, // as above
+		MaxDeliver:    -1, // see publishedSource
 		MaxAckPending: rehydratorAckPending,
 	}}
 }
@@ -64,7 +64,7 @@ func (b *Bus) taskSource(lane event.Lane, partition int) source {
 		FilterSubject: taskSubject(lane, partition),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       b.opts.Lease,
-		MaxDeliver:    -1, // as above
+		MaxDeliver:    -1, // see publishedSource
 		MaxAckPending: 1,  // the exclusion: more would be a sliding window, dealt round robin
 	}}
 }

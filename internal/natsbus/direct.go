@@ -16,8 +16,8 @@ import (
 const (
 	directGetPrefix = "$JS.API.DIRECT.GET."
 	deletePrefix    = "$JS.API.STREAM.MSG.DELETE."
-	// removeWindow is how many deletions are asked for at once. The server queues them behind everybody
-	// else's requests, and drops the whole queue if it grows to thousands.
+	// removeWindow is how many deletions are under way at a time. The server has one queue for the requests of all clients,
+	// and drops the whole queue if it grows to thousands.
 	removeWindow = 256
 )
 
@@ -88,7 +88,7 @@ type deleteRequest struct {
 	NoErase bool `json:"no_erase"`
 }
 
-// remove removes messages from a stream. Those that are not there any more are as good as removed.
+// remove removes messages from a stream. It ignores messages that are gone.
 func (b *Bus) remove(ctx context.Context, stream string, sequences []uint64) error {
 	in, err := b.openInbox(len(sequences))
 	if err != nil {
@@ -135,7 +135,7 @@ func removed(msg *nats.Msg) error {
 	return nil
 }
 
-// isGone tells whether deleting a message failed because it is not there.
+// isGone reports whether deleting a message failed because it is not there.
 func isGone(err *jetstream.APIError) bool {
 	switch err.ErrorCode {
 	case codeSequenceNotFound:

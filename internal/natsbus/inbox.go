@@ -14,7 +14,7 @@ const (
 	statusEndOfBatch   = "204"
 	statusNotFound     = "404"
 	statusExpired      = "408"
-	statusNoResponders = "503" // nobody listens where the request went
+	statusNoResponders = "503" // the request has no receiver
 )
 
 func status(msg *nats.Msg) string { return msg.Header.Get("Status") }
@@ -28,7 +28,7 @@ func newStatusError(msg *nats.Msg) *statusError {
 
 func (e *statusError) Error() string { return "status " + e.code + " " + e.description }
 
-// Is tells that nobody listening is what the NATS client calls no responders.
+// Is reports that a statusError with status 503 is nats.ErrNoResponders.
 func (e *statusError) Is(target error) bool {
 	return target == nats.ErrNoResponders && e.code == statusNoResponders
 }
@@ -67,14 +67,14 @@ func (in *inbox) next(ctx context.Context, closed <-chan struct{}) (*nats.Msg, e
 	}
 }
 
-// close ends an inbox whose request has been answered, or whose answers nobody needs.
+// close ends an inbox whose request is answered, or whose answers are not needed.
 func (in *inbox) close() {
 	_ = in.sub.Unsubscribe() // it fails only if there is nothing to unsubscribe
 }
 
-// abandon ends an inbox whose request may still be answered, and returns the events that have come. One
-// that was handed out and dropped here would block its partition until its lease has run out. The server
-// takes back what it cannot send any more.
+// abandon ends an inbox whose request may still be answered, and returns the events that have arrived. The caller must use
+// them or hand them back: a dropped event blocks its partition until its lease ends. The server keeps events that it has not
+// sent.
 func (in *inbox) abandon() []*nats.Msg {
 	ended := in.sub.StatusChanged(nats.SubscriptionClosed)
 	if in.nc.IsConnected() && in.sub.Drain() == nil {

@@ -37,8 +37,8 @@ type pullRequest struct {
 // errSilent says that the heartbeats of a request have stopped.
 var errSilent = errors.New("the server went silent")
 
-// pull waits for the next message of a consumer, however long it takes and whatever happens to the server
-// meanwhile. It returns an error only when ctx has ended or the bus is closed.
+// pull waits for the next message of a consumer. It tries again after every failure of the server. It returns an error only
+// when ctx has ended or the bus is closed.
 func (b *Bus) pull(ctx context.Context, src source) (*nats.Msg, error) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = minBackoff, maxBackoff
@@ -74,7 +74,7 @@ func (b *Bus) pull(ctx context.Context, src source) (*nats.Msg, error) {
 	}
 }
 
-// pullOnce asks once. It returns nil and no error when the request has ended without a message.
+// pullOnce makes one request. It returns nil and no error if the request ends without a message.
 func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struct{}) (*nats.Msg, error) {
 	in, err := b.openInbox(1)
 	if err != nil {
@@ -119,8 +119,8 @@ func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struc
 	}
 }
 
-// pullMore returns what is there at once for a consumer, at most limit. Whatever goes wrong shows again
-// at the next pull, so that what has come by then is returned.
+// pullMore returns the messages that a consumer has now, at most limit. After a failure it returns the messages that have
+// arrived: the next pull meets the failure again.
 func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 	in, err := b.openInbox(limit)
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 	return got
 }
 
-// restore declares a consumer again that somebody deleted, or whose server has lost its streams.
+// restore declares a consumer again that was deleted, or whose server has lost its streams.
 func (b *Bus) restore(ctx context.Context, src source) {
 	// A request that is lost with the connection never ends by itself.
 	ctx, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
@@ -170,9 +170,9 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	}
 }
 
-// release hands a message back, for whoever asks next.
+// release hands a message back. The server hands it out at once.
 func (b *Bus) release(msg *nats.Msg) {
-	// A failure costs the wait for the lease to run out, nothing else.
+	// After a failure the server hands the message out when its lease has ended.
 	if err := b.nc.Publish(msg.Reply, ackRelease); err != nil {
 		b.complaints.Warn().Err(err).Str("subject", msg.Subject).Msg("cannot hand back to the bus")
 	}
@@ -194,7 +194,7 @@ func first(msgs []*nats.Msg) *nats.Msg {
 	return msgs[0]
 }
 
-// isMissing tells whether a request failed because there is no such consumer.
+// isMissing reports whether a request failed because there is no such consumer.
 func isMissing(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
 	return ok && (status.code == statusNoResponders || status.description == "Consumer Deleted")
