@@ -164,7 +164,7 @@ type Embedded struct {
 	Memtable Size `key:"memtable"`
 	// RememberedOwners is for how many owners the end of their inbox is kept in memory.
 	RememberedOwners int `key:"remembered_owners"`
-	// RememberedMessages is how many of the messages that were read last are kept in memory.
+	// RememberedMessages is how many messages of 2 KiB the cache of messages has room for.
 	RememberedMessages int `key:"remembered_messages"`
 	// MinFree is how much of the disk has to be free for messages and edges to be accepted.
 	MinFree Size `key:"min_free"`

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/mongostore"
 )
 
@@ -20,6 +21,9 @@ type Store struct {
 	// Healthy returns nil if the store answers.
 	Healthy func(context.Context) error
 	Close   func() error
+
+	// Messages holds the messages that were read last.
+	Messages *messagecache.Cache
 
 	room *room // nil if Available is
 }
@@ -40,6 +44,9 @@ func openStore(ctx context.Context, cfg config.Config, opts Options) (*Store, er
 	return s, nil
 }
 
+// messageBytes is the memory for the messages that were read last from MongoDB.
+const messageBytes = 40 << 20
+
 func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*Store, error) {
 	options, err := mongoOptions(cfg, opts)
 	if err != nil {
@@ -53,8 +60,9 @@ func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*Store, 
 		Parts: Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
-		Healthy: db.Healthy,
-		Close:   db.Close,
+		Messages: messagecache.New(messageBytes),
+		Healthy:  db.Healthy,
+		Close:    db.Close,
 	}, nil
 }
 

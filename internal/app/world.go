@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/natsbus"
 )
 
@@ -44,6 +45,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Pa
 		return Parts{}, err
 	}
 	parts := measure(w.store.Parts, opts)
+	parts.Messages = messagecache.Wrap(parts.Messages, w.store.Messages)
 	parts.Bus = w.bus
 	return parts, nil
 }

@@ -176,27 +176,13 @@ func (b *batch) readMessages(ctx context.Context) error {
 
 // readMessages returns the messages of jobs, in their order, by one call of the store.
 func (d *Deliverer) readMessages(ctx context.Context, jobs []*job) ([]message.Found, error) {
-	found := make([]message.Found, len(jobs))
-	var missing []message.Ref
-	var places []int
+	refs := make([]message.Ref, len(jobs))
 	for i, j := range jobs {
-		if stored, ok := d.messages.Get(j.task.ID); ok {
-			found[i].Stored = stored
-			continue
-		}
-		missing, places = append(missing, j.task.Ref()), append(places, i)
+		refs[i] = j.task.Ref()
 	}
-	if len(missing) == 0 {
-		return found, nil
-	}
-	read, err := d.stores.Messages.GetMany(ctx, missing)
+	found, err := d.stores.Messages.GetMany(ctx, refs)
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	for k, i := range places {
-		if found[i] = read[k]; read[k].Err == nil {
-			d.messages.Add(missing[k].ID, read[k].Stored)
-		}
 	}
 	return found, nil
 }

@@ -12,12 +12,9 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
-	"github.com/fanmail/fanmail/pkg/message"
 )
 
 const (
-	// cachedMessages is how many messages a Deliverer keeps: a message is needed again in every batch of its fan-out.
-	cachedMessages = 1024
 	// bulkKeep is how long a worker slot stays with one partition of the bulk lane while that partition has more tasks.
 	// An embedded store, which is ordered by partition and owner, is then written in its order for about a second at a
 	// time. Tables that do not overlap need no compaction.
@@ -29,25 +26,20 @@ const (
 
 // Deliverer processes tasks. It is safe for concurrent use.
 type Deliverer struct {
-	stores   Stores
-	bus      bus.Emitter
-	opts     Options
-	messages *lru.Cache[message.ID, message.Stored]
-	letters  *lru.Cache[letterKey, struct{}] // tasks that are dead letters already
-	metrics  delivererMetrics
+	stores  Stores
+	bus     bus.Emitter
+	opts    Options
+	letters *lru.Cache[letterKey, struct{}] // tasks that are dead letters already
+	metrics delivererMetrics
 }
 
 // NewDeliverer returns a Deliverer.
 func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
-	messages, err := lru.New[message.ID, message.Stored](cachedMessages)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
 	letters, err := lru.New[letterKey, struct{}](rememberedLetters)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Deliverer{stores: stores, bus: bus, opts: opts, messages: messages, letters: letters, metrics: newDelivererMetrics(opts.Metrics, opts.Workers)}
+	return &Deliverer{stores: stores, bus: bus, opts: opts, letters: letters, metrics: newDelivererMetrics(opts.Metrics, opts.Workers)}
 }
 
 // Run takes tasks of all lanes and partitions and delivers them, until intake ends. It finishes the batches that are

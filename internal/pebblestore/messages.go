@@ -10,15 +10,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // Messages is the canonical store of messages.
 type Messages struct {
-	db         *DB
-	locks      stripes
-	remembered remembered
-	syncing    syncing
+	db      *DB
+	locks   stripes
+	cache   *messagecache.Cache
+	syncing syncing
 }
 
 var _ message.Store = (*Messages)(nil)
@@ -209,15 +210,14 @@ func (s *Messages) getRef(ref message.Ref) (message.Stored, error) {
 	return stored, nil
 }
 
-// get returns a message that survives a crash: a reader who shows one that does not shows what nobody may ever have sent.
+// get returns a message that survives a crash. A reader that shows a message which a crash undoes would show a message that was never
+// sent.
 func (s *Messages) get(id message.ID) (message.Stored, error) {
-	stored, found := s.remembered.get(id)
+	stored, found := s.cache.Get(id)
 	if found {
 		return stored, nil
 	}
-	size := 0
 	found, err := s.db.get(idKey(spaceMessages, id), func(value []byte) (err error) {
-		size = len(value)
 		stored, err = parseMessage(id, value)
 		return err
 	})
@@ -230,7 +230,7 @@ func (s *Messages) get(id message.ID) (message.Stored, error) {
 	if err != nil {
 		return message.Stored{}, fmt.Errorf("message %s: %w", id, err)
 	}
-	s.remembered.add(stored, size)
+	s.cache.Add(stored)
 	return stored, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/partition"
 )
@@ -37,8 +38,6 @@ const (
 	DefaultMemTableBytes = 32 << 20
 	// DefaultRememberedOwners takes about 50 MiB when it is used up.
 	DefaultRememberedOwners = 500_000
-	// DefaultRememberedMessages takes about 40 MiB when it is used up, by messages of the greatest size that is remembered.
-	DefaultRememberedMessages = 16_384
 	// memTables bounds memory while files are being written; writes wait beyond.
 	memTables = 4
 	// baseLevelBytes is many times Pebble's default, so that entries are rewritten less often on their way down.
@@ -72,9 +71,8 @@ type Options struct {
 	// RememberedOwners is for how many owners the end of their inbox is kept in memory, at about 100 bytes each,
 	// which makes appending to them several times as fast; 0 is DefaultRememberedOwners.
 	RememberedOwners int
-	// RememberedMessages is how many of the messages that were read last are kept in memory, at up to about 2.5 KiB each;
-	// larger ones are not. 0 is DefaultRememberedMessages.
-	RememberedMessages int
+	// Messages holds the messages that were read last. The caller may share it with a decorator of Messages. nil holds none.
+	Messages *messagecache.Cache
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 
@@ -101,11 +99,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.RememberedOwners == 0 {
 		o.RememberedOwners = DefaultRememberedOwners
 	}
-	if o.RememberedMessages == 0 {
-		o.RememberedMessages = DefaultRememberedMessages
-	}
-	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 || o.RememberedMessages < 0 {
-		return o, errors.New("options: CacheBytes, MemTableBytes, RememberedOwners and RememberedMessages must not be negative")
+	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 {
+		return o, errors.New("options: CacheBytes, MemTableBytes and RememberedOwners must not be negative")
 	}
 	return o, partition.ValidateCount(o.Partitions)
 }
@@ -178,7 +173,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 
 func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now}
-	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), remembered: newRemembered(opts.RememberedMessages)}
+	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), cache: opts.Messages}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
 	db.inbox = newInbox(db, opts.RememberedOwners)
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 )
@@ -23,10 +24,11 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Option
 	if stamp == nil {
 		stamp = opts.Now
 	}
+	messages := messagecache.New(cfg.Embedded.RememberedMessages * messagecache.MessageBytes)
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
 		Partitions: cfg.Partitions, Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
-		RememberedOwners: cfg.Embedded.RememberedOwners, RememberedMessages: cfg.Embedded.RememberedMessages,
+		RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
 	})
 	if err != nil {
 		return nil, err
@@ -36,6 +38,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Option
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
 		},
 		Available: db.Available,
+		Messages:  messages,
 		Healthy:   func(context.Context) error { return nil }, // a failure of the store ends the process
 		Close:     db.Close,
 	}, nil
