@@ -13,7 +13,7 @@ import (
 func newAdmin(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
-		Short: "Prepare what servers need",
+		Short: "Prepare the database of servers",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -38,11 +38,11 @@ func newAdminInit(p program.Process) *cobra.Command {
 	shard := false
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make what Fanmail needs in a MongoDB database",
-		Long: "Make what Fanmail needs in a MongoDB database: collections, indexes, and a record of what is fixed from then on, which\n" +
-			"is the number of partitions, the size of buckets and the version of the format. What is there stays as it is: it can be\n" +
-			"repeated, also after an upgrade, and by several hosts at once. With --shard it also shards the collections, which\n" +
-			"needs the router (mongos) of a sharded cluster.",
+		Short: "Prepare a MongoDB database for Fanmail",
+		Long: "Prepare a MongoDB database for Fanmail: create collections, indexes, and a record of the settings that are fixed\n" +
+			"from then on (number of partitions, size of buckets, version of the format). Existing ones stay unchanged, so\n" +
+			"you can repeat the command, also after an upgrade, and run it on several hosts at once. With --shard it also\n" +
+			"shards the collections, which needs the router (mongos) of a sharded cluster.",
 		Example: "  fanmail admin init --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
 		Args:    program.Exactly(),
 	}

@@ -29,12 +29,12 @@ func newAudit(p program.Process) *cobra.Command {
 	a := auditCommand{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Recompute inboxes, and tell what is missing, extra or double",
-		Long: "Recompute inboxes from the messages that were published and from who followed whom, compare them with what is\n" +
-			"stored, and tell what is missing, extra, double, different or out of order. It can be done while the server is at\n" +
-			"work: whatever is on its way is counted apart, and a finding is told only if a second look confirms it.\n\n" +
-			"With --repair, what is missing is appended, and what is extra or double is removed. Exits with 1 if anything that was\n" +
-			"found is still there at the end.",
+		Short: "Recompute inboxes, and report missing, extra and double entries",
+		Long: "Recompute inboxes from the stored messages and edges, and compare them with the stored inboxes. Report entries\n" +
+			"that are missing, extra, double, different or out of order. You can run it while the server works: it counts\n" +
+			"deliveries in progress separately, and reports a finding only if a second read confirms it.\n\n" +
+			"With --repair, the server appends missing entries and removes extra and double ones. The exit code is 1 if a\n" +
+			"finding remains at the end.",
 		Example: "  fanmail audit --sample 1000\n  fanmail audit --user ben --repair\n  fanmail audit --json | jq -c 'select(.finding)'",
 		Args:    program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,8 +52,8 @@ func newAudit(p program.Process) *cobra.Command {
 	a.server.addServer(cmd, app.Rehydrator)
 	a.output.addJSON(cmd, "print each finding, and last the summary, as one line of JSON")
 	cmd.Flags().StringVar((*string)(&a.options.User), "user", "", "audit one user")
-	cmd.Flags().IntVar(&a.options.Sample, "sample", 0, "audit so many users, chosen at random (default everybody)")
-	cmd.Flags().BoolVar(&a.options.Repair, "repair", false, "mend what can be mended")
+	cmd.Flags().IntVar(&a.options.Sample, "sample", 0, "audit this number of users, chosen at random (default all users)")
+	cmd.Flags().BoolVar(&a.options.Repair, "repair", false, "repair findings")
 	return cmd
 }
 

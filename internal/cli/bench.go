@@ -19,11 +19,11 @@ import (
 func newBench(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast Fanmail is here",
-		Long: "Measure how fast Fanmail is on this machine, beside the raw limit of the store below, in the same run. Each benchmark\n" +
-			"starts a server of its own in this process, on a new store that it removes again: in a temporary folder, or with\n" +
-			"--store mongodb in a new database, whose name begins with that of --mongodb-database. What is delivered is counted, and\n" +
-			"a benchmark whose counts are not exact fails.",
+		Short: "Measure the speed of Fanmail on this machine",
+		Long: "Measure the speed of Fanmail on this machine, and the raw limit of the store in the same run. Each benchmark\n" +
+			"starts a server in this process, on a new store that it removes at the end: in a temporary folder, or with\n" +
+			"--store mongodb in a new database, whose name begins with --mongodb-database. Each benchmark\n" +
+			"counts its deliveries, and fails if a count is not exact.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -43,15 +43,15 @@ func newBenchFanout(p program.Process) *cobra.Command {
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "fanout",
 		Short: "Measure the fan-out of messages by one author",
-		Long: "Measure the fan-out of messages by one author, from publishing to done. The raw limit is as many writes of the same size and\n" +
-			"nothing else: by Pebble in synced batches, or as guarded upserts on MongoDB. With --dormant it is a raw scan of the\n" +
-			"followers and their states, since there is little else to do.",
+		Long: "Measure the fan-out of messages by one author, from publishing to done. The raw limit is the same number of\n" +
+			"writes of the same size and nothing else: synced batches of Pebble, or guarded upserts on MongoDB. With\n" +
+			"--dormant the raw limit is a scan of the followers and their states.",
 		Example: "  fanmail bench fanout --followers 1000,10000,100000,1000000 --plot fanout.svg\n  fanmail bench fanout --followers 1000000 --dormant 0.95",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Fanout(ctx, o) })
-	b.numbers(&o.Followers, "followers", "how many followers there are; several sizes, separated by commas, are measured one after the other")
-	b.share(&o.Dormant, "dormant", "which share of them has not looked for long, from 0 to 1")
-	b.number(&o.Messages, "messages", "how many messages are published at once")
-	b.cmd.Flags().IntVar(&o.There, "there", 0, "how many messages are in each inbox before")
+	b.numbers(&o.Followers, "followers", "number of followers; give several sizes, separated by commas, to measure them one after the other")
+	b.share(&o.Dormant, "dormant", "share of dormant followers, from 0 to 1")
+	b.number(&o.Messages, "messages", "number of messages that are published at once")
+	b.cmd.Flags().IntVar(&o.There, "there", 0, "number of messages in each inbox at the start")
 	return b.cmd
 }
 
@@ -59,18 +59,18 @@ func newBenchBurst(p program.Process) *cobra.Command {
 	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "burst",
-		Short: "Measure celebrities who talk at the same time",
-		Long: "Measure the fan-out of messages by several authors, whose audiences overlap, at the same time. The raw limits are those\n" +
-			"of the store where each entry is pushed by itself, and where an inbox gets all of them at once. \"At most\" is how many\n" +
-			"entries there would be in a push if each inbox were written as rarely as possible.",
+		Short: "Measure several authors who publish at the same time",
+		Long: "Measure the fan-out of messages by several authors at the same time, with overlapping audiences. There are two\n" +
+			"raw limits of the store: with one push for each entry, and with one push for all entries of an inbox. \"At most\"\n" +
+			"is the number of entries in a push if each inbox is written as rarely as possible.",
 		Example: "  fanmail bench burst --celebrities 2 --messages 10 --overlap 1\n  fanmail bench burst --celebrities 10 --graded --apart 50ms",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Burst(ctx, o) })
-	b.number(&o.Celebrities, "celebrities", "how many authors there are")
-	b.number(&o.Messages, "messages", "how many messages each of them publishes at once")
-	b.number(&o.Followers, "followers", "how many followers the one with most has")
+	b.number(&o.Celebrities, "celebrities", "number of authors")
+	b.number(&o.Messages, "messages", "number of messages that each author publishes at once")
+	b.number(&o.Followers, "followers", "number of followers of the author with the most")
 	b.cmd.Flags().BoolVar(&o.Graded, "graded", false, "give the nth author n times as many followers as the first")
-	b.share(&o.Overlap, "overlap", "which share of each audience is taken from the same users, from 0 to 1")
-	b.cmd.Flags().DurationVar(&o.Apart, "apart", 0, "how long after one author the next one publishes")
+	b.share(&o.Overlap, "overlap", "share of each audience that is the same users, from 0 to 1")
+	b.cmd.Flags().DurationVar(&o.Apart, "apart", 0, "time from one author to the next")
 	return b.cmd
 }
 
@@ -78,27 +78,28 @@ func newBenchMixed(p program.Process) *cobra.Command {
 	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "mixed",
-		Short: "Measure direct messages while a celebrity's goes out",
-		Long: "Measure how long after its answer a direct message can be read, and a message to a medium audience is done, while a message\n" +
-			"is fanned out to many followers; and how long publishing takes meanwhile, to all of them and to one.",
+		Short: "Measure direct messages during a large fan-out",
+		Long: "Measure messages during a fan-out to many followers: the time from the answer of a direct message until it can\n" +
+			"be read, the time until a message to a medium audience is done, and the time of publishing.",
 		Example: "  fanmail bench mixed --followers 200000",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
-	b.number(&o.Followers, "followers", "how many followers the celebrity has")
-	b.number(&o.Medium, "medium", "how many are in the medium audience")
-	b.number(&o.Probes, "probes", "how many messages are sent of each kind")
+	b.number(&o.Followers, "followers", "number of followers of the celebrity")
+	b.number(&o.Medium, "medium", "number of recipients in the medium audience")
+	b.number(&o.Probes, "probes", "number of messages of each kind")
 	return b.cmd
 }
 
 func newBenchPublish(p program.Process) *cobra.Command {
 	o := bench.PublishOptions{Connections: []int{1, 16}, Messages: 5000}
 	b := newBenchmark(p, &cobra.Command{
-		Use:     "publish",
-		Short:   "Measure how many messages are accepted",
-		Long:    "Measure how many direct messages are accepted, while they are delivered. The raw limit is as many synced writes of one record each.",
+		Use:   "publish",
+		Short: "Measure how many messages the server accepts",
+		Long: "Measure how many direct messages the server accepts while it delivers them. The raw limit is the same number of\n" +
+			"synced writes of one record each.",
 		Example: "  fanmail bench publish --connections 1,4,16,64",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Publish(ctx, o) })
-	b.numbers(&o.Connections, "connections", "over how many connections at a time; several numbers are measured one after the other")
-	b.number(&o.Messages, "messages", "how many messages are published over each number of connections")
+	b.numbers(&o.Connections, "connections", "number of connections; give several numbers, separated by commas, to measure them one after the other")
+	b.number(&o.Messages, "messages", "number of messages for each number of connections")
 	return b.cmd
 }
 
@@ -107,11 +108,11 @@ func newBenchRead(p program.Process) *cobra.Command {
 	b := newBenchmark(p, &cobra.Command{
 		Use:     "read",
 		Short:   "Measure reading inboxes of different sizes",
-		Long:    "Measure how long the newest page of an inbox takes, by how many messages are in the inbox.",
+		Long:    "Measure the time to read the newest page of an inbox, by the number of messages in the inbox.",
 		Example: "  fanmail bench read --entries 100,1000,10000,100000,1000000 --plot read.svg",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Read(ctx, o) })
-	b.numbers(&o.Entries, "entries", "how many messages are in the inboxes that are read")
-	b.number(&o.Pages, "pages", "how often each is read")
+	b.numbers(&o.Entries, "entries", "number of messages in the inboxes that are read")
+	b.number(&o.Pages, "pages", "number of reads of each inbox")
 	return b.cmd
 }
 
@@ -119,14 +120,14 @@ func newBenchRehydrate(p program.Process) *cobra.Command {
 	o := bench.RehydrateOptions{Users: 50, Authors: 1000, Missed: []int{10, 200_000}}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "rehydrate",
-		Short: "Measure users who come back after a year",
-		Long: "Measure the first page of users who were away for a year, and how long it takes until their inbox is rebuilt, one user after\n" +
-			"the other. How many of the missed messages an author has published is Zipf-distributed.",
+		Short: "Measure users who return after a year",
+		Long: "Measure users who return after a year, one after the other: the time of the first page, and the time until the\n" +
+			"inbox is rebuilt. The number of missed messages per author has a Zipf distribution.",
 		Example: "  fanmail bench rehydrate --missed 10,1000,100000 --plot rehydrate.svg",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Rehydrate(ctx, o) })
-	b.number(&o.Users, "users", "how many users come back")
-	b.number(&o.Authors, "authors", "how many authors each of them follows")
-	b.numbers(&o.Missed, "missed", "how many messages they have missed")
+	b.number(&o.Users, "users", "number of returning users")
+	b.number(&o.Authors, "authors", "number of authors that each user follows")
+	b.numbers(&o.Missed, "missed", "number of missed messages")
 	return b.cmd
 }
 
@@ -150,10 +151,10 @@ func newBenchmark(p program.Process, cmd *cobra.Command, measure func(context.Co
 		cmd.Flags().Lookup(ours).Hidden = true
 	}
 	b.output.addJSON(cmd, "print the figures as JSON")
-	b.number(&b.runs, "runs", "how often it is measured; the figures are the medians")
+	b.number(&b.runs, "runs", "number of runs; the figures are medians")
 	cmd.Flags().IntVar(&b.body, "body", b.body, "length of a message's body in bytes")
 	cmd.Flags().StringVar(&b.dir, "dir", "", "folder, on the disk to be measured, for temporary folders (default the system's)")
-	cmd.Flags().StringVar(&b.plot, "plot", "", "draw the figures into this file, such as figures.svg")
+	cmd.Flags().StringVar(&b.plot, "plot", "", "draw the figures into this file (.svg, .png or .pdf)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, check := range b.checks {
 			if err := check(); err != nil {

@@ -14,8 +14,8 @@ func newConfig(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration",
-		Long: "Print the configuration that 'fanmail serve' would run with, given the same flags, environment and file, as a\n" +
-			"file that can be given to --config. Comments tell which keys flags and environment variables set.",
+		Long: "Print the configuration that 'fanmail serve' would use with the same flags, environment and file. The output is\n" +
+			"a file for --config. Comments name the keys that flags and environment variables set.",
 		Example: "  fanmail config > fanmail.yaml\n  FANMAIL_LIMITS_BODY=8KiB fanmail config --json",
 		Args:    program.Exactly(),
 	}

@@ -23,9 +23,9 @@ func newDemo(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what Fanmail does, in a temporary folder",
-		Long: "Show what Fanmail does: start a server in a temporary folder, let two celebrities talk to each other in front of\n" +
-			"two thousand followers, some of whom have been away for long, send a direct message meanwhile, let one of those\n" +
-			"who were away come back, and check that every message arrived where it should. Takes some seconds, and leaves\n" +
+		Long: "Show what Fanmail does. The command starts a server in a temporary folder. Two celebrities talk to each other in\n" +
+			"front of two thousand followers, some of them dormant. Meanwhile a user sends a direct message, and a dormant\n" +
+			"user returns. The command checks that every message arrived where it should. It takes a few seconds and leaves\n" +
 			"nothing behind.",
 		Args: program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,10 +17,10 @@ import (
 func newDLQ(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
-		Short: "Look at dead letters, send them again, or drop them",
-		Long: "Look at dead letters, send them again, or drop them. A dead letter is a piece of work that could not succeed and was\n" +
-			"given up: its reason, error, attempts and the work itself are kept until somebody decides about it, and nothing else\n" +
-			"waits for it. Mend the cause, then redrive.",
+		Short: "List dead letters, send them again, or drop them",
+		Long: "List dead letters, send them again, or drop them. A dead letter is a task or an event that could not succeed. It\n" +
+			"has the reason, the error, the number of attempts and the payload. The server keeps it until you redrive or drop\n" +
+			"it; no other work waits for it. Correct the cause before you redrive.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -80,7 +80,7 @@ func newDLQShow(p program.Process) *cobra.Command {
 	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show all there is to a dead letter",
+		Short:   "Show a whole dead letter",
 		Example: "  fanmail dlq show 17",
 		Args:    program.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -132,9 +132,9 @@ func about(l client.DeadLetter) string {
 func newDLQRedrive(p program.Process) *cobra.Command {
 	return newDLQChange(p, change{
 		use: "redrive", did: "redriven", do: (*client.Client).Redrive,
-		short: "Put the work of dead letters back where it came from",
-		long: "Put the work of dead letters back where it came from, once the cause is mended. Work that fails again becomes another\n" +
-			"dead letter. It is harmless to redrive twice: nobody gets anything twice.",
+		short: "Send dead letters to their queues again",
+		long: "Send dead letters to their queues again, after you have corrected the cause. A task that fails again becomes\n" +
+			"another dead letter. You can repeat the command: no inbox gets a message twice.",
 		json: "print how many were redriven as JSON",
 	})
 }
@@ -142,9 +142,9 @@ func newDLQRedrive(p program.Process) *cobra.Command {
 func newDLQDrop(p program.Process) *cobra.Command {
 	return newDLQChange(p, change{
 		use: "drop", did: "dropped", do: (*client.Client).Drop,
-		short: "Drop dead letters for good",
-		long: "Drop dead letters for good. Whoever the work was for does not get it by fan-out, and a message whose task is dropped\n" +
-			"stays unfinished. The server logs what is dropped.",
+		short: "Drop dead letters permanently",
+		long: "Drop dead letters permanently. Fan-out does not deliver to the recipients of a dropped task, and its message\n" +
+			"stays unfinished. The server logs each dropped letter.",
 		json: "print how many were dropped as JSON",
 	})
 }
@@ -188,7 +188,7 @@ func newDLQChange(p program.Process, ch change) *cobra.Command {
 	}
 	s.addServer(cmd, app.Rehydrator)
 	chosen.addReason(cmd)
-	cmd.Flags().BoolVar(&chosen.all, "all", false, "all that there are, instead of some by their ids")
+	cmd.Flags().BoolVar(&chosen.all, "all", false, "all dead letters, instead of ids")
 	out.addJSON(cmd, ch.json)
 	return cmd
 }

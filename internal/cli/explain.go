@@ -15,10 +15,10 @@ func newExplain(p program.Process) *cobra.Command {
 	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:   "explain USER ID",
-		Short: "Tell why a user has, or has not, a message",
-		Long: "Tell, in one sentence, why a user has, has not, or is going to get a message, from what is stored of the message,\n" +
-			"of who followed whom and when, of how far its fan-out is, and of the inbox. Nothing is changed by it. Users and\n" +
-			"messages that are not known are explained too.",
+		Short: "Explain why a user has, or does not have, a message",
+		Long: "Explain in one sentence why a user has, does not have, or will get a message. The server reads the stored\n" +
+			"message, the edges of the user, the progress of the fan-out, and the inbox. It changes nothing. It also explains\n" +
+			"unknown users and messages.",
 		Example: "  fanmail explain ben 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10\n" +
 			"  fanmail explain ben 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --json | jq .verdict",
 		Args: program.Exactly("USER", "ID"),

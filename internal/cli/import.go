@@ -67,7 +67,7 @@ func (i *importer[T]) addFlags(cmd *cobra.Command) {
 	i.output.w = i.process.Stdout
 	i.server.addServer(cmd, i.role)
 	i.output.addJSON(cmd, "print the result as JSON, with every line that was not taken")
-	cmd.Flags().BoolVar(&i.skipBad, "skip-bad", false, "go on without lines that are bad or that the server rejects, and count them")
+	cmd.Flags().BoolVar(&i.skipBad, "skip-bad", false, "skip and count bad and rejected lines")
 }
 
 func (i *importer[T]) run(ctx context.Context, path string) (err error) {

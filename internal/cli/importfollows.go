@@ -22,9 +22,9 @@ func newImportFollows(p program.Process) *cobra.Command {
 		Use:   "follows FILE",
 		Short: "Import who follows whom",
 		Long: "Import who follows whom from FILE, or from standard input if FILE is -.\n\n" +
-			"Each line holds a follower, a tab and a followee; blank lines and lines that begin with # are passed over. The\n" +
-			"file may be compressed with gzip. It is read to its end before anything is sent: with a bad line, nothing is.\n" +
-			"An edge that is there already stays as it is, so repeating an import does no harm.",
+			"Each line has a follower, a tab and a followee. Blank lines and lines that begin with # are ignored. The file\n" +
+			"may be compressed with gzip. The command reads the whole file first: if a line is bad, it sends nothing. Edges\n" +
+			"that exist stay unchanged, so you can repeat an import.",
 		Example: "  fanmail import follows edges.tsv.gz\n  printf 'ben\\tann\\n' | fanmail import follows -",
 		Args:    program.Exactly("FILE"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return i.run(cmd.Context(), args[0]) },

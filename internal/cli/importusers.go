@@ -21,13 +21,13 @@ func newImportUsers(p program.Process) *cobra.Command {
 		Use:   "users FILE",
 		Short: "Import when users were last seen",
 		Long: "Import when users were last seen from FILE, or from standard input if FILE is -.\n\n" +
-			"Each line holds a JSON object with the fields user and last_viewed; blank lines and lines that begin with # are\n" +
-			"passed over. The file may be compressed with gzip. It is read to its end before anything is sent: with a bad\n" +
-			"line, nothing is. The server rejects a time before the one it knows, and one in the future; the others are\n" +
-			"imported all the same.\n\n" +
-			"Users who are dormant, or new, may have been sent messages already: their inboxes are rebuilt before the command\n" +
-			"goes on, which takes hardly any time where nothing has been published yet. One that takes too long is rejected,\n" +
-			"too, and the command can be repeated.",
+			"Each line has a JSON object with the fields user and last_viewed. Blank lines and lines that begin with # are\n" +
+			"ignored. The file may be compressed with gzip. The command reads the whole file first: if a line is bad, it\n" +
+			"sends nothing. The server rejects a time in the future, and a time before the one that it knows. It imports the\n" +
+			"other lines.\n\n" +
+			"The server rebuilds the inboxes of dormant and new users before the command continues. If no messages were\n" +
+			"published yet, this takes almost no time. The server rejects a user whose rebuild takes too long; repeat the\n" +
+			"command then.",
 		Example: "  fanmail import users users.ndjson\n" +
 			"  echo '{\"user\":\"ann\",\"last_viewed\":\"2026-01-02T15:04:05Z\"}' | fanmail import users -",
 		Args: program.Exactly("FILE"),

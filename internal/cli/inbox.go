@@ -30,10 +30,11 @@ func newInbox(p program.Process) *cobra.Command {
 	i := inboxCommand{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "inbox USER",
-		Short: "Print somebody's inbox, newest first",
-		Long: "Print somebody's inbox, newest first: when each message was sent (UTC), by whom, and the first line of its body.\n\n" +
-			"Reading an inbox counts as looking at it, which keeps it warm; with --peek it does not. That of somebody who was\n" +
-			"dormant, or never seen, is rebuilt from then on, and still loading until that is done.",
+		Short: "Print the inbox of a user, newest first",
+		Long: "Print the inbox of a user, newest first: the time at which each message was sent (UTC), its author, and the\n" +
+			"first line of its body.\n\n" +
+			"Reading an inbox keeps the user active, unless you give --peek. If the user was dormant or never seen, the\n" +
+			"server starts to rebuild the inbox. The inbox is loading until the rebuild is complete.",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id",
 		Args:    program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,9 +61,9 @@ func newInbox(p program.Process) *cobra.Command {
 	}
 	i.server.addServer(cmd, app.Rehydrator)
 	i.output.addJSON(cmd, "print the page as JSON; with --all, each message as one line of JSON")
-	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "the greatest number of messages to print")
-	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, as the page before it gave it")
-	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as looking at the inbox")
+	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "maximum number of messages to print")
+	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, from the page before")
+	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as a visit of the user")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
 	return cmd
 }

@@ -19,10 +19,10 @@ func newLogin(p program.Process) *cobra.Command {
 	wait := client.DefaultLoginWait
 	cmd := &cobra.Command{
 		Use:   "login USER",
-		Short: "Tell that somebody has logged in, and rebuild their inbox if need be",
-		Long: "Tell that somebody has logged in. If they were dormant, or are new, their inbox is rebuilt from what was sent to\n" +
-			"them meanwhile, and the command waits until it is complete. If that takes longer than --wait, it goes on without\n" +
-			"being waited for, and the command ends with exit code 1.",
+		Short: "Record a login of a user, and rebuild the inbox if necessary",
+		Long: "Record a login of a user. If the user was dormant or is new, the server rebuilds the inbox, and the command\n" +
+			"waits until it is complete. If that takes longer than --wait, the server continues the rebuild, and the command\n" +
+			"exits with code 1.",
 		Example: "  fanmail login ben\n  fanmail login ben --wait 0s --json",
 		Args:    program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {

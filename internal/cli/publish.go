@@ -42,12 +42,14 @@ func newPublish(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Publish a message, or a file of messages",
-		Long: "Publish a message to users named by --to, to the --followers of its author, or to both, and print its id; or\n" +
-			"publish the messages of a file, one JSON object a line with the fields from, to, audience, body, content_type\n" +
-			"and attrs, in their order, and print an id for each. Blank lines and lines that begin with # are passed over. The\n" +
-			"file may be compressed with gzip. It is read to its end before anything is sent: with a bad line, nothing is.\n\n" +
-			"With the same --key a command that is repeated publishes nothing twice: a message that was accepted before is\n" +
-			"answered with its id. With --file --json, the last line is a summary; as text, it goes to standard error.",
+		Long: "Publish a message to the users in --to, to the --followers of its author, or to both, and print its id. With\n" +
+			"--file, publish the messages of a file in their order, and print an id for each. Each line of the file has a\n" +
+			"JSON object with the fields from, to, audience, body, content_type and attrs. Blank lines and lines that begin\n" +
+			"with # are ignored. The file may be compressed with gzip. The command reads the whole file first: if a line is\n" +
+			"bad, it sends nothing.\n\n" +
+			"To repeat a command safely, give the same --key again: the server answers with the id of a message that it has\n" +
+			"already accepted. With --file --json, the last line is a summary. Without --json, the summary goes to standard\n" +
+			"error.",
 		Example: "  fanmail publish --from ann --followers --body 'Good morning' --wait\n" +
 			"  fanmail publish --from ann --to ben,cleo --body-file letter.txt\n" +
 			"  fanmail publish --file messages.ndjson.gz --key monday --wait",
@@ -56,15 +58,15 @@ func newPublish(p program.Process) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&b.from, "from", "", "author of the message")
 	flags.StringSliceVar(&b.to, "to", nil, "recipients, separated by commas; may be given several times")
-	flags.BoolVar(&b.followers, "followers", false, "publish to everybody who follows the author")
+	flags.BoolVar(&b.followers, "followers", false, "publish to all followers of the author")
 	flags.StringVar(&b.body, "body", "", "text of the message")
-	flags.StringVar(&b.bodyFile, "body-file", "", "file that holds the text; - for standard input")
+	flags.StringVar(&b.bodyFile, "body-file", "", "file with the text; - for standard input")
 	flags.StringVar(&b.contentType, "content-type", "", "media type of the text, such as text/markdown")
-	flags.StringVar(&b.attrs, "attrs", "", "JSON object that goes with the message")
-	flags.StringVar(&b.key, "key", "", "idempotency key (with --file: each message gets one that is made of it)")
-	flags.BoolVar(&b.wait, "wait", false, "wait until every recipient has been handled, and print how many there were")
+	flags.StringVar(&b.attrs, "attrs", "", "JSON object with attributes of the message")
+	flags.StringVar(&b.key, "key", "", "idempotency key (with --file: prefix of the key of each message)")
+	flags.BoolVar(&b.wait, "wait", false, "wait until the message is done, and print the number of recipients")
 	flags.StringVar(&b.file, "file", "", "publish the messages of an NDJSON file; - for standard input")
-	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: go on without lines that are bad or that the server rejects, and count them")
+	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: skip and count bad and rejected lines")
 	b.server.addServer(cmd, app.Publisher)
 	b.output.addJSON(cmd, "print the answer as JSON; with --file, an answer a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return b.run(cmd) }

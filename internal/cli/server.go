@@ -19,14 +19,14 @@ type server struct {
 	credentials
 }
 
-// addServer defines --server, and the flag of the role that serves the command where roles run apart.
+// addServer defines --server, and the flag of the role that serves the command if roles run in separate processes.
 func (s *server) addServer(cmd *cobra.Command, role app.Role) {
 	s.roleEnv = program.PublisherEnv
 	if role == app.Rehydrator {
 		s.roleEnv = program.RehydratorEnv
 	}
 	cmd.Flags().StringVar(&s.url, "server", "", "URL of the server (default $"+program.ServerEnv+", or "+defaultServer+")")
-	cmd.Flags().StringVar(&s.apart, string(role), "", "URL of the "+string(role)+", where roles run apart (default $"+s.roleEnv+")")
+	cmd.Flags().StringVar(&s.apart, string(role), "", "URL of the "+string(role)+", if roles run in separate processes (default $"+s.roleEnv+")")
 	s.add(cmd)
 }
 

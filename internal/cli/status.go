@@ -17,11 +17,11 @@ func newStatus(p program.Process) *cobra.Command {
 	wait, watching := false, false
 	cmd := &cobra.Command{
 		Use:   "status ID",
-		Short: "Tell how far a message is on its way",
-		Long: "Tell how far a message is on its way. Its state is pending, running or done. Delivered counts the recipients who\n" +
-			"have it in their inbox, skipped those who are dormant; when it is done, both are final.\n\n" +
-			"With --watch it is told every second, until it is done, how far it is, at what rate, and about how long it still takes,\n" +
-			"by an estimate of how many recipients there are.",
+		Short: "Show the progress of a message",
+		Long: "Show the progress of a message. Its state is pending, running or done. \"Delivered\" counts the recipients whose\n" +
+			"inbox has the message. \"Skipped\" counts dormant recipients. Both are final when the message is done.\n\n" +
+			"With --watch the command prints progress, rate and remaining time every second until the message is done. They\n" +
+			"are based on an estimate of the number of recipients.",
 		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --watch",
 		Args:    program.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ func newStatus(p program.Process) *cobra.Command {
 	s.addServer(cmd, app.Publisher)
 	out.addJSON(cmd, "print the message and its status as JSON")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
-	cmd.Flags().BoolVar(&watching, "watch", false, "tell every second how far it is, until it is done")
+	cmd.Flags().BoolVar(&watching, "watch", false, "print the progress every second until it is done")
 	return cmd
 }
 
