@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Addr is the host:port the HTTP interface listens on.
 	Addr string `key:"addr"`
-	// Insecure lets the HTTP interface listen where others can reach it although nobody is asked who they are.
+	// Insecure allows an address that other hosts can reach without authentication.
 	Insecure bool `key:"insecure"`
 	// Store is where data is kept: StoreEmbedded or StoreMongoDB.
 	Store string `key:"store"`
@@ -104,9 +104,9 @@ type Fanout struct {
 	MaxAttempts int `key:"max_attempts"`
 }
 
-// Rehydrate configures how the inboxes of users who come back are rebuilt.
+// Rehydrate configures the rebuilding of the inboxes of returning users.
 type Rehydrate struct {
-	// Limit is the greatest number of messages that are copied into the inbox of somebody who comes back; 0 means all.
+	// Limit is the maximum number of missed messages that are copied into the inbox of a returning user; 0 means all.
 	Limit int `key:"limit"`
 	// Workers is how many inboxes are rebuilt at a time.
 	Workers int `key:"workers"`
@@ -114,7 +114,7 @@ type Rehydrate struct {
 	Queue int `key:"queue"`
 	// Lease is how long a rehydration may make no progress before it is taken over.
 	Lease time.Duration `key:"lease"`
-	// ReapEvery is how often rehydrations that nobody is at are looked for.
+	// ReapEvery is how often the process looks for rehydrations whose worker has died.
 	ReapEvery time.Duration `key:"reap_every"`
 	// Page is how many messages are read and appended at a time.
 	Page int `key:"page"`
@@ -206,7 +206,7 @@ type HTTP struct {
 	MaxHeader Size `key:"max_header"`
 }
 
-// Auth configures whose requests are answered. Without either file nobody is asked who they are.
+// Auth configures authentication. Without either file there is none.
 type Auth struct {
 	// TokensFile holds the hashes of tokens, and what each allows.
 	TokensFile string `key:"tokens_file"`
@@ -218,7 +218,7 @@ type Auth struct {
 	JWTIssuer string `key:"jwt_issuer"`
 }
 
-// Authenticates tells whether requests have to carry a token.
+// Authenticates reports whether requests need a token.
 func (a Auth) Authenticates() bool { return a.TokensFile != "" || a.JWTKeysFile != "" }
 
 // TLS configures the HTTP server's side of TLS. Without a certificate it speaks plain HTTP.

@@ -109,7 +109,7 @@ func TestValidate(t *testing.T) {
 		"entries too large":     {func(c *config.Config) { c.Limits.Body = 127 * config.KiB }, "limits.body is 127KiB and limits.attrs is 16KiB: together they may have at most 127KiB"},
 		"lanes out of order":    {func(c *config.Config) { c.Fanout.MediumMax = 10 }, "fanout.medium_max is 10: it must be at least fanout.express_max, which is 1000"},
 		"express too large":     {func(c *config.Config) { c.Fanout.ExpressMax = 10_001 }, "fanout.express_max is 10001: it must be from 1 to 10000"},
-		"nats on all addresses": {func(c *config.Config) { c.NATS.Listen = ":4222" }, `nats.listen is ":4222": the embedded server asks nobody who they are, so it listens on a loopback address only, such as 127.0.0.1:4222`},
+		"nats on all addresses": {func(c *config.Config) { c.NATS.Listen = ":4222" }, `nats.listen is ":4222": the embedded server has no authentication, so it listens on a loopback address only, such as 127.0.0.1:4222`},
 		"nats without a port":   {func(c *config.Config) { c.NATS.Listen = "::1" }, `nats.listen is "::1": it must be host:port with a port from 0 to 65535, such as 127.0.0.1:8080`},
 		"negative limit":        {func(c *config.Config) { c.Rehydrate.Limit = -1 }, "rehydrate.limit is -1: it must be from 0 to 100000000"},
 		"nobody to rehydrate":   {func(c *config.Config) { c.Rehydrate.Workers = 0 }, "rehydrate.workers is 0: it must be from 1 to 1024"},

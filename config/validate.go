@@ -73,7 +73,7 @@ func (c Config) stores(v *validator) {
 		"is %q: it must be 1 to 38 letters, digits, hyphens and underscores", c.MongoDB.Database)
 	within(v, "mongodb.timeout", c.MongoDB.Timeout, 100*time.Millisecond, time.Hour)
 	v.require("mongodb.timeout", c.Store != StoreMongoDB || c.MongoDB.Timeout <= c.ClockTolerance/2,
-		"is %s: it must be at most half of clock_tolerance, which is %s, for what was judged by a clock must take effect in time",
+		"is %s: it must be at most half of clock_tolerance, which is %s, so that decisions by a clock take effect in time",
 		durationText(c.MongoDB.Timeout), durationText(c.ClockTolerance))
 	within(v, "mongodb.bulk_operations", c.MongoDB.BulkOperations, 1, 25_000)
 	within(v, "mongodb.bulk_bytes", c.MongoDB.BulkBytes, MiB, 44*MiB)
@@ -155,7 +155,7 @@ func (c Config) nats(v *validator) {
 		host, _, _ := net.SplitHostPort(c.NATS.Listen)
 		ip := net.ParseIP(host)
 		v.require("nats.listen", host == "localhost" || ip != nil && ip.IsLoopback(),
-			"is %q: the embedded server asks nobody who they are, so it listens on a loopback address only, such as 127.0.0.1:4222", c.NATS.Listen)
+			"is %q: the embedded server has no authentication, so it listens on a loopback address only, such as 127.0.0.1:4222", c.NATS.Listen)
 	}
 	if c.NATS.URL != "" {
 		v.url("nats.url", c.NATS.URL, "nats", "tls", "ws", "wss")

@@ -1,4 +1,4 @@
-// Command publisher accepts messages, and who follows whom. See publisher --help.
+// Command publisher accepts messages and edges. See publisher --help.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command rehydrator serves inboxes, and rebuilds those of whoever comes back. See rehydrator --help.
+// Command rehydrator serves inboxes, and rebuilds those of returning users. See rehydrator --help.
 package main
 
 import (

@@ -18,7 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/tracing"
 )
 
-// Options is what an App needs besides its configuration.
+// Options has what an App needs besides its configuration.
 type Options struct {
 	// Roles are the roles of this process; none means all roles.
 	Roles []Role
@@ -26,20 +26,19 @@ type Options struct {
 	// that names one.
 	Embedded Embedded
 	Logger   zerolog.Logger
-	// Traces is where spans go; nil means that there are none. The App shuts it down when it stops.
+	// Traces receives spans; nil means no tracing. The App shuts it down when it stops.
 	Traces telemetry.Traces
 	// Metrics is where the parts of the process register their metrics; nil means a registry of the App's own. /metrics shows it.
 	Metrics *prometheus.Registry
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
-	// Stamp is the clock by which messages are stored; nil means the store's own. A benchmark gives a store a past with it.
+	// Stamp is the clock for the storage time of messages; nil means the clock of the store. Benchmarks store messages in the past.
 	Stamp func() time.Time
-	// Wrap, unless it is nil, returns what the roles are to use in place of the parts that were opened. Tests stand
-	// between the roles and the world with it.
+	// Wrap, unless it is nil, returns the parts for the roles, given the opened ones. Tests use it to insert wrappers.
 	Wrap func(Parts) Parts
 }
 
-// App is one or all of the roles in a process. It is a startstop.Service.
+// App runs one role or all roles in a process. It is a startstop.Service.
 type App struct {
 	config config.Config
 	opts   Options
@@ -63,8 +62,8 @@ func New(cfg config.Config, opts Options) *App {
 // now is the system's clock.
 func now() time.Time { return time.Now() } //nolint:forbidigo // this is where the clock is injected from
 
-// Start starts what there is to start, and returns when requests are answered. It waits for servers that do not answer yet
-// until ctx ends; meanwhile it answers who asks for its health.
+// Start opens the store and the bus, starts the roles, and returns when the server answers requests. It waits for a database and a NATS
+// server that do not answer, until ctx ends. Meanwhile it answers health checks.
 func (a *App) Start(ctx context.Context) error {
 	if err := a.checkEngines(); err != nil {
 		return err
@@ -115,8 +114,8 @@ func (a *App) URL() string {
 	return "http://" + a.server.addr()
 }
 
-// Stop stops taking requests and work, lets what is in flight finish until ctx ends, and closes what was opened. It may be
-// called more than once.
+// Stop accepts no more requests and tasks, lets those in progress finish until ctx ends, and closes the store and the bus. It is
+// idempotent.
 func (a *App) Stop(ctx context.Context) error {
 	err := a.server.stop(ctx)
 	err = errors.Join(err, a.group.Stop(ctx), a.world.close())
@@ -124,10 +123,10 @@ func (a *App) Stop(ctx context.Context) error {
 	return err
 }
 
-// flushWithin bounds how long spans hold up a process that stops: what they are sent to may be away.
+// flushWithin is how long the export of spans may delay the stop, because their receiver may be down.
 const flushWithin = 5 * time.Second
 
-// flush exports the spans that have not been yet. A process that has done its work has not failed because nobody takes them.
+// flush exports the remaining spans. A failure is only a warning, because the work of the process is done.
 func (a *App) flush(ctx context.Context) {
 	if a.opts.Traces == nil {
 		return
@@ -139,7 +138,7 @@ func (a *App) flush(ctx context.Context) {
 	}
 }
 
-// tracer returns what the roles record spans with.
+// tracer returns the tracer of the roles.
 func (a *App) tracer() tracing.Tracer {
 	if a.opts.Traces == nil {
 		return tracing.Tracer{}
@@ -147,8 +146,8 @@ func (a *App) tracer() tracing.Tracer {
 	return tracing.New(a.opts.Traces)
 }
 
-// Run starts the app, waits until ctx ends, and stops it: with the configured delay if the cause is ErrTerminated, and then within
-// the configured drain timeout.
+// Run starts the app, waits until ctx ends, and stops the app within the drain timeout. If the cause is ErrTerminated, it first waits for
+// the drain delay.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {

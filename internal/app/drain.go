@@ -13,13 +13,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrTerminated is the cause of a context that ends because the process is to make room, as a supervisor demands by SIGTERM. Before
-// Run stops taking requests it then lets others notice, for the configured delay. After any other cause, as an interrupt at a
-// terminal, nobody is waited for.
+// ErrTerminated is the cause of a context that ends by SIGTERM. Run then serves for the configured drain delay before it stops, so that
+// load balancers notice. After any other cause, such as an interrupt at a terminal, there is no delay.
 var ErrTerminated = errors.New("told to terminate")
 
-// drain makes the process unready and, if it was terminated, goes on serving until whoever spreads the requests has had the time to
-// notice. Clients lose their connections one by one, each with an answer.
+// drain makes the process unready. After SIGTERM it waits for the drain delay, while the process still serves. Each connection closes
+// after its next answer.
 func (a *App) drain(ctx context.Context) {
 	delay := a.config.DrainDelay
 	if !errors.Is(context.Cause(ctx), ErrTerminated) {
@@ -32,11 +31,11 @@ func (a *App) drain(ctx context.Context) {
 	}
 }
 
-// readyTimeout is how long store and bus may take to answer before this process counts as not ready.
+// readyTimeout is how long the store and the bus may take to answer before the process is not ready.
 const readyTimeout = 2 * time.Second
 
-// ready returns why requests should not be sent here now. That it is stopping is told at once, whatever else is the matter: a store that
-// takes its time to answer must not take that of the delay.
+// ready returns the reasons why this process should not get requests now. It reports stopping at once, without asking the store and the
+// bus: a slow store must not use up the drain delay.
 func (a *App) ready(ctx context.Context) []client.Reason {
 	if a.server.draining.Load() {
 		return []client.Reason{{Name: client.ReasonStopping, Detail: "it is stopping"}}
@@ -44,7 +43,7 @@ func (a *App) ready(ctx context.Context) []client.Reason {
 	return a.unhealthy(ctx)
 }
 
-// unhealthy asks the store and the bus, at the same time, and tells what is the matter with them.
+// unhealthy asks the store and the bus at the same time, and returns what is wrong with them.
 func (a *App) unhealthy(ctx context.Context) []client.Reason {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -66,7 +65,7 @@ func (a *App) unhealthy(ctx context.Context) []client.Reason {
 	return slices.DeleteFunc(reasons, func(r client.Reason) bool { return r.Name == "" })
 }
 
-// trouble tells anybody what an error means. The error itself may tell of hosts and users, and belongs in the log.
+// trouble returns a text for every client. The error itself may contain hosts and users, so only the log has it.
 func trouble(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -11,11 +11,11 @@ const (
 	Publisher Role = "publisher"
 	// FanoutWorker copies messages into inboxes.
 	FanoutWorker Role = "fanout-worker"
-	// Rehydrator serves inboxes, and rebuilds those of whoever comes back.
+	// Rehydrator serves inboxes, and rebuilds those of returning users.
 	Rehydrator Role = "rehydrator"
 )
 
-// has tells whether this process has a role.
+// has reports whether this process has a role.
 func (a *App) has(role Role) bool {
 	return len(a.opts.Roles) == 0 || slices.Contains(a.opts.Roles, role)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/fanmail/fanmail/config"
 )
 
-// roomEvery is how often it is looked how full the disk is: a busy server writes some tens of MiB meanwhile.
+// roomEvery is the interval between two checks of the disk. A busy server writes some tens of MiB in it.
 const roomEvery = time.Second
 
-// room tells whether the disk of an embedded store has room for more. It is safe for concurrent use.
+// room checks whether the disk of an embedded store has room for more. It is safe for concurrent use.
 type room struct {
 	available func() (bytes uint64, err error)
 	least     config.Size
@@ -25,7 +25,7 @@ type room struct {
 	full   error
 }
 
-// check returns nil, or an error that says that the disk is nearly full. What was accepted before can still be delivered then.
+// check returns an error if the disk is nearly full. There is still room to deliver accepted messages then.
 func (r *room) check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *room) check() error {
 	}
 	r.looked = now
 	available, err := r.available()
-	if err != nil { // whoever writes finds out whether there is room
+	if err != nil { // a write fails if there is no room
 		r.logger.Warn().Err(err).Msg("cannot tell how full the disk is")
 		return r.full
 	}

@@ -15,43 +15,43 @@ import (
 	"github.com/fanmail/fanmail/internal/reload"
 )
 
-// ErrOpen says that others could reach a server that asks nobody who they are.
+// ErrOpen says that other hosts could reach a server without authentication.
 var ErrOpen = errors.New("which others can reach, and there is no authentication")
 
-// CheckOpen returns an error that wraps ErrOpen if others than this host could reach a server that asks nobody who they are,
-// unless the configuration says that this is meant.
+// CheckOpen returns an error that wraps ErrOpen if other hosts could reach a server without authentication, unless the
+// configuration allows it.
 func CheckOpen(cfg config.Config) error {
 	if loopback(cfg.Addr) || authenticates(cfg) || cfg.Insecure {
 		return nil
 	}
 	return fmt.Errorf("addr is %q, %w: listen on a loopback address such as %s, set auth.tokens_file, auth.jwt_keys_file or tls.client_ca_file, "+
-		"or give --insecure if whoever reaches it may read every inbox and publish as anybody", cfg.Addr, ErrOpen, config.Default().Addr)
+		"or give --insecure if every client may read every inbox and publish as any user", cfg.Addr, ErrOpen, config.Default().Addr)
 }
 
-// authenticates tells whether requests have to come from somebody who is known.
+// authenticates reports whether clients need a token or a certificate.
 func authenticates(cfg config.Config) bool {
 	return cfg.Auth.Authenticates() || cfg.TLS.ClientCAFile != ""
 }
 
-// loopback tells whether only this host can reach an address.
+// loopback reports whether only this host can reach an address.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// warn logs what an operator should know about who can reach the server and what it sends.
+// warn logs a warning if other hosts can reach the server without authentication or without encryption.
 func (a *App) warn() {
 	switch cfg, log := a.config, a.opts.Logger.Warn().Str("addr", a.config.Addr); {
 	case loopback(cfg.Addr):
 	case !authenticates(cfg):
-		log.Msg("insecure: whoever reaches this server may read every inbox and publish as anybody")
+		log.Msg("insecure: every client that reaches this server may read every inbox and publish as any user")
 	case cfg.TLS.CertFile == "":
 		log.Msg("tokens and messages are not encrypted here: put a proxy that ends TLS in front, or set tls.cert_file")
 	}
 }
 
-// authenticator returns what tells whose tokens are, or nil if nobody is asked for one.
+// authenticator returns the authenticator of tokens, or nil if clients need none.
 func (a *App) authenticator() (httpapi.Authenticator, error) {
 	if !a.config.Auth.Authenticates() {
 		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
@@ -62,7 +62,7 @@ func (a *App) authenticator() (httpapi.Authenticator, error) {
 	})
 }
 
-// secure returns options of the HTTP interface with those that keep strangers out.
+// secure adds authentication and rate limits to the options of the HTTP interface.
 func (a *App) secure(o httpapi.Options) httpapi.Options {
 	r := a.config.Rate
 	o.Auth = a.auth

@@ -85,10 +85,10 @@ func connect(ctx context.Context, cfg config.Config, logger zerolog.Logger) (*mo
 	return mongostore.Connect(ctx, options)
 }
 
-// ErrNothingToInit says that the embedded store makes what it needs by itself.
+// ErrNothingToInit says that the embedded store needs no Init.
 var ErrNothingToInit = errors.New("the embedded store needs no initialization: it is made when the server starts")
 
-// Init makes what the store on MongoDB needs, or makes sure that it is there: see mongostore.DB.Init.
+// Init prepares the database of the store on MongoDB. It is idempotent: see mongostore.DB.Init.
 func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Logger) error {
 	if cfg.Store != config.StoreMongoDB {
 		return ErrNothingToInit
@@ -97,17 +97,17 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(db.Init(ctx, shard), db.Close()); err != nil { //nolint:contextcheck // what is open is closed, whoever has stopped waiting
+	if err := errors.Join(db.Init(ctx, shard), db.Close()); err != nil { //nolint:contextcheck // the database is closed also after ctx has ended
 		return fmt.Errorf("admin init: %w", err)
 	}
 	return nil
 }
 
-// Drop removes the database of a store on MongoDB with everything in it: that of a benchmark, which nobody else uses.
+// Drop removes the database of a store on MongoDB. Only benchmarks call it, for databases of their own.
 func Drop(ctx context.Context, cfg config.Config, logger zerolog.Logger) error {
 	db, err := connect(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
-	return errors.Join(db.Drop(ctx), db.Close()) //nolint:contextcheck // what is open is closed, whoever has stopped waiting
+	return errors.Join(db.Drop(ctx), db.Close()) //nolint:contextcheck // the database is closed also after ctx has ended
 }

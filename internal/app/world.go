@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/natsbus"
 )
 
-// world is what an App opens, and closes when nobody uses it any more.
+// world has the store and the bus of an App. The App opens them, and closes them when the roles have stopped.
 type world struct {
 	store  *Store
 	server Server

@@ -83,7 +83,8 @@ func load[T any](opts Options, name, path string, read func(string) (T, error)) 
 	return v, nil
 }
 
-// Authenticate returns whose token it is: ErrUnknown or an *InvalidError if nobody's.
+// Authenticate returns the principal of a token. It returns ErrUnknown for an unknown token, and an *InvalidError for one that is not
+// valid.
 func (a *Authenticator) Authenticate(text string) (*Principal, error) {
 	if len(text) < minTokenBytes {
 		return nil, ErrUnknown

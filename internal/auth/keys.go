@@ -33,7 +33,7 @@ type key struct {
 	algorithms []jose.SignatureAlgorithm
 }
 
-// fits tells whether a token with this header may have been signed with the key.
+// fits reports whether a token with this header may have been signed with the key.
 func (k key) fits(h jose.Header) bool {
 	return slices.Contains(k.algorithms, jose.SignatureAlgorithm(h.Algorithm)) && (k.id == "" || h.KeyID == "" || k.id == h.KeyID)
 }
@@ -89,7 +89,7 @@ func parseJWKS(content []byte) ([]key, error) {
 	return keys, nil
 }
 
-// understood tells whether a key is of a kind that Fanmail verifies signatures with. The same set may hold keys for other purposes,
+// understood reports whether a key is of a kind that Fanmail verifies signatures with. The same set may hold keys for other purposes,
 // and of kinds that came later, which are to be passed over (RFC 7517, 5). Shared secrets are not: who has put one there has taken
 // this file for a secret one.
 func understood(raw json.RawMessage) (bool, error) {

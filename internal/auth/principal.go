@@ -17,7 +17,7 @@ const (
 	Publish Scope = "publish"
 	// Read allows what a user does themselves: to log in, to read and tidy their inbox, to follow.
 	Read Scope = "read"
-	// Admin allows what operators do, and to read for every user. It does not allow to publish.
+	// Admin allows the requests of operators and reading for every user. It does not allow publishing.
 	Admin Scope = "admin"
 	// Metrics allows to read what is measured.
 	Metrics Scope = "metrics"
@@ -31,11 +31,11 @@ type Principal struct {
 	scopes  []Scope
 	senders senders
 	user    message.UserID
-	// everybody tells that Read is for every user, not for user alone.
+	// everybody means that Read is for every user, not for user alone.
 	everybody bool
 }
 
-// Anyone returns the principal of requests to a server that asks nobody who they are: it may do everything.
+// Anyone returns the principal of a server without authentication: it may do everything.
 func Anyone() *Principal {
 	return &Principal{name: "anyone", scopes: scopes(), senders: senders{{prefix: true}}, everybody: true}
 }
@@ -43,20 +43,20 @@ func Anyone() *Principal {
 // Name returns what to call the principal in the log.
 func (p *Principal) Name() string { return p.name }
 
-// Has tells whether the principal has one of some scopes.
+// Has reports whether the principal has one of some scopes.
 func (p *Principal) Has(some ...Scope) bool {
 	return slices.ContainsFunc(some, func(s Scope) bool { return slices.Contains(p.scopes, s) })
 }
 
-// Sends tells whether the principal may publish as a user.
+// Sends reports whether the principal may publish as a user.
 func (p *Principal) Sends(as message.UserID) bool { return p.Has(Publish) && p.senders.match(as) }
 
-// Reads tells whether the principal may do what a user does themselves.
+// Reads reports whether the principal may act as a user who reads.
 func (p *Principal) Reads(as message.UserID) bool {
 	return p.ReadsAll() || p.Has(Read) && p.user != "" && p.user == as
 }
 
-// ReadsAll tells whether the principal may do for every user what they do themselves.
+// ReadsAll reports whether the principal may act as every user who reads.
 func (p *Principal) ReadsAll() bool { return p.Has(Admin) || p.Has(Read) && p.everybody }
 
 // User returns the one user whom the principal reads for, or "" if there is none.

@@ -18,7 +18,7 @@ import (
 )
 
 // minTokenBytes is the least length of a token. Nobody can guess a random one of that length, which is why its plain hash
-// may be kept; a password that somebody has thought of is refused by its length.
+// may be kept; the length refuses passwords of people.
 const minTokenBytes = 32
 
 // everybody stands in a tokens file for all users.

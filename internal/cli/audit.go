@@ -62,7 +62,7 @@ func (a *auditCommand) check(user, sample bool) error {
 	case user && sample:
 		return errors.New("--user asks for one user, --sample for several: give one of them")
 	case sample && a.options.Sample < 1:
-		return fmt.Errorf("--sample is %d: give 1 or more, or leave it out for everybody", a.options.Sample)
+		return fmt.Errorf("--sample is %d: give 1 or more, or leave it out for all users", a.options.Sample)
 	case user:
 		return a.options.User.Validate("user")
 	}

@@ -38,7 +38,7 @@ func (c *credentials) options(p program.Process) (client.Options, error) {
 	options := client.Options{TLS: transport}
 	switch path, token := cmp.Or(c.tokenFile, p.Getenv(program.TokenFileEnv)), p.Getenv(program.TokenEnv); {
 	case path != "":
-		// It is read for each request: somebody may exchange it while a long command runs.
+		// Each request reads the file again, because an operator may exchange the token during a long command.
 		options.Token = func(context.Context) (string, error) { return readToken(path) }
 		if _, err := readToken(path); err != nil {
 			return options, program.Usage(err)
@@ -50,7 +50,7 @@ func (c *credentials) options(p program.Process) (client.Options, error) {
 }
 
 func readToken(path string) (string, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // whoever runs the command names the file
+	content, err := os.ReadFile(path) //nolint:gosec // the user of the command names the file
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
@@ -70,7 +70,7 @@ func (c *credentials) transport(p program.Process) (*tls.Config, error) {
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
-		authorities, err := os.ReadFile(caFile) //nolint:gosec // whoever runs the command names the file
+		authorities, err := os.ReadFile(caFile) //nolint:gosec // the user of the command names the file
 		if err != nil {
 			return nil, fmt.Errorf("--ca-file: %w", err)
 		}

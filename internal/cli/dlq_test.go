@@ -74,7 +74,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Contains(t, ask("dlq", "show", "2"), "about     login of ben\nreason    malformed\nerror     no\\x1b[2J\n")
 	require.Contains(t, ask("dlq", "show", "3"), "payload   \"\\xff\\x1b[2J\"\n")
 	for _, refused := range []struct{ args, want string }{
-		{"redrive 2", "dead letter 2: nobody takes work from the subject of this dead letter: it can only be dropped (409 Conflict) (0 of 1 were redriven before it)"},
+		{"redrive 2", "dead letter 2: no worker reads the subject of this dead letter: it can only be dropped (409 Conflict) (0 of 1 were redriven before it)"},
 		{"redrive 99", "there is no dead letter with this id"},
 		{"drop 0", "there is no dead letter with this id"},
 		{"show 1", "there is no dead letter 1"},

@@ -36,7 +36,7 @@ func openSource(ctx context.Context, p program.Process, path string) (*source, e
 	if path == stdinPath {
 		return spool(ctx, "standard input", p.Stdin)
 	}
-	file, err := os.Open(path) //nolint:gosec // whoever runs the command names the file
+	file, err := os.Open(path) //nolint:gosec // the user of the command names the file
 	if err != nil {
 		return nil, err
 	}

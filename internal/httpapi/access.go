@@ -12,42 +12,42 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Authenticator tells whose a token is: auth.ErrUnknown or an *auth.InvalidError if nobody's.
+// Authenticator returns the principal of a token. It returns auth.ErrUnknown for an unknown token and an *auth.InvalidError for one
+// that is not valid.
 type Authenticator interface {
 	Authenticate(token string) (*auth.Principal, error)
 }
 
-// access tells who may use an endpoint. Its zero value is for operators alone: what nobody has thought about is not for
-// strangers.
+// access says who may use an endpoint. The zero value allows operators only, so that a forgotten endpoint stays closed.
 type access struct {
-	// open is for everybody.
+	// open allows every client.
 	open bool
-	// scopes are those of which a token needs one, beside admin.
+	// scopes are the scopes of which a token needs one; admin is enough, too.
 	scopes []auth.Scope
-	// scopesOnly tells that admin does not do instead.
+	// scopesOnly means that admin is not enough.
 	scopesOnly bool
-	// own tells that the token has to be one of the user that the path names.
+	// own means that the token must belong to the user in the path.
 	own bool
 }
 
 var (
-	// open is for whoever watches a process.
+	// open is for monitoring.
 	open = access{open: true}
-	// publishers may publish; handlers look at each message's sender.
+	// publishers may publish; handlers check the sender of each message.
 	publishers = access{scopes: []auth.Scope{auth.Publish}, scopesOnly: true}
-	// eitherEnd is for who sends and who receives; handlers look at the message.
+	// eitherEnd is for the sender and the recipients of a message; handlers check the message.
 	eitherEnd = access{scopes: []auth.Scope{auth.Publish, auth.Read}}
-	// owner is for the user that the path names.
+	// owner is for the user in the path.
 	owner = access{scopes: []auth.Scope{auth.Read}, own: true}
-	// readers are for users; handlers look at the user of each line.
+	// readers are users; handlers check the user of each line.
 	readers = access{scopes: []auth.Scope{auth.Read}}
-	// watchers read what is measured.
+	// watchers read metrics.
 	watchers = access{scopes: []auth.Scope{auth.Metrics}}
 	// admins are operators.
 	admins = access{}
 )
 
-// needed returns the scopes of which a token needs one; none if everybody may.
+// needed returns the scopes of which a token needs one; none if every client is allowed.
 func (a access) needed() []auth.Scope {
 	if a.open || a.scopesOnly {
 		return a.scopes
@@ -55,7 +55,7 @@ func (a access) needed() []auth.Scope {
 	return append(slices.Clip(a.scopes), auth.Admin)
 }
 
-// admit tells who makes a request, or refuses it.
+// admit authenticates a request and records its principal in w. It returns a problem if the request is not allowed.
 func (s *server) admit(w *response, r *http.Request, a access) error {
 	if a.open {
 		return nil
@@ -77,7 +77,7 @@ func (s *server) admit(w *response, r *http.Request, a access) error {
 		w.Header().Set("WWW-Authenticate", challenge+`, error="insufficient_scope", scope="`+scopeList(needed)+`"`)
 		return refuse(client.ProblemForbidden, "", "the token lacks the scope for this: it takes %s", strings.ReplaceAll(scopeList(needed), " ", " or "))
 	case a.own && !who.Reads(message.UserID(r.PathValue("user"))):
-		return refuse(client.ProblemForbidden, "user", "the token is not this user's: use one of theirs")
+		return refuse(client.ProblemForbidden, "user", "the token does not belong to this user: use a token of the user")
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func scopeList(scopes []auth.Scope) string {
 	return strings.Join(texts, " ")
 }
 
-// challenge is what WWW-Authenticate begins with (RFC 6750).
+// challenge is the beginning of WWW-Authenticate (RFC 6750).
 const challenge = `Bearer realm="fanmail"`
 
 func (s *server) authenticate(w *response, r *http.Request) (*auth.Principal, error) {
@@ -109,9 +109,9 @@ func (s *server) authenticate(w *response, r *http.Request) (*auth.Principal, er
 	return nil, err
 }
 
-// unauthorized refuses a token, and says why as far as its bearer may know. The log never has the token.
+// unauthorized returns the problem for a refused token, with the reason if the client may know it. The log never contains the token.
 func (s *server) unauthorized(w *response, r *http.Request, err error) error {
-	detail := "the token is not known: check it, and whether it was taken back"
+	detail := "the token is unknown: check it, and whether it was revoked"
 	if invalid, ok := errors.AsType[*auth.InvalidError](err); ok {
 		detail = invalid.Error() + ": get another one"
 	}
@@ -132,22 +132,22 @@ func bearer(h http.Header) (string, error) {
 	return "", refuse(client.ProblemUnauthorized, "Authorization", "the request carries no token: send one as Authorization: Bearer TOKEN")
 }
 
-// crossOrigin refuses what a page of another site makes a browser send, which may reach servers that strangers do not.
+// crossOrigin refuses requests that a page of another site makes a browser send: a browser may reach servers that the site cannot.
 func (s *server) crossOrigin(r *http.Request) error {
-	// That somebody reads their inbox is noted, and may have it rebuilt: a GET is no more harmless here than what Check looks at.
+	// Check lets every GET pass. Here a GET can change state: reading an inbox records the visit and may start a rebuild.
 	asked := *r
 	asked.Method = http.MethodPost
 	if s.sites.Check(&asked) != nil {
 		return refuse(client.ProblemForbidden, "Origin", "the request comes from a page of another site: requests of browsers are answered for this server's own pages only")
 	}
 	if s.opts.LocalOnly && !localHost(r.Host) {
-		return refuse(client.ProblemForbidden, "Host", "the request is for the host %q, and this server asks nobody who they are: "+
-			"reach it by its IP address or as localhost", shorten(r.Host))
+		return refuse(client.ProblemForbidden, "Host", "the request is for the host %q, and this server has no authentication: "+
+			"use its IP address or localhost", shorten(r.Host))
 	}
 	return nil
 }
 
-// localHost tells whether a Host header has no name that a stranger could have pointed at this host.
+// localHost reports whether a Host header has no name that a stranger could have pointed at this host.
 func localHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -157,26 +157,26 @@ func localHost(host string) bool {
 	return name == "" || name == "localhost" || net.ParseIP(name) != nil
 }
 
-// maySend refuses a message that the principal must not publish, or of which its sender has sent too many.
+// maySend refuses a message that the principal may not publish, or that exceeds the rate of the sender.
 func (s *server) maySend(w *response, from message.UserID) error {
 	if !w.who.Sends(from) {
 		return refuse(client.ProblemForbidden, "from", "the token does not allow to publish as %q", shorten(string(from)))
 	}
-	if from.Validate("from") == nil { // what is wrong with it is told where messages are validated
+	if from.Validate("from") == nil { // the validation of messages reports an invalid sender
 		return s.senders.take(string(from), "sender")
 	}
 	return nil
 }
 
-// mayRead refuses what the principal must not do for a user.
+// mayRead refuses a request for a user for whom the principal may not act.
 func (w *response) mayRead(field string, user message.UserID) error {
 	if !w.who.Reads(user) {
-		return refuse(client.ProblemForbidden, field, "the token is not that of %q", shorten(string(user)))
+		return refuse(client.ProblemForbidden, field, "the token does not belong to %q", shorten(string(user)))
 	}
 	return nil
 }
 
-// sees tells whether the principal is at either end of a message.
+// sees reports whether the principal is the sender or a recipient of a message.
 func (s *server) sees(w *response, r *http.Request, m message.Message) (bool, error) {
 	user := w.who.User()
 	switch {

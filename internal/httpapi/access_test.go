@@ -163,7 +163,7 @@ func TestEachLineOfABatchIsForSomebody(t *testing.T) {
 	require.Equal(t, 2, w.bus.count())
 
 	edges := `{"follower":"bob","followee":"ann"}` + "\n" + `{"follower":"cy","followee":"ann"}`
-	require.JSONEq(t, `{"accepted":1,"rejected":[{"line":2,"error":"the token is not that of \"cy\""}]}`,
+	require.JSONEq(t, `{"accepted":1,"rejected":[{"line":2,"error":"the token does not belong to \"cy\""}]}`,
 		w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", edges, as("bob")...))
 	require.JSONEq(t, `{"accepted":2,"rejected":[]}`, w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", edges, as("gateway")...))
 }

@@ -67,7 +67,7 @@ func auditQuery(query url.Values) (audit.Request, error) {
 		sample, err := strconv.Atoi(text)
 		if err != nil || sample < 1 {
 			return request, &message.InvalidError{
-				Field: "sample", Reason: fmt.Sprintf("is %q: give a whole number from 1 to %d, or leave it out for everybody", shorten(text), audit.MaxSample),
+				Field: "sample", Reason: fmt.Sprintf("is %q: give a whole number from 1 to %d, or leave it out for all users", shorten(text), audit.MaxSample),
 			}
 		}
 		request.Sample = sample

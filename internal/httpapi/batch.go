@@ -93,7 +93,7 @@ func eachChunk[T any](b *batch, eager bool, decode func([]byte) (T, error), do f
 		case err != nil && !refused:
 			broken, more = b.end(client.ProblemMalformed, "the request broke off on this line"), false
 		case b.number > b.maxLines:
-			broken, more = b.end(client.ProblemTooLarge, "the batch goes on after its greatest number of lines"), false
+			broken, more = b.end(client.ProblemTooLarge, "the batch has more lines than the limit"), false
 		case refused:
 			items = append(items, item[T]{line: b.number, err: err})
 		case len(text) > 0:

@@ -70,7 +70,7 @@ func decodeObject(data []byte, v any, what string) error {
 	}
 	end := int(decoder.InputOffset())
 	if rest := bytes.TrimLeft(data[end:], " \t\r\n"); len(rest) > 0 {
-		return refuse(client.ProblemMalformed, "", "%s goes on after the JSON object, at byte %d: send one object", what, len(data)-len(rest)+1)
+		return refuse(client.ProblemMalformed, "", "%s continues after the JSON object, at byte %d: send one object", what, len(data)-len(rest)+1)
 	}
 	if halfSurrogate(data) {
 		return refuse(client.ProblemMalformed, "", "%s has an escape such as \\ud800 that is half a character: "+

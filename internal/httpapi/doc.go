@@ -1,8 +1,8 @@
-// Package httpapi serves Fanmail over HTTP: the handlers, their problem documents and their limits. What goes over the
-// wire is declared in pkg/client, whose client reads what this package writes.
+// Package httpapi serves Fanmail over HTTP: the handlers, their problem documents and their limits. Package pkg/client
+// declares the types on the wire.
 //
-// Whatever is not done is answered with a problem document (RFC 9457). Its type is one of client.ProblemType, its detail
-// says what is wrong and what to do, its field names the part of the request where there is one:
+// Every failed request is answered with a problem document (RFC 9457). The type is a client.ProblemType. The detail says what is
+// wrong and what to do. The field names the part of the request, if there is one:
 //
 //	400 malformed                a request that cannot be read: not JSON, a field that is unknown or of another type
 //	404 not-found                a path, message, user or entry that does not exist
@@ -13,14 +13,14 @@
 //	422 invalid                  a value that can be read and is not allowed
 //	422 key-reused               an idempotency key that was used for another message
 //	500 internal                 a failure; the log has it under the id in the header X-Request-Id
-//	503 busy                     nothing was taken; try again after Retry-After
+//	503 busy                     the server accepted nothing; try again after Retry-After
 //	503 unavailable              part of it may have been done; try again after Retry-After
 //
-// Batches are NDJSON: one JSON object a line, each handled on its own. They are read and handled a chunk at a time, so that
-// their length costs no memory; blank lines are passed over but counted. A batch of messages is answered line by line, in
-// order, while it is being read: whoever sends a long one reads the answers meanwhile. With an Idempotency-Key, the
-// message on line n has that key followed by '#' and n. When a batch breaks off, what was handled before stays.
+// Batches are NDJSON: one JSON object per line, and each line succeeds or fails alone. The server reads and handles a batch in chunks,
+// so its length costs no memory. It ignores blank lines and counts them. It answers a batch of messages line by line, in order, while it
+// reads: the client must read the answers while it sends. With an Idempotency-Key, the key of the message on line n is that key, '#' and
+// n. When a batch breaks off, the lines before stay handled.
 //
-// A user id is one segment of a path, percent-encoded. Paths are taken as they are: one with empty or dot segments is not
-// found, and is never redirected to what it might have meant.
+// A user id is one segment of a path, percent-encoded. The server does not normalize paths: a path with empty or dot
+// segments is not found, and never redirected.
 package httpapi

@@ -7,20 +7,20 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// condition is the answer to a question after the server's health.
+// condition is the answer of /healthz and /readyz.
 type condition struct {
 	Status string `json:"status"`
-	// Limited is why some requests are refused, though most are served.
+	// Limited has the reasons why the server refuses some requests.
 	Limited []client.Reason `json:"limited,omitempty"`
 }
 
-// health answers that the process is alive, whatever else is the matter: restarting it would not help.
+// health answers that the process is alive, also if the store or the bus is down: a restart would not help then.
 func (s *server) health(w *response, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, client.ContentJSON, condition{Status: "ok"})
 }
 
-// ready answers whether requests should be sent here at the moment. A disk that is nearly full is no reason against it: inboxes are
-// still served, and whoever publishes is told.
+// ready answers whether this process should get requests now. With a nearly full disk it is ready: it serves inboxes, and refuses
+// messages with a reason.
 func (s *server) ready(w *response, r *http.Request) error {
 	if reasons := s.Ready(r.Context()); len(reasons) > 0 {
 		return notReady(reasons)

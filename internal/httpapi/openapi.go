@@ -10,6 +10,6 @@ import (
 // openapi answers with the description of all paths, those of other roles included.
 func (s *server) openapi(w *response, _ *http.Request) error {
 	w.Header().Set("Content-Type", client.ContentJSON)
-	_, _ = w.Write(api.OpenAPI()) // an error would be the connection's, with nobody to tell
+	_, _ = w.Write(api.OpenAPI()) // an error means that the client is gone
 	return nil
 }

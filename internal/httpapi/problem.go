@@ -19,7 +19,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// kind is what all problems of one type have in common.
+// kind is the status and the title of a type of problem.
 type kind struct {
 	status int
 	title  string
@@ -27,10 +27,10 @@ type kind struct {
 
 var kinds = map[client.ProblemType]kind{
 	client.ProblemMalformed:    {http.StatusBadRequest, "The request cannot be read"},
-	client.ProblemUnauthorized: {http.StatusUnauthorized, "It is not known who asks"},
-	client.ProblemForbidden:    {http.StatusForbidden, "This is not for who asks"},
-	client.ProblemRateLimited:  {http.StatusTooManyRequests, "This is more than is accepted of one"},
-	client.ProblemNotFound:     {http.StatusNotFound, "There is no such thing"},
+	client.ProblemUnauthorized: {http.StatusUnauthorized, "The request is not authenticated"},
+	client.ProblemForbidden:    {http.StatusForbidden, "The token does not allow this"},
+	client.ProblemRateLimited:  {http.StatusTooManyRequests, "The rate limit is exceeded"},
+	client.ProblemNotFound:     {http.StatusNotFound, "Not found"},
 	client.ProblemMethod:       {http.StatusMethodNotAllowed, "The path does not have this method"},
 	client.ProblemConflict:     {http.StatusConflict, "The state does not allow this"},
 	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
@@ -43,9 +43,9 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemUnavailable:  {http.StatusServiceUnavailable, "The server cannot do this at the moment"},
 }
 
-const internalDetail = "the server failed and has logged why: try again later, and report the X-Request-Id of this answer if it goes on"
+const internalDetail = "the server failed and has logged the cause: try again later, and report the X-Request-Id of this answer if it happens again"
 
-const unfinishedDetail = "the user has come back, and their inbox is still being rebuilt, which goes on: try again in a moment"
+const unfinishedDetail = "the user has returned, and the server is still rebuilding the inbox: try again in a moment"
 
 func newProblem(t client.ProblemType, field, detail string) *client.Problem {
 	k := kinds[t]
@@ -61,7 +61,7 @@ func refuse(t client.ProblemType, field, format string, args ...any) error {
 	return newProblem(t, field, fmt.Sprintf(format, args...))
 }
 
-// problemOf returns the problem document for an error. It decides, for all errors, what a client gets to know.
+// problemOf returns the problem document for an error. For every error it decides what the client may know.
 func problemOf(err error) *client.Problem {
 	if p, ok := errors.AsType[*client.Problem](err); ok {
 		return p
@@ -85,13 +85,13 @@ func problemOf(err error) *client.Problem {
 	case errors.Is(err, deadletter.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "id", "there is no dead letter with this id: it may have been redriven or dropped")
 	case errors.Is(err, deadletter.ErrNoConsumer):
-		return newProblem(client.ProblemConflict, "id", "nobody takes work from the subject of this dead letter: it can only be dropped")
+		return newProblem(client.ProblemConflict, "id", "no worker reads the subject of this dead letter: it can only be dropped")
 	case errors.Is(err, userstate.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
 	case errors.Is(err, userstate.ErrBackwards):
 		return newProblem(client.ProblemBackwards, "last_viewed", err.Error()+": give that time or a later one")
 	case errors.Is(err, publish.ErrBusy), errors.Is(err, publish.ErrLate):
-		return newProblem(client.ProblemBusy, "", "no messages are taken at the moment, and this one was not published: try again after Retry-After")
+		return newProblem(client.ProblemBusy, "", "the server accepts no messages at the moment, and did not publish this one: try again after Retry-After")
 	case errors.Is(err, rehydrate.ErrUnfinished):
 		return newProblem(client.ProblemUnavailable, "", unfinishedDetail)
 	case temporary(err):
@@ -101,7 +101,7 @@ func problemOf(err error) *client.Problem {
 	}
 }
 
-// temporary tells whether what failed may succeed if it is tried again.
+// temporary reports whether a repeated request may succeed.
 func temporary(err error) bool {
 	for _, cause := range []error{
 		message.ErrUnavailable, message.ErrKeyChanged, bucket.ErrContended, deadletter.ErrBus, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
@@ -113,7 +113,7 @@ func temporary(err error) bool {
 	return false
 }
 
-// problem returns the problem document for an error, and logs the error if the document does not tell of it.
+// problem returns the problem document for an error. It logs the error if the document does not contain it.
 func (s *server) problem(w *response, err error) *client.Problem {
 	p := problemOf(err)
 	switch {

@@ -10,18 +10,18 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// Rate is how much is accepted of one sender or one address.
+// Rate is a limit for each sender or each address.
 type Rate struct {
-	// PerSecond is how many are accepted in a second in the long run; 0 means any number.
+	// PerSecond is the average number per second; 0 means no limit.
 	PerSecond int
-	// Burst is how many may come at once; 0 means one.
+	// Burst is the maximum number at once; 0 means one.
 	Burst int
 }
 
-// maxLimited is of how many senders or addresses the rate is known at a time. Whoever was forgotten may burst again.
+// maxLimited is the number of senders or addresses whose rate is kept. A sender that drops out may burst again.
 const maxLimited = 65_536
 
-// limiter bounds rates, each key's on its own. A nil limiter bounds nothing.
+// limiter limits the rate of each key. A nil limiter has no limit.
 type limiter struct {
 	rate Rate
 	now  func() time.Time
@@ -39,7 +39,7 @@ func newLimiter(r Rate, now func() time.Time) *limiter {
 	return &limiter{rate: r, now: now, keys: keys}
 }
 
-// take takes one of what a key has left, or returns the problem that says when there will be one.
+// take counts one message or request of a key. If the key is over its rate, it returns a problem with the time to wait.
 func (l *limiter) take(key, what string) error {
 	if l == nil {
 		return nil
@@ -63,8 +63,8 @@ func (l *limiter) take(key, what string) error {
 	return p
 }
 
-// addressKey returns what the rate of a remote address is kept under. Of an IPv6 address that is the network, of which one
-// subscriber has all the addresses.
+// addressKey returns the limiter key of a remote address. For an IPv6 address it is the /64 network, because one subscriber has the
+// whole network.
 func addressKey(remote string) string {
 	const network = 64
 	address, err := netip.ParseAddrPort(remote)

@@ -36,7 +36,7 @@ func TestNoRoom(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, answer.Code, r.target)
 		require.NotEmpty(t, answer.Header().Get("Retry-After"))
 		require.Contains(t, answer.Body.String(), `"type":"urn:fanmail:problem:busy"`)
-		require.Contains(t, answer.Body.String(), "disk is nearly full, and nothing of this was accepted")
+		require.Contains(t, answer.Body.String(), "disk is nearly full, and it accepted nothing of this request")
 		require.NotContains(t, answer.Body.String(), "3 MiB")
 	}
 	refs, err := w.db.Messages().Unfinished(t.Context(), message.ID{}, 10)

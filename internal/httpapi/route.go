@@ -58,7 +58,7 @@ func (s *server) serve(m methods) http.Handler {
 			err := s.admit(w, r, e.access)
 			if err == nil && e.adds && s.full() {
 				s.measured.noRoom.Inc()
-				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and nothing of this was accepted: try again after Retry-After")
+				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and it accepted nothing of this request: try again after Retry-After")
 			}
 			if err == nil {
 				err = e.run(w, r)

@@ -28,7 +28,7 @@ type Options struct {
 	Logger zerolog.Logger
 }
 
-// Value is what was last read. It is safe for concurrent use.
+// Value has the content that was read last. It is safe for concurrent use.
 type Value[T any] struct {
 	opts    Options
 	read    func() (T, error)

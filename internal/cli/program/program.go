@@ -18,15 +18,15 @@ import (
 
 // Exit codes.
 const (
-	// ExitDone says that the command did what it was asked for.
+	// ExitDone means that the command succeeded.
 	ExitDone = 0
-	// ExitFailed says that it did not, or not all of it.
+	// ExitFailed means that the command failed, in whole or in part.
 	ExitFailed = 1
-	// ExitUsage says that it was asked for something that does not exist or makes no sense.
+	// ExitUsage means that the command line or the configuration is wrong.
 	ExitUsage = 2
 )
 
-// Process is what a command has from the process it runs in.
+// Process is the part of the operating system process that a command uses.
 type Process struct {
 	// Args are the arguments without the name of the program.
 	Args []string
@@ -36,15 +36,14 @@ type Process struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Now    func() time.Time
-	// Width returns how many columns the terminal behind a writer has, or 0 if there is none. It is
-	// TerminalWidth but in tests.
+	// Width returns the number of columns of the terminal behind a writer, or 0 if it is no terminal. Programs use TerminalWidth.
 	Width func(io.Writer) int
 }
 
-// unknownWidth is taken for the width of a terminal that does not tell it.
+// unknownWidth is the assumed width of a terminal that does not report its width.
 const unknownWidth = 80
 
-// TerminalWidth returns how many columns the terminal behind w has, or 0 if w is not a terminal.
+// TerminalWidth returns the number of columns of the terminal behind w, or 0 if w is no terminal.
 func TerminalWidth(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -105,10 +104,10 @@ func Run(ctx context.Context, p Process, root *cobra.Command) int {
 	return code
 }
 
-// printError writes one line. An error of several lines has one problem on each.
+// printError writes an error as one line. A message of several lines has one problem per line.
 func printError(w io.Writer, program, message string) {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
-	fmt.Fprintln(w, program+": "+Printable(strings.Join(lines, "; "))) //nolint:errcheck // nobody is left to tell
+	fmt.Fprintln(w, program+": "+Printable(strings.Join(lines, "; "))) //nolint:errcheck // there is no other place for the error
 }
 
 // Exactly returns a check that a command has the named arguments, no more and no fewer.

@@ -8,8 +8,7 @@ import (
 	"github.com/fanmail/fanmail/config"
 )
 
-// shownKeys are the keys whose flags the help lists. Every other key is a flag, too, but a help text of dozens of
-// flags helps nobody.
+// shownKeys are the keys whose flags the help lists. The other keys are hidden flags, because a list of all keys would be too long.
 var shownKeys = []string{
 	"addr", "insecure", "store", "data", "partitions", "dormant_after", "drain_delay", "drain_timeout",
 	"fanout.express_workers", "fanout.medium_workers", "fanout.bulk_workers",
@@ -50,7 +49,7 @@ func Load(opts config.Options) (config.Config, error) {
 	return cfg, nil
 }
 
-// Origin returns what set a key, a flag or an environment variable, or nothing where it was neither.
+// Origin returns the flag or the environment variable that set a key, or "" if neither did.
 func (s *Settings) Origin(key config.Key) string {
 	switch {
 	case s.cmd.Flags().Changed(key.Flag):
@@ -61,7 +60,7 @@ func (s *Settings) Origin(key config.Key) string {
 	return ""
 }
 
-// Path returns the configuration file that is read, or nothing.
+// Path returns the path of the configuration file, or "" if there is none.
 func (s *Settings) Path() string {
 	if s.file != "" {
 		return s.file

@@ -9,8 +9,8 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 )
 
-// Signals returns a context that ends when the process is interrupted, or told to terminate: then its cause is app.ErrTerminated. After
-// the first signal the next one ends the process at once, as if nobody listened.
+// Signals returns a context that ends at the first interrupt or SIGTERM. After SIGTERM its cause is app.ErrTerminated. The second signal
+// ends the process at once.
 func Signals() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	received := make(chan os.Signal, 1)
