@@ -298,11 +298,23 @@ func TestOneBatchOfAPartitionAtATime(t *testing.T) {
 	w.plan(t, event.Bulk, []int{0, 1}, x, y)
 	held := w.take(t, event.Bulk, 0)
 	require.NotNil(t, w.take(t, event.Bulk, 1))
-	bounded, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err := w.blockingTake(bounded, event.Bulk, 0)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var done atomic.Bool
+	taken := make(chan error, 1)
+	go func() {
+		_, err := w.blockingTake(t.Context(), event.Bulk, 0)
+		if err == nil && !done.Load() {
+			err = errors.New("the bus handed out a second task of a held partition")
+		}
+		taken <- err
+	}()
+	require.Eventually(t, func() bool {
+		return len(taken) > 0 || w.Bus.Requests(t.Context(), "bulk-0") == 1
+	}, patience, time.Millisecond, "the server keeps the request waiting")
+	require.Empty(t, taken)
 	waiting, err := held.Waiting(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, waiting, 1)
+	done.Store(true)
+	require.NoError(t, held.Done(t.Context()))
+	require.NoError(t, <-taken, "the next task is handed out when the held one is done")
 }

@@ -222,3 +222,12 @@ func (b *Bus) Pending(ctx context.Context, consumer string) int {
 	}
 	return c.CachedInfo().NumAckPending
 }
+
+// Requests returns how many requests for a task wait at a consumer, by its name.
+func (b *Bus) Requests(ctx context.Context, consumer string) int {
+	c, err := b.js.Consumer(ctx, natsbus.FanoutStream, consumer)
+	if err != nil {
+		return 0
+	}
+	return c.CachedInfo().NumWaiting
+}
