@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // programs are the roles that run apart.
@@ -83,7 +83,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	logs, ended := &telemetrytest.Buffer{}, make(chan int, 1)
-	addr := freeAddr(t)
+	addr := "127.0.0.1:" + testenv.FreePort(t)
 	go func() {
 		code, _ := runRole(ctx, app.Publisher, logs, nil, "--addr", addr, "--store", "mongodb", "--mongodb-timeout", "200ms",
 			"--mongodb-uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", "--nats-url", "nats://127.0.0.1:1", "--log-format", "json")
@@ -101,16 +101,6 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	stop()
 	require.Equal(t, program.ExitDone, <-ended)
 	require.Contains(t, logs.String(), "stopped before it was ready")
-}
-
-// freeAddr returns a loopback address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	return listener.Addr().String()
 }
 
 func get(t *testing.T, url string, into any) (status int) {

@@ -6,7 +6,9 @@
 package reload
 
 import (
+	"crypto/sha256"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +38,8 @@ type Value[T any] struct {
 	checked atomic.Int64 // when the files were last looked at, in nanoseconds
 
 	mu     sync.Mutex
-	seen   []os.FileInfo // of what was last read; nil for a file that was not there
-	failed []os.FileInfo // of what could not be read the last time, if it could not
+	seen   []digest // of the files when the value was last read
+	failed []digest // of the files when reading the value last failed, if it did
 }
 
 // New reads a value, or returns the error of reading it.
@@ -71,12 +73,12 @@ func (v *Value[T]) refresh() {
 	// They are looked at before they are read: what is written meanwhile is noticed the next time. What cannot be read is tried
 	// again, changed or not: a token that was taken out must not stay valid since the process had no descriptor left for a moment.
 	seen := v.look()
-	if same(seen, v.seen) {
+	if slices.Equal(seen, v.seen) {
 		return
 	}
 	value, err := v.read()
 	if err != nil {
-		if v.failed == nil || !same(seen, v.failed) {
+		if v.failed == nil || !slices.Equal(seen, v.failed) {
 			v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
 				Msg("files cannot be read again: what was read before stays in force")
 		}
@@ -88,23 +90,16 @@ func (v *Value[T]) refresh() {
 	v.opts.Logger.Info().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Msg("files were read again")
 }
 
-func (v *Value[T]) look() []os.FileInfo {
-	seen := make([]os.FileInfo, len(v.opts.Paths))
+// digest is that of the content of a file, or zero if the file cannot be read. Two contents of the same size that were written in the
+// same moment have the same size and time, but not the same digest.
+type digest [sha256.Size]byte
+
+func (v *Value[T]) look() []digest {
+	seen := make([]digest, len(v.opts.Paths))
 	for i, path := range v.opts.Paths {
-		if info, err := os.Stat(path); err == nil {
-			seen[i] = info
+		if content, err := os.ReadFile(path); err == nil {
+			seen[i] = sha256.Sum256(content)
 		}
 	}
 	return seen
-}
-
-func same(a, b []os.FileInfo) bool {
-	for i := range a {
-		switch {
-		case a[i] == nil && b[i] == nil:
-		case a[i] == nil || b[i] == nil, !os.SameFile(a[i], b[i]), a[i].Size() != b[i].Size(), !a[i].ModTime().Equal(b[i].ModTime()):
-			return false
-		}
-	}
-	return true
 }

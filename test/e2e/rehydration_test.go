@@ -65,8 +65,10 @@ func TestRehydrationFailpoints(t *testing.T) {
 					server.Stop(ctx)
 
 					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
-					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m", "--key", "crowd", "--pace", "40") // the whole of it
-					// There have to be messages that a sweep looks for: more than a rebuilding remembers, which is a page, and not settled.
+					// The whole of it, and more of the same until the server has died: there always are messages that a sweep looks for,
+					// which are more than a rebuilding remembers, and not settled.
+					feed := w.feed(ctx, w.contents(w.messages), 40)
+					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m", "--key", "crowd")
 					testenv.Eventually(ctx, t, "new messages are accepted", func() bool {
 						return w.accepted() >= total/2+fresh || !faulty.Running()
 					})
@@ -82,6 +84,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 					marked, swept := w.rehydrating(ctx)
 					t.Logf("died with %d marks and %d sweeps", len(marked), len(swept))
 					server = w.start(ctx)
+					total = max(total/2, feed.end())
 					w.awaitComplete(ctx, slices.Concat(marked, swept))
 					require.Zero(t, driver.Code(ctx), "publishing failed")
 					w.login(ctx, filepath.Join(w.dir, "everybody"), "--by", "either")

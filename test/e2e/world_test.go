@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,6 +152,14 @@ func (w *world) publish(ctx context.Context, args ...string) {
 func (w *world) accepted() int {
 	w.Helper()
 	return w.lines(w.published)
+}
+
+// contents returns the lines of a file.
+func (w *world) contents(path string) []string {
+	w.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(w, err)
+	return slices.Collect(strings.Lines(string(text)))
 }
 
 // lines counts the lines of a file, which need not be there.

@@ -35,10 +35,13 @@ func TestLostReplies(t *testing.T) {
 			w.awaitAccepted(ctx, driver, lines/2)
 			w.done(ctx, w.login(ctx, w.cast.away))
 			w.done(ctx, driver)
+			// How many commands that took depends on how much the server did at once. Each page view is another write.
+			for n.lost.Load() <= least {
+				w.ask(ctx, get("/v1/users/"+w.cast.fans[0]+"/inbox"))
+			}
 			w.requireRight(ctx)
 			w.awaitReady(ctx, http.StatusOK)
 			t.Logf("%d of %d replies were lost", n.lost.Load(), n.eligible.Load())
-			require.Greater(t, n.lost.Load(), int64(least))
 			require.Positive(t, s.count(t, again), "nobody has noticed")
 			w.stop(ctx, s)
 		})

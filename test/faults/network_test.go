@@ -30,9 +30,9 @@ func TestSlowNetwork(t *testing.T) {
 	w.done(ctx, driver)
 	w.requireRight(ctx)
 	w.awaitReady(ctx, http.StatusOK)
-	for _, l := range s.log(t) { // those who change the same document at the same time try again, too
+	for _, l := range s.log(t) { // a busy machine can make an operation late, and writers of one document try again: no connection breaks
 		if l.message() == again {
-			require.NotRegexp(t, "timeout|deadline|connection|EOF|reset", l["error"])
+			require.NotRegexp(t, "EOF|reset|refused", l["error"])
 		}
 	}
 	w.stop(ctx, s)
@@ -72,11 +72,11 @@ func TestBrokenNetwork(t *testing.T) {
 			w.done(ctx, login)
 			w.requireRight(ctx)
 			if test.noticed {
-				require.Equal(t, times, s.count(t, silence))
+				w.requireNoticed(s, times)
 			} else {
 				require.Positive(t, s.count(t, again), "nobody has noticed")
+				w.requireNoticed(s, 0)
 			}
-			require.Equal(t, s.count(t, silence), s.count(t, answers))
 			w.stop(ctx, s)
 		})
 	}

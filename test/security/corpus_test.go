@@ -20,9 +20,12 @@ type class struct {
 	make func(random *rand.Rand, token string, n int) attempt
 }
 
+// slow reports whether the requests are those of clients that send a byte now and then.
+func (c class) slow() bool { return strings.HasPrefix(c.name, "slow") }
+
 // atOnce is how many of them are under way at a time: the slow ones spend their time waiting.
 func (c class) atOnce() int {
-	if strings.HasPrefix(c.name, "slow") {
+	if c.slow() {
 		return c.count
 	}
 	return 16

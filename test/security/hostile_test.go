@@ -39,7 +39,7 @@ func TestHostileRequests(t *testing.T) {
 	defer cancel()
 	i := newIssuer(t)
 	s := &hostileServer{token: i.token("insider", "publish read", time.Hour, "*"), log: new(telemetrytest.Buffer)}
-	stop := s.start(t, i)
+	stop := s.start(t, i, 20*time.Second)
 	defer stop()
 	s.exchange(ctx, t, "before")
 	goroutines, heap := settled()
@@ -49,7 +49,8 @@ func TestHostileRequests(t *testing.T) {
 	columns := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(columns, "class\tsent\tanswers\texpected")
 	for n, class := range classes() {
-		counts := s.attack(ctx, class, rand.New(rand.NewPCG(uint64(n), 20260102)))
+		random := rand.New(rand.NewPCG(uint64(n), 20260102))
+		counts := s.attackWith(ctx, t, i, class, random)
 		_, _ = fmt.Fprintf(columns, "%s\t%d\t%s\t%s\n", class.name, class.count, counted(counts), statuses(class.expected))
 		if class.cut && counts[silence] <= class.count/20 {
 			delete(counts, silence)
@@ -64,11 +65,10 @@ func TestHostileRequests(t *testing.T) {
 
 	var nowGoroutines int
 	var nowHeap uint64
-	testenv.Eventually(ctx, t, "goroutines have ended", func() bool {
+	testenv.Eventually(ctx, t, "goroutines have ended, and memory is given back", func() bool {
 		nowGoroutines, nowHeap = settled()
-		return nowGoroutines <= goroutines+5 // the server's own pools breathe
+		return nowGoroutines <= goroutines+5 && nowHeap < heap+64<<20 // the server's own pools grow and shrink
 	})
-	require.Less(t, nowHeap, heap+64<<20, "memory is given back")
 	require.NotContains(t, s.log.String(), "panic")
 	require.NotContains(t, s.log.String(), `"level":"error"`)
 	require.NotContains(t, s.log.String(), s.token)
@@ -94,14 +94,28 @@ type hostileServer struct {
 	log       *telemetrytest.Buffer
 }
 
-func (s *hostileServer) start(t *testing.T, i *issuer) (stop func()) {
+// attackWith attacks the server. Slow clients attack another one, which waits for clients less long than the others may need on a busy
+// machine.
+func (s *hostileServer) attackWith(ctx context.Context, t *testing.T, i *issuer, c class, random *rand.Rand) map[int]int {
+	t.Helper()
+	if !c.slow() {
+		return s.attack(ctx, c, random)
+	}
+	impatient := &hostileServer{token: s.token, log: s.log}
+	stop := impatient.start(t, i, 4*time.Second)
+	defer stop()
+	return impatient.attack(ctx, c, random)
+}
+
+// start starts the server, which waits for the header and the body of a request no longer than a limit.
+func (s *hostileServer) start(t *testing.T, i *issuer, limit time.Duration) (stop func()) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
 	keys := i.settings(nil)
 	cfg.Auth = config.Auth{JWTKeysFile: keys["auth.jwt_keys_file"], JWTAudience: keys["auth.jwt_audience"]}
 	cfg.Limits.Body, cfg.Limits.Attrs, cfg.Limits.Recipients = config.KiB, config.KiB, 100
-	cfg.HTTP.ReadHeaderTimeout, cfg.HTTP.ReadTimeout = 2*time.Second, 4*time.Second
+	cfg.HTTP.ReadHeaderTimeout, cfg.HTTP.ReadTimeout = limit, limit
 	cfg.HTTP.WriteTimeout, cfg.HTTP.IdleTimeout = time.Minute, time.Second
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB

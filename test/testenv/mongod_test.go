@@ -1,4 +1,4 @@
-//go:build mongod
+//go:build mongodb && mongod
 
 package testenv_test
 

@@ -1,0 +1,62 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// feed gives the driver messages for as long as a test likes.
+type feed struct {
+	stop  func()
+	ended chan struct{}
+	lines int
+	err   error
+}
+
+// feed lets the driver read messages from a pipe: these, over and over, so many a second.
+func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
+	w.Helper()
+	w.messages = filepath.Join(w.dir, "messages.pipe")
+	require.NoError(w, syscall.Mkfifo(w.messages, 0o600))
+	pipe, err := os.OpenFile(w.messages, os.O_RDWR, 0) // which does not wait until somebody reads
+	require.NoError(w, err)
+	ctx, stop := context.WithCancel(ctx)
+	f := &feed{stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(f.ended)
+		ticker := time.NewTicker(time.Second / time.Duration(pace))
+		defer ticker.Stop()
+		for ctx.Err() == nil && f.err == nil {
+			select {
+			case <-ticker.C:
+				if _, f.err = pipe.WriteString(messages[f.lines%len(messages)]); f.err == nil {
+					f.lines++
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	w.Cleanup(func() {
+		stop()
+		_ = pipe.Close() // which ends a write that nobody reads
+		<-f.ended
+	})
+	f.stop = func() {
+		stop()
+		<-f.ended
+		require.NoError(w, f.err)
+		require.NoError(w, pipe.Close())
+	}
+	return f
+}
+
+// end lets the driver come to its end, and returns how many messages it was given.
+func (f *feed) end() int {
+	f.stop()
+	return f.lines
+}
