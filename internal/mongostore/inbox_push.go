@@ -46,26 +46,21 @@ type placed struct {
 	entries []bson.Raw
 }
 
-// place encodes entries and sorts pushes by owner: so two that push to the same owners rarely wait for each other in a
-// circle. Those that can never succeed get their outcomes, and are left out, as are those that cannot apply.
+// place encodes the entries and sorts the pushes by owner, so two callers that push to the same owners rarely wait for each
+// other in a circle. A push that cannot apply gets its outcome here and is left out.
 func place(pushes []bucket.Push, outcomes []bucket.Outcome) ([]placed, error) {
-	known := make(contents)
+	encoder := bucket.NewEncoder(0, encodeEntry)
 	work := make([]placed, 0, len(pushes))
 	for i := range pushes {
-		p := placed{index: i, push: &pushes[i], entries: make([]bson.Raw, len(pushes[i].Entries))}
-		for k := range p.entries {
-			e := &pushes[i].Entries[k]
-			var err error
-			if p.entries[k], err = known.of(e); err != nil {
-				return nil, err
-			}
-			if size := len(p.entries[k]); size > MaxEntryBytes {
-				outcomes[i].Err = fmt.Errorf("%w: message %s takes %d bytes, an entry has at most %d", bucket.ErrTooLarge, e.ID, size, MaxEntryBytes)
-			}
+		entries, refused, try, err := encoder.Prepare(&pushes[i], make([]bson.Raw, 0, len(pushes[i].Entries)))
+		if err != nil {
+			return nil, err
 		}
-		if n := len(p.entries); outcomes[i].Err == nil && n > 0 && n <= bucket.Capacity {
-			work = append(work, p)
+		if !try {
+			outcomes[i] = refused
+			continue
 		}
+		work = append(work, placed{index: i, push: &pushes[i], entries: entries})
 	}
 	slices.SortFunc(work, func(x, y placed) int { return strings.Compare(string(x.push.Owner), string(y.push.Owner)) })
 	return work, nil

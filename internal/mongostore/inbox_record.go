@@ -1,7 +1,6 @@
 package mongostore
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -25,10 +24,6 @@ const (
 	fieldEntryID = "id"
 	fieldSlot    = "slot"
 )
-
-// MaxEntryBytes is the greatest length of an entry as it is encoded, so that a bucket, which has bucket.Capacity of them,
-// is far from the 16 MiB that a document may have.
-const MaxEntryBytes = 128 << 10
 
 // bucketRecord is a bucket as it is stored.
 //
@@ -75,11 +70,7 @@ type tombstoneRecord struct {
 func encodeEntry(e *bucket.Entry) (bson.Raw, error) {
 	id := uuid(e.ID)
 	r := entryRecord{ID: &id, From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Recovered: e.Recovered}
-	encoded, err := bson.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode entry %s: %w", e.ID, err)
-	}
-	return encoded, nil
+	return bson.Marshal(r)
 }
 
 func (r *entryRecord) entry() (e bucket.Entry, err error) {
@@ -154,31 +145,4 @@ func (r *bucketRecord) ids() (ids []message.ID, err error) {
 		add(r.Tombstones[i].ID)
 	}
 	return ids, err
-}
-
-// contents encodes each entry once for all the owners who get it.
-type contents map[message.ID]encodedEntry
-
-type encodedEntry struct {
-	entry *bucket.Entry
-	raw   bson.Raw
-}
-
-func (c contents) of(e *bucket.Entry) (bson.Raw, error) {
-	known, ok := c[e.ID]
-	if ok && sameEntry(known.entry, e) {
-		return known.raw, nil
-	}
-	raw, err := encodeEntry(e)
-	if err == nil && !ok {
-		c[e.ID] = encodedEntry{entry: e, raw: raw}
-	}
-	return raw, err
-}
-
-// sameEntry compares what two entries of one id say, which is quick where they share memory, as they do when one message
-// goes to many.
-func sameEntry(x, y *bucket.Entry) bool {
-	return x == y || x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType &&
-		bytes.Equal(x.Attrs, y.Attrs) && x.Recovered == y.Recovered
 }

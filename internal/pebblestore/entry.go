@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -10,9 +9,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
-
-// MaxEntryBytes is the greatest length of an entry as it is encoded, without what belongs to its bucket.
-const MaxEntryBytes = 128 << 10
 
 // An inbox is one record for each entry and nothing else. A record is
 //
@@ -132,6 +128,11 @@ func encodeContent(e *bucket.Entry) []byte {
 	return encode(nil, entryContent{From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs})
 }
 
+// newEncoder returns what encodes the entries of pushes. The length of an entry includes the header of its record.
+func newEncoder() *bucket.Encoder[[]byte] {
+	return bucket.NewEncoder(entryHeaderLen, func(e *bucket.Entry) ([]byte, error) { return encodeContent(e), nil })
+}
+
 // entry returns the entry that a record stands for, in memory of its own.
 func (r *entryRecord) entry() (bucket.Entry, error) {
 	if r.deleted {
@@ -146,34 +147,6 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 
 // bury turns the record into that of a tombstone.
 func (r *entryRecord) bury() { r.deleted, r.recovered, r.content = true, false, nil }
-
-// contents encodes each entry once for all the owners who get it.
-type contents map[message.ID]encodedContent
-
-type encodedContent struct {
-	entry   *bucket.Entry
-	content []byte
-}
-
-// of returns the encoded content of an entry.
-func (c contents) of(e *bucket.Entry) []byte {
-	known, ok := c[e.ID]
-	if ok && sameContent(known.entry, e) {
-		return known.content
-	}
-	content := encodeContent(e)
-	if !ok {
-		c[e.ID] = encodedContent{entry: e, content: content}
-	}
-	return content
-}
-
-// sameContent compares what two entries of one id say, which is quick where they share memory, as they do when
-// one message goes to many.
-func sameContent(x, y *bucket.Entry) bool {
-	return x == y ||
-		x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType && bytes.Equal(x.Attrs, y.Attrs)
-}
 
 // entryAt returns the record at which an iterator stands. It shares the iterator's memory.
 func entryAt(it *pebble.Iterator) (entryRecord, error) {

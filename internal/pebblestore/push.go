@@ -90,7 +90,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 
 // pushChunks carries out pushes, so many at a time that locks are not held for long.
 func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket.Outcome) error {
-	p := pusher{db: s.db, tails: s.tails, contents: make(contents)}
+	p := pusher{db: s.db, tails: s.tails, encoder: newEncoder()}
 	locks := s.locks.newSet()
 	for chunk := range slices.Chunk(work, ownersAtOnce) {
 		if err := ctx.Err(); err != nil {
@@ -115,13 +115,13 @@ func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket
 
 // pusher carries out pushes, one after the other, and keeps memory between them.
 type pusher struct {
-	db       *DB
-	tails    *tails
-	contents contents
-	encoded  [][]byte
-	key      []byte
-	it       *pebble.Iterator
-	batch    *pebble.Batch
+	db      *DB
+	tails   *tails
+	encoder *bucket.Encoder[[]byte]
+	encoded [][]byte
+	key     []byte
+	it      *pebble.Iterator
+	batch   *pebble.Batch
 	// fewer tells that the bucket that was looked at last had few records, or none.
 	fewer bool
 }
@@ -168,17 +168,11 @@ type state struct {
 
 func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 	push := w.push
-	if len(push.Entries) == 0 || len(push.Entries) > bucket.Capacity {
-		return bucket.Outcome{}, nil
-	}
-	p.encoded = p.encoded[:0]
-	for i := range push.Entries {
-		e := &push.Entries[i]
-		content := p.contents.of(e)
-		if size := len(content) + entryHeaderLen; size > MaxEntryBytes {
-			return bucket.Outcome{Err: fmt.Errorf("%w: message %s takes %d bytes, an entry has at most %d", bucket.ErrTooLarge, e.ID, size, MaxEntryBytes)}, nil
-		}
-		p.encoded = append(p.encoded, content)
+	var refused bucket.Outcome
+	var try bool
+	var err error
+	if p.encoded, refused, try, err = p.encoder.Prepare(push, p.encoded[:0]); err != nil || !try {
+		return refused, err
 	}
 	p.key = appendOwner(p.key[:0], spaceInbox, w.partition, push.Owner)
 	onto, applies, err := p.admit(w)

@@ -13,7 +13,7 @@ var (
 	// ErrContended says that an append was refused over and over by other writers to the same inbox. It can
 	// be tried again.
 	ErrContended = errors.New("inbox is contended")
-	// ErrTooLarge says that an entry cannot be stored because of its size. Trying again does not help.
+	// ErrTooLarge says that an entry is larger than MaxEntryBytes. Trying again does not help.
 	ErrTooLarge = errors.New("entry is too large")
 )
 

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Push/creates", s.pushCreates)
 	t.Run("Push/for many owners", s.pushManyOwners)
 	t.Run("Push/keeps contents", s.pushKeepsContents)
+	t.Run("Push/of the largest entry", s.pushLargest)
 	t.Run("Push/of what is too large", s.pushTooLarge)
 	t.Run("Push/keeps no reference", s.pushKeepsNoReference)
 	t.Run("Push/onto one bucket by many fills it exactly", s.pushConcurrently)

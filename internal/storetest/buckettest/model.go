@@ -39,12 +39,21 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 	defer m.mu.Unlock()
 	outcomes := make([]bucket.Outcome, len(pushes))
 	for i, p := range pushes {
+		if slices.ContainsFunc(p.Entries, tooLarge) {
+			outcomes[i].Err = bucket.ErrTooLarge
+			continue
+		}
 		outcomes[i].Applied = m.push(p)
 		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied && !m.Silent {
 			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last}
 		}
 	}
 	return outcomes, nil
+}
+
+// tooLarge reports whether an entry is larger than a store may accept. The Model has no encoding, so it adds nothing.
+func tooLarge(e bucket.Entry) bool {
+	return len(e.From)+len(e.Body)+len(e.ContentType)+len(e.Attrs) > bucket.MaxEntryBytes
 }
 
 func (m *Model) push(p bucket.Push) bool {

@@ -1,0 +1,78 @@
+package bucket
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// MaxEntryBytes is the greatest size of an entry. The size is the length of the entry as the store encodes it: id, sender, body,
+// content type, attributes and flags, without the fields of its bucket. It differs a little between stores. Every store
+// accepts an entry whose From, Body, ContentType and Attrs together are at most MaxEntryBytes - EntryOverhead bytes long.
+// A full bucket is therefore far below 16 MiB, which is the limit of a document in MongoDB.
+const MaxEntryBytes = 128 << 10
+
+// EntryOverhead is the greatest number of bytes that a store adds to the contents of an entry when it encodes the entry.
+const EntryOverhead = 128
+
+// Encoder encodes the entries of pushes for a store, each entry once for all the pushes that have it. It keeps the encoded
+// entries, so a store makes a new one for each call of Push. It is not safe for concurrent use.
+type Encoder[E ~[]byte] struct {
+	encode func(*Entry) (E, error)
+	header int
+	known  map[message.ID]encoded[E]
+}
+
+type encoded[E ~[]byte] struct {
+	entry *Entry
+	bytes E
+}
+
+// NewEncoder returns an Encoder. The size of an entry is header plus the length of what encode returns.
+func NewEncoder[E ~[]byte](header int, encode func(*Entry) (E, error)) *Encoder[E] {
+	return &Encoder[E]{encode: encode, header: header, known: make(map[message.ID]encoded[E])}
+}
+
+// Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If
+// not, the push cannot apply, and the Outcome is the final one: its Err wraps ErrTooLarge if an entry is larger than
+// MaxEntryBytes; otherwise the push has no entries or more than Capacity, and is refused. The encoded entries are shared
+// between pushes, so nobody may change them. The Encoder keeps references to the entries of the push.
+func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome, try bool, err error) {
+	if len(push.Entries) == 0 || len(push.Entries) > Capacity {
+		return dst, Outcome{}, false, nil
+	}
+	for i := range push.Entries {
+		e := &push.Entries[i]
+		b, err := c.of(e)
+		if err != nil {
+			return dst, Outcome{}, false, fmt.Errorf("encode entry %s: %w", e.ID, err)
+		}
+		if size := len(b) + c.header; size > MaxEntryBytes {
+			refused.Err = fmt.Errorf("%w: message %s takes %d bytes, an entry has at most %d", ErrTooLarge, e.ID, size, MaxEntryBytes)
+			return dst, refused, false, nil
+		}
+		dst = append(dst, b)
+	}
+	return dst, Outcome{}, true, nil
+}
+
+// of returns the encoded entry.
+func (c *Encoder[E]) of(e *Entry) (E, error) {
+	known, ok := c.known[e.ID]
+	if ok && sameEntry(known.entry, e) {
+		return known.bytes, nil
+	}
+	b, err := c.encode(e)
+	if err == nil && !ok {
+		c.known[e.ID] = encoded[E]{entry: e, bytes: b}
+	}
+	return b, err
+}
+
+// sameEntry reports whether two entries of one id are equal. It is quick if they share memory, as the entries of one message
+// for many inboxes do.
+func sameEntry(x, y *Entry) bool {
+	return x == y || x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType &&
+		bytes.Equal(x.Attrs, y.Attrs) && x.Recovered == y.Recovered
+}
