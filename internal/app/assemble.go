@@ -130,7 +130,7 @@ func (s *assembly) rehydrator() {
 		})
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
-		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Messages: p.Messages, Appender: s.appender}, rehydrator,
+		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{Rules: s.rules, Now: s.opts.Now, Metrics: s.opts.Metrics},
 	)
 	s.services.Inbox = inboxes

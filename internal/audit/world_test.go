@@ -230,7 +230,7 @@ func (w *world) read() (ids []message.ID, total int64) {
 	t := w.t
 	t.Helper()
 	service := inbox.New(inbox.Stores{
-		Buckets: w.db.Inbox(), Users: w.db.Users(), Messages: w.db.Messages(), Appender: w.appender,
+		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender,
 	}, w.rehydrator(0), inbox.Options{Rules: rules, Now: func() time.Time { return w.now }})
 	for cursor := ""; ; {
 		page, err := service.Read(t.Context(), "ben", cursor, 20, true)

@@ -105,7 +105,7 @@ func newWorld(tb testing.TB, change settings) *world {
 			Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock,
 		}),
 		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: messages, Appender: w.appender}, rehydrator,
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock},
 		),
 		Rehydrate: rehydrator,

@@ -87,7 +87,7 @@ func TestPageCostsTwoCommands(t *testing.T) {
 			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
 		})
 	service := inbox.New(
-		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
+		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
 		inbox.Options{Rules: current, Now: time.Now})
 	require.NoError(t, storetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})

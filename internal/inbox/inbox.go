@@ -19,7 +19,6 @@ import (
 type Stores struct {
 	Buckets  bucket.Store
 	Users    userstate.Store
-	Messages message.Store
 	Appender *bucket.Appender
 }
 

@@ -82,9 +82,5 @@ func deletionsFrom(state userstate.State) uint32 {
 
 // counts counts the messages in the buckets and gaps of an inbox with so many slots.
 func counts(state userstate.State, slots int64, deletions bucket.Deletions) (total, unread int64) {
-	gaps := make([]bucket.Gap, len(state.Gaps))
-	for i, gap := range state.Gaps {
-		gaps[i] = bucket.Gap{Stretch: gap.Stretch(), Messages: gap.Messages}
-	}
-	return bucket.Counts(slots, deletions, state.ReadMark, gaps)
+	return bucket.Counts(slots, deletions, state.ReadMark, state.Gaps)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -21,15 +22,30 @@ type ReadMark struct {
 	Read int64
 }
 
-// Gap is a stretch of an inbox that is not in its buckets, but for what was deleted from it: a deletion puts the tombstone
-// into a bucket.
+// Gap is a time range of an inbox whose messages are not in buckets, because the user had missed too many. It holds the
+// messages that were sent after After and before Before; both ends are excluded. Readers take these messages from the
+// authors. The messages of a gap never change: all of them were visible long before the gap was made. To delete one of
+// them, the inbox appends it to a bucket and replaces it by a tombstone there.
 type Gap struct {
-	Stretch
-	// Messages is how many were there before anything was deleted.
+	After, Before time.Time
+	// Messages counts the messages, including those that were deleted later.
 	Messages int64
 }
 
-// Holds tells whether an id is in the stretch.
+// Holds reports whether a message that was sent at the given time is in the gap.
+func (g Gap) Holds(sent time.Time) bool { return sent.After(g.After) && sent.Before(g.Before) }
+
+// Stretch returns the ids that are in the gap.
+func (g Gap) Stretch() Stretch {
+	return Stretch{After: message.LastBefore(g.After.Add(time.Millisecond)), Before: message.MinID(g.Before)}
+}
+
+// Equal reports whether two gaps are the same.
+func (g Gap) Equal(o Gap) bool {
+	return g.After.Equal(o.After) && g.Before.Equal(o.Before) && g.Messages == o.Messages
+}
+
+// Holds reports whether an id is in the stretch.
 func (s Stretch) Holds(id message.ID) bool { return s.After.Less(id) && id.Less(s.Before) }
 
 // Counts tells how many entries an inbox has, and how many of them are unread, from the number of its slots, its
@@ -47,7 +63,7 @@ func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread 
 		if above || Position(t.Sequence, t.Slot) >= mark.Slots {
 			unread--
 		}
-		if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Holds(t.ID) }); i >= 0 {
+		if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Stretch().Holds(t.ID) }); i >= 0 {
 			total--
 			if above || i >= mark.Gaps {
 				unread--

@@ -181,8 +181,8 @@ func TestReadMarkOfBlankedEntries(t *testing.T) {
 func TestCountsWithGaps(t *testing.T) {
 	t.Parallel()
 	gaps := []bucket.Gap{
-		{Stretch: bucket.Stretch{After: id(100), Before: id(201)}, Messages: 100},
-		{Stretch: bucket.Stretch{After: id(300), Before: id(311)}, Messages: 10},
+		{After: id(100).Time(), Before: id(201).Time(), Messages: 100},
+		{After: id(300).Time(), Before: id(311).Time(), Messages: 10},
 	}
 	marked := bucket.ReadMark{UpTo: id(150), Slots: 20, Gaps: 1, Read: 20 + 50} // 20 slots, and 101 to 150 of the first gap
 	tombstones := func(slot int, ns ...int) bucket.Deletions {
@@ -217,7 +217,7 @@ func TestCountsWithGaps(t *testing.T) {
 func TestCountsOfAGapMadeAfterTheMark(t *testing.T) {
 	t.Parallel()
 	mark := bucket.ReadMark{UpTo: id(500), Slots: 20, Read: 20}
-	gaps := []bucket.Gap{{Stretch: bucket.Stretch{After: id(100), Before: id(111)}, Messages: 10}}
+	gaps := []bucket.Gap{{After: id(100).Time(), Before: id(111).Time(), Messages: 10}}
 	total, unread := bucket.Counts(20, bucket.Deletions{}, mark, gaps)
 	require.Equal(t, []int64{30, 10}, []int64{total, unread})
 	deleted := bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 20, ID: id(105)}}}

@@ -63,7 +63,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 			Partitions: partition.DefaultCount, Rules: userstate.DefaultRules, Now: now,
 		}),
 		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Messages: db.Messages(), Appender: appender}, rehydrator,
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: now},
 		),
 		Rehydrate: rehydrator,

@@ -43,7 +43,7 @@ func (s State) InGap(sent time.Time) bool {
 // Same tells whether two states agree in everything that Store.Step compares.
 func (s State) Same(o State) bool {
 	return s.LastViewed.Equal(o.LastViewed) && same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) &&
-		s.Lease.same(o.Lease) && slices.EqualFunc(s.Gaps, o.Gaps, Gap.same) && s.Recovered == o.Recovered
+		s.Lease.same(o.Lease) && slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered
 }
 
 // Mark is the record of a rehydration that is due or under way. While it is there, fan-out leaves to the
@@ -81,26 +81,8 @@ func (l Lease) same(o Lease) bool {
 	return l.Token == o.Token && l.Until.Equal(o.Until) && l.Since.Equal(o.Since)
 }
 
-// Gap is a stretch of an inbox whose messages are not in its buckets, since too many were missed: those sent after
-// After and before Before. Both ends are excluded. What is in it never changes, for all of it was visible long before
-// the gap was made.
-type Gap struct {
-	After, Before time.Time
-	// Messages is how many there are.
-	Messages int64
-}
-
-// Holds tells whether the gap holds what was sent at the given time.
-func (g Gap) Holds(sent time.Time) bool { return sent.After(g.After) && sent.Before(g.Before) }
-
-// Stretch returns the gap as a stretch of an inbox.
-func (g Gap) Stretch() bucket.Stretch {
-	return bucket.Stretch{After: message.LastBefore(g.After.Add(time.Millisecond)), Before: message.MinID(g.Before)}
-}
-
-func (g Gap) same(o Gap) bool {
-	return g.After.Equal(o.After) && g.Before.Equal(o.Before) && g.Messages == o.Messages
-}
+// Gap is a time range of an inbox whose messages are not in buckets.
+type Gap = bucket.Gap
 
 func same[T any](x, y *T, equal func(T, T) bool) bool {
 	if x == nil || y == nil {

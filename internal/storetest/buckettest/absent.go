@@ -50,7 +50,7 @@ func (a *absence) inGaps() []int {
 func (a *absence) counted() []bucket.Gap {
 	var gaps []bucket.Gap
 	for _, s := range a.gaps {
-		gap := bucket.Gap{Stretch: s.ids()}
+		gap := bucket.Gap{After: id(s.after).Time(), Before: id(s.before).Time()}
 		for _, n := range a.missed {
 			if s.holds(n) {
 				gap.Messages++
