@@ -1,13 +1,11 @@
-// Package progress holds how far the fan-out of a message is.
+// Package progress records how far the fan-out of a message is.
 //
-// A message is fanned out partition by partition. In each, a scan goes through the recipients in ascending order
-// of their ids, circularly: it starts at some position, goes on to the end, from there to the beginning, and is
-// done when it comes back to where it started. A position is the id of the last recipient that was handled; the
-// empty position is before the first.
+// Each partition of a message's audience has one scan. A scan handles the recipients in ascending order of their ids, in a circle. It
+// starts at some position, continues to the end of the partition and then from the beginning, and is done when it is back at its
+// start. A position is the id of the last handled recipient. The empty position is before the first recipient.
 //
-// The record is the only truth about a scan: tasks carry no positions. It moves only forward, by
-// compare-and-set, in absolute values, so that repeating an update changes nothing, and of two workers that
-// handle the same stretch only one counts it.
+// The record is the only place that holds the position of a scan; tasks hold none. Workers move a scan forward by compare-and-set, in
+// absolute values. So repeating an update changes nothing, and if two workers handle the same recipients, one of them counts them.
 package progress
 
 import (
@@ -18,25 +16,25 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrNotFound says that the fan-out of a message has not been planned.
+// ErrNotFound says that no router has planned the fan-out of a message.
 var ErrNotFound = errors.New("fan-out is not planned")
 
-// Scan is how far the fan-out of a message is in one partition. The zero Scan has not been joined yet.
+// Scan records how far the fan-out of a message is in one partition. No worker has joined the zero Scan yet.
 type Scan struct {
-	// Joined tells that Start is set.
+	// Joined reports that Start is set.
 	Joined bool
 	// Start is the position at which the scan began. It never changes once Joined.
 	Start message.UserID
-	// At is the position up to which recipients were handled. At equals Start when the scan has just been
-	// joined, and again when it is done, hence Done.
+	// At is the position up to which recipients were handled. It equals Start at the beginning and again at the end. Done tells
+	// these two apart.
 	At message.UserID
-	// Delivered counts recipients that one confirmed batch knew to have the message.
+	// Delivered counts recipients whose inbox holds the message, as the recorded batches found.
 	Delivered int64
-	// Skipped counts recipients that were left to rehydration.
+	// Skipped counts recipients that fan-out leaves to rehydration.
 	Skipped int64
-	// Done tells that the scan has come back to Start. Nothing changes after that.
+	// Done reports that the scan is back at Start. A done scan never changes.
 	Done bool
-	// Dead tells that the scan was given up and lies among the dead letters. It goes no further until it is revived.
+	// Dead reports that the task of the scan is a dead letter. The scan does not move until an operator redrives the task.
 	Dead bool
 }
 
@@ -48,11 +46,11 @@ func (s Scan) Join(position message.UserID) Scan {
 	return s
 }
 
-// Wrapped tells whether a joined scan has gone past the end and goes from the beginning to Start now.
+// Wrapped reports whether a joined scan has passed the end of the partition and now moves from the beginning to Start.
 func (s Scan) Wrapped() bool { return s.At < s.Start }
 
-// Ahead tells whether the scan has yet to handle a recipient. It holds for everybody before the scan moves, and
-// for nobody once it is done.
+// Ahead reports whether the scan has not yet handled a recipient. That is true of every recipient before the scan moves, and of no
+// recipient when it is done.
 func (s Scan) Ahead(recipient message.UserID) bool {
 	switch {
 	case s.Done:
@@ -64,9 +62,9 @@ func (s Scan) Ahead(recipient message.UserID) bool {
 	}
 }
 
-// Advance returns the scan after a batch that handled every recipient above At, up to and including end, or to the
-// end of the partition if toEnd is set (end then means nothing). The batch lies wholly on one side of the end of the
-// partition, and goes no further than Start where the scan is wrapped.
+// Advance returns the scan after a batch that handled every recipient above At, up to and including end. If toEnd is set, the batch
+// went to the end of the partition, and Advance ignores end. A batch never continues past the end of the partition, and a
+// batch of a wrapped scan never continues past Start.
 func (s Scan) Advance(end message.UserID, toEnd bool, delivered, skipped int64) Scan {
 	s.Delivered += delivered
 	s.Skipped += skipped
@@ -83,7 +81,7 @@ func (s Scan) Advance(end message.UserID, toEnd bool, delivered, skipped int64) 
 	return s
 }
 
-// Finish returns the scan after a batch that handled every recipient who was still ahead.
+// Finish returns the scan after a batch that handled every recipient ahead of it.
 func (s Scan) Finish(delivered, skipped int64) Scan {
 	s.Delivered += delivered
 	s.Skipped += skipped
@@ -91,21 +89,21 @@ func (s Scan) Finish(delivered, skipped int64) Scan {
 	return s
 }
 
-// Same tells whether two records stand at the same place, so that one may replace the other.
+// Same reports whether two records agree in everything but their counts. Store.Step compares records by Same.
 func (s Scan) Same(other Scan) bool {
 	return s.Joined == other.Joined && s.Start == other.Start && s.At == other.At && s.Done == other.Done && s.Dead == other.Dead
 }
 
-// Fanout is how far the fan-out of a message is in all partitions.
+// Fanout records how far the fan-out of a message is in all partitions.
 type Fanout struct {
 	ID message.ID
 	// Scans has a key for each partition that the message was planned for.
 	Scans map[int]Scan
-	// Moved is when the plan was made, a scan moved, or Touch was called last; in UTC, to the millisecond.
+	// Moved is the time of the plan, or of the last Step or Touch after it; in UTC, to the millisecond.
 	Moved time.Time
 }
 
-// Done tells whether all scans are done. It holds for a fan-out without any.
+// Done reports whether all scans are done. A fan-out without scans is done.
 func (f Fanout) Done() bool {
 	for _, s := range f.Scans {
 		if !s.Done {
@@ -128,24 +126,23 @@ func (f Fanout) Counts() (delivered, skipped int64) {
 type Step struct {
 	ID        message.ID
 	Partition int
-	// From is the record the step was computed from: it applies only while that is what is stored.
+	// From is the record from which the step was computed. The step applies only if the stored record is the same.
 	From Scan
 	To   Scan
 }
 
-// Stepped is what became of a Step.
+// Stepped is the result of a Step.
 type Stepped struct {
 	Applied bool
-	// Scan is what is stored after the call, whoever stored it.
+	// Scan is the stored record after the call: To, or the record of another worker.
 	Scan Scan
 }
 
-// Store holds fan-outs. All methods are safe for concurrent use and atomic for each scan. A read sees every write
-// that had returned before the read began, whoever wrote. What a write changed survives a crash once it
-// has returned, Touch excepted.
+// Store holds fan-outs. All methods are safe for concurrent use and atomic for each scan. A read sees every write of every process
+// that had returned before the read began. A write other than Touch survives a crash once it has returned.
 type Store interface {
-	// Plan records the partitions that a message is to be fanned out in, unless that was done before, and returns
-	// what is recorded after the call. Further calls change nothing, whatever partitions they name.
+	// Plan records the partitions in which a message has recipients, and returns the record. If the message already has a plan,
+	// Plan changes nothing and returns the existing record.
 	Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (Fanout, error)
 
 	// Get returns the fan-out of a message, or ErrNotFound.
@@ -155,15 +152,15 @@ type Store interface {
 	// place. An id may occur more than once. A damaged record fails the call.
 	GetMany(ctx context.Context, ids []message.ID) (fanouts []Fanout, ok []bool, err error)
 
-	// Scans returns the records of one partition, in the order of ids. Where a message is not planned for the
-	// partition, ok is false in its place.
+	// Scans returns the records of one partition, in the order of ids. If a message is not planned for the partition, its ok is
+	// false.
 	Scans(ctx context.Context, partition int, ids []message.ID) (scans []Scan, ok []bool, err error)
 
-	// Step attempts every step on its own, by compare-and-set (Scan.Same), and returns in their order what became of
-	// them. A step of a scan that is not planned is not applied. No two may be for the same scan.
+	// Step attempts each step on its own, by compare-and-set (Scan.Same), and returns the results in the order of steps. A step
+	// of a scan without a plan is not applied. No two steps may be of the same scan.
 	Step(ctx context.Context, steps []Step, now time.Time) ([]Stepped, error)
 
-	// Touch sets Moved of a fan-out to now if it is before the given time, and tells whether it was: of several
-	// sweeps one takes care of it.
+	// Touch sets Moved of a fan-out to now if Moved is before the given time, and reports whether it did so. If several
+	// sweepers find the same fan-out, Touch returns true to one of them.
 	Touch(ctx context.Context, id message.ID, before, now time.Time) (bool, error)
 }

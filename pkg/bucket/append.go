@@ -8,44 +8,44 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// maxRefused bounds how many pushes of one Append may be refused. Each that is means that another writer has added
-// something to that inbox, or that the store did not answer clearly.
+// maxRefused bounds how many pushes of one Append the store may refuse. Each refusal means that another writer has appended to
+// the inbox, or that the store did not say whether the push was applied.
 const maxRefused = 64
 
-// Append is what is to be in one owner's inbox.
+// Append names entries that have to be in one owner's inbox.
 type Append struct {
 	Owner message.UserID
-	// Hint is where the owner's head was seen.
+	// Hint is a hint for the owner's head. It may be behind the head.
 	Hint Hint
 	// Entries are ascending by id, each id once.
 	Entries []Entry
 }
 
-// Appended is what became of an Append. Without an Err, each of the entries is in the inbox exactly once.
+// Appended is the result of an Append. If Err is nil, each of the entries is in the inbox exactly once.
 type Appended struct {
-	// New counts the entries that this call is known to have appended; the others were there before.
+	// New counts the entries that this call is known to have appended. The inbox held the others before.
 	New int
-	// Head is a hint that is at least as far as the one that was given: where to go on.
+	// Head is the hint for the next Append to this inbox. It is never behind the hint that the caller passed.
 	Head Hint
-	// Err is why the append can never succeed (ErrTooLarge) or was given up (ErrContended), or nil.
+	// Err wraps ErrTooLarge if the append can never succeed, and ErrContended if the Appender gave up. Otherwise it is nil.
 	Err error
 }
 
-// Appender appends messages to inboxes, each exactly once, however often, by whomever and in whatever order
-// they are handed to it. The package comment tells how, and why it is right. It is safe for concurrent use.
+// Appender appends messages to inboxes, each exactly once. Callers may repeat an append, in any process and in any order. The
+// package comment explains the protocol. An Appender is safe for concurrent use.
 type Appender struct {
 	store Store
 	hints Hints
 }
 
-// NewAppender returns an Appender on a store that raises hints as heads are seen to move.
+// NewAppender returns an Appender on a store. It raises a hint when it sees that a head is further than the hint said.
 func NewAppender(store Store, hints Hints) *Appender { return &Appender{store: store, hints: hints} }
 
-// Append makes sure that every entry is in its owner's inbox, and returns the results in the order of appends.
-// No two may be for the same owner. The entries survive a crash once Append has returned. After an error
-// (of the store, or of ctx) nothing is known of any of them, and it is right to call Append again.
+// Append makes sure that every entry is in its owner's inbox, and returns the results in the order of appends. No two appends
+// may have the same owner. It fails if the store fails or ctx ends. After an error any entry may be appended or not, and the
+// caller may call Append again. It is idempotent. After Append has returned without an error, the entries survive a crash.
 //
-// The steady state costs one call of Store.Push for all owners together.
+// It usually costs one call of Store.Push for all owners together.
 func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, error) {
 	results, err := a.AppendLazily(ctx, appends)
 	if err != nil {
@@ -57,9 +57,9 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 	return results, nil
 }
 
-// AppendLazily is Append, but for the crash: entries may be lost in one, together with every write to the same database that
-// began after AppendLazily had returned. It is for callers that go on to record durably what they have appended, and
-// append again what is not recorded: their record makes both durable at once.
+// AppendLazily is Append without durability: a crash may lose entries. Such a crash also loses every write to the same database
+// that began after AppendLazily had returned. Use it if a durable record of the append follows, and the caller repeats every
+// append that has no record. The record then makes both durable with one sync.
 func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Appended, error) {
 	results := make([]Appended, len(appends))
 	work := make([]*pending, 0, len(appends))
@@ -96,7 +96,7 @@ func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Append
 	return results, nil
 }
 
-// look takes a look at the inboxes whose next push is not known, and plans their pushes.
+// look reads the inboxes for which no push is planned, and plans their pushes.
 func (a *Appender) look(ctx context.Context, work []*pending) error {
 	var refs []Ref
 	var lookers []*pending
@@ -129,8 +129,8 @@ func (a *Appender) look(ctx context.Context, work []*pending) error {
 	return nil
 }
 
-// lookBelow drops those entries that a bucket below the head holds. The head was read before: so all of these
-// are full, and what they hold does not change any more.
+// lookBelow drops the entries that a bucket below the head holds. The head was read before, so all these buckets are full and do
+// not change any more.
 func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) error {
 	const stride = 8 // buckets a query: a late message is rarely older than a few buckets
 	floor, sequence := head.Floor, head.Sequence
@@ -154,7 +154,7 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) erro
 	return nil
 }
 
-// push carries out the pushes that are planned, and plans what follows from their outcomes.
+// push carries out the planned pushes, and plans the next step from their outcomes.
 func (a *Appender) push(ctx context.Context, work []*pending) error {
 	pushes := make([]Push, 0, len(work))
 	pushers := make([]*pending, 0, len(work))

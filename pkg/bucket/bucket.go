@@ -10,21 +10,21 @@ import (
 // Capacity is the number of slots of a bucket.
 const Capacity = 50
 
-// Entry is the copy of a message inside an inbox, or the tombstone that deleting it left. Entries are shared
-// between inboxes: nobody may change one, nor what its fields point to.
+// Entry is the copy of a message inside an inbox, or the tombstone of a deleted copy. Entries are shared between inboxes, so no
+// caller may change an entry or the memory that its fields point to.
 type Entry struct {
 	ID          message.ID
 	From        message.UserID
 	Body        string
 	ContentType string
 	Attrs       json.RawMessage
-	// Recovered tells that a rehydration appended the entry, and not fan-out.
+	// Recovered reports that a rehydration appended the entry, not fan-out.
 	Recovered bool
-	// Deleted marks a tombstone. Only its ID is left, or not even that where another copy of the entry was removed.
+	// Deleted marks a tombstone. A tombstone keeps only the ID. A blanked entry keeps no ID either: see Store.Blank.
 	Deleted bool
 }
 
-// EntryOf returns the entry that stands for m in an inbox. It shares m's memory.
+// EntryOf returns the entry for message m. The entry shares m's memory.
 func EntryOf(m message.Message) Entry {
 	return Entry{ID: m.ID, From: m.From, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs}
 }
@@ -40,14 +40,14 @@ type Bucket struct {
 	Floor message.ID
 	// Last is the greatest id in this or any earlier bucket.
 	Last message.ID
-	// Entries are in the order of their slots, which is the order in which they came, tombstones included.
+	// Entries are in the order of their slots, which is the order of the appends. They include tombstones.
 	Entries []Entry
 }
 
-// Slots returns how many slots of the bucket are taken.
+// Slots returns the number of taken slots.
 func (b Bucket) Slots() int { return len(b.Entries) }
 
-// Outline is a bucket without the contents of its entries: what appending needs to see of it.
+// Outline is a bucket without the contents of its entries. The Appender needs no more.
 type Outline struct {
 	Sequence uint32
 	Floor    message.ID
@@ -65,8 +65,8 @@ func (b Bucket) Outline() Outline {
 	return Outline{Sequence: b.Sequence, Floor: b.Floor, Last: b.Last, IDs: ids}
 }
 
-// Hint says where an owner's head was when somebody last looked. It may be behind the head, never ahead of
-// it: a hint is raised only to a bucket that exists. The zero Hint is always right.
+// Hint names a bucket at or below an owner's head, so that reads start near the head. It is never ahead of the head, because a
+// hint is raised only to a bucket that exists. The zero Hint is valid for every inbox.
 type Hint struct {
 	Sequence uint32
 	// Floor is the floor of that bucket.

@@ -10,19 +10,19 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrCursor says that a cursor was not made by Fanmail, or for another inbox.
+// ErrCursor says that Fanmail did not make a cursor, or made it for another inbox.
 var ErrCursor = errors.New("cursor does not belong to this inbox")
 
-// Cursor is the place in an inbox where a page ended. It names a position and grants nothing.
+// Cursor is the place in an inbox where a page ended. It grants no access.
 type Cursor struct {
 	// ID is the last id shown: the next page begins below it.
 	ID message.ID
-	// Sequence is the highest bucket with a floor below ID. As floors never change, it remains that. It is Unlocated
-	// where it may not remain that, since messages older than ID were not in the buckets yet.
+	// Sequence is the highest bucket with a floor below ID. That stays so because floors never change. It is Unlocated if
+	// messages older than ID may not be in the buckets yet, because then a later bucket may have a floor below ID.
 	Sequence uint32
 }
 
-// Unlocated is the Sequence of a Cursor that names no bucket: it has to be searched for.
+// Unlocated is the Sequence of a Cursor without a bucket. The next page searches for the bucket.
 const Unlocated = math.MaxUint32
 
 const (

@@ -1,36 +1,36 @@
-// Package bucket holds the inbox: entries in buckets of Capacity slots, the protocol that appends a message
-// to an inbox exactly once, and the rules by which pages are read.
+// Package bucket holds the inbox: buckets of Capacity slots, the protocol that appends a message to an inbox exactly once, and
+// the rules for reading pages.
 //
-// An inbox is a sequence of buckets (owner, 0), (owner, 1), … Only the one with the highest sequence, the
-// head, still grows. A slot is never used again: deleting an entry leaves a tombstone with its id in its slot.
+// An inbox is a sequence of buckets (owner, 0), (owner, 1), … The bucket with the highest sequence is the head. Only the head
+// grows. A slot is never reused: deleting an entry replaces it by a tombstone with its id.
 //
-// In a bucket, last is the greatest message id in it or in any earlier bucket, and floor the greatest in any
-// earlier bucket. Three invariants carry everything else:
+// Each bucket has a last and a floor. The last is the greatest message id in this bucket and all earlier ones. The floor is the
+// greatest message id in all earlier buckets. The protocol keeps three invariants:
 //
-//	(a) bucket s+1 is created only when bucket s has Capacity slots;
-//	(b) a bucket with Capacity slots gets no more entries, so whether it holds a message never changes again;
-//	(c) the floor of bucket s+1 is the final last of bucket s, set when it is created and never changed.
-//	    Bucket 0 has no floor, which is below every id (the zero ID).
+//	(a) A writer creates bucket s+1 only when bucket s has Capacity slots.
+//	(b) A bucket with Capacity slots gets no more entries. So whether it holds a message never changes again.
+//	(c) The floor of bucket s+1 is the final last of bucket s. It is set at creation and never changes.
+//	    Bucket 0 has no floor: the zero id, which is below every id.
 //
-// So a bucket whose floor is below a message's id proves that no earlier bucket holds that message.
+// So if the floor of a bucket is below a message's id, no earlier bucket holds that message.
 //
-// Work is delivered at least once, processes stall and come back, clocks lie. The Appender therefore uses
-// nothing but atomic updates of single buckets (Store.Push) and no clock:
+// Fan-out delivers its work at least once. Processes stall and continue later, and clocks differ. Therefore the Appender uses only
+// atomic updates of single buckets (Store.Push), and no clock:
 //
-//  1. A guarded push onto the bucket that a hint names. It applies only if the bucket has room, holds none of
+//  1. It makes a guarded push onto the bucket that the hint names. The push applies only if the bucket has room, holds none of
 //     the messages, and has a floor below all of them.
-//  2. Where that is refused, a look: first the head alone, which proves that every bucket below it is full
-//     and unchanging; then those below it, downward, until one has a floor below the message. Whoever reads
-//     them in another order, or in one query, can miss a message that moved in between. The look is spared
-//     where a store tells, with its refusal, that the bucket's last was below every entry (Outcome.Seen): then
-//     none of them is in it or in an earlier one.
-//  3. What was not found is pushed without the guard onto the head that was seen, as much as fits, oldest
-//     first; or, if that was full, onto the next bucket, which the push creates with the full one's last as
-//     its floor.
+//  2. If the store refuses the push, the Appender looks. It reads the head first. That proves that every bucket below the head is
+//     full and does not change. Then it reads the buckets below, downward, until one has a floor below the message. Reading in
+//     another order, or in one query, can miss a message that another writer appends in between. If the store says with its
+//     refusal that the last of the bucket was below every entry (Outcome.Seen), no bucket holds them, and the Appender
+//     skips the look.
+//  3. It pushes the messages that it did not find, without the guard, onto the head that it saw: as many as fit, oldest first. If
+//     the head was full, it pushes onto the next bucket. That push creates the bucket, with the last of the full bucket as floor.
 //
-// Why a message cannot be in two places: pushes into one bucket are ordered by its atomicity, and Push refuses
-// an id that the bucket holds. Of pushes into different buckets, the one into the later bucket either had
-// the floor below the id (no earlier bucket can hold it) or saw every earlier bucket when it was full, hence
-// unchanging, and without the message. Where the look was spared, the last of the bucket before was below the
-// id; and that bucket was full when the later one came to be, so that it cannot have got the message since.
+// Why a message cannot be in two buckets: consider two pushes of the same message into different buckets. For the push into the
+// later bucket there are three cases. The floor was below the id, so no earlier bucket can hold the message. Or the Appender read
+// every earlier bucket when it was full, so unchanging, and did not find the message. Or the Appender skipped the look: then the
+// last of the bucket before was below the id, and that bucket was full when the later one was created, so it cannot have
+// received the message since. Two pushes into one bucket are ordered because each is atomic, and Push refuses an id that the
+// bucket holds.
 package bucket

@@ -9,16 +9,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ReadMark says up to where an owner has read. What is at or below UpTo and was in the inbox when the mark
-// was set counts as read; a message that came later counts as unread even if it is older, for nobody has seen it.
+// ReadMark says which messages an owner has read: those at or below UpTo that were in the inbox when the mark was set. A message that
+// was appended later is unread even if it is older than UpTo, because the owner has not seen it.
 type ReadMark struct {
 	UpTo message.ID
-	// Sequence is a bucket below which everything is read.
+	// Sequence names a bucket. All entries in the buckets below it are read.
 	Sequence uint32
-	// Slots counts the slots of the whole inbox when the mark was set, Gaps its gaps.
+	// Slots counts the slots, and Gaps the gaps, of the whole inbox when the mark was set.
 	Slots int64
 	Gaps  int
-	// Read counts those slots, and those messages in gaps, that have an id at or below UpTo.
+	// Read counts the slots, and the messages in gaps, with an id at or below UpTo.
 	Read int64
 }
 
@@ -48,10 +48,9 @@ func (g Gap) Equal(o Gap) bool {
 // Holds reports whether an id is in the stretch.
 func (s Stretch) Holds(id message.ID) bool { return s.After.Less(id) && id.Less(s.Before) }
 
-// Counts tells how many entries an inbox has, and how many of them are unread, from the number of its slots, its
-// deletions, its read mark and its gaps, which are always in the same order. It is derived from what is stored: there is
-// no counter that could drift. The recent deletions must go back to the mark's Sequence, and where there are gaps, to
-// the beginning.
+// Counts returns how many entries an inbox has, and how many of them are unread. It computes both from the number of slots, the
+// deletions, the read mark and the gaps, so no stored counter can drift. The gaps must always be in the same order. The recent
+// deletions must go back to the Sequence of the mark, or to bucket 0 if there are gaps.
 func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread int64) {
 	total, unread = slots-d.Total, slots-mark.Read
 	for _, g := range gaps {
@@ -73,8 +72,8 @@ func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread 
 	return total, unread
 }
 
-// NewReadMark returns the mark that sets everything in the inbox's buckets at or below upTo read. Where there are gaps, the
-// caller adds them and how many of their messages are at or below upTo.
+// NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller adds their number to Gaps,
+// and the number of their messages at or below upTo to Read.
 func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID) (ReadMark, error) {
 	head, holders, err := locate(ctx, store, owner, hint, upTo)
 	if err != nil || len(holders) == 0 {
@@ -99,8 +98,8 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 	return mark, nil
 }
 
-// blankedIn returns by their positions the ids that entries had before they were blanked, of buckets the lowest of which
-// comes first. The deletions tell them, as they do to Counts.
+// blankedIn returns the ids of the blanked entries in buckets, by position. It takes them from the deletions, as Counts does. The
+// lowest bucket comes first.
 func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets []Bucket) (map[int64]message.ID, error) {
 	if !slices.ContainsFunc(buckets, func(b Bucket) bool { return slices.Contains(b.Outline().IDs, message.ID{}) }) {
 		return nil, nil
@@ -116,8 +115,8 @@ func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets [
 	return ids, nil
 }
 
-// Delete deletes the entry with that id from the owner's inbox. A tombstone stays in its place, so that no
-// redelivery can bring the message back. It is idempotent, and returns ErrNotFound if the inbox never held it.
+// Delete deletes the entry with that id from the owner's inbox. It returns ErrNotFound if the inbox never held the entry. It is
+// idempotent. The tombstone keeps the id, so a redelivery cannot append the message again.
 func Delete(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) error {
 	_, holders, err := locate(ctx, store, owner, hint, id)
 	if err != nil {
@@ -131,9 +130,9 @@ func Delete(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	return fmt.Errorf("delete %s from the inbox of %s: %w", id, owner, ErrNotFound)
 }
 
-// locate returns the head and the buckets that can hold id: first the highest bucket with a floor below id, in
-// which it is if it came in its turn, then those above in which it can be if it came late. Everything in the
-// buckets below is below id. An empty inbox has no such buckets.
+// locate returns the head and the buckets that can hold id. The first is the highest bucket with a floor below id: it holds id if the
+// message came in order. The others are the buckets above it to which messages came late. The entries of all lower buckets are
+// below id. An empty inbox has no such buckets.
 func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (Outline, []Bucket, error) {
 	heads, err := store.Heads(ctx, []Ref{{Owner: owner, Sequence: hint.Sequence}})
 	if err != nil || len(heads[0].IDs) == 0 {
@@ -158,8 +157,8 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	return head, append(holders, late...), err
 }
 
-// highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence and never
-// change, so that a search that gallops down from the head and then halves finds it in few reads.
+// highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence and never change. So it first steps
+// down from the head with growing steps, and then bisects: a few reads are enough.
 func highestBelow(ctx context.Context, store Store, owner message.UserID, head Outline, id message.ID) (uint32, error) {
 	if head.Sequence == 0 || head.Floor.Less(id) {
 		return head.Sequence, nil

@@ -8,44 +8,44 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Page is a stretch of an inbox, newest first.
+// Page is a part of an inbox, newest first.
 type Page struct {
-	// Entries are at most as many as were asked for: deleted ones are left out and not made up for.
+	// Entries are at most PageRequest.Limit entries. Deleted entries are left out, and others do not replace them.
 	Entries []Entry
 	// Next is where the next page begins, or nil at the end of the inbox.
 	Next *Cursor
 	// Buckets counts the buckets whose entries were read for this page.
 	Buckets int
-	// Slots counts the slots that are taken in the whole inbox, and Deletions its tombstones. Counts takes both.
+	// Slots counts the taken slots of the whole inbox, and Deletions its tombstones. Counts takes both.
 	Slots     int64
 	Deletions Deletions
-	// Absent are the ids of those of the entries that are in no bucket.
+	// Absent are the ids of the entries that are in no bucket.
 	Absent []message.ID
 }
 
-// PageRequest asks for a stretch of an inbox.
+// PageRequest asks for a page of an inbox.
 type PageRequest struct {
 	Owner message.UserID
-	// Hint is where the head was seen. It may be behind.
+	// Hint is a hint for the head. It may be behind the head.
 	Hint Hint
-	// Before is where the page begins: below it, or at the newest entry if it is nil.
+	// Before is the cursor of the previous page. The page begins below it, or at the newest entry if it is nil.
 	Before *Cursor
 	// Limit is the greatest number of entries.
 	Limit int
-	// DeletionsFrom is the sequence of the bucket from which on the page's Deletions name tombstones.
+	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
 	DeletionsFrom uint32
-	// Absent are the stretches of the inbox that need not be in its buckets, in no particular order; they may overlap. One
-	// that has no end, up to message.MaxID, is being appended at the moment.
+	// Absent are the stretches whose messages may be missing in the buckets, in no particular order. They may overlap. A
+	// rehydration is appending the messages of a stretch that ends at message.MaxID.
 	Absent []Stretch
-	// OnRead returns the newest entries of a stretch, descending, at most limit, whether they are in a bucket or not.
-	// It is not called unless there are absent stretches.
+	// OnRead returns at most limit entries of a stretch, the newest, descending. It also returns entries that are in a bucket.
+	// ReadPage calls it only if there are absent stretches.
 	OnRead func(ctx context.Context, s Stretch, limit int) ([]Entry, error)
 }
 
 // Stretch is a range of ids. Both ends are excluded.
 type Stretch struct{ After, Before message.ID }
 
-// Within returns the part of the stretch that lies in another one.
+// Within returns the part of the stretch that lies in o.
 func (s Stretch) Within(o Stretch) Stretch {
 	if s.After.Less(o.After) {
 		s.After = o.After
@@ -56,10 +56,10 @@ func (s Stretch) Within(o Stretch) Stretch {
 	return s
 }
 
-// Empty tells whether there is no room for an id in the stretch.
+// Empty reports whether no id is in the stretch.
 func (s Stretch) Empty() bool { return !s.After.Less(s.Before) || s.After.Next() == s.Before }
 
-// union returns the stretches as ones that do not overlap, the newest first.
+// union merges overlapping stretches, and returns the result with the newest first.
 func union(stretches []Stretch) []Stretch {
 	stretches = slices.Clone(stretches)
 	slices.SortFunc(stretches, func(x, y Stretch) int { return y.Before.Compare(x.Before) })
@@ -78,13 +78,13 @@ func union(stretches []Stretch) []Stretch {
 
 // ReadPage reads a page of an inbox.
 //
-// It reads from the head, or from the cursor's bucket, downward, merges the entries by id, and shows
-// those above the floor of the lowest bucket it read, since no bucket further down can hold one of those. Where
-// messages came in order, that is one bucket more than the page fills: two for 50, three for 100. For a page
-// further down, buckets above the cursor's are read only if a message came so late that it belongs there.
+// It reads buckets from the head, or from the cursor's bucket, downward, and merges their entries by id. It shows the entries above
+// the floor of the lowest bucket that it read, because no lower bucket can hold such an entry. If messages came in order, that is
+// one bucket more than the page fills: two for 50 entries, three for 100. For a page below a cursor, it also reads the higher
+// buckets to which a message of that page came late.
 //
-// Where absent stretches reach into what is shown, the entries there are merged as well; one that is in a bucket too is
-// shown once, as it is in the bucket.
+// If an absent stretch reaches into the page, ReadPage merges the entries of OnRead. It shows an entry that is also in a bucket
+// once, as it is in the bucket.
 func ReadPage(ctx context.Context, store Store, req PageRequest) (Page, error) {
 	r := reading{PageRequest: req, store: store, bound: message.MaxID}
 	var err error

@@ -7,21 +7,21 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// pending is an Append under way.
+// pending is an unfinished Append.
 type pending struct {
 	owner   message.UserID
-	entries []Entry // what is neither pushed nor found yet, ascending
+	entries []Entry // neither pushed nor found yet, ascending
 	result  *Appended
 
 	hint  Hint // the highest bucket known to exist
-	moved bool // hint is ahead of the one that was given
+	moved bool // hint is ahead of the hint that the caller passed
 
-	// next is the push to try, or nil if the inbox has to be looked at first.
+	// next is the planned push, or nil if look has to read the inbox first.
 	next *Push
-	// filled is the extent of the bucket that next pushes onto once that is applied, if next fills it exactly: it is
-	// applied only if nobody else has taken a slot since the bucket was seen. Otherwise it is zero.
+	// filled is the extent of the bucket after next is applied, if next fills the bucket exactly. Such a push is applied only
+	// if no other writer has taken a slot since the look, so the extent is known. Otherwise filled is zero.
 	filled Extent
-	// refusals counts the pushes that were not known to be applied.
+	// refusals counts the pushes that were refused or may not have been applied.
 	refusals int
 }
 
@@ -35,14 +35,14 @@ func newPending(a *Append, result *Appended) *pending {
 
 func (p *pending) finished() bool { return len(p.entries) == 0 || p.result.Err != nil }
 
-// saw notes that a bucket exists.
+// saw raises the hint to a bucket that exists.
 func (p *pending) saw(o Outline) {
 	if o.Sequence > p.hint.Sequence {
 		p.hint, p.moved = Hint{Sequence: o.Sequence, Floor: o.Floor}, true
 	}
 }
 
-// drop removes the entries whose ids are among those found in the inbox.
+// drop removes the entries whose ids were found in the inbox.
 func (p *pending) drop(found []message.ID) {
 	missing := func(e Entry) bool { return !slices.Contains(found, e.ID) }
 	if !slices.ContainsFunc(p.entries, func(e Entry) bool { return !missing(e) }) {
@@ -57,7 +57,7 @@ func (p *pending) drop(found []message.ID) {
 	p.entries = kept
 }
 
-// planFirst plans the push that starts an inbox, none of whose buckets was found at or above the hint.
+// planFirst plans the push that creates bucket 0. The look has found no bucket at or above the hint.
 func (p *pending) planFirst() {
 	if p.hint.Sequence > 0 {
 		p.hint = Hint{} // ahead of the head, which never happens to a sound store: look again from bucket 0
@@ -66,8 +66,8 @@ func (p *pending) planFirst() {
 	p.plan(Push{Sequence: 0, Guard: true}, Extent{})
 }
 
-// planOnto plans a push of as many entries as fit, oldest first, onto a bucket that was seen or, if it was full, onto the
-// one after it. None of the entries is in that bucket or below it, and no bucket is above it unless it was full.
+// planOnto plans a push onto a bucket that was seen or, if that was full, onto the next one: as many entries as fit, oldest first.
+// None of the entries is in that bucket or below it. A bucket above it exists only if it was full.
 func (p *pending) planOnto(sequence uint32, seen Extent) {
 	if seen.Slots >= Capacity {
 		p.plan(Push{Sequence: sequence + 1, Create: true, Floor: seen.Last}, Extent{Last: seen.Last})
@@ -92,9 +92,10 @@ func (p *pending) plan(push Push, onto Extent) {
 	}
 }
 
-// refused takes note that next was refused, or may have been. The inbox has to be looked at again, unless it is known what
-// the bucket held then, and that its last is below every entry: then none of them is in it or in an earlier one. That is
-// used once, which spares a look wherever a bucket is full, and not to feel the way from a hint that is far behind.
+// refused handles that next was refused, or may have been. The Appender then has to look at the inbox again, with one exception.
+// If the store returned the extent of the bucket, and its last is below every entry, no entry is in it or in an earlier bucket.
+// Then refused plans the next push without a look. It does so once for each Append: that saves a look when the bucket is
+// full, and a hint that is far behind needs a look anyway.
 func (p *pending) refused(seen Extent) {
 	sequence := p.next.Sequence
 	p.next = nil
@@ -107,7 +108,7 @@ func (p *pending) refused(seen Extent) {
 	}
 }
 
-// pushed takes note that next was applied.
+// pushed handles that next was applied.
 func (p *pending) pushed() {
 	done := p.next
 	p.result.New += len(done.Entries)

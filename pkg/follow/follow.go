@@ -1,8 +1,8 @@
 // Package follow holds who follows whom, and when.
 //
-// An edge remembers the spans of time in which it held: unfollowing ends its last span, following again opens
-// a new one. So whether a message was for a follower when it was sent can be told at any later time, and is
-// told by one predicate, For, wherever it matters.
+// An edge is one user following another. It records the spans of time in which it held. Unfollowing ends the last span, and following
+// again opens a new one. So For can decide at any later time whether a message was for a follower when it was sent. All stages
+// use For.
 package follow
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrSelf says that somebody was to follow themselves.
+// ErrSelf says that follower and followee are the same user.
 var ErrSelf = errors.New("a user cannot follow themselves")
 
-// Span is a stretch of time in which an edge held: from Since, included, to Until, excluded. Times are in UTC, to
+// Span is a time range in which an edge held: from Since, included, to Until, excluded. Times are in UTC, to
 // the millisecond. A zero Until is open: the edge still holds.
 type Span struct {
 	Since time.Time
 	Until time.Time
 }
 
-// Open tells whether the span has no end yet.
+// Open reports whether the span has no end yet.
 func (s Span) Open() bool { return s.Until.IsZero() }
 
-// Holds tells whether the span holds a time.
+// Holds reports whether a time is in the span.
 func (s Span) Holds(t time.Time) bool {
 	return !t.Before(s.Since) && (s.Open() || t.Before(s.Until))
 }
@@ -40,10 +40,10 @@ type Edge struct {
 	Spans []Span
 }
 
-// Open tells whether the edge holds now.
+// Open reports whether the edge holds now.
 func (e Edge) Open() bool { return len(e.Spans) > 0 && e.Spans[len(e.Spans)-1].Open() }
 
-// Holds tells whether the edge held at a time.
+// Holds reports whether the edge held at a time.
 func (e Edge) Holds(t time.Time) bool {
 	for _, span := range slices.Backward(e.Spans) {
 		if span.Holds(t) {
@@ -53,8 +53,8 @@ func (e Edge) Holds(t time.Time) bool {
 	return false
 }
 
-// Follow returns the edge with a span open since at, and whether that changed it. It leaves an open edge as it
-// is. A span that would begin before the last one ended, by a clock that lags, begins where that ended.
+// Follow returns the edge with a span that is open since at, and whether the edge changed. It does not change an open edge. If the
+// last span ended after at, because a clock lags, the new span begins where the last one ended.
 func (e Edge) Follow(at time.Time) (Edge, bool) {
 	if e.Open() {
 		return e, false
@@ -68,8 +68,8 @@ func (e Edge) Follow(at time.Time) (Edge, bool) {
 	return e, true
 }
 
-// Unfollow returns the edge with its open span ended at the given time, and whether that changed it. A span never
-// ends before it began.
+// Unfollow returns the edge with its open span ended at the given time, and whether the edge changed. A span never ends before it
+// began.
 func (e Edge) Unfollow(at time.Time) (Edge, bool) {
 	if !e.Open() {
 		return e, false
@@ -85,13 +85,13 @@ func (e Edge) Unfollow(at time.Time) (Edge, bool) {
 	return e, true
 }
 
-// For is the predicate that decides whether a message is for a user: it names them, or it is for its author's
-// followers and edge, the user's edge to its author, held when it was sent. The zero Edge never held.
+// For reports whether a message is for a user. That is so if the message names the user. It is also so if the message is for its
+// author's followers, and the user's edge to the author held when the message was sent. The zero Edge never held.
 func For(m message.Message, user message.UserID, edge Edge) bool {
 	return m.Names(user) || m.ToFollowers() && edge.Holds(m.Sent())
 }
 
-// Pair is a follower and whom they follow.
+// Pair is a follower and a followee.
 type Pair struct {
 	Follower message.UserID
 	Followee message.UserID
@@ -111,25 +111,25 @@ func (p Pair) Validate() error {
 	return nil
 }
 
-// Store holds edges, found from either end. All methods are safe for concurrent use and atomic for each edge. A
-// read sees every write that had returned before the read began, whoever wrote. What a write changed
-// survives a crash once it has returned, and repeating it changes nothing.
+// Store holds edges. Reads find them by follower and by followee. All methods are safe for concurrent use and atomic for each edge.
+// A read sees every write of every process that had returned before the read began. A write survives a crash once it has
+// returned, and repeating it changes nothing.
 type Store interface {
-	// Follow opens a span at the given time on every edge that is not open, and returns the edges as they are
-	// then, in the order of pairs. No pair may be there twice. The pairs must be valid.
+	// Follow opens a span at the given time on every edge that is not open. It returns the edges after that, in the order of
+	// pairs. The pairs must be valid, and no pair may be given twice.
 	Follow(ctx context.Context, pairs []Pair, at time.Time) ([]Edge, error)
 
 	// Unfollow ends the open span of an edge at the given time, if there is one.
 	Unfollow(ctx context.Context, pair Pair, at time.Time) error
 
-	// Get returns the edges of pairs, in their order. Where somebody has never followed, the edge has no spans.
+	// Get returns the edges of pairs, in their order. The edge of a pair that never followed has no spans.
 	Get(ctx context.Context, pairs []Pair) ([]Edge, error)
 
 	// Followers returns edges to followee, of followers of one partition with ids above after, ascending by
-	// follower, at most limit. It returns edges that have ended too.
+	// follower, at most limit. It also returns edges that have ended.
 	Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]Edge, error)
 
 	// Following returns edges from follower, to followees with ids above after, ascending by followee, at most
-	// limit. It returns edges that have ended too.
+	// limit. It also returns edges that have ended.
 	Following(ctx context.Context, follower message.UserID, after message.UserID, limit int) ([]Edge, error)
 }

@@ -1,11 +1,10 @@
-// Package message holds what somebody publishes: a Message, stored once in the canonical store and
-// immutable from then on, its ID, its Audience, the rules that make it valid, and the Store contract.
+// Package message holds the Message, its ID, its Audience, the rules that make it valid, and the Store contract. The canonical store
+// holds each message once, and a stored message never changes.
 //
-// A message id is a UUIDv7 (RFC 9562), so ids sort by publish time. Order is by id, everywhere, and the
-// time of a message, Sent, is the time in its id: there is no second one that could disagree.
+// A message id is a UUIDv7 (RFC 9562), so ids sort by publish time. Messages are ordered by id everywhere. Sent, the time of a
+// message, is the time in its id; a message has no other time that could differ.
 //
-// A message becomes visible at most a configured publish slack after its Sent. The store stamps when it
-// stored a message, and one that was stored later than that is void (see Stored.Void): it is as if it had
-// never been published, and its publisher publishes again under a new id. Without that rule an insert that
-// was held up for minutes could appear behind a reader that has already looked at its time.
+// A message must become visible within the publish slack after its Sent. The store records when it stored a message. A message that
+// was stored later is void (see Stored.Void): readers treat it as not published, and the publisher publishes it again under a new id.
+// Without this rule an insert could hang for minutes, and then appear after a reader had already read messages of that time.
 package message

@@ -6,18 +6,18 @@ import (
 )
 
 var (
-	// ErrInvalid is what every *InvalidError unwraps to.
+	// ErrInvalid is the sentinel that every *InvalidError wraps.
 	ErrInvalid = errors.New("invalid")
-	// ErrNotFound says that no such message is stored.
+	// ErrNotFound says that the store does not hold the message.
 	ErrNotFound = errors.New("message not found")
-	// ErrUnavailable says that a store, of whatever kind, cannot be reached, does not answer in time, or fails for a reason that may
-	// pass. What was asked of it may have happened all the same.
+	// ErrUnavailable says that any of the stores cannot be reached, does not answer in time, or has a temporary failure. The store
+	// may have carried out the operation nevertheless.
 	ErrUnavailable = errors.New("the store is unavailable")
-	// ErrCorrupt says that a stored record, of whatever kind, cannot be read. Trying again does not help.
+	// ErrCorrupt says that a record of any of the stores cannot be read. Trying again does not help.
 	ErrCorrupt = errors.New("stored record is corrupt")
 	// ErrKeyReused says that an idempotency key was used before for a message with other content.
 	ErrKeyReused = errors.New("idempotency key was used for another message")
-	// ErrKeyChanged says that a key's reservation is no longer the one that was to be replaced.
+	// ErrKeyChanged says that another caller has changed the reservation that Replace was to change.
 	ErrKeyChanged = errors.New("idempotency key reservation has changed")
 )
 

@@ -12,8 +12,8 @@ type Stored struct {
 	StoredAt time.Time
 }
 
-// Void tells whether the message was stored more than slack after it was sent. A void message counts for
-// nobody: no fan-out delivers it, no reader shows it.
+// Void reports whether the message was stored more than slack after it was sent. Fan-out does not deliver a void message, and
+// readers do not show it.
 func (s Stored) Void(slack time.Duration) bool { return s.StoredAt.Sub(s.Sent()) > slack }
 
 // Found is the result of looking for one message of several.
@@ -24,7 +24,7 @@ type Found struct {
 	Err error
 }
 
-// Range is a stretch of one author's messages: those with ids above After and below Before.
+// Range selects the messages of one author with ids above After and below Before.
 type Range struct {
 	From          UserID
 	After, Before ID
@@ -40,17 +40,17 @@ const (
 	NewestFirst
 )
 
-// Store is the canonical store of messages: each is in it once. All methods are safe for concurrent use, and
-// every read sees every write that had returned before the read began, whoever wrote.
+// Store is the canonical store, which holds each message once. All methods are safe for concurrent use. A read sees every write of
+// every process that had returned before the read began.
 type Store interface {
-	// Insert stores messages and returns, in their order, when each was stored. It is idempotent by id: a
-	// message that is there already is left as it is, and its first time is returned. Each message is
-	// stored wholly or not at all; after an error some may be stored and some not. What Insert returned
-	// for without an error survives a crash. A new message is unfinished.
+	// Insert stores messages and returns, in their order, when each was stored. It is idempotent by id: it does not change a
+	// message that is already stored, and returns the time of the first insert. Each message is stored wholly or not at
+	// all. After an error any message may be stored or not. After Insert has returned without an error, the messages
+	// survive a crash. A new message is unfinished.
 	Insert(ctx context.Context, messages []Message) ([]time.Time, error)
 
-	// Get returns one message, or ErrNotFound. An empty ref.From asks for it by id alone, which in a
-	// sharded store asks every shard.
+	// Get returns one message, or ErrNotFound. With an empty ref.From it searches by id alone. A sharded store then asks every
+	// shard.
 	Get(ctx context.Context, ref Ref) (Stored, error)
 
 	// GetMany returns the messages of refs, in the order of refs. Every ref has to name its author, and may occur more
@@ -58,53 +58,52 @@ type Store interface {
 	// other failure fails the call.
 	GetMany(ctx context.Context, refs []Ref) ([]Found, error)
 
-	// ToFollowers returns messages for the followers of their authors, in any of the ranges, at most limit: the
-	// oldest of them, ascending, or the newest, descending. Ranges of one author do not overlap. It returns
-	// void messages too.
+	// ToFollowers returns the messages in the ranges that are for the followers of their authors. It returns at most limit
+	// messages: the oldest, ascending, or the newest, descending. Ranges of one author must not overlap. It also returns
+	// void messages.
 	ToFollowers(ctx context.Context, ranges []Range, order Order, limit int) ([]Stored, error)
 
-	// CountToFollowers counts the messages that ToFollowers would return without a limit, but for those that
-	// are void by the given slack.
+	// CountToFollowers counts the messages that ToFollowers would return without a limit, except messages that are void by the
+	// given slack.
 	CountToFollowers(ctx context.Context, ranges []Range, slack time.Duration) (int64, error)
 
-	// Naming returns messages that name user in To, with ids above after and below before, at most limit: the
-	// oldest of them, ascending, or the newest, descending. It returns void messages too. In a sharded store
-	// it asks every shard.
+	// Naming returns messages that name user in To and have ids above after and below before. It returns at most limit
+	// messages: the oldest, ascending, or the newest, descending. It also returns void messages. A sharded store asks
+	// every shard.
 	Naming(ctx context.Context, user UserID, after, before ID, order Order, limit int) ([]Stored, error)
 
 	// Unfinished returns messages that are not finished and have ids above after, in ascending order, at
 	// most limit.
 	Unfinished(ctx context.Context, after ID, limit int) ([]Ref, error)
 
-	// Finish records that there is nothing left to deliver of these messages. It is idempotent; a message
-	// that is not there is passed over. It need not survive a crash: whoever finds a message unfinished
-	// with all its deliveries done finishes it again.
+	// Finish records that all deliveries of these messages are done. It is idempotent, and skips messages that are not stored.
+	// It need not survive a crash, because the sweeper finishes an unfinished message again if its deliveries are done.
 	Finish(ctx context.Context, refs []Ref) error
 }
 
-// Key is an idempotency key, and the message it is reserved for.
+// Key is an idempotency key, and the message for which it is reserved.
 type Key struct {
-	// From is the sender: keys of different senders have nothing to do with each other.
+	// From is the sender. Two senders may use the same key independently.
 	From UserID
-	// Key is what the sender chose.
+	// Key is the string that the sender chose.
 	Key string
-	// ID is the id under which the message is, or is going to be, stored.
+	// ID is the id of the message. The message may not be stored yet.
 	ID ID
 	// Digest is the message's.
 	Digest Digest
-	// Expires is when the key may be forgotten, in UTC, to the millisecond.
+	// Expires is when Forget may remove the key, in UTC, to the millisecond.
 	Expires time.Time
 }
 
-// KeyStore holds idempotency keys. All methods are atomic, safe for concurrent use, and survive a crash
-// once they have returned.
+// KeyStore holds idempotency keys. All methods are atomic and safe for concurrent use. A write survives a crash once it has
+// returned.
 type KeyStore interface {
-	// Reserve reserves k if its sender has no such key, or one that had expired by now, and returns the key
-	// that holds after the call: k, or the one that was there.
+	// Reserve reserves k if its sender has no such key, or if that key had expired by now. It returns the reserved key: k, or
+	// the key that was reserved before.
 	Reserve(ctx context.Context, k Key, now time.Time) (Key, error)
 
-	// Replace gives a reserved key another message id, provided that old is what is reserved now. Otherwise it
-	// changes nothing and returns ErrKeyChanged.
+	// Replace gives a reserved key another message id, if the reservation still equals old. Otherwise it changes nothing and
+	// returns ErrKeyChanged.
 	Replace(ctx context.Context, old Key, id ID) error
 
 	// Forget removes keys that had expired by now, at most limit, and returns how many it removed.

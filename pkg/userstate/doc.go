@@ -1,32 +1,35 @@
-// Package userstate holds what Fanmail knows of a user: when they last looked, whether their inbox is being rebuilt,
-// where its head was seen, and up to where they have read; and the rules that decide from it whether fan-out
-// delivers to them.
+// Package userstate holds the record of a user: when the user last opened the inbox, whether a rehydration rebuilds the inbox, a
+// hint for its head, and the read mark. Rules decide from this record whether fan-out delivers to the user.
 //
 // # Active and dormant
 //
-// An inbox is kept warm for Rules.DormantAfter after its owner last looked. Until then, its horizon, the user is
-// active and every message for them is copied into their inbox. What is sent later is left to be found when they
-// come back. A user who was never seen has no horizon: nothing is copied for them.
+// A user's horizon is LastViewed plus Rules.DormantAfter. Until the horizon the user is active, and fan-out copies every message for
+// the user into the inbox. After the horizon the user is dormant: fan-out skips the user, and a rehydration appends the missed
+// messages when the user returns. A user without a record has no horizon, so fan-out copies nothing.
 //
-// # Coming back
+// # Returning
 //
-// A user who looks again after that is rehydrated. Rules.Arrive sets LastViewed and a Mark in one step. The mark
-// keeps the horizon that was passed; from then on fan-out leaves to the rehydration whatever was sent later.
-// The rehydration then queries the messages sent after the mark and appends them. If there are too many, it first
-// decides which of the older ones are left to a Gap, which reads answer by the same query for ever.
-// Settle turns the mark into a Sweep: fan-out delivers again. A worker that read the state before that may still have
-// left something, which was stored before that too. So the rehydration looks once more, from the moment on at which
-// what its first query did not see can have been sent at the earliest, and then Finish removes the sweep.
+// When a dormant user opens the inbox or logs in, Rules.Arrive sets LastViewed and a Mark in one step. The mark keeps the old horizon.
+// While the mark is set, fan-out leaves messages that were sent after it to the rehydration. A worker then queries the messages
+// that were sent after the mark and appends them. If there are too many, it first decides which of the older ones it leaves to a
+// Gap. Readers answer a gap by the same query, permanently.
 //
-// Each of these changes is one compare-and-swap of the state, by a holder who names the token of its lease. Whoever has
-// lost the lease changes nothing any more, and what it still appends is in the inbox once all the same. Every change
-// may be followed by the death of whoever made it: the mark or the sweep remains, and Store.Due finds it. A sweep that
-// nobody finished stays beside the mark of the next rehydration, which ends both.
+// Settle then replaces the mark by a Sweep, and fan-out delivers to the user again. A fan-out worker that read the state before Settle
+// may still skip the user. Messages that it skips were stored before Settle. So the rehydration makes a second query. It begins at
+// the earliest time at which a message may have been sent that the first query did not see. Finish then removes the sweep.
 //
-// Two things are easy to get wrong. A rehydration appends nothing that was sent after the user's horizon, as it knows it:
-// that is for the next one, which may leave it to a gap, and a gap and the buckets have no message in common. If the
-// horizon is raised meanwhile, the sweep begins where this one ended. And who is active is judged by a clock that is read
-// before the change takes effect, so that the change has to take effect within half of Rules.ClockTolerance, or not at all.
+// Each of these changes is one compare-and-swap of the state by the worker that holds the lease. A worker that has lost the lease
+// cannot change the state. It may still append, which is harmless because appends are idempotent. A process may die after any
+// change: the mark or the sweep remains, and Store.Due returns it to another worker. If a user returns again before a sweep is
+// finished, the state has a mark and a sweep, and the next rehydration ends both.
+//
+// Two rules are easy to break:
+//
+//   - A rehydration appends no message that was sent after the horizon in the state that it read. Such a message belongs to the next
+//     rehydration, which may leave it to a gap, and no message may be both in a gap and in a bucket. If the horizon moves meanwhile,
+//     the sweep begins where the first query ended.
+//   - The caller reads a clock to decide who is active, before the change takes effect. So the change must take effect within half
+//     of Rules.ClockTolerance, or not at all.
 //
 // test/proof checks this exhaustively for small instances.
 package userstate

@@ -13,48 +13,48 @@ import (
 var (
 	// ErrNotFound says that there is no record of a user.
 	ErrNotFound = errors.New("user not found")
-	// ErrBackwards says that a user was seen later than what is to be recorded.
+	// ErrBackwards says that the store has a later LastViewed than the time that the caller wants to record.
 	ErrBackwards = errors.New("user was seen later than that")
 )
 
-// View records that a user looked who is active. It leaves everything but LastViewed as it is.
+// View records that an active user opened the inbox. It changes LastViewed only.
 type View struct {
 	User message.UserID
-	// At is when. It is cut to milliseconds.
+	// At is the time of the view. It is cut to milliseconds.
 	At time.Time
-	// After is the condition: there must be a record of the user, with a LastViewed after it.
+	// After is the condition: the user must have a record, with a LastViewed later than After.
 	After time.Time
-	// Lazy allows the store to lose the view in a crash, as Step.Lazy does. One that is not lazy makes what it finds survive,
-	// too, if it applies.
+	// Lazy allows the store to lose the view in a crash, as Step.Lazy does. If a view that is not lazy applies, it also makes
+	// the state durable that it found.
 	Lazy bool
 }
 
-// Viewed is what a View found.
+// Viewed is the result of a View.
 type Viewed struct {
 	// Previous is the state before the view.
 	Previous State
-	// Applied tells that the condition held. LastViewed is then the later of At and what it was before.
+	// Applied reports whether the condition held. LastViewed is then the later of At and the previous LastViewed.
 	Applied bool
 }
 
-// Step is a change of a user's state by whoever has seen it as From. Both are of the same user.
+// Step replaces a user's state From, which the caller has read, by To. Both are of the same user.
 type Step struct {
 	From, To State
-	// Lazy allows the store to lose the step in a crash, if every write that began after it had returned is lost with it. It
-	// is for changes that are made again if they are lost, and spares a store that syncs a file from doing so.
+	// Lazy allows the store to lose the step in a crash, but only together with every write that began after the step had
+	// returned. Use it for a change that the caller repeats after a crash. It saves the sync of a file.
 	Lazy bool
 }
 
-// Stepped is what a Step came to.
+// Stepped is the result of a Step.
 type Stepped struct {
-	// State is what holds after the step: To if it was applied, otherwise what was there.
+	// State is the stored state after the step: To if it was applied, otherwise the state that was stored before.
 	State   State
 	Applied bool
 }
 
-// Store holds user states. All methods are safe for concurrent use and atomic for each user. A read sees every
-// write that had returned before the read began, whoever wrote. What a write changed survives a crash once it
-// has returned, hints excepted.
+// Store holds user states. All methods are safe for concurrent use and atomic for each user. A read sees every write of every
+// process that had returned before the read began. A write survives a crash once it has returned, except hints and lazy
+// writes.
 type Store interface {
 	bucket.Hints
 
@@ -62,26 +62,24 @@ type Store interface {
 	// ascending, and no user is named twice. For a user without a record it returns a State that has only the user's id.
 	Lookup(ctx context.Context, users []message.UserID) ([]State, error)
 
-	// View carries out views, each on its own, and returns in their order what they found. LastViewed never goes
-	// backwards. No two may be for the same user. Views are judged by a clock that was read before: none takes effect
-	// long after ctx has ended. The same holds for Step.
+	// View carries out each view on its own and returns the results in the order of views. LastViewed never goes backwards. No
+	// two views may be of the same user. The caller has read a clock to decide on the views, so no view takes effect long
+	// after ctx has ended. The same holds for Step.
 	View(ctx context.Context, views []View) ([]Viewed, error)
 
-	// Step carries out steps, each on its own, and returns in their order what came of them. A step applies if and
-	// only if the state that is there is the Same as From; then To takes its place, but for Head and ReadMark, which
-	// Step leaves alone. A From that is not Known stands for a user of whom there is no record. No two may be for
-	// the same user.
+	// Step carries out each step on its own and returns the results in the order of steps. A step applies if and only if the
+	// stored state is the Same as From. To then replaces the stored state, except Head and ReadMark, which Step does not
+	// change. A From that is not Known stands for a user without a record. No two steps may be of the same user.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
-	// Due returns states with a Mark or a Sweep whose lease was dead before the given time, those that died first
-	// first, at most limit.
+	// Due returns at most limit states with a Mark or a Sweep whose lease ended before the given time, the earliest end first.
 	Due(ctx context.Context, before time.Time, limit int) ([]State, error)
 
 	// List returns the states of a partition's users with ids above after, ascending, at most limit.
 	List(ctx context.Context, partition int, after message.UserID, limit int) ([]State, error)
 
-	// SetReadMark sets a user's read mark unless the one that is there is further (by UpTo), and returns the one
-	// that holds after the call. For a user of whom there is no record it returns ErrNotFound.
+	// SetReadMark sets a user's read mark unless the stored mark is further (by UpTo), and returns the stored mark after the
+	// call. For a user without a record it returns ErrNotFound.
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
 }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Arrive returns what becomes of a state when its user has looked at the given time, which is cut to milliseconds.
-// Whether they were dormant is judged by now, and not by that time: somebody who looked long ago is as dormant as
-// somebody who is not known. If so, a mark is set under the lease; a mark that is there keeps what it says and changes
-// hands only if its lease is dead. LastViewed never goes backwards.
+// Arrive returns the state after the user has opened the inbox at the given time, which is cut to milliseconds. LastViewed never goes
+// backwards. If the user is dormant now, Arrive sets a mark under the lease. It compares with now, not with at: a user who last
+// looked long ago is dormant, like a user without a record. An existing mark does not change; it gets the lease if its own
+// lease has ended.
 func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	next := s
 	if at = at.UTC().Truncate(time.Millisecond); at.After(s.LastViewed) {
@@ -25,7 +25,7 @@ func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	return next
 }
 
-// TakeOver returns the state under another lease, if there is anything to be done.
+// TakeOver returns the state under another lease, and true. If the state has no mark and no sweep, it returns false.
 func (s State) TakeOver(lease Lease) (State, bool) {
 	if s.Mark == nil && s.Sweep == nil {
 		return s, false
@@ -34,7 +34,7 @@ func (s State) TakeOver(lease Lease) (State, bool) {
 	return s, true
 }
 
-// Renew returns the state with the lease of the token's holder renewed.
+// Renew returns the state with the lease extended until the given time. It returns false if token does not hold the lease.
 func (s State) Renew(token string, until time.Time) (State, bool) {
 	if !s.holds(token) {
 		return s, false
@@ -43,7 +43,8 @@ func (s State) Renew(token string, until time.Time) (State, bool) {
 	return s, true
 }
 
-// Bound returns the state with what is left to a gap decided by the token's holder: nothing if the gap is nil.
+// Bound returns the state after the worker has decided which messages it leaves to a gap; a nil gap means none. It returns false if
+// token does not hold the lease, or if the state has no mark or was bounded before.
 func (s State) Bound(token string, gap *Gap) (State, bool) {
 	if !s.holds(token) || s.Mark == nil || s.Mark.Bounded {
 		return s, false
@@ -55,8 +56,9 @@ func (s State) Bound(token string, gap *Gap) (State, bool) {
 	return s, true
 }
 
-// Settle returns the state with its mark turned into a sweep from the given time, or from that of a sweep that is
-// there already, whichever is earlier; by the token's holder, who has found so many messages.
+// Settle returns the state with the mark replaced by a sweep, after the worker has recovered so many messages. The sweep begins at
+// from, or at the time of an existing sweep if that is earlier. Settle returns false if token does not hold the lease or the
+// state has no mark.
 func (s State) Settle(token string, from time.Time, recovered int64) (State, bool) {
 	if !s.holds(token) || s.Mark == nil {
 		return s, false
@@ -69,7 +71,8 @@ func (s State) Settle(token string, from time.Time, recovered int64) (State, boo
 	return s, true
 }
 
-// Finish returns the state with its sweep ended by the token's holder, who has found so many messages more.
+// Finish returns the state without its sweep, after the sweep has recovered so many more messages. It returns false if token does
+// not hold the lease, or if the state has a mark or no sweep.
 func (s State) Finish(token string, recovered int64) (State, bool) {
 	if !s.holds(token) || s.Mark != nil || s.Sweep == nil {
 		return s, false
@@ -81,13 +84,13 @@ func (s State) Finish(token string, recovered int64) (State, bool) {
 
 func (s State) holds(token string) bool { return token != "" && s.Lease.Token == token }
 
-// cut returns the lease with its times as they are stored.
+// cut returns the lease with its times in UTC, cut to milliseconds.
 func (l Lease) cut() Lease {
 	l.Until, l.Since = l.Until.UTC().Truncate(time.Millisecond), l.Since.UTC().Truncate(time.Millisecond)
 	return l
 }
 
-// since returns the lease for a rehydration that has been due for longer.
+// since returns the lease for a rehydration that became due at t.
 func (l Lease) since(t time.Time) Lease {
 	l = l.cut()
 	l.Since = t
