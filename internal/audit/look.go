@@ -328,7 +328,7 @@ func (l *look) checkExtra(ctx context.Context, h held) error {
 		return err
 	}
 	extra.From = m.From
-	switch why := l.operation.extraReason(m, l.user, edge); {
+	switch why := l.extraReason(m, l.user, edge); {
 	case why == "": // an edge that was not there when the edges were read
 	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edge):
 		l.tolerated++

@@ -1,4 +1,3 @@
-//nolint:gosec // all ids are small: no conversion overflows
 package main
 
 import (

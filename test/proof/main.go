@@ -31,7 +31,7 @@ Exit codes: 0 the instances are right and every mutation was caught, 1 something
 `
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now)) //nolint:forbidigo // a main may read the wall clock
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now))
 }
 
 type options struct {

@@ -270,7 +270,7 @@ func (w *world) fanouts() collection {
 		}
 		tasks := 1
 		if len(w.followers[author]) > w.express {
-			tasks = int(w.partitions) //nolint:gosec // it is small
+			tasks = int(w.partitions)
 		}
 		for _, id := range w.sent(w.now[author], 1, w.window) {
 			record := []document{{n: id}}

@@ -56,7 +56,7 @@ type edge struct{ follower, followee user }
 // exponentially. The nth most followed has a share of the followers that goes down with n (Zipf's law), and publishes a share
 // that goes down with its square root; who follows them is drawn evenly. Neither depends on when they registered.
 func newWorld(d dimensions) *world {
-	w := &world{dimensions: d, random: rand.New(rand.NewPCG(d.seed, 0))} //nolint:gosec // it shall be the same each time
+	w := &world{dimensions: d, random: rand.New(rand.NewPCG(d.seed, 0))}
 	everybody := d.users + d.newcomers
 	for u := range d.users {
 		w.everyone = append(w.everyone, u)
