@@ -46,9 +46,9 @@ func losing(t *testing.T, doubts bool) storetest.Backend {
 	empty := func(t *testing.T) storetest.Database {
 		t.Helper()
 		_, opts := create(t)
-		network := newBadNetwork(t, opts.URI, every, doubts)
-		t.Cleanup(func() { lost.Add(network.lost.Load()) })
-		opts.URI = network.uri
+		network := badReplies(t, opts.URI, every, doubts)
+		t.Cleanup(func() { lost.Add(int64(network.Lost())) })
+		opts.URI = network.URI()
 		return database(open(t, opts), opts)
 	}
 	return storetest.Backend{New: empty, Partitions: partitions}
@@ -74,9 +74,9 @@ func TestEdgesWithBadReplies(t *testing.T) {
 func lossy(t *testing.T, doubts bool) *mongostore.DB {
 	t.Helper()
 	_, opts := create(t)
-	network := newBadNetwork(t, opts.URI, every, doubts)
-	t.Cleanup(func() { require.Positive(t, network.lost.Load(), "no reply was lost") })
-	opts.URI = network.uri
+	network := badReplies(t, opts.URI, every, doubts)
+	t.Cleanup(func() { require.Positive(t, network.Lost(), "no reply was lost") })
+	opts.URI = network.URI()
 	return open(t, opts)
 }
 

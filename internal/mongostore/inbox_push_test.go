@@ -232,8 +232,8 @@ func TestPushWithBadReplies(t *testing.T) {
 	badly(t, func(t *testing.T, doubts bool) {
 		t.Helper()
 		_, opts := create(t)
-		network := newBadNetwork(t, opts.URI, 3, doubts)
-		opts.URI = network.uri
+		network := badReplies(t, opts.URI, 3, doubts)
+		opts.URI = network.URI()
 		db := open(t, opts)
 		appender := bucket.NewAppender(db.Inbox(), noHints{})
 		owners := numbered(20)
@@ -251,7 +251,7 @@ func TestPushWithBadReplies(t *testing.T) {
 				hints[i] = r.Head
 			}
 		}
-		require.Positive(t, network.lost.Load(), "no reply was lost: this has shown nothing")
+		require.Positive(t, network.Lost(), "no reply was lost: this has shown nothing")
 		for _, owner := range owners {
 			buckets, err := db.Inbox().Range(t.Context(), owner, 0, 9, 10)
 			require.NoError(t, err)
@@ -261,7 +261,7 @@ func TestPushWithBadReplies(t *testing.T) {
 			}
 			require.Equal(t, entriesOf(0, messages), got, "each message once, and in order: %s", owner)
 		}
-		t.Logf("%d replies were lost", network.lost.Load())
+		t.Logf("%d replies were lost", network.Lost())
 	})
 }
 
@@ -272,9 +272,9 @@ func TestBlankWithBadReplies(t *testing.T) {
 	badly(t, func(t *testing.T, doubts bool) {
 		t.Helper()
 		_, opts := create(t)
-		network := newBadNetwork(t, opts.URI, 2, doubts)
+		network := badReplies(t, opts.URI, 2, doubts)
 		direct, documents := open(t, opts).Inbox(), raw(t, opts).Collection("inbox")
-		opts.URI = network.uri
+		opts.URI = network.URI()
 		inbox := open(t, opts).Inbox()
 		ctx, ids := t.Context(), make([]message.ID, 9)
 		_, err := direct.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entriesOf(0, len(ids)), Guard: true}})
@@ -291,7 +291,7 @@ func TestBlankWithBadReplies(t *testing.T) {
 			require.NoError(t, inbox.Blank(ctx, "ann", 0, slot, id), "slot %d", slot)
 			require.ErrorIs(t, direct.Blank(ctx, "ann", 0, slot, id), bucket.ErrNotFound, "slot %d", slot)
 		}
-		require.Positive(t, network.lost.Load(), "no reply was lost: this has shown nothing")
+		require.Positive(t, network.Lost(), "no reply was lost: this has shown nothing")
 		d, err := direct.Deletions(ctx, "ann", 0)
 		require.NoError(t, err)
 		require.EqualValues(t, len(ids), d.Total)

@@ -14,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 func lookup(t *testing.T, users *mongostore.Users, user message.UserID) userstate.State {
@@ -78,8 +79,8 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 			require.NoError(t, storetest.See(t.Context(), direct.Users(), first, "early", "late"))
 			_, err := direct.Edges().Follow(t.Context(), []follow.Pair{{Follower: "early", Followee: "known"}, {Follower: "late", Followee: "known"}}, first)
 			require.NoError(t, err)
-			network := newBadNetwork(t, opts.URI, 0, false)
-			opts.URI = network.uri
+			network := testenv.NewProxy(t, opts.URI)
+			opts.URI = network.URI()
 			db := open(t, opts)
 
 			was := note(t, direct, "early")
@@ -89,13 +90,13 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 
 			was = note(t, direct, "late")
 			for patience, held := 300*time.Millisecond, 0; held == 0; patience *= 2 { // on a busy machine it may end before anything is sent
-				network.hold()
+				network.Set(t, testenv.Fault{HoldWrites: true})
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				require.ErrorIs(t, call(ctx, db, "late"), context.DeadlineExceeded)
 				cancel()
-				held = network.letGo()
+				held = network.Set(t, testenv.Fault{})
 			}
-			<-network.answered
+			<-network.Answered()
 			is = note(t, direct, "late")
 			require.Equal(t, was, is)
 		})

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,15 +20,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
 )
-
-// nowhere returns the address of a port that nobody listens on.
-func nowhere(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
-}
 
 // lines is a log that may be written while it is read.
 type lines struct {
@@ -60,10 +49,10 @@ func (l *lines) String() string {
 func TestOpenWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	_, opts := create(t)
-	network := newBadNetwork(t, opts.URI, 0, false)
-	away := nowhere(t)
+	network := testenv.NewProxy(t, opts.URI)
+	network.Set(t, testenv.Fault{Refuse: true})
 	log := &lines{written: make(chan struct{}, 1)}
-	opts.URI, opts.Timeout, opts.Logger = "mongodb://"+away+"/?directConnection=true", time.Minute, zerolog.New(log)
+	opts.URI, opts.Timeout, opts.Logger = network.URI(), time.Minute, zerolog.New(log)
 	opened := make(chan error, 1)
 	go func() {
 		db, err := mongostore.Open(t.Context(), opts)
@@ -74,50 +63,19 @@ func TestOpenWaitsForTheServer(t *testing.T) {
 	}()
 	<-log.written
 	require.Contains(t, log.String(), "the database server does not answer: waiting for it")
-	require.Contains(t, log.String(), away, "it says which")
+	require.Contains(t, log.String(), network.Addr(), "it says which")
 	select {
 	case err := <-opened:
 		require.Fail(t, "Open has returned without a server", "%v", err)
 	default:
 	}
-	forward(t, away, strings.TrimSuffix(strings.TrimPrefix(network.uri, "mongodb://"), "/?directConnection=true"))
+	network.Set(t, testenv.Fault{})
 	require.NoError(t, <-opened)
-}
-
-// forward carries what comes to one address to another.
-func forward(t *testing.T, from, to string) {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", from)
-	require.NoError(t, err)
-	var links sync.WaitGroup
-	links.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
-				links.Go(func() {
-					_, _ = io.Copy(pair[1], pair[0])
-					_, _ = pair[0].Close(), pair[1].Close()
-				})
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		links.Wait()
-	})
 }
 
 func TestOpenGivesUpWithItsCaller(t *testing.T) {
 	t.Parallel()
-	opts := testOptions(t, "mongodb://"+nowhere(t), "none")
+	opts := testOptions(t, "mongodb://127.0.0.1:"+testenv.FreePort(t), "none")
 	opts.Timeout, opts.Logger = 50*time.Millisecond, zerolog.Nop()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -130,17 +88,17 @@ func TestOpenGivesUpWithItsCaller(t *testing.T) {
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	direct, opts := create(t)
-	network := newBadNetwork(t, opts.URI, 0, false)
-	opts.URI, opts.Timeout = network.uri, 10*time.Second
+	network := testenv.NewProxy(t, opts.URI)
+	opts.URI, opts.Timeout = network.URI(), 10*time.Second
 	db := open(t, opts)
 	m := messagetest.Message(1, "ann")
-	network.hold()
+	network.Set(t, testenv.Fault{HoldWrites: true})
 	_, err := db.Messages().Insert(t.Context(), []message.Message{m})
 	require.ErrorIs(t, err, mongostore.ErrUnavailable)
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "it must not pass for the caller's own")
 	require.ErrorContains(t, err, "insert a message in messages")
 	require.ErrorContains(t, err, "10s")
-	network.letGo()
+	network.Set(t, testenv.Fault{})
 	opts.Timeout = time.Minute
 	_, err = open(t, opts).Messages().Insert(t.Context(), []message.Message{m})
 	require.NoError(t, err)

@@ -17,31 +17,32 @@ func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		loss loss
+		loss testenv.Fault
 	}{
-		{"writes", loss{every: 40, writes: true}},
-		{"cut in mid-reply", loss{every: 100, half: true}},
+		{"writes", testenv.Fault{Lose: 40, OnlyWrites: true}},
+		{"cut in mid-reply", testenv.Fault{Lose: 100, Cut: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			const lines, least = 80, 5
 			ctx := bounded(t)
 			uri, database := testenv.MongoDB(t)
-			n := newLossy(t, uri, test.loss)
+			n := testenv.NewProxy(t, uri)
+			n.Set(t, test.loss)
 			w := newWorld(t, nil)
-			w.use(ctx, n.uri, database)
+			w.use(ctx, n.URI(), database)
 			s := w.start(ctx)
 			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "30")
 			w.awaitAccepted(ctx, driver, lines/2)
 			w.done(ctx, w.login(ctx, w.cast.away))
 			w.done(ctx, driver)
 			// How many commands that took depends on how much the server did at once. Each page view is another write.
-			for n.lost.Load() <= least {
+			for n.Lost() <= least {
 				w.ask(ctx, get("/v1/users/"+w.cast.fans[0]+"/inbox"))
 			}
 			w.requireRight(ctx)
 			w.awaitReady(ctx, http.StatusOK)
-			t.Logf("%d of %d replies were lost", n.lost.Load(), n.eligible.Load())
+			t.Logf("%d replies were lost", n.Lost())
 			require.Positive(t, s.count(t, again), "nobody has noticed")
 			w.stop(ctx, s)
 		})

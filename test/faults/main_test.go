@@ -8,9 +8,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
-
 	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
@@ -19,7 +16,6 @@ import (
 var programs testenv.Binaries
 
 func TestMain(m *testing.M) {
-	zerolog.SetGlobalLevel(zerolog.Disabled) // for toxiproxy, which logs to standard error in places
 	dir, err := os.MkdirTemp("", "fanmail-faults-")
 	if err == nil {
 		programs, err = testenv.Build(context.Background(), dir)
@@ -28,9 +24,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// A link of toxiproxy that is closed while it is full stays behind.
-	left := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run")
-	code := leaktest.Run(m, left)
+	code := leaktest.Run(m)
 	_ = os.RemoveAll(dir) // a folder that stays harms no later run
 	os.Exit(code)
 }

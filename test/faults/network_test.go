@@ -5,6 +5,7 @@ package faults_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,13 +18,11 @@ func TestSlowNetwork(t *testing.T) {
 	const lines = 60
 	ctx := bounded(t)
 	uri, database := testenv.MongoDB(t)
-	n := newNetwork(t, uri)
+	n := testenv.NewProxy(t, uri)
 	w := newWorld(t, nil)
-	w.use(ctx, n.uri(), database)
+	w.use(ctx, n.URI(), database)
 	s := w.start(ctx)
-	for _, stream := range []string{"upstream", "downstream"} {
-		n.suffer(latency(stream, 5, 5), bandwidth(stream, 100))
-	}
+	n.Set(t, testenv.Fault{Request: 5 * time.Millisecond, Reply: 5 * time.Millisecond, Rate: 100_000})
 	driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "30")
 	w.awaitAccepted(ctx, driver, lines/3)
 	w.done(ctx, w.login(ctx, w.cast.away))
@@ -43,30 +42,30 @@ func TestSlowNetwork(t *testing.T) {
 func TestBrokenNetwork(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name       string
-		begin, end func(n *network)
-		noticed    bool // that it was the server
+		name    string
+		fault   testenv.Fault
+		noticed bool // that it was the server
 	}{
-		{"refused", (*network).down, (*network).up, true},
-		{"reset", func(n *network) { n.suffer(reset()) }, (*network).calm, true},
-		{"black hole", func(n *network) { n.suffer(blackHole("upstream"), blackHole("downstream")) }, (*network).calm, false},
+		{"refused", testenv.Fault{Refuse: true}, true},
+		{"reset", testenv.Fault{Reset: true}, true},
+		{"black hole", testenv.Fault{BlackHole: true}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			const times, lines = 2, 120
 			ctx := bounded(t)
 			uri, database := testenv.MongoDB(t)
-			n := newNetwork(t, uri)
+			n := testenv.NewProxy(t, uri)
 			w := newWorld(t, nil)
-			w.use(ctx, n.uri(), database)
+			w.use(ctx, n.URI(), database)
 			s := w.start(ctx)
 			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "30")
 			w.awaitAccepted(ctx, driver, lines/4)
 			login := w.login(ctx, w.cast.away)
 			for i := range times {
 				w.awaitAccepted(ctx, driver, lines*(i+1)/(times+1))
-				test.begin(n)
-				w.outage(ctx, func() { test.end(n) })
+				n.Set(t, test.fault)
+				w.outage(ctx, func() { n.Set(t, testenv.Fault{}) })
 			}
 			w.done(ctx, driver)
 			w.done(ctx, login)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,32 +19,33 @@ import (
 // begun is ended without anybody asking for it.
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
+	const slow = 300 * time.Millisecond // so that an inbox is not rebuilt at once
 	for _, test := range []struct {
-		name       string
-		begin, end func(n *network)
+		name  string
+		fault testenv.Fault
 	}{
-		{"refused", (*network).down, (*network).up},
+		{"refused", testenv.Fault{Refuse: true}},
 		// What was given up takes effect all the same, after it was tried again.
-		{"late", func(n *network) { n.suffer(latency("upstream", 4000, 0)) }, func(*network) {}},
+		{"late", testenv.Fault{Request: 4 * time.Second, Reply: slow}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			const lines = 60
 			ctx := bounded(t)
 			uri, database := testenv.MongoDB(t)
-			n := newNetwork(t, uri)
+			n := testenv.NewProxy(t, uri)
 			w := newWorld(t, nil)
-			w.use(ctx, n.uri(), database)
+			w.use(ctx, n.URI(), database)
 			w.site.Settings["mongodb.timeout"] = "3s"
 			s := w.start(ctx)
 			driver := w.drive(ctx, w.cast.script(lines, true), "--pace", "20")
 			w.awaitAccepted(ctx, driver, lines/3)
-			n.suffer(latency("downstream", 300, 0)) // so that it takes a while
+			n.Set(t, testenv.Fault{Reply: slow})
 			user := w.cast.away[0]
 			w.unlogged(user)
 			begun := w.ask(ctx, request{http.MethodPost, "/v1/users/" + user + "/login?wait=0s", ""})
 			require.Equal(t, http.StatusAccepted, begun.status, begun.text)
-			test.begin(n)
+			n.Set(t, test.fault)
 
 			for _, refused := range w.askAll(ctx,
 				request{http.MethodPost, "/v1/messages", `{"from":"ann","to":["ben"],"body":"hello"}`},
@@ -60,10 +62,7 @@ func TestLongOutage(t *testing.T) {
 			}
 			w.await(ctx, "the log says that fan-out fails", func() bool { return s.count(t, fanoutError)+s.count(t, routeError) > 0 })
 			require.Positive(t, w.metric(ctx, `fanmail_rehydration_attempts_total{outcome="failed"}`))
-			w.outage(ctx, func() {
-				n.calm()
-				test.end(n)
-			})
+			w.outage(ctx, func() { n.Set(t, testenv.Fault{}) })
 
 			w.await(ctx, "the inbox is rebuilt", func() bool {
 				var page client.InboxPage

@@ -16,21 +16,21 @@ import (
 func TestAwayAtTheStart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name       string
-		begin, end func(n *network)
+		name  string
+		fault testenv.Fault
 	}{
-		{"nobody listens", (*network).down, (*network).up},
-		{"nobody replies", func(n *network) { n.suffer(blackHole("upstream"), blackHole("downstream")) }, (*network).calm},
+		{"nobody listens", testenv.Fault{Refuse: true}},
+		{"nobody replies", testenv.Fault{BlackHole: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t)
 			uri, database := testenv.MongoDB(t)
-			n := newNetwork(t, uri)
+			n := testenv.NewProxy(t, uri)
 			w := newWorld(t, nil)
-			w.use(ctx, n.uri(), database)
+			w.use(ctx, n.URI(), database)
 			w.site.Settings["mongodb.timeout"] = "3s" // how often it says that it waits
-			test.begin(n)
+			n.Set(t, test.fault)
 			s := w.launch(ctx)
 			w.await(ctx, "the log says that it waits", func() bool { return s.count(t, silence) > 0 })
 			for _, refused := range w.askAll(ctx,
@@ -43,7 +43,7 @@ func TestAwayAtTheStart(t *testing.T) {
 			}
 			require.Equal(t, http.StatusOK, w.ask(ctx, get("/healthz")).status, "to start it again would not help")
 
-			test.end(n)
+			n.Set(t, testenv.Fault{})
 			w.awaitReady(ctx, http.StatusOK)
 			w.people(ctx)
 			w.done(ctx, w.drive(ctx, w.cast.script(20, false)))
@@ -62,13 +62,13 @@ func TestStoppedWhileAway(t *testing.T) {
 	const lines = 120
 	ctx := bounded(t)
 	uri, database := testenv.MongoDB(t)
-	n := newNetwork(t, uri)
+	n := testenv.NewProxy(t, uri)
 	w := newWorld(t, map[string]string{"drain_timeout": "2s"})
-	w.use(ctx, n.uri(), database)
+	w.use(ctx, n.URI(), database)
 	s := w.start(ctx)
 	driver := w.drive(ctx, w.cast.script(lines, false), "--pace", "30")
 	w.awaitAccepted(ctx, driver, lines/6)
-	n.down()
+	n.Set(t, testenv.Fault{Refuse: true})
 	w.awaitReady(ctx, http.StatusServiceUnavailable)
 	s.Terminate()
 	require.Equal(t, 1, s.Code(ctx))
@@ -76,7 +76,7 @@ func TestStoppedWhileAway(t *testing.T) {
 
 	s = w.launch(ctx)
 	w.await(ctx, "the log says that it waits", func() bool { return s.count(t, silence) > 0 })
-	n.up()
+	n.Set(t, testenv.Fault{})
 	w.awaitReady(ctx, http.StatusOK)
 	w.done(ctx, driver)
 	w.done(ctx, w.login(ctx, w.cast.away))
