@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// authorsPerQuery is how many authors a query names. DocumentDB compares every message that it finds with all of them.
+	// authorsPerQuery is how many authors one query names. DocumentDB compares every message that it finds with all of them.
 	authorsPerQuery = 250
-	// stretchesPerQuery is how many different stretches of ids a query has, each for as many authors.
+	// stretchesPerQuery is how many different id ranges one query has. Each range may belong to many authors.
 	stretchesPerQuery = 100
 )
 
@@ -57,7 +57,8 @@ func byAuthor(ranges []message.Range) (map[message.UserID][]message.Range, windo
 	return byAuthor, all
 }
 
-// Naming implements message.Store. It asks every shard, and so begins with all there is: mostly that is little.
+// Naming implements message.Store. The query asks every shard. Its first window is the whole range, because few messages name a
+// user.
 func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
 	refs, err := s.search(ctx, search{
 		filters: []bson.D{{{Key: fieldTo, Value: user}}}, index: byTo.name(),
@@ -103,8 +104,8 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) ([]message.St
 	return messages, err
 }
 
-// CountToFollowers implements message.Store. The index holds what it takes, so where servers read no more than that, no
-// message is read.
+// CountToFollowers implements message.Store. The index holds every field that counting needs, so a server that can answer from
+// the index alone reads no message.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
 	for _, stretches := range stretchesOf(ranges) {
 		filter := bson.D{
@@ -126,8 +127,8 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 	return count, nil
 }
 
-// stretchesOf returns filters that find what is in ranges, each of them once, in groups that make a query. Most ranges are the
-// same stretch of ids, of so many authors.
+// stretchesOf returns filters that find every message in ranges exactly once. Each group of filters is one query. Ranges of
+// many authors often have the same ends, so one filter covers many authors.
 func stretchesOf(ranges []message.Range) (groups [][]bson.D) {
 	type stretch struct{ after, before message.ID }
 	authors := make(map[stretch][]message.UserID)

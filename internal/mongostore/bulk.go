@@ -14,23 +14,23 @@ import (
 
 // write is an update of one document.
 type write struct {
-	// key is what the writes of one call are sorted by. Servers lock what they write, some of them until all of a bulk is
-	// written: two that lock in different orders wait for each other until one is ended.
+	// key is the sort key of the writes of one call. A server locks the documents it writes, and some servers keep the locks
+	// until the whole bulk is written. Two bulks that lock in different orders deadlock until the server aborts one of them.
 	key    string
 	filter bson.D
 	update any // bson.D, or mongo.Pipeline
 	upsert bool
 }
 
-// written is what became of a write. If it had to be repeated, an earlier attempt may have done what the last one found
-// done: then it looks as if somebody else had.
+// written is the result of one write. If the write was repeated, an earlier attempt may already have made the change. The
+// result then looks as if another caller had made it.
 type written struct {
 	inserted  bool // it made the document
 	duplicate bool // it was refused by a unique key
 }
 
-// bulk carries out writes that may be repeated, each on its own, in no particular order, as many at a time as the options
-// allow, and returns in their order what became of them.
+// bulk carries out idempotent writes, each on its own and in no particular order. It sends as many at a time as the options
+// allow. It returns the results in the order of writes.
 func (c collection) bulk(ctx context.Context, doing string, writes []write) ([]written, error) {
 	order := make([]int, len(writes))
 	for i := range order {
@@ -56,16 +56,16 @@ func (c collection) bulk(ctx context.Context, doing string, writes []write) ([]w
 	return results, nil
 }
 
-// model is a write as it is sent.
+// model is a write in the form in which it is sent.
 type model struct {
 	update *mongo.UpdateOneModel
 	bytes  int
 }
 
-// modelBytes is what a server needs round a filter and an update: names of fields, flags and an array index.
+// modelBytes is the overhead of a write beside its filter and update: field names, flags and an array index.
 const modelBytes = 64
 
-// encodeWrites returns writes, in an order of their indexes, as they are sent.
+// encodeWrites encodes writes for sending, in the given order of their indexes.
 func encodeWrites(writes []write, order []int) ([]model, error) {
 	models := make([]model, len(writes))
 	for place, i := range order {
@@ -91,7 +91,7 @@ func encodeWrites(writes []write, order []int) ([]model, error) {
 	return models, nil
 }
 
-// fitting returns how many of the models, at least one, can be sent together.
+// fitting returns how many of the models fit into one command. It is at least one.
 func fitting(models []model, operations, bytes int) int {
 	n, size := 0, 0
 	for n < len(models) && n < operations {
@@ -103,9 +103,9 @@ func fitting(models []model, operations, bytes int) int {
 	return n
 }
 
-// bulkSome carries out writes that can be sent together, and those again whose failure may pass.
+// bulkSome sends models in one command. It sends the writes that failed for a passing reason again.
 func (c collection) bulkSome(ctx context.Context, doing string, models []model, results []written) error {
-	open := make([]int, len(models)) // indexes of those that are not settled
+	open := make([]int, len(models)) // indexes of the writes that are not settled
 	for i := range open {
 		open[i] = i
 	}
@@ -131,8 +131,8 @@ func (c collection) bulkSome(ctx context.Context, doing string, models []model, 
 	})
 }
 
-// refusals sorts the writes that were not carried out: those that a unique key refused are settled, the others are
-// returned with an error.
+// refusals sorts the writes that were not carried out. A write that a unique key refused is settled. refusals returns the
+// indexes of the other writes, with an error.
 func refusals(errs []mongo.BulkWriteError, open []int, results []written) (failed []int, err error) {
 	for _, e := range errs {
 		single := mongo.WriteException{WriteErrors: mongo.WriteErrors{e.WriteError}}

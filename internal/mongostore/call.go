@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// firstPause is longer than colliding writers need to get out of each other's way.
+	// firstPause is longer than two colliding writers need to finish one after the other.
 	firstPause = 10 * time.Millisecond
-	// longestPause is how late an operation notices that the server is back.
+	// longestPause bounds how late an operation notices that the server is back.
 	longestPause = time.Second
 )
 
-// collection is a collection, and how it is called.
+// collection is a MongoDB collection with the database whose options its calls follow.
 type collection struct {
 	*mongo.Collection
 	db *DB
@@ -36,8 +36,8 @@ func (c collection) call(ctx context.Context, doing string, operation func(conte
 	return c.db.call(ctx, doing+" in "+c.Name(), operation)
 }
 
-// call carries out an operation that may be repeated, within Options.Timeout. It repeats what fails for a reason that may
-// pass. An operation that fails wholly or in part must report so by an error.
+// call runs an idempotent operation within Options.Timeout. It repeats the operation after an error that may pass. The
+// operation must return an error if any part of it failed.
 func (db *DB) call(ctx context.Context, doing string, operation func(context.Context) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, longestPause
@@ -57,8 +57,8 @@ func (db *DB) call(ctx context.Context, doing string, operation func(context.Con
 	})
 }
 
-// within gives an operation its deadline, and its error a sentinel. The end of the caller's own context passes untouched:
-// it says nothing about the server.
+// within runs an operation with a deadline and wraps its error with a sentinel. If the caller's own context ends, within
+// returns that error unchanged, because it says nothing about the server.
 func (db *DB) within(ctx context.Context, doing string, operation func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,12 +75,12 @@ func (db *DB) within(ctx context.Context, doing string, operation func(context.C
 		return fmt.Errorf("mongostore: %s: %w", doing, ErrClosed)
 	case permanent(err):
 		return fmt.Errorf("mongostore: %s: %w", doing, err)
-	default: // of the error only the words: the end of this deadline must not pass for that of the caller's
+	default: // %v hides the error: this deadline must not look like the deadline of the caller
 		return fmt.Errorf("mongostore: %s: %w: %v", doing, ErrUnavailable, err) //nolint:errorlint // see above
 	}
 }
 
-// each does something n times, some of them at the same time, and returns the first error.
+// each calls do for the indexes 0 to n-1, several at the same time. It returns the first error.
 func (db *DB) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return do(ctx, 0)

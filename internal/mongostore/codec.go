@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// version is the format version that every document carries. What is stored in another one is refused, not guessed at.
+// version is the format version that every document carries. A document with another version is refused.
 const version = 1
 
 // checkVersion returns an error unless a document has the version of this release.
@@ -29,14 +29,14 @@ func corrupt(collection string, err error) error {
 // uuidSubtype is the subtype of binary data that holds a UUID.
 const uuidSubtype = bson.TypeBinaryUUID
 
-// uuid returns a message id as it is stored: the 16 bytes of a UUID, as binary data of subtype 4. Servers compare binary
-// data by length, by subtype, and then byte by byte: so the order of what is stored is the order of ids. Text would have
-// that order too, in more than twice the space, in every entry of every inbox and every index.
+// uuid returns the stored form of a message id: the 16 bytes of a UUID, as binary data of subtype 4. Servers compare binary
+// data by length, then by subtype, then byte by byte. So stored ids sort in the order of ids. Text would sort the same way, but
+// it would take more than twice the space in every entry of every inbox and every index.
 func uuid(id message.ID) bson.Binary {
 	return bson.Binary{Subtype: uuidSubtype, Data: id[:]}
 }
 
-// idOf reads what uuid wrote.
+// idOf decodes an id that uuid encoded.
 func idOf(collection string, b bson.Binary) (message.ID, error) {
 	if b.Subtype != uuidSubtype || len(b.Data) != len(message.ID{}) {
 		return message.ID{}, corrupt(collection, fmt.Errorf("an id is binary data of subtype %d and %d bytes", b.Subtype, len(b.Data)))
@@ -44,8 +44,8 @@ func idOf(collection string, b bson.Binary) (message.ID, error) {
 	return message.ID(b.Data), nil
 }
 
-// date returns a time as it is stored: cut to milliseconds. The zero time comes back as the zero time.
+// date returns the stored form of a time, cut to milliseconds. timeOf returns the zero time for the stored zero time.
 func date(t time.Time) bson.DateTime { return bson.DateTime(t.UnixMilli()) }
 
-// timeOf reads what date wrote.
+// timeOf decodes a time that date encoded.
 func timeOf(d bson.DateTime) time.Time { return time.UnixMilli(int64(d)).UTC() }

@@ -1,30 +1,32 @@
-// Package mongostore holds every store of Fanmail in one MongoDB database: a sharded cluster, a replica set, or a server
-// that speaks its protocol.
+// Package mongostore holds every store of Fanmail in one MongoDB database: a sharded cluster, a replica set, or a server that
+// speaks the MongoDB protocol.
 //
-// Nothing here needs more than atomic updates of single documents: no transactions, no change streams. What a contract calls
-// atomic is one conditional update of one document. What two documents say of the same thing (an edge is filed under
-// both of its ends) is written in an order in which whoever finds the first without the second completes it.
+// The package needs only atomic updates of single documents. It uses no transactions and no change streams. An operation that a
+// store contract calls atomic is one conditional update of one document. An edge is stored in two documents, one for each end.
+// They are written in a fixed order, so that a reader that finds the first without the second completes it.
 //
 // # What a caller may rely on
 //
-// Writes are acknowledged by a majority, and journaled. Reads go to the primary. That alone lets a primary answer that has
-// been deposed and does not know it yet: what it answers misses what the new one has acknowledged, and a fan-out that skips
-// a user by it, or a rehydration that queries by it, loses messages. So where there are replicas, all reads are
-// linearizable. That costs one round through a majority for each command, not for each document, and commands here read
-// hundreds or thousands of documents. MongoDB promises linearizability for a query of one document; of a query of many it
-// promises no common moment, which no contract here asks for: each document is read by its immutable key, and is at least
-// as new as the beginning of the read. A server that is none of a replica set has nobody to be deposed by.
+// Writes are acknowledged by a majority and journaled. Reads go to the primary. A deposed primary that does not know it yet may
+// still answer reads, and its answers miss the writes that the new primary has acknowledged. A fan-out that skips a user
+// because of such an answer loses messages, and so does a rehydration that queries by it. So all reads are linearizable where
+// there are replicas. Linearizability costs one round through a majority for each command. A command reads hundreds or
+// thousands of documents.
 //
-// Every operation has a deadline, Options.Timeout. Writes take it along (maxTimeMS), so that a server that honours it does
-// not carry on with what nobody waits for; the driver leaves it out of queries. A change that is judged by a clock, as views,
-// steps and edges are, and must not take effect late, carries a bound that the server compares with its own clock (see late.go):
-// a command can be held up on its way by anybody.
+// MongoDB promises linearizability for a query of one document. For a query of many documents it promises no common point in
+// time, and no contract here needs one. Each document is read by its immutable key and is at least as new as the start of the
+// read. A server outside a replica set cannot be deposed.
 //
-// What failed for a reason that may pass is tried again until the deadline, with growing pauses, since every operation
-// here may be repeated. What is left is ErrUnavailable: nothing is known of it then.
+// Every operation has a deadline, Options.Timeout. Writes send it to the server as maxTimeMS, so a server that honours it stops
+// when the caller stops waiting. The driver does not send it with queries. Views, steps and edges are compared with a clock and
+// must not take effect late, but the network can delay any command. So these changes carry a bound that the server compares
+// with its own clock (late.go).
+//
+// An operation that fails for a reason that may pass is tried again with growing pauses until the deadline. Every operation
+// here is idempotent. After the deadline the caller gets ErrUnavailable: the change may or may not have happened.
 //
 // # Shards
 //
-// names.go lists the collections, their shard keys and their indexes. Every query and every update names its shard key,
-// but for a few that have to ask every shard: the tests list them and fail for any other.
+// names.go lists the collections and schema.go their shard keys and indexes. Every query and every update names its shard key,
+// except a few that must ask every shard. The tests list these few and fail for any other.
 package mongostore

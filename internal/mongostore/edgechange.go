@@ -18,7 +18,7 @@ func recordOfEdge(e follow.Edge, revision int64) *edgeRecord {
 	return &edgeRecord{Follower: e.Follower, Followee: e.Followee, Spans: recordsOfSpans(e.Spans), Revision: revision, Pending: true}
 }
 
-// filter finds an edge in followers by its shard key.
+// filter returns a filter that finds an edge in followers by its shard key.
 func (s *Edges) filter(p follow.Pair) bson.D {
 	return bson.D{
 		{Key: fieldFollowee, Value: p.Followee},
@@ -27,13 +27,13 @@ func (s *Edges) filter(p follow.Pair) bson.D {
 	}
 }
 
-// key is what writes to followers are sorted by.
+// key returns the sort key of a write to followers.
 func (s *Edges) key(p follow.Pair) string {
 	return string(p.Followee) + "\x00" + strconv.Itoa(s.partition(p.Follower)) + "\x00" + string(p.Follower)
 }
 
 const (
-	// followersPerQuery and groupsPerQuery bound how much a query names: followers, and ranges that they are in.
+	// followersPerQuery and groupsPerQuery bound how many followers one query names, and how many ranges hold them.
 	followersPerQuery = 5000
 	groupsPerQuery    = 200
 )
@@ -74,8 +74,8 @@ func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 	return filters
 }
 
-// revised is what the first write of a change sets, unless it comes late: an edge holds from a time on that was read from a clock
-// before, and has to be there soon after it.
+// revised returns the update that the first write of a change applies. The update fails if it arrives late, because the start
+// time of the edge was read from a clock before the write.
 func revised(spans []follow.Span, revision int64, late bson.DateTime) bson.D {
 	return bson.D{
 		{Key: fieldVersion, Value: int32(version)},
@@ -85,13 +85,13 @@ func revised(spans []follow.Span, revision int64, late bson.DateTime) bson.D {
 	}
 }
 
-// made is the update of an upsert that makes an edge, and leaves one that is there as it is.
+// made returns the update of an upsert that creates an edge. It leaves an existing edge unchanged.
 func made(spans []follow.Span, late bson.DateTime) mongo.Pipeline {
 	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(spans, 1, late)}))
 }
 
-// change replaces an edge by what to makes of it, and returns it as it is then. A change that was carried out although its
-// reply was lost is found in place when it is repeated.
+// change replaces an edge by the result of to, and returns the stored edge. If the reply to a write was lost, the repetition
+// finds the change in place.
 func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) (follow.Edge, bool)) (edge follow.Edge, err error) {
 	var found *edgeRecord
 	late := s.followers.db.latest(ctx)
@@ -120,7 +120,7 @@ func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) 
 	return edge, err
 }
 
-// read returns an edge as followers has it. Where there is none, it has no spans, and revision 0.
+// read returns an edge from followers. An edge that does not exist has no spans and revision 0.
 func (s *Edges) read(ctx context.Context, p follow.Pair) (*edgeRecord, error) {
 	r, err := one[edgeRecord](s.followers, s.followers.FindOne(ctx, s.filter(p)))
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -129,7 +129,8 @@ func (s *Edges) read(ctx context.Context, p follow.Pair) (*edgeRecord, error) {
 	return &r, err
 }
 
-// replace is the first write of a change: it applies while followers has the revision that the change was made from.
+// replace is the first write of a change. It applies only while the edge in followers has the revision that the change started
+// from.
 func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span, from int64, late bson.DateTime) (bool, error) {
 	filter := s.filter(p)
 	if from > 0 {
@@ -138,13 +139,13 @@ func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span,
 		return err == nil && result.MatchedCount > 0, err
 	}
 	result, err := s.followers.UpdateOne(ctx, filter, made(spans, late), options.UpdateOne().SetUpsert(true))
-	if duplicate(err) { // somebody else has made it, at the same moment
+	if duplicate(err) { // another call created it at the same moment
 		return false, nil
 	}
 	return err == nil && result.UpsertedCount > 0, err
 }
 
-// complete carries out the second and the third write of changes whose first has been carried out.
+// complete carries out the second and the third write of changes whose first write is done.
 func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
 	mirror, settle := make([]write, len(pending)), make([]write, len(pending))
 	for i, r := range pending {
@@ -172,9 +173,10 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
 	return err
 }
 
-// mirror carries out the second write of changes. One that finds no earlier revision goes on to insert, and runs into the unique
-// key of a later one; or of an earlier one that was made just then, for two that make a document at the same moment do not
-// see each other. So what was refused is tried again: now that there is a document, it is refused by a later revision alone.
+// mirror carries out the second write of changes. A write that matches no earlier revision tries to insert and fails on a
+// unique key. Usually the document has a later revision. But two calls that create a document at the same moment do not see
+// each other, so the document may have an earlier revision. mirror therefore repeats a refused write once. Now the document
+// exists, so only a later revision refuses the write.
 func (s *Edges) mirror(ctx context.Context, writes []write) error {
 	for range 2 {
 		written, err := s.following.bulk(ctx, "mirror edges", writes)

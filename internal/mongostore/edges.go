@@ -12,17 +12,19 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Edges is the store of edges. Each edge is two documents, to be found from either end, and is changed in three writes:
+// Edges is the store of edges. Each edge is two documents, one for each end, and changes in three writes:
 //
-//  1. followers gets the new spans under the next revision, if the last one is what was read, and is pending from then on;
+//  1. followers gets the new spans and the next revision, if its revision is still the one that was read. It is pending from then on;
 //  2. following gets the same spans, unless it has a later revision;
-//  3. followers is pending no longer, if it still has that revision.
+//  3. followers is no longer pending, if it still has that revision.
 //
-// The document in followers decides. Whoever finds it pending carries out what is left of the three, before anything is made
-// of it: so an edge takes effect for everybody when the second write does, and no fan-out delivers by spans that a
-// rehydration does not know. A crash before the first write leaves nothing behind; after it, fan-out completes the edge in
-// passing, or the next call for it. The other way round would lose messages: with the edge only in following, a user would
-// follow whose fan-out knows nothing of it. No step needs to be undone, and each may be repeated, by anybody, at any time.
+// The document in followers decides. A call that finds it pending carries out the remaining writes before it uses the edge. So
+// an edge takes effect for every reader after the second write, and fan-out never delivers by spans that rehydration does not
+// know.
+//
+// A crash before the first write changes nothing. After a crash later on, the next fan-out or the next call for the edge
+// completes it. The reverse order would lose messages: with the edge only in following, fan-out would not know of the user's
+// follow. No write needs to be undone. Any process may repeat any write at any time.
 type Edges struct {
 	followers, following collection
 	pages                *pages
@@ -30,7 +32,7 @@ type Edges struct {
 
 var _ follow.Store = (*Edges)(nil)
 
-// edgeRecord is an edge as it is stored in either collection.
+// edgeRecord is the stored form of an edge in either collection.
 type edgeRecord struct {
 	Version  int32          `bson:"v"`
 	Follower message.UserID `bson:"follower"`
@@ -74,7 +76,7 @@ func (r *edgeRecord) edge() follow.Edge {
 
 func (s *Edges) partition(follower message.UserID) int { return s.followers.db.partition(follower) }
 
-// Follow implements follow.Store. Edges that are new, as most are, are made in bulk.
+// Follow implements follow.Store. It creates new edges in bulk, because most edges are new.
 func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
 	edges := make([]follow.Edge, len(pairs))
 	writes := make([]write, len(pairs))
@@ -102,7 +104,7 @@ func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (
 	return edges, s.followKnown(ctx, pairs, edges, known, at)
 }
 
-// followKnown follows those of the pairs of which there is an edge.
+// followKnown follows those of the pairs whose edge already exists.
 func (s *Edges) followKnown(ctx context.Context, pairs []follow.Pair, edges []follow.Edge, known []int, at time.Time) error {
 	again := make([]follow.Pair, len(known))
 	for k, i := range known {
@@ -147,7 +149,8 @@ func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, er
 	return edges, nil
 }
 
-// Followers implements follow.Store. Of a large audience, it asks for ranges with two ends, as far as it knows where to end.
+// Followers implements follow.Store. For a large audience it queries ranges with two ends, where it remembers the end of a
+// page.
 func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
 	of := audience{followee, partition}
 	edges := make([]follow.Edge, 0, min(limit, leastPage))
@@ -182,7 +185,7 @@ func (s *Edges) Following(ctx context.Context, follower, after message.UserID, l
 	return edgesOf(records), err
 }
 
-// inOrder asks for so many documents in the order of a field, in as few replies as possible.
+// inOrder returns options that limit a query and sort it by a field. They ask for as few replies as possible.
 func inOrder(field string, limit int) *options.FindOptionsBuilder {
 	const largestBatch = 10_000
 	return options.Find().SetSort(ascending(field)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, largestBatch))) //nolint:gosec // it is bounded
@@ -196,7 +199,7 @@ func edgesOf(records []edgeRecord) []follow.Edge {
 	return edges
 }
 
-// find returns documents of followers, and completes those that are pending.
+// find returns documents of followers. It completes those that are pending.
 func (s *Edges) find(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder) ([]edgeRecord, error) {
 	records, err := all[edgeRecord](ctx, s.followers, "list followers", filter, opts)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	// ErrUnavailable says that the server cannot be reached, does not answer in time, or fails for a reason that may pass.
-	// What was asked of it may have happened all the same.
+	// ErrUnavailable says that the server cannot be reached, does not answer in time, or fails for a reason that may pass. The
+	// requested change may have happened all the same.
 	ErrUnavailable = message.ErrUnavailable
 	// ErrClosed says that the database has been closed.
 	ErrClosed = errors.New("the database is closed")
-	// ErrNotInitialized says that a database, or something in it, has not been made yet.
+	// ErrNotInitialized says that a database, or a part of it, has not been created yet.
 	ErrNotInitialized = errors.New("is not initialized: run fanmail admin init")
 	// ErrFormat says that data was written in a format that this release does not read.
 	ErrFormat = errors.New("unknown format version")
@@ -28,11 +28,11 @@ var (
 	ErrPartitions = errors.New("number of partitions differs")
 	// ErrCapacity says that a database was initialized by a release with buckets of another size.
 	ErrCapacity = errors.New("size of buckets differs")
-	// ErrNotSharded says that a server is no router of a sharded cluster.
+	// ErrNotSharded says that a server is not the router of a sharded cluster.
 	ErrNotSharded = errors.New("is no mongos: collections can be sharded only through the router of a sharded cluster; leave --shard out, or connect to one")
 )
 
-// Codes of errors that come back however often an operation is repeated.
+// Codes of errors that do not go away when an operation is repeated.
 const (
 	codeBadValue             = 2
 	codeFailedToParse        = 9
@@ -56,16 +56,16 @@ const (
 	codeTooLargeDocumentDB   = 285999133
 )
 
-// duplicate tells whether a write was refused by a unique key.
+// duplicate reports whether a unique key refused a write.
 func duplicate(err error) bool { return mongo.IsDuplicateKeyError(err) }
 
-// tooLarge tells whether a write was refused since its document would be larger than documents may be.
+// tooLarge reports whether a write was refused because its document would exceed the size limit of documents.
 func tooLarge(err error) bool {
 	return hasCode(err, codeDocumentTooLarge, codeUpdateTooLarge, codeUpsertTooLarge, codeTooLargeDocumentDB)
 }
 
-// permanent tells whether repeating what failed cannot help. Whatever is not known to be so may pass: colliding writers
-// that end in a deadlock, a primary that steps down, a server that restarts, a network that fails.
+// permanent reports whether repeating a failed operation cannot help. An unknown error counts as passing. Passing errors are
+// deadlocks of colliding writers, a primary that steps down, a server that restarts and a network failure.
 func permanent(err error) bool {
 	for _, target := range []error{
 		ErrClosed, ErrNotInitialized, ErrFormat, ErrPartitions, ErrCapacity, ErrNotSharded, mongo.ErrNoDocuments, mongo.ErrClientDisconnected,

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// decode reads a document, and refuses one of another format. A projection must not leave the version out.
+// decode decodes a document. It refuses a document of another format version, so a projection must include the version.
 func decode(collection string, raw bson.Raw, into any) error {
 	found, ok := raw.Lookup(fieldVersion).Int32OK()
 	if !ok {
@@ -39,8 +39,8 @@ func all[T any](ctx context.Context, c collection, doing string, filter bson.D, 
 	return found, nil
 }
 
-// allOf returns what an index holds of the documents that a query finds. An index has no format versions: who reads more of a
-// document than that finds out.
+// allOf returns the fields that an index holds of the documents that a query finds. An index holds no format version. A caller
+// that later reads the whole document checks it then.
 func allOf[T any](ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder) (found []T, err error) {
 	err = c.scan(ctx, doing, filter, opts, func() { found = nil }, func(raw bson.Raw) error {
 		found = append(found, *new(T))
@@ -55,7 +55,8 @@ func allOf[T any](ctx context.Context, c collection, doing string, filter bson.D
 	return found, nil
 }
 
-// scan hands each document that a query finds to use, from the beginning if it has to be repeated.
+// scan calls begin, and then use for each document that a query finds. If the query is repeated, scan calls begin again and
+// starts from the first document.
 func (c collection) scan(
 	ctx context.Context, doing string, filter bson.D, opts *options.FindOptionsBuilder, begin func(), use func(bson.Raw) error,
 ) error {
@@ -75,13 +76,13 @@ func (c collection) scan(
 	})
 }
 
-// closeCursor tells the server that nobody reads on, if there is more to be read; also when ctx has ended, as it often has then. A
-// server keeps for minutes what nobody closes.
+// closeCursor closes a cursor on the server if unread results remain. It works after ctx has ended, which is the usual case. A
+// server keeps an open cursor for minutes.
 func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
 	const soon = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), soon)
 	defer cancel()
-	_ = cursor.Close(ctx) // what matters is cursor.Err
+	_ = cursor.Close(ctx) // the caller checks cursor.Err
 }
 
 // one returns the document of a result, or mongo.ErrNoDocuments.
@@ -93,7 +94,7 @@ func one[T any](c collection, result *mongo.SingleResult) (found T, err error) {
 	return found, decode(c.Name(), raw, &found)
 }
 
-// has tells, within an operation, whether a filter finds a document.
+// has reports, within an operation, whether a filter finds a document.
 func (c collection) has(ctx context.Context, filter bson.D) (bool, error) {
 	err := c.FindOne(ctx, filter, options.FindOne().SetProjection(fields(fieldID))).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -102,7 +103,7 @@ func (c collection) has(ctx context.Context, filter bson.D) (bool, error) {
 	return err == nil, err
 }
 
-// fields is a projection onto fields and the format version. The id is left out unless it is one of them.
+// fields returns a projection onto the named fields and the format version. It includes the id only if names has it.
 func fields(names ...string) bson.D {
 	projection := bson.D{{Key: fieldVersion, Value: 1}, {Key: fieldID, Value: 0}}
 	for _, name := range names {
@@ -115,13 +116,13 @@ func fields(names ...string) bson.D {
 	return projection
 }
 
-// Operators, for what reads better with than without.
+// Operators as functions, where they read better than composite literals.
 
 func in[T any](values []T) bson.D { return operator("$in", values) }
 
 func operator(name string, value any) bson.D { return bson.D{{Key: name, Value: value}} }
 
-// path returns the name of a field within others.
+// path returns the dotted name of a nested field.
 func path(names ...any) string {
 	var p strings.Builder
 	for i, name := range names {
@@ -133,14 +134,14 @@ func path(names ...any) string {
 	return p.String()
 }
 
-// notThere is a condition that no document of ours meets: an upsert with it makes a document or is refused by the id of one
-// that is there. It must not be left out. DocumentDB lets upserts by the id alone that come at the same moment replace
-// each other's documents, all of them successfully.
+// notThere is a condition that no document of ours meets. An upsert with it creates a document, or fails on the id of an
+// existing one. Do not leave it out: in DocumentDB, simultaneous upserts by the id alone replace each other's documents and all
+// succeed.
 var notThere = bson.E{Key: fieldVersion, Value: operator("$exists", false)}
 
-// unlessThere is the update of an upsert that makes a document by an expression, and leaves one that is there as it is. Its
-// filter must not be the id alone, as notThere says; and the expression must leave the id out, which comes from the filter:
-// DocumentDB would store it twice.
+// unlessThere returns the update of an upsert that creates a document from an expression. It leaves an existing document
+// unchanged. The filter must not be the id alone (see notThere). The expression must leave the id out, because the filter
+// supplies it and DocumentDB would store it twice.
 func unlessThere(fresh any) mongo.Pipeline {
 	there := operator("$gt", bson.A{"$" + fieldVersion, nil})
 	return mongo.Pipeline{operator("$replaceWith", operator("$cond", bson.A{there, "$$ROOT", fresh}))}

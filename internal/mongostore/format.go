@@ -11,7 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// formatID is the id of the record of what is fixed when a database is initialized. There is one.
+// formatID is the id of the single record with the settings that are fixed when a database is initialized.
 const formatID = "format"
 
 type formatRecord struct {
@@ -21,8 +21,8 @@ type formatRecord struct {
 	Capacity   int32  `bson:"capacity"`
 }
 
-// Check returns nil if the database was initialized as it is configured, and everything that was made then is there. It
-// returns an error that wraps ErrNotInitialized, ErrFormat, ErrPartitions or ErrCapacity otherwise.
+// Check returns nil if the database was initialized with the configured values and has all its collections and indexes.
+// Otherwise it returns an error that wraps ErrNotInitialized, ErrFormat, ErrPartitions or ErrCapacity.
 func (db *DB) Check(ctx context.Context) error {
 	if err := db.checkFormat(ctx); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (db *DB) Check(ctx context.Context) error {
 
 func isNotInitialized(err error) bool { return errors.Is(err, ErrNotInitialized) }
 
-// checkFormat compares what is recorded with what is configured.
+// checkFormat compares the recorded settings with the configured ones.
 func (db *DB) checkFormat(ctx context.Context) error {
 	var found formatRecord
 	c := db.collection(metaName)
@@ -62,12 +62,12 @@ func (db *DB) format() formatRecord {
 	return formatRecord{ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity} //nolint:gosec // at most partition.MaxCount
 }
 
-// recordFormat records what is configured, unless something is recorded.
+// recordFormat records the configured settings, unless a record exists.
 func (db *DB) recordFormat(ctx context.Context) error {
 	c := db.collection(metaName)
 	return c.call(ctx, "record the format", func(ctx context.Context) error {
 		_, err := c.InsertOne(ctx, db.format())
-		if duplicate(err) { // somebody else has, at the same moment
+		if duplicate(err) { // another host recorded it at the same moment
 			return nil
 		}
 		return err

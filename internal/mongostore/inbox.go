@@ -13,10 +13,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Inbox holds the buckets, one document each. inbox_record.go says what is in it. Every operation is one update of one
-// document, or reads each document as it is at one moment.
+// Inbox is the store of buckets, one document for each bucket. inbox_record.go describes the document. Every operation is one
+// update of one document, or reads each document as it is at one moment.
 //
-// No query sorts an owner's buckets without a bound on the sequence: there are servers that read all of them first.
+// No query sorts an owner's buckets without a bound on the sequence, because some servers then read all of them first.
 type Inbox struct{ c collection }
 
 var _ bucket.Store = (*Inbox)(nil)
@@ -33,7 +33,7 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 		{Key: fieldSequence, Value: bson.D{{Key: "$gte", Value: int64(low)}, {Key: "$lte", Value: int64(high)}}},
 	}
 	find := options.Find()
-	if int64(limit) <= int64(high)-int64(low) { // there may be more: the server has to know which to leave out
+	if int64(limit) <= int64(high)-int64(low) { // there may be more than limit: sort, so that the server leaves out the right ones
 		find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limit))
 	}
 	records, err := all[bucketRecord](ctx, s.c, "read buckets", filter, find)
@@ -56,7 +56,7 @@ func bucketsOf(records []bucketRecord) (buckets []bucket.Bucket, err error) {
 	return buckets, nil
 }
 
-// Overlapping implements bucket.Store. What is marked as late may not be: see bucketRecord.
+// Overlapping implements bucket.Store. A bucket that is marked as late need not overlap: see bucketRecord.
 func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
 	if above == math.MaxUint32 {
 		return nil, nil
@@ -86,9 +86,9 @@ func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uin
 	return buckets, nil
 }
 
-// inboxSchema says how buckets are spread and found. All that belongs to an owner lies side by side, in the order of
-// sequences, and the unique key is what makes a push to a bucket that is full, or holds the message, fail. There is hardly a
-// bucket that came late or has tombstones, so that those two indexes are small, and cost other pushes next to nothing.
+// inboxSchema returns how buckets are sharded and indexed. The buckets of an owner lie side by side in the order of sequences.
+// The unique key makes a push fail if the bucket is full or holds the message already. Few buckets have late entries or
+// tombstones, so those two indexes are small and hardly slow down other pushes.
 func inboxSchema() schema {
 	return schema{
 		name: inboxName, key: ascending(fieldOwner, fieldSequence), unique: true,

@@ -13,14 +13,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Delete implements bucket.Store. An entry never moves: so its slot is looked up first, and the update names it, and takes
-// place only if the entry is still there.
+// Delete implements bucket.Store. An entry never moves. So Delete looks up its slot first and then updates that slot if the
+// entry is still there.
 func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
 	slot, err := s.slotOf(ctx, owner, sequence, id)
 	if err == nil {
 		kept := uuid(id)
 		at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
-		_, err = s.bury(ctx, owner, at, entryRecord{ID: &kept, Deleted: true}) // if it is a tombstone already, so be it
+		_, err = s.putTombstone(ctx, owner, at, entryRecord{ID: &kept, Deleted: true}) // a slot that is a tombstone already stays one
 	}
 	if err != nil {
 		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
@@ -28,7 +28,7 @@ func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 	return nil
 }
 
-// slotOf returns the slot of an entry or tombstone with an id.
+// slotOf returns the slot of the entry or tombstone with an id.
 func (s *Inbox) slotOf(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) (int, error) {
 	filter := append(bucketOf(owner, sequence), bson.E{Key: path(fieldEntries, fieldEntryID), Value: uuid(id)})
 	records, err := all[bucketRecord](ctx, s.c, "find an entry", filter, options.Find().SetProjection(outlined))
@@ -62,28 +62,28 @@ func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 	return nil
 }
 
-// blank blanks an entry, or else a tombstone, which is counted already. No tombstone becomes an entry again: so one of the
-// two updates finds it, whoever deletes it meanwhile.
+// blank blanks an entry, or else a tombstone, which is already counted. A tombstone never becomes an entry again. So one of the
+// two updates matches, even if another caller deletes the entry meanwhile.
 func (s *Inbox) blank(ctx context.Context, owner message.UserID, at bucket.Tombstone) (done bool, err error) {
-	if done, err = s.bury(ctx, owner, at, blankEntry); done || err != nil {
+	if done, err = s.putTombstone(ctx, owner, at, blankEntry); done || err != nil {
 		return done, err
 	}
 	there := bson.D{{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: uuid(at.ID)}}
 	return s.update(ctx, "blank a tombstone", owner, at, there, operator("$set", operator(path(fieldEntries, at.Slot), blankEntry)))
 }
 
-// bury puts what remains of an entry in its place, and counts the tombstone, unless there is one already.
-func (s *Inbox) bury(ctx context.Context, owner message.UserID, at bucket.Tombstone, remains entryRecord) (done bool, err error) {
+// putTombstone replaces an entry by its remains and counts the tombstone, unless the slot is a tombstone already.
+func (s *Inbox) putTombstone(ctx context.Context, owner message.UserID, at bucket.Tombstone, remains entryRecord) (done bool, err error) {
 	id := uuid(at.ID)
 	there := bson.D{
 		{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: id},
 		{Key: path(fieldEntries, at.Slot, fieldDeleted), Value: operator("$ne", true)},
 	}
-	return s.update(ctx, "bury an entry", owner, at, there, tombstone(at.Slot, &id, remains))
+	return s.update(ctx, "write a tombstone", owner, at, there, tombstone(at.Slot, &id, remains))
 }
 
-// fill puts a tombstone into a slot that is counted although its entry is lost: the bucket says that the slot is taken, or
-// there is a bucket above.
+// fill puts a tombstone into a slot that counts as taken although its entry is lost. A slot counts as taken if the bucket says
+// so, or if there is a bucket above.
 func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombstone) (done bool, err error) {
 	lost := bson.D{
 		{Key: path(fieldEntries, at.Slot, fieldEntryID), Value: operator("$exists", false)},
@@ -103,10 +103,10 @@ func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombst
 	return s.update(ctx, "fill a slot", owner, at, missing, update)
 }
 
-// blankEntry is what is left of an entry that was blanked.
+// blankEntry is the stored form of a blanked entry.
 var blankEntry = entryRecord{Deleted: true}
 
-// tombstone returns the update that puts a tombstone into a slot, and counts it.
+// tombstone returns the update that puts a tombstone into a slot and counts it.
 func tombstone(slot int, id *bson.Binary, remains entryRecord) bson.D {
 	record := tombstoneRecord{Slot: int32(slot), ID: id} //nolint:gosec // a slot is below the capacity
 	return bson.D{
@@ -116,13 +116,13 @@ func tombstone(slot int, id *bson.Binary, remains entryRecord) bson.D {
 	}
 }
 
-// bucketOf returns the filter for a bucket.
+// bucketOf returns a filter for one bucket.
 func bucketOf(owner message.UserID, sequence uint32) bson.D {
 	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: int64(sequence)}}
 }
 
-// update puts a tombstone into a bucket that meets a condition, and tells whether it did. If a reply was lost, the repetition
-// finds the blank tombstone that it has left itself.
+// update puts a tombstone into a bucket that meets a condition, and reports whether it did. If a reply was lost, the repetition
+// finds the blank tombstone that the first attempt wrote.
 func (s *Inbox) update(
 	ctx context.Context, doing string, owner message.UserID, at bucket.Tombstone, condition, update bson.D,
 ) (done bool, err error) {
@@ -153,7 +153,7 @@ func blanked(at bucket.Tombstone) bson.D {
 	}
 }
 
-// Deletions implements bucket.Store by one query, to which no bucket without a tombstone contributes, and no entry.
+// Deletions implements bucket.Store in one query. The query reads only buckets with tombstones, and no entries.
 func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
 	records, err := all[bucketRecord](ctx, s.c, "read deletions", withDeletions(owner), options.Find().SetProjection(deletionFields(from)))
 	if err != nil {
@@ -167,19 +167,19 @@ func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32
 	return d, nil
 }
 
-// withDeletions returns a filter for the owner's buckets with tombstones, as the partial index has them.
+// withDeletions returns a filter for the owner's buckets with tombstones. It matches the condition of the partial index.
 func withDeletions(owner message.UserID) bson.D {
 	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldDeleted, Value: append(operator("$gt", 0), exists...)}}
 }
 
-// deletionFields is a projection onto the number of tombstones, and onto the tombstones themselves from a bucket on.
+// deletionFields returns a projection onto the number of tombstones. From the given bucket on, it also returns the tombstones.
 func deletionFields(from uint32) bson.D {
 	recent := operator("$gte", bson.A{"$" + fieldSequence, int64(from)})
 	return append(fields(fieldSequence, fieldDeleted),
 		bson.E{Key: fieldTombstones, Value: operator("$cond", bson.A{recent, "$" + fieldTombstones, "$$REMOVE"})})
 }
 
-// addTo adds the tombstones of a bucket.
+// addTo adds the tombstones of a bucket to d.
 func (r *bucketRecord) addTo(d *bucket.Deletions) error {
 	d.Total += r.Deleted
 	for _, t := range r.Tombstones {

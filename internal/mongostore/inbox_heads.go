@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// headsAtOnce is how many owners are looked for in one query.
+	// headsAtOnce is how many owners one query covers.
 	headsAtOnce = 200
-	// nearby is how many buckets of an owner are looked for at first, from the hint up. Mostly there is one or two.
+	// nearby is how many buckets of an owner the first query covers, from the hint up. Mostly one or two of them exist.
 	nearby = 4
 )
 
-// Heads implements bucket.Store. Buckets follow each other without a gap: so the highest that was found is the head, unless
-// it is the last of those that were looked for. In that case, which is rare, the search goes on above it, at distances
-// that double.
+// Heads implements bucket.Store. The sequences of buckets have no gap. So the highest bucket found is the head, unless it is
+// the last one that the query covered. In this rare case the search continues above it, at distances that double.
 //
-// An outline is of one moment. That there was no bucket above it is of another, which may have been earlier: then the
-// outline may be that of a full bucket which is not the head any more, just as if it had been the moment to read it.
+// Each outline is read at one moment. The query that found no bucket above it ran at another moment, which may have been
+// earlier. So the outline may show a full bucket that is no longer the head. The caller would see the same if it had read just
+// before the new bucket was created.
 func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
 	heads := make([]bucket.Outline, len(refs))
-	at := slices.Clone(refs) // where the search for each stands
+	at := slices.Clone(refs) // the highest bucket known so far of each
 	open := make([]int, len(refs))
 	for i := range open {
 		open[i] = i
@@ -52,12 +52,13 @@ func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline,
 	return heads, nil
 }
 
-// sequencesNear are those to look at first.
+// sequencesNear returns a condition for the sequences that the first query covers.
 func sequencesNear(from uint32) bson.D {
 	return bson.D{{Key: "$gte", Value: int64(from)}, {Key: "$lt", Value: int64(from) + nearby}}
 }
 
-// sequencesAbove are those to look at above a bucket that is there. If the next is not, none is.
+// sequencesAbove returns a condition for sequences above an existing bucket. If the next one is missing, there is no bucket
+// above.
 func sequencesAbove(there uint32) bson.D {
 	var above []int64
 	for distance := int64(1); int64(there)+distance <= math.MaxUint32; distance *= 2 {
@@ -66,8 +67,8 @@ func sequencesAbove(there uint32) bson.D {
 	return in(above)
 }
 
-// highest returns the outlines of the highest buckets among those that are wanted, by owner. Those who stand at the same
-// bucket are asked for together, which servers answer several times as fast as so many alternatives.
+// highest returns the outline of the highest wanted bucket of each owner. Owners with the same known bucket share one
+// condition. Servers answer that several times as fast as one alternative for each owner.
 func (s *Inbox) highest(ctx context.Context, at []bucket.Ref, open []int, wanted func(uint32) bson.D) (map[message.UserID]bucket.Outline, error) {
 	ordered := slices.Clone(open)
 	slices.SortFunc(ordered, func(x, y int) int {
@@ -98,10 +99,10 @@ func (s *Inbox) highest(ctx context.Context, at []bucket.Ref, open []int, wanted
 	return found, nil
 }
 
-// outlined is what an outline takes of a bucket.
+// outlined is a projection onto the fields that an outline needs.
 var outlined = fields(fieldOwner, fieldSequence, fieldSlots, fieldFloor, fieldLast, path(fieldEntries, fieldEntryID))
 
-// anyOf returns a filter for the wanted buckets of owners, who are ordered by where they stand.
+// anyOf returns a filter for the wanted buckets of owners. The owners are ordered by their highest known bucket.
 func anyOf(at []bucket.Ref, ordered []int, wanted func(uint32) bson.D) bson.D {
 	var alternatives bson.A
 	for len(ordered) > 0 {

@@ -10,11 +10,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// fieldBuried tells a document that is there for its tombstones from one that is there for its entries.
+// fieldBuried marks a document that the second query returns for its tombstones. The others are returned for their entries.
 const fieldBuried = "buried"
 
-// Newest implements bucket.Store by one command, which holds two queries. Where nothing was deleted, the second one finds
-// nothing.
+// Newest implements bucket.Store by one command with two queries. If nothing was deleted, the second query finds nothing.
 func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {

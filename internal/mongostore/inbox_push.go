@@ -15,12 +15,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Push implements bucket.Store by unordered bulk writes of upserts, one for each owner. Where the filter of one does not
-// match, it goes on to insert, and runs into the unique key, or where it must not create a bucket, into what makes that
-// impossible: it is refused, and alone.
+// Push implements bucket.Store by unordered bulk writes with one upsert for each owner. An upsert whose filter does not match
+// tries to insert and fails on the unique key. A push that must not create a bucket fails on an invalid id instead. In both
+// cases only that push is refused.
 //
-// What fails for a reason that may pass is pushed again. If the first attempt has been applied after all, the second is
-// refused, since the bucket holds its entries then, and the appender finds them there.
+// A push that fails for a passing reason is sent again. If the first attempt was applied after all, the second is refused,
+// because the bucket already holds its entries. The appender then finds them there.
 func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
 	outcomes := make([]bucket.Outcome, len(pushes))
 	work, err := place(pushes, outcomes)
@@ -35,19 +35,19 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	return outcomes, nil
 }
 
-// Persist implements bucket.Store: what a push has applied is durable when it returns. So is what somebody else's has, once
-// it is read, for reads are linearizable.
+// Persist implements bucket.Store. A push is durable when it returns. A push of another process is durable once it can be read,
+// because reads are linearizable.
 func (*Inbox) Persist(context.Context) error { return nil }
 
-// placed is a push with its entries as they are stored.
+// placed is a push with encoded entries.
 type placed struct {
-	index   int // among the pushes
+	index   int // index of the push in the call
 	push    *bucket.Push
 	entries []bson.Raw
 }
 
-// place encodes the entries and sorts the pushes by owner, so two callers that push to the same owners rarely wait for each
-// other in a circle. A push that cannot apply gets its outcome here and is left out.
+// place encodes the entries and sorts the pushes by owner. Because all callers use the same order, two callers that push to the
+// same owners rarely deadlock. A push that cannot apply gets its outcome here and is left out.
 func place(pushes []bucket.Push, outcomes []bucket.Outcome) ([]placed, error) {
 	encoder := bucket.NewEncoder(0, encodeEntry)
 	work := make([]placed, 0, len(pushes))
@@ -66,7 +66,7 @@ func place(pushes []bucket.Push, outcomes []bucket.Outcome) ([]placed, error) {
 	return work, nil
 }
 
-// pushBytes is more than what a push has besides its entries and their ids.
+// pushBytes is an upper bound for the size of a push beside its entries and their ids.
 const (
 	pushBytes  = 512 + message.MaxUserIDBytes
 	entryBytes = 64
@@ -80,7 +80,7 @@ func (p placed) bytes() int {
 	return n
 }
 
-// split cuts pushes into what is sent together.
+// split divides pushes into chunks. Each chunk is sent in one command.
 func (db *DB) split(work []placed) (chunks [][]placed) {
 	for len(work) > 0 {
 		n, bytes := 1, work[0].bytes()
@@ -93,7 +93,7 @@ func (db *DB) split(work []placed) (chunks [][]placed) {
 	return chunks
 }
 
-// pushChunk carries out pushes that are sent together, and those again whose failure may pass.
+// pushChunk sends pushes in one command. It sends those that failed for a passing reason again.
 func (s *Inbox) pushChunk(ctx context.Context, chunk []placed, outcomes []bucket.Outcome) error {
 	return s.c.call(ctx, "push", func(ctx context.Context) error {
 		models := make([]mongo.WriteModel, len(chunk))
@@ -105,7 +105,7 @@ func (s *Inbox) pushChunk(ctx context.Context, chunk []placed, outcomes []bucket
 		switch {
 		case err != nil && !partly:
 			return err
-		case exception.WriteConcernError != nil: // applied, but it is not known whether for good
+		case exception.WriteConcernError != nil: // applied, but a failover may undo it
 			return mongo.WriteException{WriteConcernError: exception.WriteConcernError}
 		case int(result.MatchedCount+result.UpsertedCount)+len(exception.WriteErrors) != len(chunk):
 			return fmt.Errorf("the server says of %d pushes that %d were applied and %d were not",
@@ -116,7 +116,8 @@ func (s *Inbox) pushChunk(ctx context.Context, chunk []placed, outcomes []bucket
 	})
 }
 
-// settle notes which pushes were applied. It returns those that failed, without having been refused, and why.
+// settle records the outcome of each push that was applied or refused. It returns the pushes that failed for another reason,
+// and the error.
 func settle(chunk []placed, errs []mongo.BulkWriteError, outcomes []bucket.Outcome) (failed []placed, err error) {
 	errOf := make([]error, len(chunk))
 	for _, e := range errs {
@@ -137,23 +138,23 @@ func settle(chunk []placed, errs []mongo.BulkWriteError, outcomes []bucket.Outco
 	return failed, err
 }
 
-// mustExist tells whether the push is onto a bucket that it must not create.
+// mustExist reports whether the push is for a bucket that it must not create.
 func (p placed) mustExist() bool { return p.push.Sequence > 0 && !p.push.Create }
 
-// notAnID is what no server takes for an _id. An update that is not an upsert would not create a bucket either: but a bulk
-// write does not tell of which of those the filter has matched nothing, and tells of every upsert that fails.
+// notAnID is a value that every server refuses as an _id. An update without upsert would not create a bucket either. But a bulk
+// reply does not say which plain updates matched nothing, while it names every upsert that failed.
 var notAnID = bson.A{}
 
-// notInserted tells whether an upsert failed since its filter matched nothing, and notAnID was to be inserted.
+// notInserted reports whether an upsert failed because its filter matched nothing and it tried to insert notAnID.
 func notInserted(err error) bool {
 	if hasCode(err, codeInvalidIDField) {
 		return true
 	}
-	// DocumentDB has one code for every value that it refuses.
+	// DocumentDB has one code for every invalid value.
 	return hasCode(err, codeBadValue) && strings.Contains(err.Error(), "'_id'")
 }
 
-// model returns the push as it is sent.
+// model returns the push in the form in which it is sent.
 func (p placed) model() *mongo.UpdateOneModel {
 	k := len(p.entries)
 	ids := make(bson.A, k)
@@ -168,7 +169,7 @@ func (p placed) model() *mongo.UpdateOneModel {
 	if p.push.Guard {
 		filter = append(filter, bson.E{Key: fieldFloor, Value: operator("$not", operator("$gte", uuid(least)))})
 	}
-	var created bson.D // besides what the filter says of it
+	var created bson.D // fields of a new bucket that the filter does not set
 	switch {
 	case p.mustExist():
 		created = operator(fieldID, notAnID)
@@ -192,7 +193,7 @@ func (p placed) model() *mongo.UpdateOneModel {
 	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update).SetUpsert(true)
 }
 
-// mayBeLate tells whether an entry may be at or below the floor of the bucket.
+// mayBeLate reports whether an entry may be at or below the floor of the bucket.
 func (p placed) mayBeLate() bool {
 	switch {
 	case p.push.Sequence == 0, p.push.Guard:

@@ -14,27 +14,26 @@ import (
 // The fields of a bucket besides owner and sequence, and those of an entry.
 const (
 	fieldSlots      = "slots"      // how many slots are taken
-	fieldEntries    = "entries"    // what is in them, in their order
+	fieldEntries    = "entries"    // the entries and tombstones, in the order of slots
 	fieldFloor      = "floor"      // as in bucket.Bucket; bucket 0 has none
 	fieldLast       = "last"       // as in bucket.Bucket
 	fieldLate       = "late"       // the least id that may be at or below the floor
-	fieldDeleted    = "deleted"    // how many tombstones there are; in an entry, that it is one
+	fieldDeleted    = "deleted"    // in a bucket: number of tombstones; in an entry: true if it is a tombstone
 	fieldTombstones = "tombstones" // their slots and ids
 
 	fieldEntryID = "id"
 	fieldSlot    = "slot"
 )
 
-// bucketRecord is a bucket as it is stored.
+// bucketRecord is the stored form of a bucket.
 //
-// Late buckets are found by an index on late. A push that may put an id at or below the floor takes note of it there. It
-// need not know the floor, which only the server does: so the id may turn out to be above it. That costs nothing, for who
-// asks for what is late below an id has found a floor below that id already, and the floors of all buckets above are
-// higher.
+// An index on late finds the buckets with late entries. A push that may put an id at or below the floor stores that id in late.
+// The appender need not know the floor, so the id may turn out to be above it. Such a bucket is only an extra result of the
+// query. The caller has already found a floor below the id it asks for, and the floors of all buckets above are higher.
 //
-// Tombstones are where they are needed together, in the entries to refuse what was deleted, and apart to be counted: a
-// page wants to know of them, and of the entries of two buckets only. The tombstone keeps the id of an entry that was
-// blanked.
+// Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
+// counted, because a page needs all tombstones but the entries of only two buckets. The tombstone keeps the id of a blanked
+// entry.
 type bucketRecord struct {
 	Version    int32             `bson:"v"`
 	Owner      message.UserID    `bson:"owner"`
@@ -47,10 +46,10 @@ type bucketRecord struct {
 	Tombstones []tombstoneRecord `bson:"tombstones,omitempty"`
 }
 
-// ofThisVersion keeps updates from documents of other versions, and is the version of what an upsert inserts.
+// ofThisVersion is a condition that makes updates skip documents of other versions. An upsert inserts its version.
 var ofThisVersion = bson.E{Key: fieldVersion, Value: version}
 
-// entryRecord is an entry as it is stored. A tombstone has nothing but its id, and a blanked one not even that.
+// entryRecord is the stored form of an entry. A tombstone has only its id, and a blanked one does not have an id either.
 type entryRecord struct {
 	ID          *bson.Binary   `bson:"id,omitempty"`
 	From        message.UserID `bson:"from,omitempty"`
@@ -66,7 +65,7 @@ type tombstoneRecord struct {
 	ID   *bson.Binary `bson:"id,omitempty"`
 }
 
-// encodeEntry returns an entry as it is stored.
+// encodeEntry returns the stored form of an entry.
 func encodeEntry(e *bucket.Entry) (bson.Raw, error) {
 	id := uuid(e.ID)
 	r := entryRecord{ID: &id, From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Recovered: e.Recovered}
@@ -81,7 +80,7 @@ func (r *entryRecord) entry() (e bucket.Entry, err error) {
 	return e, nil
 }
 
-// optionalID returns the zero id for none.
+// optionalID decodes an id. For nil it returns the zero id.
 func optionalID(b *bson.Binary) (message.ID, error) {
 	if b == nil {
 		return message.ID{}, nil
@@ -89,10 +88,10 @@ func optionalID(b *bson.Binary) (message.ID, error) {
 	return idOf(inboxName, *b)
 }
 
-// slots returns how many slots count as taken. Entries that are lost, by whatever hand, read as zero entries.
+// slots returns how many slots count as taken. Lost entries read as zero entries.
 func (r *bucketRecord) slots() int { return max(len(r.Entries), int(r.Slots)) }
 
-// bounds returns the sequence, the floor and the last.
+// bounds returns the sequence, the floor and the last id of the bucket.
 func (r *bucketRecord) bounds() (sequence uint32, floor, last message.ID, err error) {
 	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > math.MaxUint8 {
 		return 0, floor, last, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d slots", r.Sequence, r.Owner, r.slots()))
@@ -130,7 +129,7 @@ func (r *bucketRecord) outline() (o bucket.Outline, err error) {
 	return o, nil
 }
 
-// ids returns the ids of all that is in the bucket, or was before it was blanked, in no particular order.
+// ids returns the ids of all entries, tombstones and blanked entries in the bucket, in no particular order.
 func (r *bucketRecord) ids() (ids []message.ID, err error) {
 	add := func(b *bson.Binary) {
 		id, wrong := optionalID(b)

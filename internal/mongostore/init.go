@@ -10,10 +10,10 @@ import (
 
 const codeNamespaceExists = 48
 
-// Init makes what is missing of the database: collections, indexes, and last the record of what is fixed from then on. It
-// may be repeated, and called by several hosts at once. With shard set, it also shards the collections, which needs the
-// router of a sharded cluster, and is an error that wraps ErrNotSharded elsewhere. A database that was initialized with
-// other values is refused, as by Check, and left as it is.
+// Init creates the missing parts of the database: collections, indexes, and last the record of the fixed settings. It is
+// idempotent, and several hosts may call it at once. With shard set, it also shards the collections. That needs the router of a
+// sharded cluster; elsewhere Init returns an error that wraps ErrNotSharded. If the database was initialized with other values,
+// Init returns the error that Check would return and changes nothing.
 func (db *DB) Init(ctx context.Context, shard bool) error {
 	if err := db.init(ctx, shard); err != nil {
 		return fmt.Errorf("initialize the database %s: %w", db.database.Name(), err)
@@ -45,7 +45,7 @@ func (db *DB) init(ctx context.Context, shard bool) error {
 	return db.checkFormat(ctx)
 }
 
-// create makes a collection and its indexes, unless they are there.
+// create creates a collection and its indexes, unless they exist.
 func (db *DB) create(ctx context.Context, s schema, shard bool) error {
 	c := db.collection(s.name)
 	err := c.call(ctx, "create collection", func(ctx context.Context) error {
@@ -62,7 +62,7 @@ func (db *DB) create(ctx context.Context, s schema, shard bool) error {
 	for _, x := range s.indexes {
 		models = append(models, x.model(db.opts))
 	}
-	if shard && len(s.key) == 1 { // a collection with documents is not sharded by a hash without an index of that
+	if shard && len(s.key) == 1 { // sharding a non-empty collection by a hash requires a hashed index
 		models = append(models, index{keys: s.key}.model(db.opts))
 	}
 	if len(models) == 0 {
@@ -74,7 +74,7 @@ func (db *DB) create(ctx context.Context, s schema, shard bool) error {
 	})
 }
 
-// admin carries out a command of the server's administration.
+// admin runs an administrative command.
 func (db *DB) admin(ctx context.Context, command bson.D) error {
 	return db.call(ctx, command[0].Key, func(ctx context.Context) error {
 		return db.client.Database("admin").RunCommand(ctx, command).Err()

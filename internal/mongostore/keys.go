@@ -19,8 +19,8 @@ type Keys struct{ c collection }
 
 var _ message.KeyStore = (*Keys)(nil)
 
-// keyRecord is an idempotency key as it is stored. Its id is a hash of its sender and itself: of any length, and of no
-// interest, they would make poor keys.
+// keyRecord is the stored form of an idempotency key. Its id is a hash of the sender and the key, because the originals may be
+// long.
 type keyRecord struct {
 	Version int32         `bson:"v"`
 	Message bson.Binary   `bson:"message_id"`
@@ -35,7 +35,7 @@ func recordOfKey(k message.Key) keyRecord {
 	}
 }
 
-// key returns the key with the sender and the words of k.
+// key returns the record as a message.Key, with the sender and the text of k.
 func (r keyRecord) key(k message.Key) (message.Key, error) {
 	id, err := idOf(keysName, r.Message)
 	if err != nil {
@@ -47,14 +47,15 @@ func (r keyRecord) key(k message.Key) (message.Key, error) {
 	return message.Key{From: k.From, Key: k.Key, ID: id, Digest: message.Digest(r.Digest.Data), Expires: timeOf(r.Expires)}, nil
 }
 
-// hashKey returns the id under which a key is filed. A sender's id has no zero byte, so no two keys run together.
+// hashKey returns the id under which a key is stored. The id of a sender has no zero byte, so two different keys never hash the
+// same bytes.
 func hashKey(k message.Key) bson.Binary {
 	sum := sha256.Sum256([]byte(string(k.From) + "\x00" + k.Key))
 	return bson.Binary{Data: sum[:]}
 }
 
-// Reserve implements message.KeyStore: an upsert that matches a key that had expired, and otherwise runs into the id of the one
-// that holds.
+// Reserve implements message.KeyStore by one upsert. It matches a key that has expired. If the key still holds, the upsert
+// fails on its id.
 func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (holds message.Key, err error) {
 	id := bson.E{Key: fieldID, Value: hashKey(k)}
 	expired := bson.D{id, {Key: fieldExpires, Value: operator("$lte", date(now))}}
@@ -77,11 +78,11 @@ func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (holds
 	return holds, err
 }
 
-// errVanished says that a document was removed between two operations, which are repeated.
+// errVanished says that a document was removed between two operations. Both are repeated.
 var errVanished = errors.New("a document was removed meanwhile")
 
-// Replace implements message.KeyStore. No other key has the new id: one that is there has been put there by this call, whose
-// first reply was lost.
+// Replace implements message.KeyStore. No other key has the new id. If it is already stored, an earlier attempt of this call
+// stored it and its reply was lost.
 func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) error {
 	r := recordOfKey(old)
 	reserved := bson.D{
@@ -107,7 +108,7 @@ func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) erro
 	})
 }
 
-// Forget implements message.KeyStore. It asks every shard. A key that is reserved anew between the two operations is kept.
+// Forget implements message.KeyStore. It asks every shard. It keeps a key that is reserved again between the two operations.
 func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	expired := bson.E{Key: fieldExpires, Value: operator("$lte", date(now))}
 	if limit <= 0 {
@@ -127,7 +128,7 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error
 		switch {
 		case err != nil:
 			repeated = true
-		case repeated: // what the lost reply said is not known; those of them that were reserved anew are few
+		case repeated: // the first reply is lost: count all of them, because few were reserved again
 			forgotten = len(ids)
 		default:
 			forgotten = int(result.DeletedCount)

@@ -19,8 +19,8 @@ type Messages struct{ c collection }
 
 var _ message.Store = (*Messages)(nil)
 
-// messageRecord is a message as it is stored. When it was sent is in its id, and when it was stored is the lag after that:
-// so whether it is void is one comparison with a constant, which an index answers.
+// messageRecord is the stored form of a message. The id contains the time of sending. The lag is the time from sending to
+// storing. So the check for void messages compares the lag with a constant, and an index can answer it.
 type messageRecord struct {
 	ID          bson.Binary      `bson:"_id,omitempty"`
 	Version     int32            `bson:"v"`
@@ -29,14 +29,14 @@ type messageRecord struct {
 	Audience    message.Audience `bson:"audience,omitempty"`
 	Body        string           `bson:"body,omitempty"`
 	ContentType string           `bson:"content_type,omitempty"`
-	// Attrs is JSON text, byte for byte: as a document it would come back in other words.
+	// Attrs is JSON text, kept byte for byte. A document would not keep its spelling.
 	Attrs      string `bson:"attrs,omitempty"`
 	Unfinished bool   `bson:"unfinished,omitempty"`
 	// Lag is how many milliseconds after it was sent the message was stored, by the server's clock.
 	Lag *int64 `bson:"lag,omitempty"`
 }
 
-// recordOfMessage returns the record of a message without its id, which it gets from the filter of the update that makes it.
+// recordOfMessage returns the record of a message without its id. The filter of the upsert supplies the id.
 func recordOfMessage(m message.Message) messageRecord {
 	return messageRecord{
 		Version: version, From: m.From, To: m.To, Audience: m.Audience,
@@ -63,17 +63,17 @@ func storedAt(id message.ID, lag int64) time.Time {
 	return id.Time().Add(time.Duration(lag) * time.Millisecond)
 }
 
-// lagRecord is what Insert reads back.
+// lagRecord is the part of a message that Insert reads back.
 type lagRecord struct {
 	ID  bson.Binary `bson:"_id"`
 	Lag int64       `bson:"lag"`
 }
 
-// insertion returns the write that stores a message, with the server's clock for its stamp, and leaves one that is stored as it is.
+// insertion returns the write that stores a message, stamped by the server's clock. It leaves a stored message unchanged.
 //
-// The server reads its clock when it begins with the write, so a message is visible a little later than its stamp says. Its
-// stamp is compared with the publish slack, and whoever looks for what became visible late adds the clock tolerance to that:
-// the deadline of the write, which bounds the difference, is well below.
+// The server reads its clock when the write begins, so a message becomes visible a little later than its stamp. The stamp is
+// compared with the publish slack. Readers that look for messages that became visible late add the clock tolerance to the
+// slack. The difference is at most the deadline of the write, which is well below that tolerance.
 func (s *Messages) insertion(m message.Message) write {
 	record := recordOfMessage(m)
 	var fresh any = operator("$literal", record)
@@ -93,7 +93,7 @@ func refFilter(ref message.Ref) bson.D {
 	return bson.D{{Key: fieldFrom, Value: ref.From}, {Key: fieldID, Value: uuid(ref.ID)}}
 }
 
-// Insert implements message.Store. A single message, which is what most calls bring, takes one round trip.
+// Insert implements message.Store. One message takes one round trip. Most calls have one message.
 func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
 	if len(messages) == 1 {
 		at, err := s.insertOne(ctx, messages[0])
@@ -121,7 +121,7 @@ func (s *Messages) insertOne(ctx context.Context, m message.Message) (at time.Ti
 		at = storedAt(m.ID, r.Lag)
 		return err
 	})
-	if duplicate(err) { // somebody else has stored it, at the same moment
+	if duplicate(err) { // another call stored it at the same moment
 		stamps, err := s.stamps(ctx, []message.Ref{m.Ref()})
 		if err != nil {
 			return time.Time{}, err
@@ -131,7 +131,7 @@ func (s *Messages) insertOne(ctx context.Context, m message.Message) (at time.Ti
 	return at, err
 }
 
-// stamps returns when messages were stored.
+// stamps returns the times at which messages were stored.
 func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]time.Time, error) {
 	times := make([]time.Time, len(refs))
 	lags := make(map[message.ID]int64, len(refs))
@@ -159,11 +159,10 @@ func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]time.Time,
 	return times, nil
 }
 
-// refsPerQuery is how many messages are asked for at a time.
+// refsPerQuery is how many messages one query names.
 const refsPerQuery = 1000
 
-// byRef hands on filters that find messages by their shard keys: by their authors, who say which shards to ask, and their
-// ids.
+// byRef calls find with filters that find messages by their shard key: the author, which selects the shard, and the id.
 func (s *Messages) byRef(refs []message.Ref, find func(filter bson.D) error) error {
 	for len(refs) > 0 {
 		n := min(refsPerQuery, len(refs))
@@ -242,7 +241,7 @@ func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.F
 	return found, nil
 }
 
-// refOf returns the shard key of a message's document, which is readable even if the rest of the document is not.
+// refOf returns the shard key of a message's document. It is readable even if the rest of the document is not.
 func refOf(raw bson.Raw) (message.Ref, error) {
 	subtype, data, _ := raw.Lookup(fieldID).BinaryOK()
 	id, err := idOf(messagesName, bson.Binary{Subtype: subtype, Data: data})

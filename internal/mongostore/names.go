@@ -21,8 +21,8 @@ const (
 	fieldFrom       = "from"
 	fieldTo         = "to"
 	fieldAudience   = "audience"
-	fieldLag        = "lag"        // milliseconds between a message's being sent and its being stored
-	fieldUnfinished = "unfinished" // there until there is nothing left to deliver
+	fieldLag        = "lag"        // milliseconds from sending to storing
+	fieldUnfinished = "unfinished" // true until the message is delivered, then removed
 
 	// Of inbox.
 	fieldOwner    = "owner"
@@ -34,7 +34,7 @@ const (
 	fieldFollower  = "follower"
 	fieldSpans     = "spans"
 	fieldRevision  = "revision"
-	fieldPending   = "pending" // the other direction does not say the same yet
+	fieldPending   = "pending" // following may not have the same spans yet
 
 	// Of users.
 	fieldLastViewed = "last_viewed"
@@ -46,8 +46,8 @@ const (
 	fieldLease      = "lease"
 	fieldGaps       = "gaps"
 	fieldRecovered  = "recovered"
-	fieldDue        = "due"  // when the lease of a rehydration is dead
-	fieldStep       = "step" // names the change that made a record what it is
+	fieldDue        = "due"  // when the lease of a rehydration ends
+	fieldStep       = "step" // token of the last change
 
 	// Of fanouts.
 	fieldMoved = "moved"

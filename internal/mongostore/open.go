@@ -22,60 +22,62 @@ const (
 	DefaultDatabase = "fanmail"
 	// DefaultTimeout is how long an operation may take, all attempts included.
 	DefaultTimeout = 10 * time.Second
-	// DefaultBulkOperations is how many updates are sent at a time.
+	// DefaultBulkOperations is how many updates one command holds.
 	DefaultBulkOperations = 1000
-	// DefaultBulkBytes is how many bytes of updates are sent at a time.
+	// DefaultBulkBytes is how many bytes of updates one command holds.
 	DefaultBulkBytes = 8 << 20
-	// DefaultConcurrency is how many updates that cannot be sent together a call has under way.
+	// DefaultConcurrency is how many single updates one call runs at the same time.
 	DefaultConcurrency = 16
 
-	// DefaultKeyGrace leaves it to publishers to remove what has expired, as long as there are any.
+	// DefaultKeyGrace is long, because running publishers remove expired keys themselves.
 	DefaultKeyGrace = 24 * time.Hour
-	// MaxKeyGrace is what servers accept.
+	// MaxKeyGrace is the longest time that servers accept.
 	MaxKeyGrace = (1<<31 - 1) * time.Second
 
-	// MaxBulkOperations is how many updates all servers accept in a command. MongoDB accepts 100,000, and DocumentDB says so too.
+	// MaxBulkOperations is how many updates every server accepts in one command. MongoDB accepts 100,000. DocumentDB claims the
+	// same limit but accepts fewer.
 	MaxBulkOperations = 25_000
-	// MaxBulkBytes is less than the 48,000,000 bytes that servers accept in a command, for what goes round the updates.
+	// MaxBulkBytes is less than the 48,000,000 bytes that servers accept in one command. The rest is for the overhead of each
+	// update.
 	MaxBulkBytes = 44 << 20
 )
 
-// Options says how a database is opened.
+// Options configures Connect and Open.
 type Options struct {
-	// URI is the connection string. What it says of write concern, read concern, read preference and retries is overruled:
-	// other than as they are here, messages can be lost.
+	// URI is the connection string. Its write concern, read concern, read preference and retries are overruled, because other
+	// values can lose messages.
 	URI string
-	// CAFile holds the certificates of the authorities to trust, CertFile the certificate to show with its private key, all as
-	// PEM. With either the connection is encrypted; empty is what the URI says.
+	// CAFile holds the certificates of the trusted authorities. CertFile holds the client certificate and its private key. Both
+	// are PEM. With either of them the connection is encrypted. If both are empty, the URI decides.
 	CAFile, CertFile string
 	// Database is the name of the database; "" is DefaultDatabase.
 	Database string
 	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 is partition.DefaultCount. It is
 	// fixed when the database is initialized.
 	Partitions int
-	// Timeout is how long an operation may take, all attempts included; 0 is DefaultTimeout. What a publisher or a user
-	// does takes effect up to that much later than its clock says, so it has to be below half of the clock tolerance.
+	// Timeout is how long an operation may take, including all attempts; 0 is DefaultTimeout. A publish or a view takes effect
+	// up to that much later than its own clock says, so Timeout must be below half of the clock tolerance.
 	Timeout time.Duration
-	// BulkOperations is how many updates are sent at a time, at most MaxBulkOperations; 0 is DefaultBulkOperations.
+	// BulkOperations is how many updates one command holds, at most MaxBulkOperations; 0 is DefaultBulkOperations.
 	BulkOperations int
-	// BulkBytes is how many bytes of updates are sent at a time, at most MaxBulkBytes; 0 is DefaultBulkBytes. A single
-	// update may have more, up to what a document may have.
+	// BulkBytes is how many bytes of updates one command holds, at most MaxBulkBytes; 0 is DefaultBulkBytes. A single update
+	// may be larger, up to the size limit of a document.
 	BulkBytes int
-	// Concurrency is how many updates that cannot be sent together a call has under way; 0 is DefaultConcurrency.
+	// Concurrency is how many single updates one call runs at the same time; 0 is DefaultConcurrency.
 	Concurrency int
-	// Now is the clock by which a query begins at what is recent. It decides how fast an answer is found, not which. It is
-	// required.
+	// Now returns the current time. Required. A search for the newest messages starts there. Now affects how fast an answer is
+	// found, not which answer.
 	Now func() time.Time
-	// Stamp is the clock by which messages are stamped as they are stored; nil, as it has to be where several hosts
-	// publish, is the server's.
+	// Stamp returns the time with which messages are stamped when they are stored. If nil, the server's clock stamps them. It
+	// must be nil if several hosts publish.
 	Stamp func() time.Time
-	// KeyGrace is how long after its expiry the server removes an idempotency key that no publisher has, to the second; 0 is
-	// DefaultKeyGrace. It goes by the server's clock: with a Now of its own, a test makes it long. It is fixed when the
-	// database is initialized.
+	// KeyGrace is how long after its expiry the server removes an idempotency key that no publisher has removed, to the second;
+	// 0 is DefaultKeyGrace. The server uses its own clock, so a test with another Now sets a long KeyGrace. The value is fixed
+	// when the database is initialized.
 	KeyGrace time.Duration
-	// Logger gets what an operator has to know.
+	// Logger receives warnings for the operator.
 	Logger zerolog.Logger
-	// Monitor is told of every command; nil is nobody.
+	// Monitor receives every command. If nil, commands are not monitored.
 	Monitor *event.CommandMonitor
 }
 
@@ -126,9 +128,9 @@ type DB struct {
 	progress *Progress
 }
 
-// Open connects to a server and checks that the database was initialized as it is configured. It waits for a server that
-// does not answer until ctx ends, and says so in the log. It returns an error that wraps ErrNotInitialized, ErrFormat,
-// ErrPartitions or ErrCapacity where that is what stands in the way.
+// Open connects to a server and checks that the database was initialized with the configured values. If the server does not
+// answer, Open logs that and waits until ctx ends. It returns an error that wraps ErrNotInitialized, ErrFormat, ErrPartitions
+// or ErrCapacity if the check fails.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	db, err := Connect(ctx, opts)
 	if err != nil {
@@ -140,7 +142,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Connect is Open without the check: for whoever is going to initialize the database.
+// Connect is Open without the check. Use it before Init.
 func Connect(ctx context.Context, opts Options) (*DB, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -181,7 +183,7 @@ func clientOptions(opts Options) *options.ClientOptions {
 	return o
 }
 
-// open makes the stores.
+// open creates the stores.
 func (db *DB) open() {
 	concern := readconcern.Local()
 	if db.server.replicated() {
@@ -196,15 +198,15 @@ func (db *DB) open() {
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 }
 
-// Healthy returns nil if the server answers. That a connection has broken says nothing of it: it is asked again then.
+// Healthy returns nil if the server answers. A broken connection is not a failure: Healthy then asks again.
 func (db *DB) Healthy(ctx context.Context) error {
 	return db.call(ctx, "ping", func(ctx context.Context) error { return db.client.Ping(ctx, readpref.Primary()) })
 }
 
-// closeTimeout is how long connections that are in use are waited for.
+// closeTimeout is how long Close waits for connections that are in use.
 const closeTimeout = 10 * time.Second
 
-// Close closes all connections; calls from then on return ErrClosed. Closing it again does nothing.
+// Close closes all connections. Later calls return ErrClosed. A second Close does nothing.
 func (db *DB) Close() error { return db.close(context.Background()) }
 
 func (db *DB) close(ctx context.Context) error {
@@ -217,7 +219,7 @@ func (db *DB) close(ctx context.Context) error {
 	return nil
 }
 
-// Drop removes the database with everything in it: that of a benchmark, which nobody else uses.
+// Drop removes the database with everything in it. Only benchmarks call it, on a database of their own.
 func (db *DB) Drop(ctx context.Context) error {
 	if err := db.client.Database(db.opts.Database).Drop(ctx); err != nil {
 		return fmt.Errorf("mongostore: drop the database %s: %w", db.opts.Database, err)

@@ -16,18 +16,18 @@ type audience struct {
 }
 
 const (
-	// rememberedAudiences is of how many audiences it is remembered where pages ended. Only those of many pages are.
+	// rememberedAudiences is for how many audiences pages remembers where pages ended. It remembers only audiences with many
+	// pages.
 	rememberedAudiences = 10_000
-	// rememberedPages is how many ends are remembered of each.
+	// rememberedPages is how many page ends are remembered for each audience.
 	rememberedPages = 4096
-	// leastPage is how long a page has to be for its end to be remembered.
+	// leastPage is the least length of a page whose end is remembered.
 	leastPage = 1000
 )
 
-// pages remembers where the pages of large audiences ended when they were read, so that the next time a page is asked for as a
-// range with two ends. A server that sorts what it has found, instead of reading it in the order of an index, would otherwise
-// read all followers that are left for each page of them. What is remembered may be wrong by now: it only says how much is
-// asked for at a time.
+// pages remembers where the pages of large audiences ended. The next query for such a page is then a range with two ends. Some
+// servers sort the results instead of reading an index in order. Without the second end they would read all remaining followers
+// for each page. An outdated end only changes how many followers one query asks for.
 type pages struct {
 	mu   sync.Mutex
 	ends *lru.Cache[audience, []message.UserID] // ascending
@@ -41,8 +41,8 @@ func newPages() *pages {
 	return &pages{ends: ends}
 }
 
-// end returns where a range that begins above after should end for it to have a page, and false for nowhere. That is not the end of
-// the next page but of the one after it: a page may begin in the middle of what was one.
+// end returns the upper end of a range that begins above after and holds at least one page. It returns false if no such end is
+// known. It returns the end of the page after the next one, because a page may begin in the middle of a remembered page.
 func (p *pages) end(of audience, after message.UserID) (message.UserID, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *pages) end(of audience, after message.UserID) (message.UserID, bool) {
 	return "", false
 }
 
-// note remembers that a page began above after and ended with last, unless an end within it is known.
+// note remembers that a page began above after and ended with last, unless it already remembers an end within that page.
 func (p *pages) note(of audience, after, last message.UserID, length int) {
 	if length < leastPage {
 		return

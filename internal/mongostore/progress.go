@@ -15,12 +15,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Progress is the store of fan-outs: a document for each message, with a field for each partition.
+// Progress is the store of fan-outs: one document for each message, with one field for each partition.
 type Progress struct{ c collection }
 
 var _ progress.Store = (*Progress)(nil)
 
-// fanoutRecord is a fan-out as it is stored.
+// fanoutRecord is the stored form of a fan-out.
 type fanoutRecord struct {
 	ID      bson.Binary           `bson:"_id"`
 	Version int32                 `bson:"v"`
@@ -28,7 +28,7 @@ type fanoutRecord struct {
 	Scans   map[string]scanRecord `bson:"partitions"`
 }
 
-// scanRecord is a scan as it is stored. Nothing is left out of it, so that a comparison has a value for each field.
+// scanRecord is the stored form of a scan. It stores every field, so that a comparison has a value for each.
 type scanRecord struct {
 	Joined    bool           `bson:"joined"`
 	Start     message.UserID `bson:"start"`
@@ -37,7 +37,7 @@ type scanRecord struct {
 	Skipped   int64          `bson:"skipped"`
 	Done      bool           `bson:"done"`
 	Dead      bool           `bson:"dead"`
-	// Step names the step that made the record what it is: whoever repeats it after a reply was lost knows it again.
+	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
 	Step bson.ObjectID `bson:"step,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func (r fanoutRecord) fanout() (progress.Fanout, error) {
 
 func fanoutFilter(id message.ID) bson.D { return bson.D{{Key: fieldID, Value: uuid(id)}} }
 
-// scanField is the field of a partition's scan.
+// scanField returns the field of a partition's scan.
 func scanField(partition int) string { return path(fieldScans, partition) }
 
 // Plan implements progress.Store.
@@ -130,7 +130,7 @@ func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (
 	return scans, ok, nil
 }
 
-// byID reads the fan-outs of messages in one query. It calls use for each place of ids whose message is planned.
+// byID reads the fan-outs of messages in one query. It calls use for each index of ids whose message is planned.
 func (s *Progress) byID(
 	ctx context.Context, doing string, ids []message.ID, opts *options.FindOptionsBuilder, use func(i int, f progress.Fanout),
 ) error {
@@ -161,8 +161,8 @@ func (s *Progress) byID(
 	return nil
 }
 
-// Step implements progress.Store. Every step is an update of its own: of a bulk, a server does not tell which of its updates
-// have found something.
+// Step implements progress.Store. Every step is an update of its own, because the reply to a bulk does not say which updates
+// matched.
 func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
 	stepped := make([]progress.Stepped, len(steps))
 	token := bson.NewObjectID()
@@ -212,11 +212,11 @@ func (s *Progress) step(ctx context.Context, step progress.Step, token bson.Obje
 	return stepped, err
 }
 
-// errChanged says that what an update had refused to change has become what it was to be.
+// errChanged says that a document refused an update but now has the state that the update expected. The update is repeated.
 var errChanged = errors.New("the document changed meanwhile")
 
-// Touch implements progress.Store. If a reply was lost, the repetition finds what it has left itself, or what somebody else has at
-// the same millisecond: then both take care of the fan-out, which does no harm.
+// Touch implements progress.Store. If a reply was lost, the repetition finds the time that this call wrote, or the same
+// millisecond written by another caller. Then both callers take care of the fan-out, which is harmless.
 func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (touched bool, err error) {
 	moved := bson.E{Key: fieldMoved, Value: date(now)}
 	stale := append(fanoutFilter(id), bson.E{Key: fieldMoved, Value: operator("$lt", date(before))})

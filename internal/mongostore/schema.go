@@ -6,23 +6,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// schema is a collection with what it is sharded and searched by.
+// schema is a collection with its shard key and its indexes.
 type schema struct {
 	name string
-	// key is the shard key; nil where the collection stays on one shard.
+	// key is the shard key; nil if the collection stays on one shard.
 	key bson.D
-	// unique tells that there is one document for each value of the shard key.
+	// unique is true if each value of the shard key has at most one document.
 	unique  bool
 	indexes []index
 }
 
-// index is an index of a collection. A collection has one for its shard key where that is not hashed.
+// index is an index of a collection. A collection has one for its shard key, unless the shard key is hashed.
 type index struct {
 	keys   bson.D
 	unique bool
-	// partial is which documents are in it; nil is all of them.
+	// partial is the filter of the documents in the index; nil is all documents.
 	partial bson.D
-	// expires tells that the server removes documents some time after the time in the key has passed.
+	// expires is true if the server removes documents some time after the time in the key.
 	expires bool
 }
 
@@ -37,11 +37,11 @@ func ascending(fields ...string) bson.D {
 var hashedID = bson.D{{Key: fieldID, Value: "hashed"}}
 
 var (
-	// byFrom begins with the shard key, and holds all that searching and counting need, which then read no message.
+	// byFrom begins with the shard key. It holds every field that searching and counting need, so they read no message.
 	byFrom = index{keys: ascending(fieldFrom, fieldID, fieldAudience, fieldLag)}
-	// byTo holds each message once for every user that it names.
+	// byTo holds each message once for every user that the message names.
 	byTo = index{keys: ascending(fieldTo, fieldID), partial: bson.D{{Key: fieldTo, Value: exists}}}
-	// byUnfinished is as small as what is under way.
+	// byUnfinished holds only the messages that are not delivered yet.
 	byUnfinished = index{keys: ascending(fieldUnfinished, fieldID), partial: bson.D{{Key: fieldUnfinished, Value: true}}}
 )
 
@@ -49,12 +49,12 @@ var (
 func schemas() []schema {
 	return []schema{
 		{
-			// An author's messages lie side by side, and split where there are many.
+			// The messages of an author lie side by side. A prolific author can be split across shards.
 			name: messagesName, key: ascending(fieldFrom, fieldID),
 			indexes: []index{byFrom, byTo, byUnfinished},
 		},
 		{
-			// Users are looked up by id, hundreds at a time: any spread will do, and hashing gives the evenest.
+			// Users are looked up by id, hundreds at a time. Hashing spreads them most evenly.
 			name: usersName, key: hashedID,
 			indexes: []index{
 				{keys: ascending(fieldPartition, fieldID)},
@@ -63,7 +63,7 @@ func schemas() []schema {
 		},
 		inboxSchema(),
 		{
-			// A partition of an author's followers is one range, in the order in which fan-out goes through it.
+			// A partition of an author's followers is one range, in the order in which fan-out reads it.
 			name: followersName, key: ascending(fieldFollowee, fieldPartition, fieldFollower), unique: true,
 			indexes: []index{{keys: ascending(fieldFollowee, fieldPartition, fieldFollower), unique: true}},
 		},
@@ -71,7 +71,7 @@ func schemas() []schema {
 			name: followingName, key: ascending(fieldFollower, fieldFollowee), unique: true,
 			indexes: []index{{keys: ascending(fieldFollower, fieldFollowee), unique: true}},
 		},
-		// Message ids ascend with time: ranges of them would send all that is going on to one shard.
+		// Message ids ascend with time. Ranges of them would send all current writes to one shard.
 		{name: fanoutsName, key: hashedID},
 		{name: keysName, key: hashedID, indexes: []index{{keys: ascending(fieldExpires), expires: true}}},
 		{name: metaName},
@@ -80,7 +80,7 @@ func schemas() []schema {
 
 var exists = bson.D{{Key: "$exists", Value: true}}
 
-// model returns the index as the driver creates it.
+// model returns the index in the form that the driver needs.
 func (x index) model(opts Options) mongo.IndexModel {
 	o := options.Index().SetName(x.name())
 	if x.unique {
@@ -95,7 +95,7 @@ func (x index) model(opts Options) mongo.IndexModel {
 	return mongo.IndexModel{Keys: x.keys, Options: o}
 }
 
-// name returns the name of the index, by which it is known to be there.
+// name returns the name of the index, which Check looks for.
 func (x index) name() string {
 	name := ""
 	for _, key := range x.keys {

@@ -11,33 +11,33 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// A search finds the first messages, in the order of their ids, of all that a filter finds.
+// A search finds the first messages, in the order of their ids, of all that match a filter.
 //
-// A server that is asked to sort may do so only after it has read everything: thousands of ranges of an index, in MongoDB,
-// and any query at all in DocumentDB. So it is asked for the ids in a window, in no order and not more than a few times as
-// many as are wanted, and they are sorted here. If a window holds more, a shorter one is tried, whose end is chosen by what
-// was found; if it holds too few, another one beyond follows. So neither the server nor this process ever has more in hand
-// than that, and what is returned is exact, whatever clocks say: they only place the first window.
+// A server that sorts may have to read every match first. MongoDB does for thousands of ranges of an index, DocumentDB does for
+// any query. So a search asks for the ids in a window of time, unsorted, and limits their number to a few times the wanted
+// number. It sorts them here. If the window holds more, the search tries a shorter one and estimates its end from the ids it
+// found. If the window holds too few, the search continues with the next window. So neither the server nor this process holds
+// more than that limit. The result is exact even if clocks are wrong, because clocks only place the first window.
 type search struct {
-	// filters find the messages, apart from their ids. No message is found by two of them.
+	// filters match the messages by everything but their ids. No message matches two of them.
 	filters []bson.D
-	// index is the one to use: planners that know little of a collection yet may choose the one of ids instead, and look for
-	// each of thousands of authors in every message.
+	// index is the index to use. A planner with little data about a collection may choose the index of ids instead, and compare
+	// every message with thousands of authors.
 	index string
-	// keep tells which of them are wanted; nil is all.
+	// keep reports whether a message is wanted; nil keeps all.
 	keep func(message.Ref) bool
-	// bounds are those of the ids.
+	// bounds is the range of ids to search.
 	bounds window
 	order  message.Order
 	limit  int
-	// first is how long the first window is; 0 is all there is within the bounds.
+	// first is the length of the first window; 0 is the whole range.
 	first time.Duration
 }
 
 const (
-	// recently is the length of a window that holds about a page for somebody who follows many.
+	// recently is the length of a window that holds about one page for a user who follows many authors.
 	recently = time.Hour
-	// maxWidening is how many times longer than the last one a window may be.
+	// maxWidening is how many times longer than the last window the next may be.
 	maxWidening = 512
 	// minSample and maxSample bound how many ids of a window are read.
 	minSample = 1000
@@ -50,8 +50,8 @@ func (s *Messages) search(ctx context.Context, q search) (found []message.Ref, e
 	if q.first > 0 {
 		next = q.ahead(rest, q.first, now)
 	}
-	var known []message.Ref // some of those in the rest, in order
-	crowded := 0            // how many windows in a row have held too many
+	var known []message.Ref // some of the wanted messages in the rest, in order
+	crowded := 0            // how many windows in a row held too many
 	for len(found) < q.limit && !rest.empty() {
 		refs, complete, err := s.read(ctx, q, next)
 		if err != nil {
@@ -78,8 +78,8 @@ func (s *Messages) search(ctx context.Context, q search) (found []message.Ref, e
 	return found, nil
 }
 
-// ahead returns a window of a length at that end of the rest where the search goes on. The newest are looked for from now on
-// downward; what was sent later, by other clocks, is in the same window as what was sent now.
+// ahead returns a window of the given length at the end of the rest where the search continues. A search for the newest
+// messages starts at the present and goes down. Its first window also holds messages with later ids, which other clocks made.
 func (q search) ahead(rest window, length time.Duration, now message.ID) window {
 	if q.order == message.NewestFirst {
 		return window{greatest(rest.from, message.MinID(least(rest.to, now).Time().Add(-length))), rest.to}
@@ -90,7 +90,7 @@ func (q search) ahead(rest window, length time.Duration, now message.ID) window 
 	return rest
 }
 
-// upTo returns the part of a window where the search goes on, up to and including an id.
+// upTo returns the part of a window from the search position up to and including an id.
 func (q search) upTo(w window, id message.ID) window {
 	if q.order == message.NewestFirst {
 		return window{id, w.to}
@@ -98,7 +98,7 @@ func (q search) upTo(w window, id message.ID) window {
 	return window{w.from, id.Next()}
 }
 
-// beyond returns what is left of the rest when a window is done.
+// beyond returns the remaining range after a window is done.
 func (q search) beyond(rest, done window) window {
 	if q.order == message.NewestFirst {
 		return window{rest.from, done.from}
@@ -106,9 +106,10 @@ func (q search) beyond(rest, done window) window {
 	return window{done.to, rest.to}
 }
 
-// shorter returns a part of a window that holds too many, by some of those that are wanted of it. Mostly these are a fair
-// sample of it: the part that holds just enough of them holds a few more. Where they are not, as if a server begins with those
-// that are the oldest, that part may be nearly all: so every other time it takes about half of the window.
+// shorter returns a part of a window that holds too many messages. It estimates the part from some wanted messages of the
+// window. Usually they are a fair sample: the part that holds just enough of them holds slightly more than enough messages. If
+// they are not a fair sample, for example because the server returns the oldest first, that part may be nearly the whole
+// window. So every other time shorter takes about half of the window.
 func (q search) shorter(w window, known []message.Ref, want, crowded int, now message.ID) window {
 	if crowded%2 == 1 && want <= len(known) {
 		return q.upTo(w, known[want-1].ID)
@@ -130,8 +131,8 @@ func (q search) shorter(w window, known []message.Ref, want, crowded int, now me
 	return window{w.from, middle(low, high)}
 }
 
-// widened returns how long the next window should be: half as much again as it takes to hold what is still wanted, if it is
-// as full as the last one.
+// widened returns the length of the next window. It is 1.5 times the length that holds the missing number of messages, if the
+// next window is as full as the last one.
 func widened(length time.Duration, found, want int) time.Duration {
 	const longest = time.Duration(1 << 62)
 	times := float64(maxWidening)
@@ -144,7 +145,7 @@ func widened(length time.Duration, found, want int) time.Duration {
 	return longest
 }
 
-// wanted returns those of the refs that are wanted, in order.
+// wanted returns the wanted refs, in order.
 func (q search) wanted(refs []message.Ref) []message.Ref {
 	if q.keep != nil {
 		refs = slices.DeleteFunc(slices.Clone(refs), func(ref message.Ref) bool { return !q.keep(ref) })
@@ -158,13 +159,13 @@ func (q search) wanted(refs []message.Ref) []message.Ref {
 	return refs
 }
 
-// refRecord is what a search reads of a message.
+// refRecord is the part of a message that a search reads.
 type refRecord struct {
 	ID   bson.Binary    `bson:"_id"`
 	From message.UserID `bson:"from"`
 }
 
-// read returns messages in a window, in no order, and whether that is all of them.
+// read returns messages in a window, in no order, and whether they are all of them.
 func (s *Messages) read(ctx context.Context, q search, w window) (refs []message.Ref, complete bool, err error) {
 	sample := maxSample
 	if q.limit < maxSample/4 {

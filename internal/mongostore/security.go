@@ -12,7 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// secure makes a client trust the authorities and show the certificate that opts name, beside what the URI says.
+// secure makes a client trust the authorities and present the certificate that opts names. The URI may add further TLS
+// settings.
 func secure(o *options.ClientOptions, opts Options) error {
 	if opts.CAFile == "" && opts.CertFile == "" {
 		return nil
@@ -42,8 +43,8 @@ func secure(o *options.ClientOptions, opts Options) error {
 	return nil
 }
 
-// withoutSecrets returns an error about a URI that tells nothing of what stands before its hosts: the driver repeats what it
-// cannot read.
+// withoutSecrets removes the user and password of a URI from an error. The driver quotes the parts of a URI that it cannot
+// parse.
 func withoutSecrets(err error, uri string) error {
 	_, rest, _ := strings.Cut(uri, "://")
 	end := strings.LastIndexByte(rest, '@')

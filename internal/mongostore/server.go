@@ -13,12 +13,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 )
 
-// silence is logged when a server is away, also for short: operations wait for it then, and say nothing.
+// silence is logged when a server does not answer, even for a short time. Operations wait meanwhile without logging.
 const silence = "the database server does not answer: waiting for it"
 
-// server is what a server says of itself.
+// server is the description that a server gives of itself.
 type server struct {
-	// SetName is the name of its replica set; empty where it is of none.
+	// SetName is the name of its replica set; empty if it has none.
 	SetName string `bson:"setName"`
 	// Msg is isdbgrid for a mongos, the router of a sharded cluster.
 	Msg string `bson:"msg"`
@@ -26,10 +26,10 @@ type server struct {
 
 func (s server) sharded() bool { return s.Msg == "isdbgrid" }
 
-// replicated tells whether there is more than one server that could take itself for the primary.
+// replicated reports whether two servers could believe to be the primary at the same time.
 func (s server) replicated() bool { return s.SetName != "" || s.sharded() }
 
-// greet asks the server what it is, over and over until it answers.
+// greet asks the server for its description. It repeats the question until the server answers or ctx ends.
 func (db *DB) greet(ctx context.Context) (s server, err error) {
 	for {
 		err := db.call(ctx, "connect", func(ctx context.Context) error {
@@ -45,8 +45,8 @@ func (db *DB) greet(ctx context.Context) (s server, err error) {
 	}
 }
 
-// watch logs when a server ceases to answer, and when it answers again. The driver asks each server every ten seconds, and every half
-// second after an operation has failed on it.
+// watch logs when a server stops answering and when it answers again. The driver asks each server every ten seconds. After an
+// operation on a server fails, the driver asks it every half second.
 type watch struct {
 	logger zerolog.Logger
 
@@ -59,7 +59,7 @@ func newWatch(logger zerolog.Logger) *watch {
 	return &watch{logger: logger, silent: make(map[string]bool)}
 }
 
-// end makes it log nothing any more: the driver takes connections that it closes itself for servers that do not answer.
+// end stops logging. The driver reports connections that it closes itself as servers that do not answer.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *watch) monitor() *event.ServerMonitor {
 	return &event.ServerMonitor{
 		ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) {
 			if errors.Is(e.Failure, context.Canceled) || errors.Is(e.Failure, net.ErrClosed) {
-				return // the driver has broken off to ask once more
+				return // the driver cancelled this check to start another
 			}
 			if server, changed := w.note(e.ConnectionID, true); changed {
 				w.logger.Warn().Err(e.Failure).Str("server", server).Msg(silence)
@@ -84,9 +84,9 @@ func (w *watch) monitor() *event.ServerMonitor {
 	}
 }
 
-// note notes whether a server is silent, and returns its address and whether that is new.
+// note records whether a server is silent. It returns the server's address and whether the state changed.
 func (w *watch) note(connection string, silent bool) (server string, changed bool) {
-	server, _, _ = strings.Cut(connection, "[") // after which the driver counts connections
+	server, _, _ = strings.Cut(connection, "[") // "[" begins the connection number
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed = w.silent[server] != silent && !w.ended

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// userRecord is the state of a user as it is stored. What is not there is zero.
+// userRecord is the stored form of a user's state. Absent fields are zero.
 type userRecord struct {
 	ID         message.UserID  `bson:"_id,omitempty"`
 	Version    int32           `bson:"v"`
@@ -25,9 +25,9 @@ type userRecord struct {
 	Lease      *leaseRecord    `bson:"lease,omitempty"`
 	Gaps       []gapRecord     `bson:"gaps,omitempty"`
 	Recovered  int64           `bson:"recovered,omitempty"`
-	// Due is when the lease of a mark or a sweep is dead; it is there while either is, for an index.
+	// Due is when the lease of a mark or a sweep ends. It exists only while one of them does, because an index holds it.
 	Due *bson.DateTime `bson:"due,omitempty"`
-	// Step names the step that made the record what it is: whoever repeats it after a reply was lost knows it again.
+	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
 	Step bson.ObjectID `bson:"step,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
 	return &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read}
 }
 
-// recordOfState returns the record of what Step compares and replaces.
+// recordOfState returns a record with the fields that Step compares and replaces.
 func recordOfState(st userstate.State, partitions int) userRecord {
 	r := userRecord{
 		ID: st.User, Version: version, Partition: int32(partition.Of(st.User, partitions)), //nolint:gosec // at most partition.MaxCount
@@ -98,7 +98,7 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 	return r
 }
 
-// state returns the state that a record holds.
+// state decodes the state.
 func (r *userRecord) state() (st userstate.State, err error) {
 	st = userstate.State{User: r.ID, LastViewed: timeOf(r.LastViewed), Recovered: r.Recovered}
 	if r.Head != nil {

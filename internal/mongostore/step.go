@@ -13,8 +13,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Step implements userstate.Store. Lazy steps are as durable as all others: there is no file to sync here. What makes a record
-// goes in bulk, as an import does by thousands; what changes one needs to know what came of it, and goes alone.
+// Step implements userstate.Store. Lazy steps are as durable as all others, because there is no local file to sync. Steps that
+// create records go in bulk, because an import creates thousands. Steps that change a record go one by one, because each needs
+// its own result.
 func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
 	stepped := make([]userstate.Stepped, len(steps))
 	token := bson.NewObjectID()
@@ -38,8 +39,8 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 	})
 }
 
-// change is a compare-and-swap. If it is refused, the state is read; if that is the one which was to be changed after all, it
-// is tried again.
+// change is a compare-and-swap. If the server refuses it, change reads the state. If that state equals the expected one after
+// all, change tries again.
 func (s *Users) change(ctx context.Context, step userstate.Step, token bson.ObjectID) (stepped userstate.Stepped, err error) {
 	from, to := s.record(step.From), s.record(step.To)
 	to.Step = token
@@ -58,7 +59,7 @@ func (s *Users) change(ctx context.Context, step userstate.Step, token bson.Obje
 			stepped = userstate.Stepped{State: userstate.State{User: step.From.User}}
 			return nil
 		}
-		stepped.Applied = there.Step == token // now, or when it was tried before and the reply was lost
+		stepped.Applied = there.Step == token // by this attempt, or by an earlier one whose reply was lost
 		stepped.State, err = there.state()
 		if err == nil && !stepped.Applied && stepped.State.Same(step.From) {
 			return errChanged
@@ -72,7 +73,7 @@ func (s *Users) record(st userstate.State) userRecord {
 	return recordOfState(st, s.c.db.opts.Partitions)
 }
 
-// parts are the fields that Step compares and replaces, with the values of a record; nil is none.
+// parts returns the fields that Step compares and replaces. An absent value is nil.
 func (r *userRecord) parts() bson.D {
 	parts := bson.D{{Key: fieldLastViewed, Value: r.LastViewed}}
 	add := func(field string, there bool, value any) {
@@ -89,10 +90,10 @@ func (r *userRecord) parts() bson.D {
 	return parts
 }
 
-// same returns a filter that finds a record with the same parts. What is not there is found by null.
+// same returns a filter that finds a record with the same parts. null matches an absent field.
 func (r *userRecord) same() bson.D { return append(bson.D{{Key: fieldID, Value: r.ID}}, r.parts()...) }
 
-// replace returns an update that puts the parts of the record in the place of others, unless it comes late.
+// replace returns an update that replaces the parts of a record by those of r. It fails if it arrives late.
 func (r *userRecord) replace(late bson.DateTime) mongo.Pipeline {
 	set := bson.D{{Key: fieldStep, Value: failAfter(late, fieldID, r.Step)}}
 	var unset []string
@@ -114,8 +115,8 @@ func (r *userRecord) replace(late bson.DateTime) mongo.Pipeline {
 	return update
 }
 
-// create makes the records of users of whom there is none, in bulk. Whether it was this call that made a record is told by
-// the server, or, where a reply was lost, by the token.
+// create creates the records of new users in bulk. The server's reply says which records this call created. If a reply was
+// lost, the token says it.
 func (s *Users) create(ctx context.Context, steps []userstate.Step, stepped []userstate.Stepped, indexes []int, token bson.ObjectID) error {
 	late := s.c.db.latest(ctx)
 	writes := make([]write, len(indexes))
@@ -138,7 +139,7 @@ func (s *Users) create(ctx context.Context, steps []userstate.Step, stepped []us
 			refused = append(refused, steps[i].To.User)
 			continue
 		}
-		r := s.record(steps[i].To) // the caller's own state may change under its hands
+		r := s.record(steps[i].To) // a copy, because the caller may change its state
 		if stepped[i].State, err = r.state(); err != nil {
 			return err
 		}

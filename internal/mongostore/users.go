@@ -21,7 +21,7 @@ type Users struct{ c collection }
 
 var _ userstate.Store = (*Users)(nil)
 
-// usersPerQuery is how many users are looked up at a time. Each is 128 bytes at most: a query is far from 16 MiB.
+// usersPerQuery is how many users one query names. Each id has at most 128 bytes, so a query stays far below 16 MiB.
 const usersPerQuery = 10_000
 
 func userFilter(user message.UserID) bson.D { return bson.D{{Key: fieldID, Value: user}} }
@@ -43,7 +43,7 @@ func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate
 	return states, nil
 }
 
-// lookup returns the records of those of the users of whom there is one.
+// lookup returns the existing records of users.
 func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message.UserID]*userRecord, error) {
 	there := make(map[message.UserID]*userRecord, len(users))
 	for some := range slices.Chunk(users, usersPerQuery) {
@@ -62,7 +62,7 @@ func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message
 func (s *Users) read(ctx context.Context, user message.UserID) (*userRecord, error) {
 	r, err := one[userRecord](s.c, s.c.FindOne(ctx, userFilter(user)))
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil //nolint:nilnil // nobody is no error
+		return nil, nil //nolint:nilnil // an unknown user is not an error
 	}
 	return &r, err
 }
@@ -76,8 +76,8 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 	})
 }
 
-// view is one conditional update that returns what was there. Repeated after a reply was lost, it finds what it has left
-// itself, which is what a second view right after it would find.
+// view is one conditional update that returns the previous state. If a reply was lost, the repetition finds the state that the
+// first attempt wrote. A second view right after the first would find the same.
 func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Viewed, err error) {
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before)
 	active := append(userFilter(v.User), bson.E{Key: fieldLastViewed, Value: operator("$gt", date(v.After))})
@@ -115,7 +115,7 @@ func (s *Users) Due(ctx context.Context, before time.Time, limit int) ([]usersta
 	if limit <= 0 {
 		return nil, nil
 	}
-	// A lease that ends in the same millisecond, but earlier, is dead.
+	// A lease that ended earlier in the same millisecond has also ended.
 	dead := bson.D{{Key: fieldDue, Value: operator("$lt", date(before.Add(time.Millisecond-1)))}}
 	return s.find(ctx, "find due rehydrations", dead, ascending(fieldDue), limit)
 }
@@ -175,7 +175,7 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	writes := make([]write, 0, len(heads))
 	for _, h := range heads {
-		if h.Hint.Sequence == 0 { // what is not there is as good
+		if h.Hint.Sequence == 0 { // an absent hint means 0
 			continue
 		}
 		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator("$gte", int64(h.Hint.Sequence)))}

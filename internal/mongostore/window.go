@@ -11,19 +11,19 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// window is a stretch of message ids: from from, included, to to, excluded.
+// window is a range of message ids, including from and excluding to.
 type window struct{ from, to message.ID }
 
 func (w window) empty() bool { return !w.from.Less(w.to) }
 
 func (w window) holds(id message.ID) bool { return !id.Less(w.from) && id.Less(w.to) }
 
-// length returns how long the window is, as far as it lies in the past.
+// length returns how much of the window lies in the past.
 func (w window) length(now message.ID) time.Duration {
 	return max(time.Millisecond, least(w.to, now).Time().Sub(w.from.Time()))
 }
 
-// filter returns a filter with the bounds of the window.
+// filter adds the bounds of the window to a filter.
 func (w window) filter(filter bson.D) bson.D {
 	bounds := bson.D{{Key: "$gte", Value: uuid(w.from)}, {Key: "$lt", Value: uuid(w.to)}}
 	return append(slices.Clone(filter), bson.E{Key: fieldID, Value: bounds})
@@ -43,7 +43,7 @@ func greatest(x, y message.ID) message.ID {
 	return x
 }
 
-// middle returns the value half way between two ids, the lesser first.
+// middle returns the value half way between two ids. low must not exceed high.
 func middle(low, high message.ID) message.ID {
 	lowLess, lowMore := binary.BigEndian.Uint64(low[8:]), binary.BigEndian.Uint64(low[:8])
 	less, borrow := bits.Sub64(binary.BigEndian.Uint64(high[8:]), lowLess, 0)
