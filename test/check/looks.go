@@ -81,7 +81,7 @@ func (l looks) checkRead(look look, horizon time.Time) {
 
 func (b belonging) certain() bool { return !b.perhaps }
 
-// acceptedBy tells whether the message was surely stored by a time.
+// acceptedBy reports whether the message was surely stored by a time.
 func (b belonging) acceptedBy(t time.Time) bool { return !b.Answered.IsZero() && !b.Answered.After(t) }
 
 // checkFirst checks what somebody was told who had not looked before, whose horizon is therefore known.

@@ -1,4 +1,4 @@
-// Command check tells whether every message that was published is in exactly the inboxes that it belongs in, once.
+// Command check reports whether every message that was published is in exactly the inboxes that it belongs in, once.
 //
 // It is independent of Fanmail's code: it works out from what was published, who follows whom, and who was seen when,
 // what each inbox must hold, reads every inbox over HTTP page by page, and compares. It exits with 1 if it finds anything

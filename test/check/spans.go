@@ -16,10 +16,10 @@ type span struct {
 
 type moment struct{ asked, answered time.Time }
 
-// before tells whether the moment was surely at or before a time, which is in milliseconds.
+// before reports whether the moment was surely at or before a time, which is in milliseconds.
 func (m moment) before(t time.Time) bool { return m.answered.Before(t) }
 
-// after tells whether the moment was surely after a time, which is in milliseconds.
+// after reports whether the moment was surely after a time, which is in milliseconds.
 func (m moment) after(t time.Time) bool { return m.asked.After(t.Add(time.Millisecond)) }
 
 // follow begins a span, if none is open.
@@ -43,7 +43,7 @@ func (s spans) unfollow(at moment) error {
 	return nil
 }
 
-// hold tells whether one of the spans surely holds a time, and otherwise whether one may hold it.
+// hold reports whether one of the spans surely holds a time, and otherwise whether one may hold it.
 func (s spans) hold(t time.Time) (holds, perhaps bool) {
 	for _, span := range s {
 		switch {

@@ -27,7 +27,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
 	var calls atomic.Int64
-	now := func() time.Time { // goes on by a second whenever somebody looks
+	now := func() time.Time { // advances by a second at each call
 		return time.Date(2026, 1, 31, 12, 0, int(calls.Add(1))-1, 0, time.UTC)
 	}
 	code = driver.Run(t.Context(), args, &out, &errs, now)

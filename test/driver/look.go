@@ -29,13 +29,13 @@ type look struct {
 	CompleteMS *float64 `json:"complete_ms,omitempty"`
 }
 
-// How somebody can look.
+// The ways in which a user can look.
 const (
 	byLogin = "login"
 	byInbox = "inbox"
 )
 
-// read is what was read of an inbox: its first page, and perhaps more of them.
+// read is the result of reading an inbox: its first page, and perhaps further pages.
 type read struct {
 	// Asked and Answered are of the first page.
 	Asked    time.Time `json:"asked"`
@@ -66,7 +66,7 @@ type page struct {
 // loginWait is how long the server is asked to wait for an inbox to be rebuilt.
 const loginWait = 20 * time.Second
 
-// login logs somebody in, again and again until their inbox is complete.
+// login logs a user in, and repeats it until the inbox is complete.
 func (v *viewer) login(ctx context.Context, l *look) error {
 	r := request{method: http.MethodPost, path: "/v1/users/" + url.PathEscape(l.User) + "/login?wait=" + loginWait.String()}
 	for {

@@ -1,6 +1,6 @@
 // Command driver makes work for a server: it turns recorded data into users and messages, publishes messages over many
-// connections, lets users come back, and logs every message that was accepted and everything that somebody saw, so that
-// test/check can tell what became of it.
+// connections, lets users return, and logs every accepted message and every page that a user saw, so that
+// test/check can check them.
 package main
 
 import (

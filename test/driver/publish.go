@@ -94,7 +94,7 @@ type publishing struct {
 	stderr io.Writer
 
 	mu       sync.Mutex
-	log      *json.Encoder // not buffered: whoever reads the log meanwhile sees everything that was accepted
+	log      *json.Encoder // not buffered, so that a concurrent reader of the log sees every accepted message
 	accepted int
 	changed  int
 	reported time.Time
@@ -140,7 +140,7 @@ func (r *publishing) run(ctx context.Context, file string, first, connections in
 	}, nil
 }
 
-// read hands the lines of a file to whoever carries them out.
+// read sends the lines of a file to the goroutines that publish them.
 func (r *publishing) read(ctx context.Context, file string, first int, messages, changes chan<- numbered) error {
 	count := 0
 	err := eachLine(file, func(number int, text []byte) error {
@@ -231,5 +231,5 @@ func (r *publishing) write(line any, count *int) error {
 	return nil
 }
 
-// reportEvery is how often it is told how far publishing is.
+// reportEvery is the interval between reports of progress.
 const reportEvery = 10 * time.Second

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// quiet keeps messages of an author to their followers and the end of somebody's following them apart in time. Otherwise
-// nobody could tell whether such a message was still for them.
+// quiet separates in time an author's messages to followers from the moments when a user unfollows that author. Otherwise
+// the check could not decide whether such a message was for that user.
 type quiet struct {
 	apart time.Duration
 
@@ -26,7 +26,7 @@ func (q *quiet) author(name string) *sync.RWMutex {
 	return q.authors[name]
 }
 
-// publish calls do while nobody stops following the author.
+// publish calls do while no user stops following the author.
 func (q *quiet) publish(d draft, do func() error) error {
 	if d.Audience == toFollowers {
 		lock := q.author(d.From)
@@ -42,7 +42,7 @@ func (q *quiet) unfollow(ctx context.Context, pairs []pair, do func() error) err
 	for _, p := range pairs {
 		followees[p.Followee] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(followees)) { // in one order, so that nobody waits for each other
+	for _, name := range slices.Sorted(maps.Keys(followees)) { // in one order, so that no two callers wait for each other
 		lock := q.author(name)
 		lock.Lock()
 		defer lock.Unlock()

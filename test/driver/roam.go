@@ -143,7 +143,7 @@ func (r *roaming) run(ctx context.Context, workers int) error {
 			func() time.Duration { return time.Duration(random.ExpFloat64() * mean) },
 		)
 	}
-	for share := range slices.Chunk(r.twins, twinsPerBatch) { // one by one: who is late makes nobody else late
+	for share := range slices.Chunk(r.twins, twinsPerBatch) { // one by one, so that a late user delays no other user
 		last := r.now()
 		again(func() (err error) {
 			last, err = r.see(ctx, share, last)

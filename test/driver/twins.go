@@ -20,7 +20,7 @@ func twin(user string) string { return user + "-twin" }
 const (
 	// mailsPerPost is how many mails there are for each message by one of the followed to their followers.
 	mailsPerPost = 6
-	// mailsPerChange is how many there are for each time that somebody begins or ends to follow somebody.
+	// mailsPerChange is the number of mails for each time that a user follows or unfollows an author.
 	mailsPerChange = 12
 )
 
@@ -89,7 +89,7 @@ func (t *twins) read(path string, first int) error {
 	return err
 }
 
-// choose chooses who has a twin, who is followed, and by whom at first.
+// choose chooses the users with twins, the followed authors, and their first followers.
 func (t *twins) choose(follows string, pairs, authors int) error {
 	received, sent, followers := make(map[string]int), make(map[string]int), make(map[string]int)
 	for _, d := range t.mails {
@@ -201,7 +201,7 @@ func (t *twins) mail(script *json.Encoder, mail draft) error {
 	return script.Encode(mail)
 }
 
-// change lets somebody begin to follow an author, or no longer follow them, with their twin.
+// change lets a user and their twin follow or unfollow an author.
 func (t *twins) change(script *json.Encoder) error {
 	p := pair{t.users[t.random.IntN(len(t.users))], t.authors[t.random.IntN(len(t.authors))]}
 	if p.Follower == p.Followee {

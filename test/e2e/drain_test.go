@@ -57,7 +57,7 @@ func TestDraining(t *testing.T) {
 	next.RequireSound()
 }
 
-// request asks the server, and tells whether it ends the connection with its answer.
+// request asks the server, and reports whether it ends the connection with its answer.
 func (w *world) request(ctx context.Context, method, path, body string) (status int, text []byte, closing bool) {
 	w.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, w.site.URL()+path, strings.NewReader(body))

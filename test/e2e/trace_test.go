@@ -73,7 +73,7 @@ func (w *world) graph(ctx context.Context) graph {
 	return graph{users: len(users), edges: len(edges), celebrities: count, followers: len(edges)}
 }
 
-// takesAll tells whether the world takes the whole of a graph. On a MongoDB server on the same machine, importing it takes minutes.
+// takesAll reports whether the world takes the whole of a graph. On a MongoDB server on the same machine, importing it takes minutes.
 func (w *world) takesAll() bool { return full() || w.on == embedded }
 
 func withCommas(n int) string {

@@ -263,7 +263,7 @@ func (w *world) check(ctx context.Context) report {
 	return found
 }
 
-// full tells whether tests are to take the whole of their data.
+// full reports whether tests are to take the whole of their data.
 func full() bool { return os.Getenv("FANMAIL_E2E_FULL") == "1" }
 
 // bounded returns a context that ends a test that hangs. The limit is how long the test may take on a quiet machine.

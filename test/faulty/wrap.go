@@ -142,7 +142,7 @@ func (c *carrier) Take(ctx context.Context, lane event.Lane, partition int) (bus
 	return held{task, c.failpoint}, nil
 }
 
-// known tells whether tasks were emitted for all of these places before, and takes note of them.
+// known reports whether tasks were emitted for all of these places before, and takes note of them.
 func (c *carrier) known(tasks []event.Task) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

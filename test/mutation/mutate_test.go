@@ -76,7 +76,7 @@ func run(t *testing.T, program, pkg, pattern string) (out string, failed bool) {
 	return string(written), err != nil
 }
 
-// usesRapid tells whether the tests of a package know rapid's flags.
+// usesRapid reports whether the tests of a package know rapid's flags.
 func usesRapid(t *testing.T, pkg string) bool {
 	t.Helper()
 	return slices.Contains([]string{suite, pebble, pipeline}, pkg)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// appending is the protocol by which a message gets into an inbox once, whoever appends it, how often and whenever: one
-// owner, and writers that append any of the messages, from any hint that is not ahead, stall between any two operations on
-// the store, and crash. It follows bucket.Appender step by step; the package comment of pkg/bucket has the protocol.
+// appending models the protocol that puts a message into an inbox exactly once, for any number of writers, repeats and
+// times. It has one owner. Its writers append any of the messages from any hint that is not ahead. They stall between any
+// two operations on the store, and crash. The model follows bucket.Appender step by step; the package comment of pkg/bucket has the protocol.
 //
 // Ids are 1 to 3, and 0 is below all of them. Sets of ids are bits.
 type appending struct {
@@ -31,7 +31,7 @@ type inbox struct {
 	buckets [maxBuckets]bucket
 	writers [maxWriters]writer
 	deletes int8
-	// Known to nobody in the protocol:
+	// The protocol does not know these:
 	acknowledged, deleted, removed ids
 
 	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
@@ -280,7 +280,7 @@ func (m *appending) planOnto(w *writer, bucket int8, seen extent) {
 	w.fill(m.capacity, seen)
 }
 
-// push lets the store apply or refuse a push. A refusal tells what was seen, or does not.
+// push lets the store apply or refuse a push. A refusal may return the extent that the store saw.
 func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	w := &s.writers[n]
 	p := w.next
@@ -432,7 +432,7 @@ func (m *appending) stuck(s inbox) string {
 // normal puts the writers into an order: they have no identity.
 func (m *appending) normal(s inbox) inbox {
 	if m.mutation != correct {
-		return s // so that in a trace everybody keeps their name
+		return s // so that each writer keeps its name in a trace
 	}
 	for i := 1; i < m.writers; i++ {
 		for j := i; j > 0 && s.writers[j].weight() > s.writers[j-1].weight(); j-- {

@@ -43,7 +43,7 @@ func (e edge) String() string {
 	}
 }
 
-// forUser is the predicate that decides whether a message is for the user, to somebody who has read the edge at a stage.
+// forUser reports whether a message is for the user, according to a reader that read the edge at a stage.
 func (m *rehydration) forUser(e edge, seen stage, c canonical) bool {
 	switch {
 	case !m.edges:

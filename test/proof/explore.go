@@ -14,9 +14,9 @@ type model[S comparable] interface {
 	// next yields every state that the protocol can be in after one atomic step from s, with what happened. The
 	// order is the same each time.
 	next(s S, yield func(event, S))
-	// wrong tells what is wrong with s, or returns "". It is asked for every state that can be reached.
+	// wrong describes the error in s, or returns "". The search calls it for every reachable state.
 	wrong(s S) string
-	// stuck tells what is left undone in s, or returns "". It is asked where no step is left.
+	// stuck describes the unfinished work in s, or returns "". The search calls it for states without a next step.
 	stuck(s S) string
 	// show describes s in a line, for people.
 	show(s S) string

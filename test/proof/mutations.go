@@ -1,6 +1,6 @@
 package main
 
-// mutation is a reasonable shortcut in a protocol. A model with one does what somebody would build who takes it.
+// mutation is a reasonable shortcut in a protocol. A model with a mutation behaves like an implementation that takes the shortcut.
 type mutation uint8
 
 const (

@@ -13,7 +13,7 @@ type parent struct{ of, is uint64 }
 
 func newParents() *parents { return &parents{places: make([]parent, 1<<12)} }
 
-// add notes where a state was reached from, and tells whether it is new. Fingerprints are not 0.
+// add records the parent of a state, and reports whether the state is new. Fingerprints are not 0.
 func (p *parents) add(of, is uint64) bool {
 	place := p.find(of)
 	if place.of == of {

@@ -17,7 +17,7 @@ type scanning struct {
 
 	owners  int8
 	batch   int8 // owners in a batch, at most
-	repeats int8 // how often a task is delivered again while somebody still holds it
+	repeats int8 // how often a task is delivered again while a worker still holds it
 	crashes int8
 	leaves  int8 // how many owners cease to be recipients meanwhile
 }
@@ -33,7 +33,7 @@ type fanOut struct {
 	owners  owners // who are recipients
 	handled owners // who got the message, or were left to rehydration
 	counted owners // whom the record counts
-	twice   bool   // somebody was counted a second time
+	twice   bool   // a recipient was counted a second time
 	undone  bool   // the record was done, and is not any more
 
 	repeats, crashes, leaves int8 // left
@@ -175,7 +175,7 @@ func (m *scanning) work(s fanOut, n int8, yield func(event, fanOut)) {
 	}
 }
 
-// merge joins the scan where it stands or, if nobody has joined it yet, anywhere: where other scans are. It then reads the
+// merge joins the scan at its position or, if no worker has joined it yet, anywhere, because other scans may be there. It then reads the
 // audience, up to any length of a batch.
 func (m *scanning) merge(s fanOut, n int8, yield func(event, fanOut)) {
 	first, last := s.workers[n].recorded.at, s.workers[n].recorded.at
@@ -228,7 +228,7 @@ func (m *scanning) stretch(w *worker, audience owners, at, length int8) {
 	}
 }
 
-// advance records where the scan is, unless somebody else was first: then what they recorded holds.
+// advance records the position of the scan. If another worker was first, its record stays.
 func (m *scanning) advance(s *fanOut, w *worker) {
 	same := s.scan.real().Same(w.recorded.real())
 	switch m.mutation {
@@ -250,7 +250,7 @@ func (m *scanning) advance(s *fanOut, w *worker) {
 	}
 }
 
-// emit puts a continuation into the queue, in a place that nobody knows.
+// emit puts a continuation into the queue, at an arbitrary place.
 func (m *scanning) emit(s *fanOut, start int8) {
 	for i := range s.tasks {
 		place := int8(i)
@@ -270,7 +270,7 @@ func (m *scanning) emit(s *fanOut, start int8) {
 // tasks that workers have, then the others.
 func (m *scanning) normal(s fanOut) fanOut {
 	if m.mutation != correct {
-		return s // so that in a trace everybody keeps their name
+		return s // so that each worker keeps its name in a trace
 	}
 	if s.workers[0].weight() < s.workers[1].weight() {
 		s.workers[0], s.workers[1] = s.workers[1], s.workers[0]

@@ -7,24 +7,24 @@ type record struct {
 	viewed  int8 // when they last looked; 0 for never
 	mark    int8 // from where they are to be rehydrated; none for no mark
 	bounded bool // whether the limit has been applied to the mark
-	sweep   int8 // from where somebody has to sweep; none for no sweep
-	holder  int8 // who has the lease: a host, dead or nobody
+	sweep   int8 // the time from which a host has to sweep; none for no sweep
+	holder  int8 // the holder of the lease: a host, dead or nobody
 	gaps    [maxGaps]gap
 }
 
 const (
 	nobody int8 = -1
-	dead   int8 = -2 // somebody who has crashed
+	dead   int8 = -2 // a host that has crashed
 )
 
-// gap is what the limit left out: the messages sent after one time and before another, for ever.
+// gap holds the messages that the limit left out: all that were sent after one time and before another. It never changes.
 type gap struct{ after, before, messages int8 }
 
 func (g gap) holds(sent int8) bool { return g.messages > 0 && g.after < sent && sent < g.before }
 
 func (g gap) String() string { return fmt.Sprintf("(%d,%d)×%d", g.after, g.before, g.messages) }
 
-// inGap tells whether one of the first known gaps holds a message.
+// inGap reports whether one of the first known gaps holds a message.
 func (r record) inGap(sent, known int8) bool {
 	for _, g := range r.gaps[:known] {
 		if g.holds(sent) {
@@ -43,7 +43,7 @@ func (r record) known() int8 {
 	return n
 }
 
-// ahead tells whether somebody has yet to copy a message, because of a mark or a sweep.
+// ahead reports whether a mark or a sweep requires a host to copy a message.
 func (r record) ahead(sent int8) bool {
 	return r.mark != none && sent > r.mark || r.sweep != none && sent >= r.sweep
 }

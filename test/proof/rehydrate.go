@@ -8,9 +8,9 @@ import (
 // rehydration is the protocol by which a user who was away gets what they missed: one user, their messages, a fan-out
 // whose workers stall, repeat and crash, logins, and rehydrators that stall, crash and take over from each other.
 //
-// Time is a small integer. Every clock may be ahead of it by up to apart, anew at each reading, so that any two readings
-// at one time are apart by no more than that, which is half of the tolerance. Leases have no times: one may be taken
-// over at any moment, for nothing but speed may depend on them.
+// Time is a small integer. Each reading of a clock may be ahead of it by up to apart. So two readings at one time
+// differ by at most apart, which is half of the tolerance. Leases have no times: a host may take one over at any moment,
+// because only speed may depend on leases.
 type rehydration struct {
 	mutation mutation
 
@@ -24,9 +24,9 @@ type rehydration struct {
 	// that is visible, and a host's until its update of the record. The protocol allows half of the tolerance.
 	late int8
 
-	viewed []int8 // when the user looked last, in the beginning; 0 for never
+	viewed []int8 // when the user last looked before the model starts; 0 for never
 	begin  int8   // the time in the beginning
-	marked bool   // in the beginning there is a mark, from the horizon, of somebody who crashed
+	marked bool   // the model starts with a mark, from the horizon, of a crashed host
 	past   int8   // how far back the views that PUT last_viewed records may lie, at most
 	stalls bool   // between finding messages and appending them, too
 	edges  bool   // messages are for followers, and the user begins and ceases to follow
@@ -157,9 +157,9 @@ func (m *rehydration) earliest(now int8) int8 {
 	return max(now-m.late-m.slack, 1)
 }
 
-// fanOut lets workers handle messages: find the user in the audience, read their record, append later. As many workers as
-// there are messages may be at it. A task that comes twice, or whose worker crashed or stalled beyond its lease, is a
-// message that waits again, whether or not somebody still holds it.
+// fanOut lets workers handle messages: find the user in the audience, read their record, append later. There may be as many
+// workers as messages. If a task is delivered twice, or its worker crashed or stalled beyond its lease, its message waits
+// again, whether or not another worker still holds it.
 func (m *rehydration) fanOut(s system, yield func(event, system)) {
 	for i, c := range s.messages[:m.messages] {
 		n := int8(i)
@@ -221,8 +221,9 @@ func (m *rehydration) decide(s system, n int8, yield func(event, system)) {
 	yield(happened("a worker reads the record, and will append message %d", n), t)
 }
 
-// wrong checks what must hold at any moment. That nothing is lost is the last of it: what fan-out is through with is in the
-// inbox, in a gap, or ahead of somebody who has yet to copy. At rest nobody has, and it is in the inbox or in a gap.
+// wrong checks what must hold at any moment. Its last check is that nothing is lost: a message that fan-out has
+// finished is in the inbox, in a gap, or ahead of a host that has yet to copy it. At rest no host has to copy, and the
+// message is in the inbox or in a gap.
 func (m *rehydration) wrong(s system) string {
 	for i, gap := range s.user.gaps {
 		count := int8(0)

@@ -26,12 +26,12 @@ const (
 	reading         // read the edges
 	bounding        // find out what the limit leaves out
 	recording       // record it
-	querying        // query for what was missed
-	copying         // append it, and settle when all of it is
+	querying        // query for the missed messages
+	copying         // append them, and settle after the last one
 	settled         // read the clock
-	rereading       // read the edges anew
-	sweeping        // query for what came meanwhile
-	closing         // append it, and finish when all of it is
+	rereading       // read the edges again
+	sweeping        // query for messages that arrived meanwhile
+	closing         // append them, and finish after the last one
 )
 
 // know notes what a host sees of the record.
@@ -144,8 +144,8 @@ func (m *rehydration) markLater(t system, horizon int8, yield func(event, system
 	}
 }
 
-// mayTake tells whether the lease may be taken over. That of somebody who crashed always is in the end; that of somebody
-// who is alive counts.
+// mayTake reports whether a host may take the lease over. The lease of a crashed host always ends, so taking it over costs
+// nothing. Taking over the lease of a live host counts.
 func (m *rehydration) mayTake(t *system) bool {
 	if t.user.holder < 0 {
 		return true
@@ -188,7 +188,7 @@ func (s *system) firstIdle() int8 {
 	return nobody
 }
 
-// work is the next step of a host that is at it. Whoever has lost the token goes on all the same until they are refused.
+// work does the next step of a working host. A host that has lost the token continues until the store refuses a step.
 func (m *rehydration) work(s system, i int8, token bool, yield func(event, system)) {
 	h := &s.hosts[i]
 	switch h.phase {
@@ -347,14 +347,14 @@ func (m *rehydration) record(s *system, h *rehydrator) {
 	h.phase = querying
 }
 
-// isMissed tells whether a message is one that the mark left to the host.
+// isMissed reports whether the mark left a message to the host.
 func (m *rehydration) isMissed(s *system, h *rehydrator, c canonical) bool {
 	after := c.sent > h.mark || c.sent == h.mark && m.mutation == bothInclusive
 	return after && m.warm(h, c) && !s.user.inGap(c.sent, h.gaps) && m.forUser(s.edge, h.edge, c)
 }
 
-// warm tells whether a message is not beyond the horizon. What is beyond is left to a later rehydration, whose mark is
-// from there or later: so that none finds in the inbox what it has to leave out.
+// warm reports whether a message is not beyond the horizon. A message beyond it is left to a later rehydration, whose mark
+// begins there or later. So no rehydration finds in the inbox a message that it must leave out.
 func (m *rehydration) warm(h *rehydrator, c canonical) bool {
 	return c.sent <= h.horizon || m.mutation == beyondHorizon || m.mutation == gapAboveInbox
 }

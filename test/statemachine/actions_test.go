@@ -60,7 +60,7 @@ func (m *machine) request(t *rapid.T) publish.Request {
 	return r
 }
 
-// published demands that what was accepted is stored.
+// published requires that every accepted message is stored.
 func (m *machine) published(t *rapid.T, results []publish.Result) {
 	for _, r := range results {
 		if r.Err != nil {
@@ -173,7 +173,7 @@ func (m *machine) rereadEdges(t *rapid.T) {
 	}
 }
 
-// sweep looks for what was forgotten, mostly when it is time to.
+// sweep looks for forgotten messages, mostly when a sweep is due.
 func (m *machine) sweep(t *rapid.T) {
 	if rapid.Bool().Draw(t, "wait") {
 		m.clock.Advance(rig.SweepAfter + rig.ClockTolerance)

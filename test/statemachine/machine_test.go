@@ -89,9 +89,9 @@ type machine struct {
 	workers []*worker
 	// stalled are the calls that have been made and have not come to their end.
 	stalled []*call
-	// earlier is what the inboxes were like when everything was at rest last.
+	// earlier holds the inboxes as of the last rest.
 	earlier map[message.UserID][]bucket.Bucket
-	keys    int // counts the times after which idempotency keys are taken anew
+	keys    int // counts the times after which the machine uses new idempotency keys
 	// mates are named wherever the users are that they belong to.
 	mates       map[message.UserID]message.UserID
 	limit       int // of rehydrations
@@ -261,7 +261,7 @@ func (m *machine) settle(t *rapid.T) {
 			require.ErrorIs(t, err, rig.ErrInjected)
 		}
 		if c.actor.Died() && err == nil {
-			err = rig.ErrDead // whatever it came to, nobody was told
+			err = rig.ErrDead // the call may have taken effect, but no caller has its answer
 		}
 		if c.held != nil {
 			require.NoError(t, c.held.Expire(t.Context()))
@@ -290,7 +290,8 @@ func (m *machine) kill(t *rapid.T) {
 	m.settle(t)
 }
 
-// expire lets the lease of a stalled call run out: somebody else is given its task, and it will come back.
+// expire lets the lease of a stalled call run out: another worker receives its task, and the stalled call continues
+// later.
 func (m *machine) expire(t *rapid.T) {
 	if c := m.pickStalled(t); c.held != nil {
 		require.NoError(t, c.held.Expire(t.Context()))

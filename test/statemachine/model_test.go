@@ -30,7 +30,7 @@ type model struct {
 	wrong error
 }
 
-// stored is a message, with what was known at the moment it was stored: nobody delivered it before.
+// stored is a message, with the facts known when it was stored. No worker delivered it before.
 type stored struct {
 	message.Stored
 	moment int
@@ -43,8 +43,8 @@ type version struct {
 	edge   follow.Edge
 }
 
-// caughtUp tells that a Follow has come to its end which caught up with what was sent from since on, up to until if
-// that is not zero.
+// caughtUp records that a Follow has ended. It caught up with messages sent from since on, and up to until unless until is
+// zero.
 type caughtUp struct{ since, until time.Time }
 
 // inboxModel is what an inbox holds besides what the messages tell.
@@ -220,7 +220,8 @@ func (m *model) judge(s stored, user message.UserID) (v verdict) {
 	return v
 }
 
-// hasCaughtUp tells whether the Follow that opened the span which holds a time has caught up with what was sent then.
+// hasCaughtUp reports whether a Follow has caught up with messages sent at a time. It is the Follow that opened the span
+// around that time.
 func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 	for _, span := range m.edge(p).Spans {
 		if !span.Holds(sent) {
@@ -235,7 +236,7 @@ func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 	return false
 }
 
-// leaves tells whether fan-out leaves a message that is for a user to their rehydration, as things are now.
+// leaves reports whether fan-out currently leaves a user's message to the rehydration of that user.
 func (m *model) leaves(s stored, user message.UserID) bool {
 	pair := follow.Pair{Follower: user, Followee: s.From}
 	return !rig.Rules().Void(s.Stored) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.viewed[user], s.Sent())

@@ -32,7 +32,7 @@ func (m *machine) see(t *rapid.T) {
 	require.NoError(t, errs[0])
 }
 
-// read reads an inbox from the newest entry to the oldest, in pages. Whoever is dormant only peeks.
+// read reads an inbox from the newest entry to the oldest, in pages. A dormant user only peeks.
 func (m *machine) read(t *rapid.T) {
 	user, w := m.user(t, "user"), m.worker(t)
 	limit := rapid.SampledFrom([]int{1, 7, 50, 60, 200}).Draw(t, "limit")
@@ -82,7 +82,7 @@ func (m *machine) left(there []bucket.Bucket, user message.UserID) (left []messa
 	return left
 }
 
-// active tells whether an inbox is complete at a time, as far as its reader can know.
+// active reports whether an inbox is complete at a time, as far as its reader can know.
 func (m *machine) active(user message.UserID, now time.Time) bool {
 	return m.model.known(user) && rig.Rules().Active(userstate.State{LastViewed: m.model.viewed[user]}, now)
 }
@@ -173,7 +173,7 @@ func (m *machine) delete(t *rapid.T) {
 	m.model.inboxes[user].deleted[id] = true
 }
 
-// held tells whether buckets hold an id, as an entry or a tombstone.
+// held reports whether buckets hold an id, as an entry or a tombstone.
 func held(buckets []bucket.Bucket, id message.ID) bool {
 	return slices.ContainsFunc(buckets, func(b bucket.Bucket) bool { return slices.Contains(b.Outline().IDs, id) })
 }

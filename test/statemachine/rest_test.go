@@ -13,7 +13,7 @@ import (
 // maxRounds bounds the rounds in which everything comes to rest: no scan takes so many.
 const maxRounds = 60
 
-// rest lets everybody finish, drains the queues, sweeps until nothing is forgotten, and looks at what has come of it.
+// rest lets all actors finish, drains the queues, sweeps until every message has been sent, and checks the result.
 func (m *machine) rest(t *rapid.T) {
 	m.finish(t)
 	m.agrees(t)
@@ -28,7 +28,7 @@ func (m *machine) rest(t *rapid.T) {
 	require.Empty(t, letters)
 }
 
-// finish lets everybody finish, drains the queues, and sweeps until nothing is forgotten.
+// finish lets all actors finish, drains the queues, and sweeps until every message has been sent.
 func (m *machine) finish(t *rapid.T) {
 	for len(m.stalled) > 0 {
 		m.stalled[0].actor.Resume(rig.None, 0)
@@ -58,8 +58,8 @@ func (m *machine) drain(t *rapid.T) {
 	require.FailNow(t, "the queues do not run empty")
 }
 
-// round routes everything that is published, works on a batch of every queue that nobody holds, and tells whether there
-// was anything queued.
+// round routes every published message and works on a batch of every queue that no actor holds. It reports whether any
+// queue held a task.
 func (m *machine) round(t *rapid.T) (worked bool) {
 	for {
 		received, err := m.rig.Bus.TryFetch(t.Context(), 100)
@@ -81,7 +81,7 @@ func (m *machine) round(t *rapid.T) (worked bool) {
 	return worked
 }
 
-// overtake works on what nobody holds, for some rounds, past whoever is stalled.
+// overtake works for some rounds on the queues that no actor holds, and passes stalled actors.
 func (m *machine) overtake(t *rapid.T) {
 	for range rapid.IntRange(1, 6).Draw(t, "rounds") {
 		m.round(t)

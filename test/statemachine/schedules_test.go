@@ -27,7 +27,7 @@ var (
 )
 
 const (
-	// picks is how often a schedule picks who moves on: enough for everybody to come to an end in most of them.
+	// picks is how often a schedule picks the next actor: enough for all actors to end in most schedules.
 	picks = 100
 	// burst bounds how far they do. Some move a single operation at a time, others do a lot while one stands still.
 	burst = 40
@@ -178,8 +178,8 @@ func times(n int, do func(ctx context.Context) error) func(*testing.T) (func(con
 	}
 }
 
-// passTime lets time pass, but not over whoever has begun to follow: an edge is taken to become visible within the slack after the
-// time from which it holds.
+// passTime lets time pass, but not while a Follow is running: the system assumes that an edge becomes visible within the
+// slack after its start.
 func (s *schedule) passTime(n int) func(*testing.T) (func(context.Context) error, func()) {
 	const soon = rig.Slack - rig.ClockTolerance
 	steps := []time.Duration{time.Millisecond, 200 * time.Millisecond, time.Second, rig.Lease / 2, rig.Slack / 2}
@@ -260,7 +260,7 @@ func (s *schedule) fanOut(skew time.Duration) func(*testing.T) (func(context.Con
 	}
 }
 
-// rehydrate carries out what waits, or takes over what nobody is at.
+// rehydrate runs a waiting rehydration, or takes over one that no actor works on.
 func (s *schedule) rehydrate(by *rehydrate.Service, skew time.Duration) func(*testing.T) (func(context.Context) error, func()) {
 	return func(*testing.T) (func(context.Context) error, func()) {
 		if by.Load().Waiting == 0 {

@@ -25,9 +25,8 @@ import (
 const twinCount = 3
 
 // TestTwins lets users come and go at random while messages are published and fanned out, attempts at rehydrations
-// overlap, stall, fail and die at any operation, and the process crashes. Each user has a twin whom the same messages are
-// for, and who was never dormant. Whenever everything has come to rest and everybody has come back, their inboxes cannot
-// be told apart.
+// overlap, stall, fail and die at any operation, and the process crashes. Each user has a twin who gets the same
+// messages and was never dormant. Whenever all work has ended and all users have returned, the inboxes of both are equal.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	check(t, func(t *rapid.T, w world) {
@@ -70,12 +69,12 @@ type twins struct {
 	reading *reading
 }
 
-// reading is somebody paging through their inbox.
+// reading is a user who pages through their inbox.
 type reading struct {
 	of     *rig.Twins
 	cursor string
 	shown  []message.ID
-	// there is what was in the inbox when the reading began.
+	// there holds the content of the inbox when the reading began.
 	there []message.ID
 }
 
@@ -159,7 +158,7 @@ func (m *twins) unfollow(t *rapid.T) {
 	}
 }
 
-// age lets time go by: so little that it is not noticed, or so much that everybody is dormant.
+// age lets time pass: either so little that it has no effect, or so much that all users are dormant.
 func (m *twins) age(t *rapid.T) {
 	ages := []time.Duration{
 		time.Millisecond, time.Second, rig.Slack / 2, 2 * rig.Slack,
@@ -221,7 +220,7 @@ func (m *twins) work(t *rapid.T) {
 	}, func(*rapid.T, error) {})
 }
 
-// reap takes over rehydrations that nobody is at any more, or who is at them is slow.
+// reap takes over rehydrations whose host is gone or slow.
 func (m *twins) reap(t *rapid.T) {
 	if rapid.Bool().Draw(t, "leases die") {
 		m.clock.Advance(rig.Lease + rig.ClockTolerance)
@@ -232,8 +231,8 @@ func (m *twins) reap(t *rapid.T) {
 	}, func(*rapid.T, error) {})
 }
 
-// page lets somebody page on, and demands at the end that they have seen everything that was there when they began, in
-// order, and nothing twice, whatever has happened to the inbox since.
+// page lets a user read the next page. At the end it requires that the user saw every message that was there at the
+// beginning, in order and none twice, whatever happened to the inbox meanwhile.
 func (m *twins) page(t *rapid.T) {
 	limit := rapid.SampledFrom([]int{1, 3, 20, 50}).Draw(t, "limit")
 	if m.reading == nil {
@@ -302,7 +301,7 @@ func (m *twins) drawShown(t *rapid.T, w *rig.Twins) message.ID {
 	return shown[rapid.IntRange(0, min(len(shown), 20)-1).Draw(t, "entry")]
 }
 
-// rest lets everything come to its end and everybody come back, and compares them with their twins.
+// rest lets all work end and all users return, and compares the users with their twins.
 func (m *twins) rest(t *rapid.T) {
 	m.finish(t)
 	w := m.workers[0]

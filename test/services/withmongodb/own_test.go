@@ -30,7 +30,7 @@ func ownServer(t *testing.T, command string, before ...string) (_ *testenv.Proce
 	return p, uri.Host
 }
 
-// listens tells whether there is a server.
+// listens reports whether there is a server.
 func listens(t *testing.T, addr string) bool {
 	t.Helper()
 	var dialer net.Dialer

@@ -33,10 +33,10 @@ const (
 	DieAfter
 )
 
-// Actor is one call of a stage. Its operations are carried out one at a time, so that nothing happens behind the
-// back of whoever stalled it.
+// Actor is one call of a stage. Its operations are carried out one at a time, so that nothing happens while a
+// test has stalled it.
 type Actor struct {
-	// Value is for whoever started the actor.
+	// Value belongs to the caller that started the actor.
 	Value any
 
 	mu    sync.Mutex // held during an operation, and while stalled
@@ -86,7 +86,7 @@ func (a *Actor) wait() {
 	}
 }
 
-// Finished tells whether the actor has come to its end, dead or alive.
+// Finished reports whether the actor has ended, dead or alive.
 func (a *Actor) Finished() bool {
 	select {
 	case <-a.done:
@@ -99,7 +99,7 @@ func (a *Actor) Finished() bool {
 // Err returns how a finished actor ended.
 func (a *Actor) Err() error { return a.err }
 
-// Died tells whether the actor was ended by a fault or by Kill.
+// Died reports whether a fault or Kill ended the actor.
 func (a *Actor) Died() bool { return a.dead }
 
 // Trace returns the operations that took effect, in their order.

@@ -8,7 +8,7 @@ import (
 // Epoch is when a Clock begins.
 var Epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Clock is the time that the hosts of a rig have in common. It moves only when it is told to.
+// Clock is the time that the hosts of a rig have in common. It moves only when a test moves it.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

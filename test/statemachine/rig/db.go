@@ -10,9 +10,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Backend is what the databases of rigs are kept in.
+// Backend holds the databases of rigs.
 type Backend interface {
-	// Create opens a database that is empty, and nobody else's.
+	// Create opens an empty database that no other rig uses.
 	Create(ctx context.Context, clock *Clock) (*DB, error)
 }
 
@@ -27,8 +27,8 @@ type DB struct {
 	// Lossless tells that a crash loses nothing that a store has returned from: what may be lazy is not.
 	Lossless bool
 
-	// close closes the database, which nobody opens again.
+	// close closes the database permanently.
 	close func() error
-	// crash ends the process that has the database open, and opens for the next one what is left.
+	// crash ends the process that has the database open, and opens the remaining data for the next process.
 	crash func(ctx context.Context, unsyncedPercent int, seed uint64) (*DB, error)
 }

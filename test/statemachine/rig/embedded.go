@@ -10,7 +10,7 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 )
 
-// Embedded is the embedded store, on file systems in memory. A crash leaves behind what was synced, and a part of the rest.
+// Embedded is the embedded store, on file systems in memory. A crash keeps all synced writes and a part of the others.
 type Embedded struct{}
 
 var _ Backend = Embedded{}

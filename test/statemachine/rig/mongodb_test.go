@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestByCommand stops a call of three commands before each of them: what the first two have done is there, what is left is
-// done when the call goes on, and by nobody if it dies.
+// TestByCommand stops a call of three commands before each of them: the writes of the first two stay. The rest
+// follows if the call continues, and never if the call dies.
 func TestByCommand(t *testing.T) {
 	t.Parallel()
 	r, err := rig.OpenOn(t.Context(), rig.NewMongoDBByCommand(t), rig.NewClock(), nil, nil)

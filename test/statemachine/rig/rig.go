@@ -22,7 +22,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// What the rig is configured with: limits so small that a handful of users makes for every lane and several batches.
+// The limits of the rig are so small that a handful of users fills every lane and several batches.
 const (
 	Partitions     = 2
 	ExpressMax     = 2
@@ -95,8 +95,9 @@ func newRig(db *DB, clock *Clock, bus *Bus, observer Observer) *Rig {
 // Close closes the database.
 func (r *Rig) Close() error { return r.DB.close() }
 
-// Crash returns the rig that comes up after a crash. Of what was not durable, a part that the seed decides is there.
-// No actor may be at work. Services of the old rig are of no use any more, and what waited in them is lost.
+// Crash returns the rig that comes up after a crash. It keeps a part of the writes that
+// were not durable; the seed decides which. No actor may be running. Services of the old rig no longer work, and work that
+// waited in them is lost.
 func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig, error) {
 	db, err := r.DB.crash(ctx, unsyncedPercent, seed)
 	if err != nil {

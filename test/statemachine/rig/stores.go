@@ -11,9 +11,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Observer is told of what took effect, at the moment it did.
+// Observer receives each change at the moment when it takes effect.
 type Observer interface {
-	// Inserted tells of messages that were stored, and when.
+	// Inserted receives the stored messages and the time of storing.
 	Inserted(messages []message.Message, stamps []time.Time)
 	// Followed tells of edges as a Follow left them, and Unfollowed of the pair of an Unfollow.
 	Followed(edges []follow.Edge, at time.Time)

@@ -16,9 +16,10 @@ import (
 
 // Twins are two users whom every message is for or none: the same edges at the same times, named together or not at all.
 type Twins struct {
-	// User comes and goes. Twin has never been dormant, and does nothing.
+	// User leaves and returns. Twin has never been dormant, and does nothing.
 	User, Twin message.UserID
-	// Deleted is what User has deleted, and Read what was in their inbox when they set their read mark above it.
+	// Deleted holds the messages that User deleted. Read holds the messages that were in the inbox at or below User's read
+	// mark when User set it.
 	Deleted, Read map[message.ID]bool
 }
 
