@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// plainEvery is how often progress is told where there is no terminal.
+	// plainEvery is how often progress is printed without a terminal.
 	plainEvery = 3 * time.Second
 	barEvery   = 65 * time.Millisecond
 )

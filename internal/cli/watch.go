@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// watchEvery is how often it is told how far a message is.
+	// watchEvery is how often the command prints the progress of a message.
 	watchEvery = time.Second
 	// watchWindow is over how many of those the rate is taken, so that a short pause does not look like an end.
 	watchWindow = 5

@@ -34,7 +34,7 @@ func (s *server) audit(w *response, r *http.Request) error {
 	case w.status == 0:
 		return err
 	default:
-		// The answer has begun: what ended the audit is told on its last line.
+		// The answer has begun, so its last line holds the error that ended the audit.
 		_ = writeLine(stream, client.AuditLine{Error: s.problem(w, err)})
 	}
 	return nil

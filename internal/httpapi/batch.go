@@ -65,7 +65,7 @@ func (b *batch) next() ([]byte, error) {
 	}
 }
 
-// waiting tells whether the next line may still have to be sent.
+// waiting reports whether the next line may still have to be sent.
 func (b *batch) waiting() bool {
 	buffered, _ := b.lines.Peek(b.lines.Buffered()) // reads nothing
 	return bytes.IndexByte(buffered, '\n') < 0

@@ -135,8 +135,8 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// halfSurrogate tells whether valid JSON has an escape for one half of a surrogate pair without the other. The decoder
-// would replace it, which would make different user ids the same.
+// halfSurrogate reports whether valid JSON escapes one half of a surrogate pair without the other. The decoder would replace
+// it, so different user ids would become the same.
 func halfSurrogate(data []byte) bool {
 	for {
 		at := bytes.IndexByte(data, '\\')

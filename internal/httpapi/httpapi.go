@@ -27,7 +27,8 @@ const (
 	defaultBatchLines = 10_000
 	// defaultPatience is longer than any network pauses that has not broken.
 	defaultPatience = time.Minute
-	// complaints and complaintPeriod bound how often it is logged that a token was refused: whoever guesses must not fill the log.
+	// complaints and complaintPeriod bound how often the server logs a refused token, so that a client that guesses tokens
+	// cannot fill the log.
 	complaints      = 10
 	complaintPeriod = 10 * time.Second
 )
@@ -63,7 +64,7 @@ type Options struct {
 	Patience time.Duration
 	Logger   zerolog.Logger
 	Tracer   tracing.Tracer
-	// Auth tells whose a token is; nil if nobody is asked who they are.
+	// Auth returns the principal of a token; nil if the server does not authenticate clients.
 	Auth Authenticator
 	// LocalOnly refuses requests for other hosts than an IP address or localhost. It is for servers that ask nobody who they
 	// are, and that browsers on the same host can reach: a stranger's name may lead there.

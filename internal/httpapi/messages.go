@@ -100,7 +100,7 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 	case w.status == 0:
 		w.WriteHeader(http.StatusOK) // there was no message in it
 	case refused:
-		// The answer has begun: what ended the batch is told on its last line.
+		// The answer has begun, so its last line holds the error that ended the batch.
 		line := item[message.Draft]{line: p.Line, err: p}
 		_ = s.answer(w, b.stream, []item[message.Draft]{line}, nil) // nothing more could be done about a client that is gone
 	}
@@ -112,7 +112,7 @@ func decodeDraft(text []byte) (draft message.Draft, err error) {
 	return draft, err
 }
 
-// limited tells whether something was refused since it was too much of one sender.
+// limited reports whether an error is a rate limit of one sender.
 func limited(err error) bool {
 	p, ok := errors.AsType[*client.Problem](err)
 	return ok && p.Type == client.ProblemRateLimited

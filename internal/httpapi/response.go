@@ -24,9 +24,9 @@ type response struct {
 	request string
 	// trace is the id of the trace that the request is recorded in, or empty.
 	trace string
-	// who makes the request; nil where everybody may.
+	// who makes the request; nil if the endpoint needs no authentication.
 	who *auth.Principal
-	// status is what was answered, or 0 while nothing has been.
+	// status is the HTTP status of the answer, or 0 before it.
 	status int
 	// message is the one that was published, if one was.
 	message message.ID
@@ -137,8 +137,8 @@ func newEncoder(b *bytes.Buffer) *json.Encoder {
 	return encoder
 }
 
-// writeJSON answers with a JSON document. An error means that v cannot be written as JSON, and that nothing was answered;
-// one of the connection would have nobody to tell.
+// writeJSON answers with a JSON document. It returns an error if v cannot be encoded; it has answered nothing then. It ignores
+// errors of the connection, because no client can receive them.
 func writeJSON(w *response, status int, content string, v any) error {
 	b := takeBuffer()
 	defer returnBuffer(b)

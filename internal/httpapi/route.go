@@ -75,14 +75,14 @@ func (s *server) serve(m methods) http.Handler {
 	})
 }
 
-// full tells whether there is no room for more.
+// full reports whether the store has no room for more data.
 func (s *server) full() bool { return s.Room != nil && s.Room() != nil }
 
 var errNoPath = refuse(client.ProblemNotFound, "", "there is nothing at this path: check its spelling, "+
 	"and write a user id as one percent-encoded segment")
 
-// clean tells whether a path is one that http.ServeMux takes as it is. Any other it would redirect to the path that is
-// left when empty and dot segments are resolved, which may be that of another user.
+// clean reports whether http.ServeMux serves a path unchanged. It redirects any other path to the one without empty and dot
+// segments, which may be the path of another user.
 func clean(escaped string) bool {
 	cleaned := path.Clean(escaped)
 	return strings.HasPrefix(escaped, "/") && (cleaned == escaped || cleaned+"/" == escaped && cleaned != "/")

@@ -118,7 +118,7 @@ type rangeReader struct {
 	until  message.ID
 }
 
-// seek goes to the first id in a range, in the given order, and tells whether there is one.
+// seek moves to the first id in a range, in the given order, and reports whether it exists.
 func (r *rangeReader) seek(in message.Range, order message.Order) bool {
 	if !in.After.Less(in.Before) {
 		return false
@@ -134,7 +134,7 @@ func (r *rangeReader) seek(in message.Range, order message.Order) bool {
 	return r.inRange(r.it.SeekGE(r.key), order)
 }
 
-// next goes on to the next id in the range, and tells whether there is one.
+// next moves to the next id in the range and reports whether it exists.
 func (r *rangeReader) next(order message.Order) bool {
 	if order == message.NewestFirst {
 		return r.inRange(r.it.Prev(), order)
@@ -177,7 +177,7 @@ func (b *best) narrow(in message.Range) message.Range {
 	return in
 }
 
-// offer keeps an id if it is one of the best, and tells whether one that comes after it can be, too.
+// offer keeps an id if it is one of the best. It reports whether a later id can be one of the best, too.
 func (b *best) offer(id message.ID) bool {
 	place, _ := slices.BinarySearchFunc(b.ids, id, b.compare)
 	if place >= b.limit {

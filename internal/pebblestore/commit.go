@@ -24,9 +24,9 @@ func (db *DB) begin(ctx context.Context) error {
 
 func (db *DB) end() { db.calls.RUnlock() }
 
-// commit applies a batch, lets go of the locks under which it was made, and waits until it is synced. Where the
-// batch is empty, since what it was to write was found in place, it waits for that to be synced: whoever wrote it may
-// still be waiting, or may not have cared.
+// commit applies a batch, releases the locks under which it was made, and waits until it is synced. A batch is empty if the
+// store already holds its content. commit then waits for a sync all the same, because the earlier writer may still be waiting
+// for one, or may not have asked for one.
 func (db *DB) commit(batch *pebble.Batch, unlock func()) error {
 	if batch.Empty() {
 		unlock()
@@ -67,7 +67,7 @@ func (db *DB) sync() error {
 	return nil
 }
 
-// get hands the value of a key to use, whose memory is valid only meanwhile, and tells whether there is one.
+// get calls use with the value of a key, and reports whether the key exists. The value is valid only during the call.
 func (db *DB) get(key []byte, use func(value []byte) error) (bool, error) {
 	value, closer, err := db.engine.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

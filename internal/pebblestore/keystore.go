@@ -118,8 +118,8 @@ func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) erro
 	return nil
 }
 
-// Forget implements message.KeyStore. It finds the keys by when they expire, and looks at each again under its
-// lock: it may have been reserved anew in between.
+// Forget implements message.KeyStore. It finds expired keys by their expiry and checks each again under its lock, because a
+// caller may have reserved it again in between.
 func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return 0, err

@@ -146,7 +146,7 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 	return times, nil
 }
 
-// index adds what finds a message by whom it is for to a batch.
+// index adds the keys by which readers find a message by its recipients to a batch.
 func index(batch *pebble.Batch, m message.Message, storedAt time.Time) error {
 	if m.ToFollowers() {
 		if err := batch.Set(authorKey(m.From, m.ID), encodeStoredAt(storedAt), nil); err != nil {

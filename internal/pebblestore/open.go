@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	// ErrLocked says that somebody else has the folder open.
+	// ErrLocked says that another process has the folder open.
 	ErrLocked = errors.New("is in use by another process; stop that one, or choose another folder")
 	// ErrForeign says that the folder holds something that is not a store of Fanmail.
 	ErrForeign = errors.New("holds other files; choose an empty folder")
@@ -201,7 +201,7 @@ func lockFolder(dir string, files vfs.FS) (*pebble.Lock, error) {
 	if err == nil {
 		return lock, nil
 	}
-	// A lock file that cannot be made is a path error; everything else is a lock that somebody holds.
+	// A lock file that cannot be created is a path error. Any other error means that another process holds the lock.
 	if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
 		return nil, fmt.Errorf("lock the folder of the store: %w", err)
 	}
@@ -214,7 +214,7 @@ func engineOptions(opts Options, lock *pebble.Lock, stalls *stalls) *pebble.Opti
 		Lock:               lock,
 		FormatMajorVersion: engineFormat,
 		// Pebble takes memtables out of its cache: without room for all of them a busy store has no cache left, reads its
-		// index blocks from the file for every key, and lets whoever wants the same block wait for the others.
+		// index blocks from the file for every key, and readers of the same block wait for each other.
 		CacheSize:                   opts.CacheBytes + memTables*opts.MemTableBytes,
 		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // it is not negative
 		MemTableStopWritesThreshold: memTables,

@@ -17,9 +17,9 @@ const (
 	crowdedPoll = 25 * time.Millisecond
 )
 
-// giveWay waits until the store has caught up with what was written, as far as there is room for everybody else. When files come
-// faster than they are merged, Pebble in the end stops all writes, for seconds: so the large fan-outs, which nobody waits for,
-// stop before, and leave the rest to logins, publishers and direct messages.
+// giveWay waits until the store has merged enough files to have room for other writers. If files arrive faster than Pebble
+// merges them, Pebble stops all writes for seconds. So large fan-outs, for which no user waits, stop earlier. They leave the
+// remaining room to logins, publishers and direct messages.
 func (db *DB) giveWay(ctx context.Context) error {
 	if !db.crowded() {
 		return nil

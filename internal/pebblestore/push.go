@@ -335,7 +335,7 @@ func markLate(db *DB, batch *pebble.Batch, partition int, at bucket.Ref, id mess
 	return batch.Set(key, encodeID(id), nil)
 }
 
-// inBucket tells whether a key of the inbox belongs to a bucket of the owner with that prefix.
+// inBucket reports whether a key of the inbox belongs to the bucket of the owner with that prefix.
 func inBucket(key, prefix []byte, sequence uint32) bool {
 	if len(key) != len(prefix)+placeLen || !bytes.Equal(key[:len(prefix)], prefix) {
 		return false

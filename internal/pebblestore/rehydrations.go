@@ -56,11 +56,11 @@ func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Steppe
 	if err := moveLease(batch, was, to); err != nil {
 		return userstate.Stepped{}, err
 	}
-	to, err = parseState(to.User, value) // as everybody else will read it, in memory of its own
+	to, err = parseState(to.User, value) // decode a copy, so that the caller sees the stored value
 	return userstate.Stepped{State: to, Applied: true}, err
 }
 
-// rehydrates tells whether a state is in the leases space.
+// rehydrates reports whether a state is in the leases space.
 func rehydrates(st userstate.State) bool { return st.Mark != nil || st.Sweep != nil }
 
 // moveLease changes the place of a state in the leases space.

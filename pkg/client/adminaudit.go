@@ -104,7 +104,7 @@ func (c *Client) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[AuditLi
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		left := false // by whoever goes through the lines
+		left := false // true if the caller stopped reading lines
 		err = c.do(ctx, call{
 			method: http.MethodPost, path: "/v1/admin/audit", content: ContentJSON, body: body,
 			read: func(_ http.Header, body io.Reader) error {
@@ -124,7 +124,7 @@ func (c *Client) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[AuditLi
 	}
 }
 
-// errStopped says that whoever reads an audit wants no more of it.
+// errStopped says that the caller stopped reading the audit.
 var errStopped = errors.New("audit was stopped")
 
 // readAudit calls take with the lines of an audit until it returns false. It returns an error unless the last line has a

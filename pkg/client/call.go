@@ -59,7 +59,7 @@ func (c *Client) do(ctx context.Context, k call) error {
 	}
 }
 
-// repeat tells whether a call that ended with err may be repeated, and after what pause.
+// repeat reports whether a call that ended with err may be repeated, and after which pause.
 func repeat(k call, err error, pause time.Duration) (time.Duration, bool) {
 	if problem, ok := errors.AsType[*Problem](err); ok {
 		harmless := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited
@@ -83,7 +83,7 @@ func (e *connectionError) Error() string {
 	return fmt.Sprintf("no answer from %s: %v: is a Fanmail server running there? \"fanmail serve\" starts one", e.server, e.err)
 }
 
-// untrusted tells whether a server was reached that did not show a certificate to be trusted, which trying again does not mend.
+// untrusted reports whether the server showed a certificate that the client does not trust. Trying again does not help.
 func untrusted(err error) bool {
 	_, is := errors.AsType[*tls.CertificateVerificationError](err)
 	return is

@@ -113,7 +113,7 @@ func (c *Client) Estimate(ctx context.Context, id message.ID) (Status, error) {
 // ever more rarely, so that asking costs little beside what is waited for: each pause is a fiftieth of the time that it has waited, but 5
 // milliseconds at least and a second at most.
 func (c *Client) WaitDone(ctx context.Context, id message.ID, poll time.Duration) (Status, error) {
-	began := time.Now() //nolint:forbidigo // how long somebody waits is nothing to inject
+	began := time.Now() //nolint:forbidigo // a waiting time needs no injected clock
 	for {
 		status, err := c.Status(ctx, id)
 		if err != nil || status.Fanout.State == StateDone {

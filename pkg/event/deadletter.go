@@ -8,7 +8,7 @@ import (
 
 // Reasons of dead letters that anybody who reads events may have.
 const (
-	// ReasonMalformed is that of an event which nobody can read.
+	// ReasonMalformed is for an event that no release can decode.
 	ReasonMalformed = "malformed"
 	// ReasonNewer is that of an event which a newer program can read: it is to be redriven when there is one.
 	ReasonNewer = "newer_version"
@@ -46,7 +46,7 @@ func DecodeDeadLetter(data []byte) (DeadLetter, error) {
 	return d, nil
 }
 
-// Filed is a dead letter as the bus keeps it, until somebody redrives or drops it.
+// Filed is a dead letter as the bus keeps it, until an operator redrives or drops it.
 type Filed struct {
 	// ID is its place in the stream: later ones have greater ids.
 	ID uint64

@@ -77,8 +77,8 @@ type Task struct {
 // Ref returns the message's Ref.
 func (t Task) Ref() message.Ref { return message.Ref{From: t.From, ID: t.ID} }
 
-// Login tells that a user has looked. It comes from whoever knows that, such as a login service: {"user":"ann"} is all
-// there has to be, and no version stands for version 1.
+// Login says that a user has opened their inbox. A system that knows this, such as a login service, sends it. {"user":"ann"} is
+// a complete login: without a version it has version 1.
 type Login struct {
 	User message.UserID `json:"user"`
 }
@@ -147,7 +147,7 @@ func DecodeTask(data []byte) (Task, error) {
 	return t, err
 }
 
-// DecodeLogin reads a login, whoever wrote it. Every error is an ErrMalformed.
+// DecodeLogin decodes a login from any system. Every error is an ErrMalformed.
 func DecodeLogin(data []byte) (Login, error) {
 	versioned := struct {
 		Version int `json:"v"`
@@ -215,8 +215,8 @@ func check(ref message.Ref) error {
 	return nil
 }
 
-// checkUser refuses what is no user id, and what the JSON decoder has put U+FFFD into in place of what it could not read:
-// that would be the id of somebody else.
+// checkUser refuses an invalid user id. It also refuses U+FFFD, which the JSON decoder puts in place of invalid text, because
+// the result could be the id of another user.
 func checkUser(user message.UserID) error {
 	if err := user.Validate("user"); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)

@@ -68,7 +68,7 @@ func (id ID) Time() time.Time {
 // Compare returns -1, 0 or +1 as id sorts before, with or after other.
 func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
-// Less tells whether id sorts before other.
+// Less reports whether id sorts before other.
 func (id ID) Less(other ID) bool { return bytes.Compare(id[:], other[:]) < 0 }
 
 // Next returns the least value above id. MaxID has none and is returned as it is.
@@ -82,7 +82,7 @@ func (id ID) Next() ID {
 	return MaxID
 }
 
-// IsZero tells whether id is the zero ID.
+// IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // String returns the canonical form, in lower case.

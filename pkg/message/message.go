@@ -19,12 +19,12 @@ type Audience string
 const (
 	// AudienceListed is a message for the users in To alone.
 	AudienceListed Audience = ""
-	// AudienceFollowers is a message for everybody who follows its author when it is sent.
+	// AudienceFollowers is a message to every user who follows its author when it is sent.
 	AudienceFollowers Audience = "followers"
 )
 
-// Message is what somebody published. It is immutable: nobody may change a Message or what its fields point
-// to once New has returned it.
+// Message is a published message. It is immutable: after New has returned it, do not change it or the data that its fields
+// point to.
 type Message struct {
 	ID   ID
 	From UserID
@@ -41,13 +41,13 @@ type Message struct {
 // Sent returns when the message was sent: the time in its id, in UTC, to the millisecond.
 func (m Message) Sent() time.Time { return m.ID.Time() }
 
-// Names tells whether the message names user in To.
+// Names reports whether the message names user in To.
 func (m Message) Names(user UserID) bool {
 	_, found := slices.BinarySearch(m.To, user)
 	return found
 }
 
-// ToFollowers tells whether the message is for its author's followers.
+// ToFollowers reports whether the message goes to its author's followers.
 func (m Message) ToFollowers() bool { return m.Audience == AudienceFollowers }
 
 // Ref is what finds a message in a sharded store: its author and its id.
@@ -77,7 +77,7 @@ func DefaultLimits() Limits {
 // maxContentTypeBytes is what common HTTP servers allow a short header value.
 const maxContentTypeBytes = 255
 
-// Draft is a message before it has an id, as somebody asks for it to be published.
+// Draft is a message that a caller wants to publish. It has no id yet.
 type Draft struct {
 	From        UserID          `json:"from"`
 	To          []UserID        `json:"to,omitempty"`
