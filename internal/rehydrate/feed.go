@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -19,14 +20,18 @@ const edgesPage = 1000
 // reads the messages from the store.
 type Feed struct {
 	messages message.Store
+	follows  follow.Store
 	rules    userstate.Rules
 	user     message.UserID
 	edges    []follow.Edge // ascending by followee, so that a store searches in the order of its keys
+	// confirmFrom is set for a feed whose messages are appended: collect reads the edges to the authors of messages sent from then on
+	// again. Otherwise a user who unfollows between the two reads would keep a message that was sent afterwards.
+	confirmFrom time.Time
 }
 
 // Feed reads a user's edges and returns the user's feed. The rules decide which messages are void.
 func (s *Service) Feed(ctx context.Context, user message.UserID, rules userstate.Rules) (*Feed, error) {
-	f := &Feed{messages: s.stores.Messages, rules: rules, user: user}
+	f := &Feed{messages: s.stores.Messages, follows: s.stores.Edges, rules: rules, user: user}
 	for after := message.UserID(""); ; {
 		edges, err := s.stores.Edges.Following(ctx, user, after, edgesPage)
 		if err != nil {
@@ -38,6 +43,18 @@ func (s *Service) Feed(ctx context.Context, user message.UserID, rules userstate
 		}
 		after = edges[len(edges)-1].Followee
 	}
+}
+
+// feed opens a feed whose messages the attempt appends.
+func (a *attempt) feed(ctx context.Context) (*Feed, error) {
+	// A message that was sent after the edges were read has a later time than this, by any clock within the tolerance.
+	confirmFrom := a.opts.Now().Add(-a.rules.ClockTolerance)
+	f, err := a.Feed(ctx, a.state.User, a.rules)
+	if err != nil {
+		return nil, err
+	}
+	f.confirmFrom = confirmFrom
+	return f, nil
 }
 
 // Newest returns the newest messages of a stretch, descending, at most limit.
@@ -85,6 +102,9 @@ func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Orde
 		if err != nil {
 			return nil, err
 		}
+		if err := f.confirm(ctx, messages); err != nil {
+			return nil, err
+		}
 		for _, m := range messages {
 			if f.holds(m) {
 				found = append(found, bucket.EntryOf(m.Message))
@@ -101,6 +121,34 @@ func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Orde
 		ranges = f.ranges(s)
 	}
 	return found, nil
+}
+
+// confirm reads the edges again that decide about messages sent from confirmFrom on. The edges are then newer than the messages. Older
+// messages need no second read, so most rehydrations do without.
+func (f *Feed) confirm(ctx context.Context, messages []message.Stored) error {
+	if f.confirmFrom.IsZero() {
+		return nil
+	}
+	var pairs []follow.Pair
+	for _, m := range messages {
+		pair := follow.Pair{Follower: f.user, Followee: m.From}
+		if !m.Sent().Before(f.confirmFrom) && m.ToFollowers() && !slices.Contains(pairs, pair) {
+			pairs = append(pairs, pair)
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	edges, err := f.follows.Get(ctx, pairs)
+	if err != nil {
+		return fmt.Errorf("confirm the authors that %s follows: %w", f.user, err)
+	}
+	for i, pair := range pairs {
+		if at, found := f.place(pair.Followee); found {
+			f.edges[at] = edges[i]
+		}
+	}
+	return nil
 }
 
 // read returns messages of a stretch that may be for the user, in order, at most limit.
@@ -134,13 +182,17 @@ func (f *Feed) holds(m message.Stored) bool {
 
 // edge returns the user's edge to an author. It has no spans if the user never followed the author.
 func (f *Feed) edge(author message.UserID) follow.Edge {
-	i, found := slices.BinarySearchFunc(f.edges, author, func(e follow.Edge, author message.UserID) int {
+	if i, found := f.place(author); found {
+		return f.edges[i]
+	}
+	return follow.Edge{}
+}
+
+// place returns where the edge to an author stands among the feed's edges.
+func (f *Feed) place(author message.UserID) (int, bool) {
+	return slices.BinarySearchFunc(f.edges, author, func(e follow.Edge, author message.UserID) int {
 		return cmp.Compare(e.Followee, author)
 	})
-	if !found {
-		return follow.Edge{}
-	}
-	return f.edges[i]
 }
 
 // ranges returns the parts of a stretch in which an author's messages to followers are for the user: the spans of each edge.

@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
@@ -114,6 +115,33 @@ func TestSentByAClockThatIsAhead(t *testing.T) {
 	require.NoError(t, attempt.Err())
 	require.Equal(t, int64(2), w.State(t.Context(), t, "ann").Recovered)
 	w.rest(t, s)
+}
+
+// A user unfollows an author after an attempt has read the edges and before it queries the messages, as in an outage of the store. A
+// message that the author sends after that is not for the user.
+func TestUnfollowedBetweenEdgesAndQuery(t *testing.T) {
+	t.Parallel()
+	for name, feed := range map[string]int{"rebuild": 0, "sweep": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			s := w.Rehydrator(0, 0)
+			w.login(t, s)
+			attempt := w.work(t, s, rig.StallAfter, "Following", feed)
+			w.send(t) // still for both
+			for _, user := range []message.UserID{"ann", "twin"} {
+				require.NoError(t, w.Edges.Unfollow(t.Context(), follow.Pair{Follower: user, Followee: "author"}, w.now()))
+			}
+			w.Clock.Advance(time.Second)
+			w.send(t)
+			w.fanOut(t, w.store(t, w.now(), "ann", "twin"))
+			attempt.Resume(rig.None, 0)
+			require.NoError(t, attempt.Err())
+			w.rest(t, s)
+			shown, _ := w.ReadInbox(t.Context(), t, "ann", 10)
+			require.Len(t, shown, 3)
+		})
+	}
 }
 
 // A message that is stored so late that it is void counts for nobody, so nobody has to find it.

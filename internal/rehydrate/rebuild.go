@@ -71,7 +71,7 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	// before. If the horizon rises meanwhile, the sweep looks for messages sent after the horizon that is known here.
 	beyond := a.afterHorizon()
 	sweepFrom = earlier(sweepFrom, beyond)
-	feed, err := a.Feed(ctx, a.state.User, a.rules)
+	feed, err := a.feed(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (a *attempt) leftToGap() (messages int64) {
 // sweep appends the messages that the rebuild could not see and that fan-out skipped because of the mark. Then it ends the
 // rehydration.
 func (a *attempt) sweep(ctx context.Context) error {
-	feed, err := a.Feed(ctx, a.state.User, a.rules) // new, because edges may have become visible meanwhile
+	feed, err := a.feed(ctx) // new, because edges may have become visible meanwhile
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,11 @@ func rehydrating() []mutation {
 			pkg: rehydration, run: "^TestEveryFaultIsSurvived$",
 		},
 		{
+			name: "trusting the edges that were read before the messages", trap: "the user unfollows in between: a message that was sent afterwards is appended",
+			edits: []edit{{"internal/rehydrate/feed.go", "	f.confirmFrom = confirmFrom\n", "	_ = confirmFrom\n"}},
+			pkg:   rehydration, run: "^TestUnfollowedBetweenEdgesAndQuery$",
+		},
+		{
 			name: "a second login that overwrites the mark", trap: "what the unfinished attempt had not appended: lost",
 			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: r.Horizon(s)}\n		}\n	case"}},
 			pkg:   rehydration, run: "^TestSecondLoginKeepsTheMark$",

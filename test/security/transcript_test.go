@@ -155,7 +155,7 @@ func TestOthersAreRefused(t *testing.T) {
 		settings map[string]string
 		warning  string
 	}{
-		"insecure":       {map[string]string{"insecure": "true"}, "insecure: every client that reaches this server may read every inbox and publish as anybody"},
+		"insecure":       {map[string]string{"insecure": "true"}, "insecure: every client that reaches this server may read every inbox and publish as any user"},
 		"authentication": {newIssuer(t).settings(nil), "tokens and messages are not encrypted here"},
 	} {
 		site := testenv.NewSite(t, start.settings)

@@ -55,8 +55,8 @@ func TestOwnServer(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	p, addr := ownServer(t, `
+		trap 'wait; exit 9' TERM # first: the child may be ready at once
 		sh -c 'trap "echo told; exit" TERM; echo set; sleep 60 & wait' &
-		trap 'wait; exit 9' TERM
 		wait`)
 	testenv.Eventually(within(t), t, "the command's own command runs", func() bool { return lines(p) == 2 })
 	require.True(t, listens(t, addr))
