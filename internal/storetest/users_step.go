@@ -101,7 +101,7 @@ func (s userSuite) stepLazily(t *testing.T) {
 	}
 }
 
-// What was done lazily is relied on by whoever finds it done: they have been promised that it survives.
+// A later caller relies on a lazy change that it finds. The store promised that caller that the change survives.
 func (s userSuite) foundDurably(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)

@@ -82,7 +82,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// accepted is what was published, with when it was accepted.
+// accepted holds the published messages, and when each was accepted.
 func accepted() string {
 	return strings.ReplaceAll(published, `"body":`, `"answered":"2026-01-01T00:00:02Z","body":`)
 }
@@ -98,7 +98,7 @@ func withBen(t *testing.T, others ...object) string {
 	return write(t, t.TempDir(), "logins", text.String())
 }
 
-// TestUnlogged has Cleo come back before she is known to have, so that what she is told and shown can be anything that is for her.
+// TestUnlogged lets Cleo return before the log says so. The server may then show her any message that is for her.
 func TestUnlogged(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -37,7 +37,7 @@ const logins = `{"user":"ben","by":"login","was":"dormant","recovered":0,"tries"
 
 type object = map[string]any
 
-// fake is a server that holds what it is told to hold.
+// fake is a server that holds the data that a test gives it.
 type fake struct {
 	statuses map[string]object
 	inboxes  map[string][]object

@@ -103,7 +103,7 @@ func expect(in input, opts options) *expected {
 	return want
 }
 
-// audience returns everybody whom a message is for, each once, and whether that is uncertain.
+// audience returns the recipients of a message, each once, and whether each is uncertain.
 func audience(m *message, in input) map[string]bool {
 	users := make(map[string]bool, len(m.To))
 	if m.Audience == "followers" {

@@ -18,7 +18,7 @@ type entry struct {
 	Body string    `json:"body"`
 }
 
-// inbox is what was read of an inbox.
+// inbox is the result of reading an inbox.
 type inbox struct {
 	entries []entry // newest first
 	totals  []int   // as the pages told them

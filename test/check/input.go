@@ -40,7 +40,7 @@ type change struct {
 	Answered time.Time `json:"answered"`
 }
 
-// look is somebody who came back, with what they saw.
+// look is one return of a user, with the page that they saw.
 type look struct {
 	User      string    `json:"user"`
 	By        string    `json:"by"`

@@ -45,7 +45,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// checkRead checks pages that somebody read. They have to show the newest messages, and leave none out. What had been sent
+// checkRead checks pages that a user read. They must show the newest messages, and omit none. What had been sent
 // before the horizon may have been on its way still. A page that is not complete was read when it was asked for; one that is has
 // what there was before its owner came back, while later messages may have been on their way.
 func (l looks) checkRead(look look, horizon time.Time) {

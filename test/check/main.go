@@ -1,7 +1,7 @@
-// Command check reports whether every message that was published is in exactly the inboxes that it belongs in, once.
+// Command check reports whether every published message is in exactly the right inboxes, once.
 //
-// It is independent of Fanmail's code: it works out from what was published, who follows whom, and who was seen when,
-// what each inbox must hold, reads every inbox over HTTP page by page, and compares. It exits with 1 if it finds anything
+// It is independent of Fanmail's code: from the published messages, the edges and the times when users were seen, it computes
+// the content of each inbox. It reads every inbox over HTTP page by page, and compares. It exits with 1 if it finds anything
 // wrong.
 package main
 
@@ -55,7 +55,7 @@ type options struct {
 	settledAfter time.Duration
 	// clocksApart is how far the servers' clocks may be ahead of the driver's.
 	clocksApart time.Duration
-	// rehydrateLimit is how many messages are copied for somebody who comes back; 0 means all.
+	// rehydrateLimit is how many messages the server copies for a user who returns; 0 means all.
 	rehydrateLimit int
 	pageSizes      []int
 	workers        int

@@ -12,9 +12,9 @@ import (
 type report struct {
 	Messages int `json:"messages"`
 	Edges    int `json:"edges"`
-	// Inboxes counts the inboxes that were read: of everybody who was ever seen, or was to get anything.
+	// Inboxes counts the inboxes that check read: those of all users who were ever seen, or should get a message.
 	Inboxes int `json:"inboxes"`
-	// Perhaps counts what may be in an inbox or not, since it was sent while an edge was being changed.
+	// Perhaps counts the messages that may be in an inbox or not, because they were sent while an edge was changing.
 	Perhaps int `json:"perhaps"`
 	// Delivered and Skipped are the sums that follow from the input, Either is how many deliveries may be one or the other,
 	// since their recipient came back; SaidDelivered and SaidSkipped are the sums of what the server says of its messages.
@@ -39,9 +39,9 @@ type report struct {
 	gaps     map[string]gap // by user
 }
 
-// lookStatistics tells what was checked of those who came back.
+// lookStatistics counts the checks of users who returned.
 type lookStatistics struct {
-	// Users and Looks count who looked, and how often, Provisional the first pages that were not complete.
+	// Users and Looks count the users who looked, and their looks. Provisional counts the first pages that were not complete.
 	Users       int `json:"users"`
 	Looks       int `json:"looks"`
 	Provisional int `json:"provisional"`

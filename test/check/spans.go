@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// spans are when somebody followed somebody, as far as can be told from outside: a change became true at some moment between
-// when it was asked for and when that was answered.
+// spans are the times when a user followed an author, as far as a client can know: a change took effect at some moment between
+// the request and its answer.
 type spans []span
 
 type span struct {

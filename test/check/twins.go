@@ -8,8 +8,8 @@ import (
 // twinPage is the size of the pages in which the inboxes of twins are read.
 const twinPage = 50
 
-// checkTwins reads the inboxes of both of each pair, and compares them, message by message. Where somebody began or ceased to
-// follow an author while that one published, the message may be in one of them alone; all such differences are counted.
+// checkTwins reads the inboxes of both of each pair, and compares them, message by message. If a user followed or
+// unfollowed an author while the author published, one inbox alone may have the message. checkTwins counts all such differences.
 func (s *server) checkTwins(ctx context.Context, in input, want *expected, found *report) error {
 	pages := &pageStatistics{Size: twinPage, Buckets: make(map[int]int)}
 	return each(ctx, s.workers, in.pairs, func(ctx context.Context, pair [2]string) error {

@@ -83,8 +83,8 @@ func TestComingBack(t *testing.T) {
 	}
 }
 
-// newest returns to how many of the messages that somebody missed a limit is set, so that some miss more: of a part of the messages
-// nobody misses many.
+// newest returns the limit on recovered messages. Some users must miss more than the limit. With a part of the messages no user
+// misses many, so the limit is lower.
 func newest() int {
 	if full() {
 		return 20

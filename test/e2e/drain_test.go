@@ -19,8 +19,8 @@ import (
 // untilTold is a drain_delay that no test waits for.
 const untilTold = "1h"
 
-// TestDraining tells a server to terminate, and finds that it says so, goes on serving on connections that end with the answer, and
-// ends at once when it is told again. What it accepted meanwhile is delivered by the next one.
+// TestDraining sends a server SIGTERM. The server must report that it is stopping, and continue to serve on connections that end
+// with the answer. A second signal must end it at once. The next server must deliver the messages that it accepted meanwhile.
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t, 2*time.Minute)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestFailpoints kills the server at every step between publishing and acknowledging, before, after, and where a step has
-// parts, between them. What was being published is published on, by a server without a failpoint.
+// parts, between them. A server without a failpoint then receives the rest of the messages.
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -89,7 +89,7 @@ const crowdFans = 60
 
 func fan(i int) string { return fmt.Sprintf("fan-%02d", i%crowdFans) }
 
-// crowd returns everybody who gets anything of a crowd.
+// crowd returns all users of a crowd who get any message.
 func crowd() []string {
 	users := []string{"stranger"}
 	for i := range crowdFans {

@@ -23,7 +23,7 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 	w.Helper()
 	w.messages = filepath.Join(w.dir, "messages.pipe")
 	require.NoError(w, syscall.Mkfifo(w.messages, 0o600))
-	pipe, err := os.OpenFile(w.messages, os.O_RDWR, 0) // which does not wait until somebody reads
+	pipe, err := os.OpenFile(w.messages, os.O_RDWR, 0) // so that it does not wait for a reader
 	require.NoError(w, err)
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, ended: make(chan struct{})}
@@ -43,7 +43,7 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 	}()
 	w.Cleanup(func() {
 		stop()
-		_ = pipe.Close() // which ends a write that nobody reads
+		_ = pipe.Close() // which ends a write that has no reader
 		<-f.ended
 	})
 	f.stop = func() {

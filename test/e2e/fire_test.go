@@ -27,7 +27,7 @@ import (
 // wrongClocks are those of the processes in tests of faults: up to a minute apart, and some of them jump.
 var wrongClocks = []string{"0s", "30s", "-30s", "25s,-25s/3s"}
 
-// earlyClock is that of the processes to which it is told who follows whom, so that nobody's message was sent before that.
+// earlyClock is the clock of the processes that import the edges, so that every message is sent after the edges.
 var earlyClock = []string{"-30s"}
 
 // checkingWrongClocks are what the checker has to know of them.
@@ -135,7 +135,7 @@ func TestUnderFire(t *testing.T) {
 	w.detectRaces()
 	w.site.Settings["nats.ack_wait"] = lease.String()
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
-	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // frozen together with whoever asks
+	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // frozen together with the caller
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
 	if full() {
 		w.graph(ctx)
@@ -168,7 +168,7 @@ func TestUnderFire(t *testing.T) {
 	require.Zero(t, driver.Code(ctx), "publishing failed")
 	t.Log(driver.Stdout())
 	require.Zero(t, back.Code(ctx), "coming back failed")
-	// That somebody has looked is not synced: of whom a crash has made dormant again what they missed is only found when they look.
+	// A user's look is not synced. A crash may make the user dormant again; then only their next look finds the missed messages.
 	require.Zero(t, w.comeBack(ctx).Code(ctx), "coming back again failed")
 	require.Equal(t, total, w.check(ctx).Messages)
 	w.requireSoundInboxes(ctx)

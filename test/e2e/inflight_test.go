@@ -14,8 +14,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// inFlight counts what a killed server has left to do: messages that are stored and nobody has begun to fan out, and messages
-// whose fan-out has begun and is not done.
+// inFlight counts the work that a killed server left: stored messages whose fan-out has not begun, and messages whose fan-out
+// has begun and is not done.
 func (w *world) inFlight(ctx context.Context) (pending, running int) {
 	w.Helper()
 	w.left(ctx, func(store stores) {
@@ -94,5 +94,5 @@ func (w *world) requireNothingIn(ctx context.Context, store stores, st userstate
 	}
 }
 
-// leftPage is how much is read at a time of what was left.
+// leftPage is the number of remaining records in one read.
 const leftPage = 500

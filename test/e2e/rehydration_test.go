@@ -18,7 +18,7 @@ import (
 )
 
 // TestRehydrationFailpoints kills the server at every step of a rehydration, before, after, and where a step has parts, between
-// them. The next server ends what was begun by itself: nobody has to come back for that.
+// them. The next server finishes them by itself: no user has to return for that.
 func TestRehydrationFailpoints(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -99,7 +99,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 	}
 }
 
-// begin lets everybody of a crowd log in, who has to be killed when the server has died.
+// begin starts a driver that logs all users of a crowd in. The caller must kill it when the server has died.
 func (w *world) begin(ctx context.Context) *testenv.Process {
 	w.Helper()
 	file, log := filepath.Join(w.dir, "everybody"), filepath.Join(w.dir, "logins-killed.ndjson")

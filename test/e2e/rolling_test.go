@@ -25,10 +25,9 @@ import (
 // does not hand back what it holds.
 const heldFor = 5 * time.Minute
 
-// TestRollingRestart replaces each of seven processes, one after the other, while messages are published, users come back and inboxes
-// are read, by clients who know nothing but a load balancer that goes by /readyz. Nobody is refused anything or has to ask twice, every
-// process says that it is stopping before it stops listening, no task waits for a lease to run out, and every inbox is exactly what it
-// should be.
+// TestRollingRestart replaces each of seven processes, one after the other, while messages are published, users return and inboxes
+// are read. The clients know only a load balancer that follows /readyz. No client is refused or has to ask twice. Every process
+// reports that it is stopping before it stops listening. No task waits for a lease to run out, and every inbox is exactly right.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	rounds, pace := 1, 20

@@ -74,7 +74,7 @@ type stores struct {
 	inbox    bucket.Store
 }
 
-// left lets a test look at what servers that are gone have left in the store, which nobody changes.
+// left lets a test look at the data that stopped servers left in the store. No process changes it.
 func (w *world) left(ctx context.Context, look func(stores)) {
 	w.Helper()
 	partitions := partition.DefaultCount

@@ -34,7 +34,7 @@ func twinsSize(on store) size {
 			pairs: 2000, mails: 20_000, kills: 10, pace: 100,
 			dormantAfter: 20 * time.Second, gap: 40 * time.Second, keep: 4 * time.Second,
 		}
-	case on != embedded: // nobody is dormant sooner than four times the tolerance after they looked
+	case on != embedded: // no user is dormant sooner than four times the tolerance after their last look
 		return size{
 			pairs: 30, mails: 1000, kills: 2, pace: 15,
 			dormantAfter: 10 * time.Second, gap: 12 * time.Second, keep: 2 * time.Second,
@@ -166,8 +166,8 @@ func (w *world) killAmidRehydrations(
 	return server
 }
 
-// everybodyActive lets everybody of the pairs log in, stops the server, and has the next one keep inboxes warm for long: nothing is
-// sent after the logins, so nothing is left out by that.
+// everybodyActive lets all users of the pairs log in and stops the server. The next server keeps inboxes warm for long. No message
+// is sent after the logins, so this leaves out none.
 func (w *world) everybodyActive(ctx context.Context, server server, pairs string) {
 	w.Helper()
 	text, err := os.ReadFile(pairs)

@@ -32,10 +32,10 @@ type world struct {
 	dir       string // of the files below
 	users     string // who was seen when, for import and check
 	follows   string // who follows whom, for import and check; or nothing
-	messages  string // what is to be published
-	published string // what was accepted
+	messages  string // the messages to publish
+	published string // the accepted messages
 
-	logins   []string // who has come back
+	logins   []string // the users who returned
 	checking []string // more arguments for the checker
 }
 
@@ -95,8 +95,8 @@ func (w *world) generate(ctx context.Context, path string, args ...string) {
 	w.write(path, testenv.Run(ctx, w.T, programs.Driver, args...))
 }
 
-// patience is how long what was accepted may take to be delivered. A large world on a busy machine takes its time: when a server
-// was killed amid a backlog of thousands of messages, each goes on from batch to batch of a few owners.
+// patience is how long the delivery of accepted messages may take. A large world on a busy machine needs minutes: if a server was
+// killed amid a backlog of thousands of messages, each message continues in many batches of a few owners.
 func patience() string {
 	if full() {
 		return "15m"
@@ -104,7 +104,7 @@ func patience() string {
 	return "4m"
 }
 
-// server is what was started on a site: one process or several.
+// server is the program that runs on a site: one process or several.
 type server interface {
 	Kill()
 	Stop(ctx context.Context)

@@ -250,7 +250,7 @@ func (m *scanning) advance(s *fanOut, w *worker) {
 	}
 }
 
-// emit puts a continuation into the queue, at an arbitrary place.
+// emit puts a continuation into the queue, in a place that no worker refers to.
 func (m *scanning) emit(s *fanOut, start int8) {
 	for i := range s.tasks {
 		place := int8(i)

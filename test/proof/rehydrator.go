@@ -145,7 +145,7 @@ func (m *rehydration) markLater(t system, horizon int8, yield func(event, system
 }
 
 // mayTake reports whether a host may take the lease over. The lease of a crashed host always ends, so taking it over costs
-// nothing. Taking over the lease of a live host counts.
+// nothing. Taking over the lease of a live host counts towards takeovers.
 func (m *rehydration) mayTake(t *system) bool {
 	if t.user.holder < 0 {
 		return true

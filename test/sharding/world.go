@@ -29,7 +29,7 @@ var standard = dimensions{
 	partitions: 16, express: 1000, batch: 2000,
 }
 
-// user is somebody in a world. Users are numbered in the order in which they register.
+// user is a user of a world. Users have numbers in the order of their registration.
 type user uint64
 
 // world is who follows whom, who publishes how much, and who looks at their inbox.

@@ -79,8 +79,8 @@ func (a *absence) onRead(_ context.Context, s bucket.Stretch, limit int) ([]buck
 	return entries(ns[:min(limit, len(ns))]...), nil
 }
 
-// requireAbsent demands that a page names as absent what it shows and is in no bucket, given what was held before it was
-// read.
+// requireAbsent requires that a page names as absent the messages that it shows and that no bucket holds, given the held
+// messages before the read.
 func (r *reader) requireAbsent(t tester, page bucket.Page, held []int) {
 	t.Helper()
 	before, now, named := set(held), set(r.arrived), map[message.ID]bool{}
@@ -142,8 +142,8 @@ func (r *rehydration) send(t *rapid.T) {
 	r.absent.missed = append(r.absent.missed, ns...)
 }
 
-// sendLate delivers messages that are older than others. What was sent since the owner went away is left to the
-// rehydration, and what is in a gap was sent before that was made.
+// sendLate delivers messages that are older than others. Messages since the owner left are left to the
+// rehydration. Messages in a gap were sent before the gap was made.
 func (r *rehydration) sendLate(t *rapid.T) {
 	late := rapid.Custom(func(t *rapid.T) int { return rapid.IntRange(0, r.fresh/2-1).Draw(t, "half")*2 + 1 })
 	var deliver []int

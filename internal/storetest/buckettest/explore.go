@@ -45,7 +45,7 @@ func (sc scenario) set(t *testing.T, store bucket.Store, owner message.UserID) *
 	return newStage(t, store, owner, jobs)
 }
 
-// delivered returns what the writers append, and what was deleted.
+// delivered returns the messages that the writers append, and the deleted messages.
 func (sc scenario) delivered() []int {
 	var ns []int
 	for _, d := range sc.writers {
@@ -147,8 +147,8 @@ func (sc scenario) fresh() int {
 	return len(slices.DeleteFunc(fresh, func(n int) bool { return slices.Contains(sc.prefilled, n) }))
 }
 
-// everyFault runs the scenario's writers one after the other, once for every operation and everything that can
-// befall it, but for what comes to the same.
+// everyFault runs the scenario's writers one after the other, once for every operation and every fault that it can
+// have, except faults with the same effect.
 func (sc scenario) everyFault(t *testing.T, store bucket.Store) {
 	t.Helper()
 	var stages []*stage

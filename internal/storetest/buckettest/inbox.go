@@ -51,7 +51,7 @@ type tester interface {
 	Context() context.Context
 }
 
-// inbox is all of an owner's buckets, the lowest first, seen while nobody writes.
+// inbox holds all buckets of an owner, the lowest first, read while no goroutine writes.
 type inbox []bucket.Bucket
 
 func readInbox(t tester, store bucket.Store, owner message.UserID) inbox {
@@ -191,7 +191,7 @@ func pushOne(t tester, store bucket.Store, push bucket.Push) bool {
 type hintBook struct {
 	store bucket.Store
 	hint  bucket.Hint
-	// wrong is what was wrong with the hints that were given.
+	// wrong describes the errors in the given hints.
 	wrong error
 }
 

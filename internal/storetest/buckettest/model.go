@@ -21,7 +21,7 @@ type Model struct {
 	blanked map[place]message.ID // the ids that entries had before they were blanked
 }
 
-// place is a slot of somebody's inbox.
+// place is a slot of an owner's inbox.
 type place struct {
 	owner    message.UserID
 	sequence uint32

@@ -22,7 +22,7 @@ type reader struct {
 	blanked map[int]bool
 	absent  absence
 	upTo    int          // -1 while no mark is set
-	seen    map[int]bool // what was in the inbox, at or below upTo, when the mark was set
+	seen    map[int]bool // the content of the inbox, at or below upTo, when the mark was set
 	mark    bucket.ReadMark
 	buckets int // that the last page took
 }
@@ -39,7 +39,7 @@ func (r *reader) deliver(t tester, ns []int) {
 	r.arrived = append(r.arrived, ns...)
 }
 
-// moveHint sets the hint to one that somebody may have seen.
+// moveHint sets the hint to one that a writer may have seen.
 func (r *reader) moveHint(t *rapid.T) {
 	in := readInbox(t, r.store, r.owner)
 	r.hint = in.hint(rapid.IntRange(0, len(in)).Draw(t, "hint"))
@@ -282,7 +282,7 @@ func (s suite) emptyInbox(t *testing.T) {
 	require.ErrorIs(t, err, bucket.ErrCursor)
 	r.requirePage(t, &bucket.Cursor{ID: id(1), Sequence: bucket.Unlocated}, 1, 50)
 	r.deliver(t, []int{7})
-	r.requireCounts(t) // older than the mark, and nobody has seen it
+	r.requireCounts(t) // older than the mark, and the owner has not seen it
 }
 
 // foreignCursor reads below cursors that name buckets which the inbox does not have.

@@ -37,14 +37,14 @@ type job struct {
 	current bool
 }
 
-// writer is a goroutine that appends, and that stops before each operation on the store until it is told to go on.
+// writer is a goroutine that appends, and that stops before each operation on the store until the stage lets it continue.
 type writer struct {
 	jobs   []job
 	parked chan string // the method that it is going to call; closed when it has finished
 	resume chan fault
 	next   string // what parked said last; empty when the writer has finished
 
-	// What follows belongs to whoever is running: the writer, or, while it is parked, the stage.
+	// The next fields belong to the running goroutine: the writer or, while the writer is parked, the stage.
 
 	crashed  bool
 	after    fault
@@ -144,7 +144,7 @@ func (s *stage) step(t tester, w *writer, f fault) error {
 	return s.check(t)
 }
 
-// check returns what is wrong by the invariants, by what was there before, and by what the writers have reported.
+// check returns the violations of the invariants, given the earlier content and the reports of the writers.
 func (s *stage) check(t tester) error {
 	t.Helper()
 	now := readInbox(t, s.store, s.owner)

@@ -19,9 +19,9 @@ type Op struct {
 	Heads []bucket.Head
 }
 
-// Seam is a store, and hints, with a hook before and after every operation. A hook that blocks stalls whoever
-// called; one that returns an error makes the operation fail: before, so that it never takes effect; after, so that it
-// has taken effect and its reply is lost.
+// Seam is a store, and hints, with a hook before and after every operation. A hook that blocks stalls the
+// caller. A hook that returns an error makes the operation fail. Before the operation, this prevents its effect. After the
+// operation, it loses the reply.
 type Seam struct {
 	Store bucket.Store
 	Hints bucket.Hints
