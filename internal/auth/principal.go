@@ -31,7 +31,7 @@ type Principal struct {
 	scopes  []Scope
 	senders senders
 	user    message.UserID
-	// everybody means that Read is for every user, not for user alone.
+	// everybody is true if Read covers every user, and false if it covers user only.
 	everybody bool
 }
 

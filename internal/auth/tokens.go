@@ -21,7 +21,7 @@ import (
 // may be kept; the length refuses passwords of people.
 const minTokenBytes = 32
 
-// everybody stands in a tokens file for all users.
+// everybody is the user of a token, in a tokens file, that may read for all users.
 const everybody = "*"
 
 // entry is a token as the tokens file tells of it.

@@ -175,7 +175,7 @@ func (w *world) take(t *testing.T, lane event.Lane, p int) *rig.Held {
 	return held
 }
 
-// deliver works on one batch of a lane and partition, and tells whether there was one.
+// deliver works on one batch of a lane and partition, and reports whether there was one.
 func (w *world) deliver(t *testing.T, lane event.Lane, p int) bool {
 	t.Helper()
 	held := w.take(t, lane, p)

@@ -16,8 +16,8 @@ func ShardKeys() map[string]bson.D {
 // ShardCommands returns the commands that shard the collections of a database.
 func ShardCommands(database string) []bson.D { return shardCommands(database) }
 
-// Sharded tells whether the server is the router of a sharded cluster.
+// Sharded reports whether the server is the router of a sharded cluster.
 func (db *DB) Sharded() bool { return db.server.sharded() }
 
-// Permanent tells whether repeating what failed cannot help.
+// Permanent reports whether repeating what failed cannot help.
 func Permanent(err error) bool { return permanent(err) }

@@ -113,7 +113,7 @@ func untargeted(keys map[string]bson.D, command bson.Raw) (missing []string) {
 	return missing
 }
 
-// targets tells whether a filter names a shard key: all of it, or at least what it begins with. A hashed field has to be equal to
+// targets reports whether a filter names a shard key: all of it, or at least what it begins with. A hashed field has to be equal to
 // something, or to be one of several; ranges of it say nothing.
 func targets(filter bson.Raw, key bson.D, whole bool) bool {
 	if !whole {

@@ -31,7 +31,7 @@ const (
 	// DefaultFanoutBytes holds millions of tasks that are positions only, or some ten thousand messages in the
 	// express lane with a thousand recipients each and long user ids.
 	DefaultFanoutBytes = 1 << 30
-	// DefaultLoginBytes holds more than a million logins: a stampede of everybody at once, without any rehydrator.
+	// DefaultLoginBytes holds more than a million logins, so all users can log in at once while no rehydrator runs.
 	DefaultLoginBytes = 256 << 20
 	// DefaultDeadLetterBytes has room for few failures, or for many with the same cause.
 	DefaultDeadLetterBytes = 256 << 20
@@ -157,8 +157,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
 		nats.IgnoreAuthErrorAbort(), // credentials may be on their way to the server
-		// What is sent while there is no connection fails at once, rather than to wait in a buffer that
-		// hides it from everybody.
+		// Without a connection, sending fails at once. A buffer would hide the failure from every caller.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {

@@ -164,8 +164,8 @@ func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) er
 	return classify(ctx, doing, err)
 }
 
-// createStream creates a stream that was not there a moment ago. The server looks for room before it looks whether the stream is there, so
-// that a stream which somebody else has created meanwhile may be told as one for which there is no room.
+// createStream creates a stream that did not exist a moment ago. The server checks for room before it checks whether the stream
+// exists. So if another process has created the stream meanwhile, the server may report that there is no room.
 func (b *Bus) createStream(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	stream, err := b.js.CreateStream(ctx, want)
 	if err == nil {

@@ -16,7 +16,7 @@ const (
 	FanoutStream = "FANMAIL_FANOUT"
 	// LoginStream holds logins that no rehydrator has noted yet.
 	LoginStream = "FANMAIL_LOGIN"
-	// DeadLetterStream holds what cannot succeed, until somebody decides about it.
+	// DeadLetterStream holds events that cannot succeed, until an operator redrives or drops them.
 	DeadLetterStream = "FANMAIL_DLQ"
 )
 

@@ -1,19 +1,19 @@
-// Package pebblestore holds every store of Fanmail in one Pebble database: the embedded default.
+// Package pebblestore holds every store of Fanmail in one Pebble database. It is the embedded default.
 //
-// One process owns the folder. Within it, reads take no locks: an iterator sees the database as it is at one
-// moment. Whatever reads in order to write holds stripes of a lock table meanwhile, chosen by the user, edge or
-// message that it is about, so that no two such calls come between each other's read and write.
+// One process owns the folder. Reads take no locks: an iterator sees the database as it is at one moment. A call that reads in
+// order to write holds stripes of a lock table. The user, edge or message of the call selects the stripes. So no two such calls
+// interleave their reads and writes.
 //
-// What a contract calls durable is synced to the write-ahead log before the call returns, but never while locks
-// are held: a batch is applied under the locks, which makes it visible, and waited for outside, so that Pebble
-// syncs the batches of many callers at once. The log is one sequence: whatever a call has seen comes before
-// what it writes, and whatever survives a crash does so together with all that came before it. One case is left:
-// a call that finds what it was to write in place already, put there by somebody who still waits for the sync.
-// Such a call waits for a sync of its own (see DB.barrier).
+// If a contract calls a write durable, it is synced to the write-ahead log before the call returns. The call does not hold
+// locks during the sync. It applies the batch under the locks, which makes it visible, and waits for the sync outside, so that
+// Pebble syncs the batches of many callers at once. The log is one sequence: the data that a call has read stands in it before
+// the data that the call writes. After a crash, a write that survives has all earlier writes with it. One case needs more. A
+// call may find its result already in place, written by another caller that still waits for the sync. Such a call waits for a
+// sync of its own (see DB.barrier).
 //
-// What a contract lets be lost together with all that follows is not synced at all: pushes before Persist, lazy steps. The
-// order of the log sees to the rest. So a fan-out syncs once for a batch, when it records how far it is, and a
-// rehydration never: what it has done is durable when anything is that was done later.
+// Some contracts allow a write to be lost together with all later writes: pushes before Persist, and lazy steps. The store does
+// not sync them. The order of the log is enough. So a fan-out syncs once for each batch, when it records its progress. A
+// rehydration never syncs: its writes are durable as soon as any later write is.
 //
-// All keys are laid out in keys.go; the first byte of every value is the version of its format.
+// keys.go defines the layout of all keys. The first byte of every value is its format version.
 package pebblestore

@@ -34,7 +34,7 @@ func newTails(locks, owners int) *tails {
 }
 
 // of returns the state of the bucket that a push goes onto and whether it exists, if that is known. The one after a full
-// bucket does not exist while nobody has pushed onto it since.
+// bucket does not exist until a caller pushes onto it.
 func (t *tails) of(w *placed) (onto state, exists, known bool) {
 	tail, ok := t.maps[w.lock][w.push.Owner]
 	switch {

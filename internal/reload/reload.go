@@ -1,8 +1,8 @@
-// Package reload keeps what was read from files, such as keys and certificates, and reads it again when they have changed,
-// so that they can be exchanged while a server runs.
+// Package reload keeps values that were read from files, such as keys and certificates. It reads the files again when they have
+// changed, so an operator can replace them while a server runs.
 //
-// The files are looked at when somebody asks, not by a watcher: that works for files that are replaced, for folders that are
-// mounted and swapped as a whole, and needs nothing that would have to be stopped.
+// A value checks its files when a caller asks for it. It needs no watcher, so there is nothing to stop. It also notices
+// replaced files, and mounted folders that are swapped as a whole.
 package reload
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Every is how often files are looked at, at most.
+// Every is the shortest time between two checks of the files.
 const Every = 5 * time.Second
 
 // Options configures a Value.
 type Options struct {
-	// Name says what is read, for the log, such as "tokens".
+	// Name describes the value in the log, such as "tokens".
 	Name string
-	// Paths are the files that it is read from.
+	// Paths are the files that contain the value.
 	Paths []string
-	// Now is the clock. It is required.
+	// Now returns the current time. Required.
 	Now    func() time.Time
 	Logger zerolog.Logger
 }
 
-// Value has the content that was read last. It is safe for concurrent use.
+// Value holds the content that was read last. It is safe for concurrent use.
 type Value[T any] struct {
 	opts    Options
 	read    func() (T, error)

@@ -55,7 +55,7 @@ func sampleRatio(text string) (float64, error) {
 	return ratio, nil
 }
 
-// parentBased returns a sampler that does as was decided for what asked for the work, and leaves to root what nobody asked for.
+// parentBased returns a sampler that follows the decision of the parent span. For a span without a parent, root decides.
 func parentBased(root trace.Sampler) trace.Sampler { return trace.ParentBased(linked{root}) }
 
 // linked samples a trace that begins with links if one of those that it links to is sampled: what works on several messages is

@@ -34,7 +34,7 @@ const (
 	Delivered = attribute.Key("fanmail.delivered")
 	Skipped   = attribute.Key("fanmail.skipped")
 	Recovered = attribute.Key("fanmail.recovered")
-	// From is the author, User whoever else a span is about.
+	// From is the author of a span's message. User is any other user of the span.
 	From = attribute.Key("fanmail.from")
 	User = attribute.Key("fanmail.user")
 	// Lane and Partition are those of a task.
@@ -53,7 +53,7 @@ const ListMax = 64
 // scope is what spans are recorded under.
 const scope = "github.com/fanmail/fanmail"
 
-// Tracer starts spans. The zero Tracer starts spans that nobody records.
+// Tracer starts spans. The zero Tracer starts spans that are not recorded.
 type Tracer struct{ tracer trace.Tracer }
 
 // New returns a Tracer whose spans go to a provider. Of nil it returns the zero Tracer.
@@ -64,7 +64,7 @@ func New(provider trace.TracerProvider) Tracer {
 	return Tracer{provider.Tracer(scope)}
 }
 
-// On tells whether spans may be recorded.
+// On reports whether spans may be recorded.
 func (t Tracer) On() bool { return t.tracer != nil }
 
 // Start starts a span within that of ctx, and returns ctx with it. It has to be ended. Attributes are best set where the span
@@ -80,7 +80,7 @@ func (t Tracer) Start(ctx context.Context, name string, opts ...trace.SpanStartO
 // Span is something that takes time.
 type Span struct{ trace.Span }
 
-// off is a span that nobody records.
+// off is a span that is not recorded.
 var off = Span{noop.Span{}}
 
 // Done ends the span, as failed unless err is nil.

@@ -35,7 +35,7 @@ const (
 	VerdictNotFollowedYet Verdict = "not_followed_yet"
 	// VerdictNotAddressed is a message to others.
 	VerdictNotAddressed Verdict = "not_addressed"
-	// VerdictVoid is a message that was stored so late that it counts for nobody.
+	// VerdictVoid is a message that was stored too late, so it is delivered to no user.
 	VerdictVoid Verdict = "void"
 	// VerdictUnknownMessage is an id under which no message is stored.
 	VerdictUnknownMessage Verdict = "unknown_message"
@@ -77,15 +77,15 @@ type Span struct {
 	Until Time `json:"until,omitzero"`
 }
 
-// Mark says that a rehydration is due or under way for what was sent after From, since Since; somebody is at it until
-// LeaseUntil.
+// Mark describes a rehydration that is due or under way. It recovers messages that were sent after From, and it has been due
+// since Since. A worker holds it until LeaseUntil.
 type Mark struct {
 	From       Time `json:"from,omitzero"`
 	Since      Time `json:"since"`
 	LeaseUntil Time `json:"lease_until"`
 }
 
-// Sweep says that a rehydration looks once more for what was sent from From on.
+// Sweep says that a rehydration searches once more for messages that were sent at From or later.
 type Sweep struct {
 	From Time `json:"from"`
 }

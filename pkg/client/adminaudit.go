@@ -14,7 +14,7 @@ import (
 
 // AuditOptions says what to audit.
 type AuditOptions struct {
-	// User asks for one user, Sample for so many users chosen at random; with neither, everybody is audited.
+	// User selects one user. Sample selects that many users at random. Without either, the audit covers all users.
 	User   message.UserID `json:"user,omitempty"`
 	Sample int            `json:"sample,omitempty"`
 	// Repair asks to mend what can be mended.

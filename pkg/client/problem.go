@@ -48,7 +48,7 @@ type ReasonName string
 const (
 	// ReasonStarting is that the server waits for something before it can serve anything.
 	ReasonStarting ReasonName = "starting"
-	// ReasonStopping is that the server was told to stop. It still serves whoever comes, for a while.
+	// ReasonStopping means that the server is stopping. It still answers requests for a while.
 	ReasonStopping ReasonName = "stopping"
 	// ReasonStore is that the store cannot be reached.
 	ReasonStore ReasonName = "store"

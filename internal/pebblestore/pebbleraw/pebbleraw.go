@@ -80,7 +80,7 @@ func Syncs(opts Options, n, writers int) (rate float64, err error) {
 func measure(opts Options, n int, write func(*pebble.DB) error) (rate float64, err error) {
 	cache := pebble.NewCache(opts.CacheBytes)
 	defer cache.Unref()
-	db, err := pebble.Open(opts.Dir, &pebble.Options{Logger: quiet{}, Cache: cache, MemTableSize: uint64(opts.MemTableBytes)}) //nolint:gosec // checked by whoever configured the store
+	db, err := pebble.Open(opts.Dir, &pebble.Options{Logger: quiet{}, Cache: cache, MemTableSize: uint64(opts.MemTableBytes)}) //nolint:gosec // the caller checks it
 	if err != nil {
 		return 0, fmt.Errorf("raw limit of Pebble: %w", err)
 	}
