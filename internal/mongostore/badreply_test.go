@@ -23,7 +23,7 @@ import (
 // before it connects again.
 const every = 17
 
-// badly runs a test with replies that are lost, and with replies that say that no majority has acknowledged what was written.
+// badly runs a test with lost replies, and with replies that say that no majority has acknowledged the write.
 func badly(t *testing.T, test func(t *testing.T, doubts bool)) {
 	t.Helper()
 	for name, doubts := range map[string]bool{"lost": false, "doubted": true} {
@@ -80,9 +80,9 @@ func lossy(t *testing.T, doubts bool) *mongostore.DB {
 	return open(t, opts)
 }
 
-// TestStatesWithBadReplies changes a state over and over. As long as nobody else does, whoever repeats a step after its reply was
-// bad is told that it was applied. (If somebody has changed the state meanwhile, they are told what it is now, as if they had died
-// and somebody else had gone on: the suites, in which many change one state and count who won, would count too few.)
+// TestStatesWithBadReplies changes one state many times. While no other caller changes it, a caller that repeats a step after a
+// bad reply learns that the step was applied. With other callers, it would receive their state instead, as after a crash. The
+// conformance suites count winners, so they would count too few.
 func TestStatesWithBadReplies(t *testing.T) {
 	t.Parallel()
 	badly(t, func(t *testing.T, doubts bool) {
@@ -109,7 +109,7 @@ func TestStatesWithBadReplies(t *testing.T) {
 	})
 }
 
-// TestNewStatesWithBadReplies makes the records of many users in bulks: whoever makes them is told so, and nobody else is.
+// TestNewStatesWithBadReplies creates the records of many users in bulk. Exactly one caller learns that it created each record.
 func TestNewStatesWithBadReplies(t *testing.T) {
 	t.Parallel()
 	badly(t, func(t *testing.T, doubts bool) {

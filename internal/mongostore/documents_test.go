@@ -40,7 +40,7 @@ func settled(document bson.D) bson.D {
 	return document
 }
 
-// TestDocuments pins what is stored. What was written yesterday must be readable tomorrow: a golden file is never edited, and a
+// TestDocuments pins the stored form of documents. Later releases must read them, so a golden file is never edited, and a
 // new format gets a new version and files beside these.
 func TestDocuments(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 						want = test.with
 					}
 					if n == test.first {
-						require.Equal(t, spans(test.without), spans(following(t, other)...), "nobody has been told of it")
+						require.Equal(t, spans(test.without), spans(following(t, other)...), "the other direction must not see the change yet")
 					}
 					switch passing {
 					case "fan-out":
@@ -105,7 +105,7 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 					require.Equal(t, spans(want), spans(followers(t, other)...))
 					left, err := raw(t, opts).Collection("followers").CountDocuments(t.Context(), bson.D{{Key: "pending", Value: true}})
 					require.NoError(t, err)
-					require.Zero(t, left, "it is complete, and everybody can see that it is")
+					require.Zero(t, left, "no edge is pending any more")
 				})
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 )
 
-// TestCursorsAreClosed lets a caller give up between two parts of a long answer: the server is told not to keep the rest.
+// TestCursorsAreClosed checks that the server drops the rest of a long answer when the caller gives up between two parts.
 func TestCursorsAreClosed(t *testing.T) {
 	t.Parallel()
 	users := numbered(500) // more than a server sends at first

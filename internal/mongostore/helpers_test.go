@@ -56,7 +56,7 @@ func open(tb testing.TB, opts mongostore.Options) *mongostore.DB {
 	return db
 }
 
-// create initializes a database that is nobody else's, and opens it.
+// create initializes a database that only this test uses, and opens it.
 func create(tb testing.TB) (*mongostore.DB, mongostore.Options) {
 	tb.Helper()
 	uri, database := testenv.MongoDB(tb)

@@ -64,7 +64,7 @@ func (r *recorder) take(t *testing.T, name string) (bson.Raw, int) {
 	return nil, 0
 }
 
-// forget forgets what was sent.
+// forget removes the recorded commands.
 func (r *recorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// cost is what was asked of the server, and how many documents it returned.
+// cost counts the commands that a server received and the documents that it returned.
 type cost struct{ Finds, Documents, Updates int }
 
 // meter counts what is asked of a server.
@@ -56,7 +56,7 @@ func (m *meter) monitor() *event.CommandMonitor {
 	}
 }
 
-// take returns what was spent since it was last taken.
+// take returns the cost since the last take.
 func (m *meter) take() cost {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,10 +130,10 @@ func TestInboxCosts(t *testing.T) {
 		require.Equal(t, want, meter.take(), what)
 	}
 
-	spends(cost{Updates: 1}, "the first message to everybody", func() error { deliver(1, 1); return nil })
-	spends(cost{Updates: 1}, "more messages to everybody", func() error { deliver(2, 48); return nil })
+	spends(cost{Updates: 1}, "the first message to all owners", func() error { deliver(1, 1); return nil })
+	spends(cost{Updates: 1}, "more messages to all owners", func() error { deliver(2, 48); return nil })
 	spends(cost{Updates: 1}, "the last that fits", func() error { deliver(50, 1); return nil })
-	spends(cost{Finds: 1, Documents: len(owners), Updates: 2}, "one into a new bucket for everybody", func() error { deliver(51, 1); return nil })
+	spends(cost{Finds: 1, Documents: len(owners), Updates: 2}, "one into a new bucket of each owner", func() error { deliver(51, 1); return nil })
 	spends(cost{Updates: 1}, "more", func() error { deliver(52, 9); return nil })
 
 	var refs []bucket.Ref

@@ -265,8 +265,8 @@ func TestPushWithBadReplies(t *testing.T) {
 	})
 }
 
-// TestBlankWithBadReplies blanks entries, a tombstone and a slot that is lost: whoever repeats that after a bad reply is told that it
-// was done, and a second call that there is nothing to be blanked.
+// TestBlankWithBadReplies blanks entries, a tombstone and a lost slot. A caller that repeats the call after a bad reply learns
+// that it succeeded. A second call learns that there is nothing to blank.
 func TestBlankWithBadReplies(t *testing.T) {
 	t.Parallel()
 	badly(t, func(t *testing.T, doubts bool) {

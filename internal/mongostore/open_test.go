@@ -109,7 +109,7 @@ func TestUnavailable(t *testing.T) {
 	cancel()
 	_, err = db.Messages().Get(ctx, m.Ref())
 	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, mongostore.ErrUnavailable, "nobody has asked the server")
+	require.NotErrorIs(t, err, mongostore.ErrUnavailable, "the server was never asked")
 }
 
 func TestClosed(t *testing.T) {
