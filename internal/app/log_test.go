@@ -52,7 +52,7 @@ func TestNoLineOfTheLogHasABody(t *testing.T) {
 	w.ask(t, http.MethodPost, "/v1/admin/audit?repair=true", "", 200, nil)
 	w.ask(t, http.MethodDelete, "/v1/users/bob/inbox/"+receipt.ID.String(), "", 204, nil)
 
-	// Somebody puts on the bus what does not belong there.
+	// Another program puts garbage on the bus.
 	subjects := []string{"fanmail.v1.login", "fanmail.v1.published", "fanmail.v1.fanout.bulk.3"}
 	for _, subject := range subjects {
 		for _, payload := range []string{marker, `{` + says + `}`, `{"v":1,"user":5,` + says + `}`} {

@@ -33,7 +33,7 @@ func TestLogin(t *testing.T) {
 	require.Contains(t, fanmail(t, "inbox", "ben", "--server", url), "ben: 2 messages, 2 unread\n")
 }
 
-// heldInbox is a store of inboxes that lets nobody write before it is told to.
+// heldInbox is a store of inboxes that blocks every write until the test releases it.
 type heldInbox struct {
 	bucket.Store
 	write <-chan struct{}

@@ -141,7 +141,7 @@ func TestRedriveGoesOn(t *testing.T) {
 	w.requireDelivered()
 }
 
-// failing is a bus that fails where it is told to.
+// failing is a bus that fails where the test wants.
 type failing struct {
 	bus.DeadLetterQueue
 	emit, drop error

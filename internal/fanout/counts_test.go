@@ -61,7 +61,7 @@ func TestBatchOfTheDormantIsLonger(t *testing.T) {
 	require.NotContains(t, batch.Trace(), "Push")
 }
 
-// Whoever dies at an operation leaves behind what the next one brings to an end, and everybody is counted once.
+// When a worker dies at an operation, the next worker finishes the batch, and each recipient is counted once.
 func TestCountsAreExactAfterADeath(t *testing.T) {
 	t.Parallel()
 	const operations = 15
@@ -157,7 +157,7 @@ func TestScanHasOneStart(t *testing.T) {
 	w.requireDone(t, m, len(users), 0)
 }
 
-// Whoever has the message already, from whomever, is delivered to and counts as such.
+// A recipient who already has the message, from any writer, counts as delivered.
 func TestFoundCountsAsDelivered(t *testing.T) {
 	t.Parallel()
 	for _, lane := range event.Lanes() {

@@ -90,7 +90,7 @@ func id(n int) message.ID {
 	return id
 }
 
-// store stores the nth message, to those who are named or, if nobody is, to its author's followers.
+// store stores the nth message, to the named users or, without any, to its author's followers.
 func (w *world) store(t *testing.T, n int, from message.UserID, to ...message.UserID) message.Message {
 	t.Helper()
 	m := message.Message{ID: id(n), From: from, To: to, Body: fmt.Sprintf("message %d", n)}

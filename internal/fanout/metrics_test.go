@@ -106,7 +106,7 @@ fanmail_routed_messages_total{lane="medium"} 0
 `), "fanmail_routed_messages_total"))
 }
 
-// What the sweep finds is told.
+// The metrics count the findings of the sweep.
 func TestSweptMessagesAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -152,7 +152,7 @@ func TestDeadScanStaysDead(t *testing.T) {
 	w.requireDelivered(t, users)
 }
 
-// A task that whoever takes it goes down with is worked on alone at last, and then given up; the others go on.
+// If every worker that takes a task crashes, a worker at last works on it alone and then gives it up. Other tasks continue.
 func TestTaskThatIsHandedOutTooOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

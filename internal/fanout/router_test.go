@@ -243,7 +243,7 @@ func TestRouterForgivesChance(t *testing.T) {
 	}
 }
 
-// An author's lane is remembered for a while, and found out anew then.
+// The router remembers an author's lane for a while, and then computes it again.
 func TestRouterRemembersTheLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

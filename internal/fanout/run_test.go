@@ -290,7 +290,7 @@ func TestRunHandsBackWhatNobodyIsFreeFor(t *testing.T) {
 	w.requireDone(t, second, 1, 0)
 }
 
-// While a batch is under way, nobody is given another task of its partition; those of others are free.
+// While a batch is under way, no worker receives another task of its partition. Tasks of other partitions are free.
 func TestOneBatchOfAPartitionAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

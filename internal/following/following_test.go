@@ -147,7 +147,7 @@ func TestFollowAgainAddsNothing(t *testing.T) {
 	require.Len(t, edges[0].Spans, 1)
 }
 
-// Whoever has unfollowed in the meantime gets nothing that was sent since.
+// A user who has unfollowed in the meantime gets no message that was sent since.
 func TestUnfollowedWhileFollowing(t *testing.T) {
 	t.Parallel()
 	for after := range 2 {

@@ -141,7 +141,7 @@ func TestAuditThatFails(t *testing.T) {
 	require.Contains(t, w.log.String(), "audit of bob: inbox of bob: the disk is on fire")
 }
 
-// TestAuditEndsWithItsClient leaves in the middle of an audit, which would go on for ever.
+// TestAuditEndsWithItsClient leaves in the middle of an audit that would not end.
 func TestAuditEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	w := adminWorld(t)

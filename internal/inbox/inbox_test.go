@@ -29,7 +29,7 @@ type world struct {
 	rehydrator *rehydrate.Service
 }
 
-// newWorld returns a world in which nobody carries out rehydrations but the test, by its rehydrator's Work.
+// newWorld returns a world in which only the test carries out rehydrations, by its rehydrator's Work.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldWith(t, func(*rehydrate.Options) {})
@@ -168,7 +168,7 @@ func TestSetSeen(t *testing.T) {
 	}
 }
 
-// Whoever has no patience left is told that the inbox is not complete yet. It is being rebuilt all the same.
+// A caller whose patience has ended gets the answer that the inbox is not complete yet. The rebuilding continues.
 func TestSetSeenIsImpatient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

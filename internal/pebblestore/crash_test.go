@@ -98,7 +98,7 @@ func TestCrashWhileAppending(t *testing.T) {
 	}
 }
 
-// requireSurvived opens what a crash left, and demands that it is sound and holds what was acknowledged.
+// requireSurvived opens the data after a crash, and requires that it is sound and holds every acknowledged write.
 func requireSurvived(t *testing.T, image *vfs.MemFS, acknowledged map[message.UserID][]message.ID) {
 	t.Helper()
 	db, err := pebblestore.Open(t.Context(), "store", options(t, image))

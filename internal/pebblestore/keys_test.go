@@ -154,7 +154,7 @@ func FuzzLeaseKeys(f *testing.F) {
 	})
 }
 
-// FuzzParseState makes sure that no bytes make reading panic, and that what is read is what was written.
+// FuzzParseState requires that no bytes make the parser panic, and that the parser returns the written state.
 func FuzzParseState(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Mark: &userstate.Mark{Bounded: true}, Gaps: make([]userstate.Gap, 2)}))
@@ -226,7 +226,7 @@ func FuzzEntryRecords(f *testing.F) {
 	})
 }
 
-// FuzzParseEntry makes sure that no bytes make reading panic, and that what is read is what was written.
+// FuzzParseEntry requires that no bytes make the parser panic, and that the parser returns the written entry.
 func FuzzParseEntry(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 15, 0})

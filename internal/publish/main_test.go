@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// late is a message.Store that is as slow as it is told to be.
+// late is a message.Store that is as slow as the test wants.
 type late struct {
 	message.Store
 	clock *rig.Clock

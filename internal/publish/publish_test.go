@@ -171,7 +171,7 @@ func TestAlwaysTooLate(t *testing.T) {
 	require.Empty(t, d.emitter.emitted)
 }
 
-// When the bus takes no events, what was stored is accepted, and nothing more for a while.
+// When the bus takes no events, the publisher accepts the stored messages, and no more for a while.
 func TestBusyGate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -62,7 +62,7 @@ func (v *viewed) View(ctx context.Context, views []userstate.View) ([]userstate.
 	return noted, err
 }
 
-// Everybody who waits for a rehydration, wherever that is carried out, gets the same result.
+// All callers that wait for a rehydration get the same result, whichever process runs it.
 func TestEveryoneGetsTheSameResult(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
@@ -74,7 +74,7 @@ func TestEveryoneGetsTheSameResult(t *testing.T) {
 	views := &viewed{Store: stores.Users, each: make(chan struct{}, 100)}
 	stores.Users = views
 	here, there := rehydrate.New(stores, opts), rehydrate.New(stores, opts)
-	require.NoError(t, login(t.Context(), w, here)) // so that everybody finds the mark
+	require.NoError(t, login(t.Context(), w, here)) // so that every login finds the mark
 	<-views.each
 	var group errgroup.Group
 	const logins = 6
@@ -89,7 +89,7 @@ func TestEveryoneGetsTheSameResult(t *testing.T) {
 		})
 	}
 	require.Equal(t, rehydrate.Load{Waiting: 1, Oldest: w.now().UTC()}, here.Load(), "all callers share one job")
-	for range logins { // whoever came when it is over would find somebody active
+	for range logins { // a login after its end would find an active user
 		<-views.each
 	}
 	run(t, here, there)
@@ -155,7 +155,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// Whoever stops hands back what waits, so that others take it over at once.
+// A process that stops hands waiting rehydrations back, so that others take them over at once.
 func TestHandBackAtStop(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
@@ -170,7 +170,7 @@ func TestHandBackAtStop(t *testing.T) {
 	w.rest(t, other)
 }
 
-// Whoever is alone takes over at the start what the process before it has left, without waiting for its leases.
+// A process that is alone takes over, at its start, the rehydrations of the process before it. It does not wait for leases.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{false, true} {
@@ -205,7 +205,7 @@ func TestFailureReleasesTheLease(t *testing.T) {
 	w.rest(t, other)
 }
 
-// Those who wait take over what nobody is at any more.
+// Waiting callers take over a rehydration that no process works on any more.
 func TestWaitersTakeOver(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
-// Whatever a login or an attempt is doing when it dies, or an operation fails, nothing is missed: not if somebody logs in
-// again, nor if nobody does.
+// No message is lost when a login or an attempt dies at any step, or an operation fails. This holds whether or not the user
+// logs in again.
 func TestEveryFaultIsSurvived(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]rig.Fault{
@@ -144,7 +144,7 @@ func TestUnfollowedBetweenEdgesAndQuery(t *testing.T) {
 	}
 }
 
-// A message that is stored so late that it is void counts for nobody, so nobody has to find it.
+// A message that is stored so late that it is void counts for no user, so no rehydration has to find it.
 func TestVoidMessagesAreMissedByEverybody(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
@@ -208,7 +208,7 @@ func TestFanoutSkipsByAStateItHasJustRead(t *testing.T) {
 	w.rest(t, s)
 }
 
-// What was sent up to the horizon, included, is fan-out's, and what was sent after it is the rehydration's.
+// Fan-out delivers messages sent up to and at the horizon. The rehydration delivers messages sent after it.
 func TestHorizonToTheMillisecond(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +243,7 @@ func TestBacklogBeyondTheHorizon(t *testing.T) {
 	w.rest(t, s)
 }
 
-// A second login finds a rehydration that nobody is at. It goes on from where that has begun.
+// A second login finds a rehydration that no process works on. It continues from the same start.
 func TestSecondLoginKeepsTheMark(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
@@ -276,7 +276,7 @@ func TestLoginSurvivesACrash(t *testing.T) {
 	}
 }
 
-// A user who is dormant again before the sweep of their last rehydration has finished has a rehydration as everybody.
+// A user who is dormant again before the sweep of their last rehydration has finished gets a normal rehydration.
 func TestDormantAgainBeforeTheSweep(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 2} {
@@ -303,7 +303,7 @@ func TestDormantAgainBeforeTheSweep(t *testing.T) {
 	}
 }
 
-// Whoever has lost the lease ends nothing, not even what looks like their own.
+// A host that has lost the lease ends no rehydration, not even one that looks like its own.
 func TestLostLeaseEndsNothing(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
@@ -457,11 +457,11 @@ func TestNothingBeyondTheHorizon(t *testing.T) {
 	require.EqualValues(t, 15, st.Recovered)
 }
 
-// Somebody looks while a rehydration that ends at an earlier horizon is under way: the sweep makes up for the rest.
+// A user looks while a rehydration that ends at an earlier horizon is under way: the sweep makes up for the rest.
 func TestHorizonRaisedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
-	w.Clock.Advance(2 * rig.Slack) // what was missed is older than what a sweep looks for in any case
+	w.Clock.Advance(2 * rig.Slack) // the missed messages are older than those that every sweep looks for
 	s := w.Rehydrator(0, 0)
 	_, err := s.Arrive(t.Context(), "ann", rig.Epoch.Add(time.Second))
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// world is a rig in which ann and her twin follow an author. Ann was seen at the epoch, her twin will be seen for ever.
+// world is a rig in which ann and her twin follow an author. Ann was seen at the epoch, her twin is always active.
 type world struct {
 	*rig.Rig
 	twins rig.Twins

@@ -135,7 +135,7 @@ func TestAppendRaisesHeads(t *testing.T) {
 	require.Empty(t, *hints, "the head has not moved")
 }
 
-// Whoever appends batch after batch goes on from the head that the one before returned: each costs one push.
+// A caller that appends batch after batch continues from the head that the previous batch returned. Each batch costs one push.
 func TestAppendGoesOnFromItsHead(t *testing.T) {
 	t.Parallel()
 	seam, _, methods := watched()

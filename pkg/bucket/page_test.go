@@ -213,7 +213,7 @@ func TestCountsWithGaps(t *testing.T) {
 	}
 }
 
-// What is in a gap that was made after the mark counts as unread, even if it is older: nobody has seen it.
+// A message in a gap that was made after the mark counts as unread, even if it is older, because the user has not seen it.
 func TestCountsOfAGapMadeAfterTheMark(t *testing.T) {
 	t.Parallel()
 	mark := bucket.ReadMark{UpTo: id(500), Slots: 20, Read: 20}

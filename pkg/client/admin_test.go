@@ -106,7 +106,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditIsLeft leaves an audit that goes on for ever after its first line.
+// TestAuditIsLeft leaves an endless audit after its first line.
 func TestAuditIsLeft(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

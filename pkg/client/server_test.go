@@ -144,7 +144,7 @@ func connect(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// pretend runs a server that answers as it is told, and returns a client of it.
+// pretend runs a server with the given answers, and returns a client of it.
 func pretend(t *testing.T, answer http.HandlerFunc) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(answer)

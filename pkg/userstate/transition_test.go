@@ -26,7 +26,7 @@ func lease(token string, until time.Time) userstate.Lease {
 	return userstate.Lease{Token: token, Until: until, Since: until.Add(-time.Minute)}
 }
 
-// marked returns the state of somebody whose rehydration is held under the token "mine".
+// marked returns the state of a user whose rehydration is held under the token "mine".
 func marked() userstate.State {
 	st := seen(horizon.Add(day))
 	st.Mark, st.Lease = &userstate.Mark{From: horizon}, lease("mine", horizon.Add(day))
@@ -46,7 +46,7 @@ func TestArrive(t *testing.T) {
 	renewed := lease("new", horizon.Add(2*day))
 	bounded := marked()
 	bounded.Mark.Bounded = true
-	again := swept() // of somebody who was away once more
+	again := swept() // of a user who was away once more
 	for _, test := range []struct {
 		name    string
 		state   userstate.State
@@ -132,7 +132,7 @@ func TestTakeOver(t *testing.T) {
 	require.Equal(t, seen(epoch), got)
 }
 
-// steps are the transitions of whoever holds a lease, by token.
+// steps are the transitions of a lease holder, by token.
 var steps = map[string]func(st userstate.State, token string) (userstate.State, bool){
 	"renew": func(st userstate.State, token string) (userstate.State, bool) {
 		return st.Renew(token, horizon.Add(3*day))
@@ -326,7 +326,7 @@ func TestDeliverWhileRehydrating(t *testing.T) {
 	both.Gaps = append(both.Gaps, gap)
 	gone.Gaps = append(gone.Gaps, gap)
 	never := userstate.State{User: "ann", LastViewed: epoch, Mark: &userstate.Mark{}}
-	next := horizon.Add(31 * day) // of somebody marked or swept
+	next := horizon.Add(31 * day) // of a user who is marked or swept
 	for _, test := range []struct {
 		name    string
 		state   userstate.State

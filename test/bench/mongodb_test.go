@@ -61,7 +61,7 @@ func BenchmarkMongoDBFanout(b *testing.B) {
 // way is a way to deliver messages.
 type way struct {
 	name string
-	// deliver delivers messages that nobody has, and returns how many deliveries that took.
+	// deliver delivers messages that no inbox has, and returns how many deliveries that took.
 	deliver func(ctx context.Context) (int64, error)
 
 	took      time.Duration

@@ -140,7 +140,7 @@ func (p *past) serve(b *testing.B, limit int) *client.Client {
 	return c
 }
 
-// awaitRebuilt waits until a user's inbox is rebuilt, which it begins if nobody has.
+// awaitRebuilt waits until a user's inbox is rebuilt, and begins the rebuilding if no process has.
 func (p *past) awaitRebuilt(b *testing.B, c *client.Client, user message.UserID) {
 	b.Helper()
 	for {

@@ -23,7 +23,7 @@ type star struct {
 // underWay is how many of the star's messages are being fanned out at a time.
 const underWay = 4
 
-// publish publishes messages until it is told to stop and all are delivered, and returns how many deliveries a second
+// publish publishes messages until the caller stops it and all are delivered, and returns how many deliveries a second
 // there were.
 func (s *star) publish(b *testing.B, stop <-chan struct{}) (rate float64) {
 	b.Helper()

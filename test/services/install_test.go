@@ -26,7 +26,7 @@ func complaint(t *testing.T, cache string, bash *exec.Cmd) string {
 	return string(output)
 }
 
-// What was broken off is no installation.
+// An interrupted installation does not count.
 func TestHalfAnInstallationIsNone(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()

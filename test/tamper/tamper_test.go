@@ -36,7 +36,7 @@ func serve(t *testing.T, data string, do func(c *client.Client)) {
 	require.NoError(t, server.Stop(context.WithoutCancel(t.Context())))
 }
 
-// audit audits everybody, and returns the findings and what was found, repaired and left.
+// audit audits all users. It returns the findings, and the numbers of found, repaired and remaining ones.
 func audit(t *testing.T, c *client.Client, repair bool) (findings map[message.ID]client.FindingKind, summary client.AuditSummary) {
 	t.Helper()
 	findings = make(map[message.ID]client.FindingKind)
