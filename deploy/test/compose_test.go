@@ -9,9 +9,8 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/stretchr/testify/require"
-
 	"github.com/fanmail/fanmail/config"
+	"github.com/stretchr/testify/require"
 )
 
 // compose loads compose.yaml as docker compose does: against the schema, with what it refers to.

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/fanmail/fanmail/config"
+	"github.com/stretchr/testify/require"
 )
 
 // greatestExposure is what systemd-analyze security may come to at most, of 100: "OK" begins below 20.
