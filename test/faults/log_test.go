@@ -23,6 +23,7 @@ const (
 	fanoutError  = "fan-out work failed: trying again"
 	routeError   = "published messages cannot be routed now: routing other messages first"
 	sweepError   = "sweep failed: it is tried again"
+	forgetError  = "removing expired idempotency keys failed: it is tried again"
 	reapError    = "looking for abandoned rehydrations failed: it is tried again"
 	attemptError = "rehydration failed, and will be tried again"
 	leftToLease  = "rehydration cannot be released: another worker takes it over when its lease ends"
@@ -34,7 +35,7 @@ var subjects = []string{"request_id", "server", "user", "message_id", "message_i
 
 // general are lines that are about nothing in particular.
 var general = []string{
-	silence, sweepError, reapError, "messages had not moved: emitted them again",
+	silence, sweepError, forgetError, reapError, "messages had not moved: emitted them again",
 	"rehydrations have waited too long: more workers or processes would help",
 }
 
