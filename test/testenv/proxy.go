@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,8 +112,7 @@ func (p *Proxy) Set(t *testing.T, fault Fault) (waiting int) {
 			_ = conn.Close()
 		}
 	case !fault.Refuse && p.fault.Refuse:
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", p.addr)
-		require.NoError(t, err)
+		listener := p.listen(t)
 		p.listener = listener
 		p.running.Go(func() { p.accept(t.Context(), listener) })
 	}
@@ -120,6 +120,23 @@ func (p *Proxy) Set(t *testing.T, fault Fault) (waiting int) {
 	waiting = p.waiting
 	p.fault, p.ended, p.waiting, p.replies = fault, make(chan struct{}), 0, 0
 	return waiting
+}
+
+// listen listens on the address of the proxy. No other process takes the port, but a program that another test starts holds a copy of a
+// listener that was just closed until it is executed. So listen repeats while the address is in use.
+func (p *Proxy) listen(t *testing.T) (listener net.Listener) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	Eventually(ctx, t, "the proxy listens on "+p.addr, func() bool {
+		var err error
+		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", p.addr)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			require.NoError(t, err)
+		}
+		return err == nil
+	})
+	return listener
 }
 
 func (p *Proxy) accept(ctx context.Context, listener net.Listener) {
