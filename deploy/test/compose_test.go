@@ -9,8 +9,9 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/config"
 )
 
 // compose loads compose.yaml as docker compose does: against the schema, with what it refers to.

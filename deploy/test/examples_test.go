@@ -3,9 +3,10 @@ package deploy_test
 import (
 	"testing"
 
-	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fanmail/fanmail/config"
 )
 
 // Fanmail's part of the examples is a configuration that is allowed.

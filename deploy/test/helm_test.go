@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/fanmail/fanmail/config"
 )
 
 const chart = deploy + "/helm/fanmail"

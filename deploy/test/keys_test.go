@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fanmail/fanmail/config"
 )
 
 // loads returns the configuration that a process of a deployment has, of a file, which may be empty, and of its environment.

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanmail/fanmail/config"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/config"
 )
 
 // greatestExposure is what systemd-analyze security may come to at most, of 100: "OK" begins below 20.
