@@ -4,6 +4,8 @@ package inbox_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -58,9 +61,17 @@ func (c *commands) take() (sent []string, documents int) {
 	return sent, documents
 }
 
-// A page of 50 is one update of users and one query of the inbox, which returns two documents.
-func TestPageCostsTwoCommands(t *testing.T) {
-	t.Parallel()
+// measured is an inbox service and a rehydrator on a MongoDB database of their own.
+type measured struct {
+	*mongostore.DB
+	*commands
+	appender   *bucket.Appender
+	rehydrator *rehydrate.Service
+	inboxes    *inbox.Service
+}
+
+func newMeasured(t *testing.T) measured {
+	t.Helper()
 	uri, database := testenv.MongoDB(t)
 	asked := &commands{}
 	opts := mongostore.Options{
@@ -73,12 +84,11 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	require.NoError(t, prepared.Close())
 	db, err := mongostore.Open(t.Context(), opts)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 
 	rules := rig.Rules()
 	rules.ClockTolerance = 10 * time.Minute // half of it is how long a command may take
 	current := func() userstate.Rules { return rules }
-	now := time.Now()
 	appender := bucket.NewAppender(db.Inbox(), db.Users())
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: db.Messages(), Users: db.Users(), Edges: db.Edges(), Appender: appender},
@@ -89,7 +99,15 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	service := inbox.New(
 		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
 		inbox.Options{Rules: current, Now: time.Now})
-	require.NoError(t, storetest.See(t.Context(), db.Users(), now.Add(-time.Minute), "ann"))
+	return measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service}
+}
+
+// A page of 50 is one update of users and one query of the inbox, which returns two documents.
+func TestPageCostsTwoCommands(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t)
+	now := time.Now()
+	require.NoError(t, storetest.See(t.Context(), m.Users(), now.Add(-time.Minute), "ann"))
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third
 	for i := range entries {
@@ -97,16 +115,34 @@ func TestPageCostsTwoCommands(t *testing.T) {
 		require.NoError(t, err)
 		entries[i] = bucket.Entry{ID: id, From: "ben", Body: "hello"}
 	}
-	_, err = appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries}})
+	_, err := m.appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries}})
 	require.NoError(t, err)
 
-	asked.take()
-	page, err := service.Read(t.Context(), "ann", "", 50, false)
+	m.take()
+	page, err := m.inboxes.Read(t.Context(), "ann", "", 50, false)
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 50)
 	require.Equal(t, []int64{140, 140}, []int64{page.Total, page.Unread})
-	sent, documents := asked.take()
+	sent, documents := m.take()
 	require.Equal(t, []string{"findAndModify users", "aggregate inbox"}, sent)
 	require.Equal(t, 2, documents)
 	t.Log(sent, documents)
+}
+
+// A rehydration that finds nothing lists the user's edges twice, for its first query and for the sweep. Each list is one query of the
+// pending edges and then one of the others.
+func TestRehydrationCosts(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t)
+	_, err := m.Edges().Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "ben"}}, time.Now())
+	require.NoError(t, err)
+	require.NoError(t, storetest.See(t.Context(), m.Users(), time.Now().Add(-2*rig.DormantAfter), "ann"))
+	_, err = m.rehydrator.Login(t.Context(), "ann", time.Now(), 0)
+	require.NoError(t, err)
+	m.take()
+	require.True(t, m.rehydrator.Work(t.Context()))
+	sent, _ := m.take()
+	t.Log(sent)
+	edges := slices.DeleteFunc(sent, func(c string) bool { return !strings.HasSuffix(c, " followers") && !strings.HasSuffix(c, " following") })
+	require.Equal(t, []string{"find followers", "find following", "find followers", "find following"}, edges)
 }

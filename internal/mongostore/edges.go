@@ -20,10 +20,10 @@ import (
 //
 // The document in followers decides. A call that finds it pending carries out the remaining writes before it uses the edge. So
 // an edge takes effect for every reader after the second write, and fan-out never delivers by spans that rehydration does not
-// know.
+// know. Following reads following, so it first looks for pending edges of the follower.
 //
-// A crash before the first write changes nothing. After a crash later on, the next fan-out or the next call for the edge
-// completes it. The reverse order would lose messages: with the edge only in following, fan-out would not know of the user's
+// A crash before the first write changes nothing. After a crash later on, the next fan-out, the follower's next rehydration or the
+// next call for the edge completes it. The reverse order would lose messages: with the edge only in following, fan-out would not know of the user's
 // follow. No write needs to be undone. Any process may repeat any write at any time.
 type Edges struct {
 	followers, following collection
@@ -175,10 +175,25 @@ func (s *Edges) Followers(ctx context.Context, followee message.UserID, partitio
 	return edges, nil
 }
 
-// Following implements follow.Store.
+// Following implements follow.Store. A list from the beginning (after is "") first completes the pending edges of the follower. That
+// query asks every shard, by an index that is nearly always empty.
+//
+// The order of the two queries matters. An edge is pending from its first write until its second write is done. If the first query
+// does not find an edge whose first write is done, its second write is done as well, so the second query finds the edge. In the
+// reverse order, an edge that the query of following does not find could be completed before the query of pending edges.
+//
+// A later page completes nothing. An edge that became pending after the first page belongs to a change that was made during the
+// list, and its span begins at most a minute earlier (late.go). A rehydration covers it: the sweep lists the edges again from the
+// beginning, and looks for messages sent since userstate.Rules.PublishSlack before the first list.
 func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
 	if limit <= 0 {
 		return nil, nil
+	}
+	if after == "" {
+		pending := bson.D{{Key: fieldFollower, Value: follower}, {Key: fieldPending, Value: true}}
+		if _, err := s.find(ctx, pending, options.Find()); err != nil {
+			return nil, err
+		}
 	}
 	filter := bson.D{{Key: fieldFollower, Value: follower}, {Key: fieldFollowee, Value: operator("$gt", after)}}
 	records, err := all[edgeRecord](ctx, s.following, "list whom a user follows", filter, inOrder(fieldFollowee, limit))

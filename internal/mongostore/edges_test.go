@@ -38,7 +38,7 @@ func dying(t *testing.T, opts *mongostore.Options, n int64) (context.Context, *a
 }
 
 // TestEdgesSurviveDeathBetweenWrites lets a call die before each of its writes. What it has left behind is either nothing or an edge
-// that is the same from both ends as soon as fan-out, or anybody who asks for it, has passed it.
+// that is the same from both ends as soon as fan-out, the follower, or anybody who asks for it, has passed it.
 func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 	t.Parallel()
 	at := messagetest.Epoch
@@ -71,7 +71,7 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 	} {
 		writes := test.first + 2
 		for n := range writes + 1 {
-			for _, passing := range []string{"fan-out", "a reader", "the same call"} {
+			for _, passing := range []string{"fan-out", "the follower", "a reader", "the same call"} {
 				t.Run(fmt.Sprintf("%s dies before write %d, then %s passes", name, n+1, passing), func(t *testing.T) {
 					t.Parallel()
 					other, opts := create(t)
@@ -88,11 +88,15 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 						want = test.with
 					}
 					if n == test.first {
-						require.Equal(t, spans(test.without), spans(following(t, other)...), "the other direction must not see the change yet")
+						half, err := raw(t, opts).Collection("following").CountDocuments(t.Context(), bson.D{{Key: "revision", Value: len(test.before) + 1}})
+						require.NoError(t, err)
+						require.Zero(t, half, "the other direction must not have the change yet")
 					}
 					switch passing {
 					case "fan-out":
 						require.Equal(t, spans(want), spans(followers(t, other)...))
+					case "the follower":
+						require.Equal(t, spans(want), spans(following(t, other)...))
 					case "a reader":
 						got, err := other.Edges().Get(t.Context(), []follow.Pair{pair})
 						require.NoError(t, err)
@@ -110,6 +114,65 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 			}
 		}
 	}
+}
+
+// halfWritten lets a follow by ann die when only the first half of each of its edges is written.
+func halfWritten(t *testing.T, opts mongostore.Options, followees ...message.UserID) {
+	t.Helper()
+	ctx, _ := dying(t, &opts, 2)
+	pairs := make([]follow.Pair, len(followees))
+	for i, followee := range followees {
+		pairs[i] = follow.Pair{Follower: "ann", Followee: followee}
+	}
+	_, err := open(t, opts).Edges().Follow(ctx, pairs, messagetest.Epoch)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestNoEdgeSlipsThroughFollowing completes a pending edge between the two queries of a reader: the edge is found, whichever of its
+// writes come before, between and after them.
+func TestNoEdgeSlipsThroughFollowing(t *testing.T) {
+	t.Parallel()
+	other, opts := create(t)
+	halfWritten(t, opts, "bob")
+	queries := 0
+	watched := opts.Monitor.Started
+	opts.Monitor = &event.CommandMonitor{Started: func(ctx context.Context, e *event.CommandStartedEvent) {
+		watched(ctx, e)
+		if e.CommandName != "find" {
+			return
+		}
+		if queries++; queries == 2 {
+			require.Len(t, followers(t, other), 1, "fan-out passes the edge, and completes it")
+		}
+	}}
+	reader := open(t, opts)
+	queries = 0
+	require.Len(t, following(t, reader), 1)
+	require.Equal(t, 2, queries)
+}
+
+// TestFollowingCosts counts commands. Pending edges cost one query for a list from its beginning, and nothing for what follows.
+func TestFollowingCosts(t *testing.T) {
+	t.Parallel()
+	db, opts, meter := metered(t, nil)
+	edges := db.Edges()
+	_, err := edges.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "bob"}, {Follower: "ann", Followee: "cid"}}, messagetest.Epoch)
+	require.NoError(t, err)
+	costs := func(after message.UserID, edgesFound int) cost {
+		t.Helper()
+		meter.take()
+		found, err := edges.Following(t.Context(), "ann", after, 10)
+		require.NoError(t, err)
+		require.Len(t, found, edgesFound)
+		return meter.take()
+	}
+	require.Equal(t, cost{Finds: 2, Documents: 2}, costs("", 2))
+	require.Equal(t, cost{Finds: 1, Documents: 1}, costs("bob", 1))
+
+	halfWritten(t, opts, "dan", "eve")
+	require.Equal(t, cost{Finds: 1, Documents: 1}, costs("bob", 1), "a page further on leaves pending edges alone")
+	require.Equal(t, cost{Finds: 2, Documents: 2 + 4, Updates: 2}, costs("", 4), "two edges are completed together")
+	require.Equal(t, cost{Finds: 2, Documents: 4}, costs("", 4), "and once")
 }
 
 // spans returns the spans of an edge, or of none.

@@ -117,6 +117,12 @@ func TestHottestQueries(t *testing.T) {
 			}, "aggregate", "inbox", "owner_sequence", 2, []string{"owner", "sequence"},
 		},
 		{
+			"fan out on read: pending edges", func() error {
+				_, err := db.Edges().Following(ctx, ann, "", 20)
+				return err
+			}, "find", "followers", "follower_followee", 0, []string{"follower"},
+		},
+		{
 			"fan out on read: messages of authors", func() error {
 				ranges := []message.Range{{From: "author-1", Before: message.MaxID}, {From: "author-2", Before: message.MaxID}}
 				_, err := db.Messages().ToFollowers(ctx, ranges, message.NewestFirst, 10)
@@ -127,6 +133,7 @@ func TestHottestQueries(t *testing.T) {
 		sent.forget()
 		require.NoError(t, hot.do(), hot.name)
 		command, returned := sent.take(t, hot.command)
+		require.Equal(t, hot.collection, command.Index(0).Value().StringValue(), hot.name)
 		plan := explained(t, raw(t, opts), hot.collection, command)
 		t.Logf("%-42s %-9s %-27s returned %2d, bounds %s", hot.name, hot.collection, plan.index, returned, plan.bounds)
 		require.Contains(t, plan.index, hot.index, hot.name)

@@ -49,6 +49,20 @@ func TestInitByManyHosts(t *testing.T) {
 	require.NoError(t, open(t, opts).Healthy(t.Context()))
 }
 
+// TestInitKeepsAnIndexMadeBefore creates an index as the changelog says for large collections.
+func TestInitKeepsAnIndexMadeBefore(t *testing.T) {
+	t.Parallel()
+	uri, database := testenv.MongoDB(t)
+	opts := testOptions(t, uri, database)
+	_, err := raw(t, opts).Collection("followers").Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys:    bson.D{{Key: "follower", Value: 1}, {Key: "followee", Value: 1}},
+		Options: options.Index().SetName("follower_followee").SetPartialFilterExpression(bson.D{{Key: "pending", Value: true}}),
+	})
+	require.NoError(t, err)
+	require.NoError(t, connect(t, opts).Init(t.Context(), false))
+	open(t, opts)
+}
+
 func TestInitByManyHostsThatDisagree(t *testing.T) {
 	t.Parallel()
 	const hosts = 4

@@ -43,6 +43,8 @@ var (
 	byTo = index{keys: ascending(fieldTo, fieldID), partial: bson.D{{Key: fieldTo, Value: exists}}}
 	// byUnfinished holds only the messages that are not delivered yet.
 	byUnfinished = index{keys: ascending(fieldUnfinished, fieldID), partial: bson.D{{Key: fieldUnfinished, Value: true}}}
+	// byPending holds only the edges whose change is not in both collections yet, in followers. It is nearly always empty.
+	byPending = index{keys: ascending(fieldFollower, fieldFollowee), partial: bson.D{{Key: fieldPending, Value: true}}}
 )
 
 // schemas are the collections of a database.
@@ -65,7 +67,7 @@ func schemas() []schema {
 		{
 			// A partition of an author's followers is one range, in the order in which fan-out reads it.
 			name: followersName, key: ascending(fieldFollowee, fieldPartition, fieldFollower), unique: true,
-			indexes: []index{{keys: ascending(fieldFollowee, fieldPartition, fieldFollower), unique: true}},
+			indexes: []index{{keys: ascending(fieldFollowee, fieldPartition, fieldFollower), unique: true}, byPending},
 		},
 		{
 			name: followingName, key: ascending(fieldFollower, fieldFollowee), unique: true,

@@ -24,12 +24,13 @@ import (
 
 // scattering are the commands that ask every shard on purpose, by collection, command and what the filter names, and why.
 var scattering = map[string]string{
-	"messages find _id":            "a message by id alone: an operator or a client asks, who may not know its author",
-	"messages find to,_id":         "messages that name a user: their authors can be anybody",
-	"messages find unfinished,_id": "the sweep: looks for what was forgotten, anywhere, twice a minute",
-	"users find due":               "the reaper: looks for rehydrations that nobody is at, anywhere",
-	"users find partition,_id":     "audit goes through all users",
-	"publish_keys find expires":    "publishers remove what has expired, anywhere, once a minute",
+	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author",
+	"messages find to,_id":            "messages that name a user: their authors can be anybody",
+	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
+	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",
+	"users find due":                  "the reaper: looks for rehydrations that nobody is at, anywhere",
+	"users find partition,_id":        "audit goes through all users",
+	"publish_keys find expires":       "publishers remove what has expired, anywhere, once a minute",
 }
 
 // watch sees to it that every command to a sharded collection names its shard key, or is listed.
@@ -216,6 +217,8 @@ func TestScattering(t *testing.T) {
 	_, err = db.Messages().Naming(ctx, "ann", message.ID{}, message.MaxID, message.NewestFirst, 1)
 	require.NoError(t, err)
 	_, err = db.Messages().Unfinished(ctx, message.ID{}, 1)
+	require.NoError(t, err)
+	_, err = db.Edges().Following(ctx, "ann", "", 1)
 	require.NoError(t, err)
 	_, err = db.Users().Due(ctx, time.Now(), 1)
 	require.NoError(t, err)

@@ -29,7 +29,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	return newWorldOn(t, rig.Embedded{})
+}
+
+func newWorldOn(t *testing.T, backend rig.Backend) *world {
+	t.Helper()
+	r, err := rig.OpenOn(t.Context(), backend, rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
 	require.NoError(t, err)
 	w := &world{Rig: r, twins: rig.Twins{User: "ann", Twin: "twin"}}
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
@@ -54,8 +59,14 @@ func (w *world) now() time.Time { return w.Clock.Now() }
 // store stores a message that was sent at the given time, to the author's followers or those named.
 func (w *world) store(t *testing.T, sent time.Time, to ...message.UserID) message.Message {
 	t.Helper()
+	return w.storeFrom(t, "author", sent, to...)
+}
+
+// storeFrom is store for a message by another author.
+func (w *world) storeFrom(t *testing.T, author message.UserID, sent time.Time, to ...message.UserID) message.Message {
+	t.Helper()
 	w.sent++
-	m := message.Message{ID: message.MinID(sent), From: "author", To: to, Body: fmt.Sprintf("message %d", w.sent)}
+	m := message.Message{ID: message.MinID(sent), From: author, To: to, Body: fmt.Sprintf("message %d", w.sent)}
 	m.ID[6], m.ID[8], m.ID[15] = 0x70, 0x80, byte(w.sent)
 	if len(to) == 0 {
 		m.Audience = message.AudienceFollowers

@@ -29,9 +29,9 @@ func TestByCommand(t *testing.T) {
 			return err
 		})
 	}
-	// following reads what the second command writes.
+	// following reads what the second command writes. A read from the beginning would write it.
 	following := func(follower message.UserID) int {
-		edges, err := r.Edges.Following(t.Context(), follower, "", 10)
+		edges, err := r.Edges.Following(t.Context(), follower, "a", 10)
 		require.NoError(t, err)
 		return len(edges)
 	}
