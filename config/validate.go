@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // maxEntry bounds body and attrs together, so that 50 entries fit into a MongoDB document of 16 MiB: an entry
@@ -145,7 +146,7 @@ func (c Config) rehydrate(v *validator) {
 	within(v, "rehydrate.limit", c.Rehydrate.Limit, 0, 100_000_000)
 	within(v, "rehydrate.workers", c.Rehydrate.Workers, 1, 1024)
 	within(v, "rehydrate.queue", c.Rehydrate.Queue, 1, 10_000_000)
-	within(v, "rehydrate.lease", c.Rehydrate.Lease, 100*time.Millisecond, time.Hour)
+	within(v, "rehydrate.lease", c.Rehydrate.Lease, 100*time.Millisecond, userstate.MaxLease)
 	within(v, "rehydrate.reap_every", c.Rehydrate.ReapEvery, time.Millisecond, day)
 	within(v, "rehydrate.page", c.Rehydrate.Page, 1, 10_000)
 }

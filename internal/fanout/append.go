@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 const (
@@ -96,16 +97,24 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	var skipped [skipReasons]int
+	var owed []userstate.State
 	for i, owner := range c.owners {
 		var delivered []*job
+		leftToGap := false
 		for _, j := range c.jobsOf(i) {
-			switch {
-			case b.rules.Deliver(states[i], j.message.Sent()):
+			sent := j.message.Sent()
+			if b.rules.Deliver(states[i], sent) {
 				delivered = append(delivered, j)
-			case j.recorded.Ahead(owner):
-				j.skipped++
-				skipped[skipReason(states[i], j.message.Sent())]++
+				continue
 			}
+			leftToGap = leftToGap || states[i].InGap(sent)
+			if j.recorded.Ahead(owner) {
+				j.skipped++
+				skipped[skipReason(states[i], sent)]++
+			}
+		}
+		if leftToGap {
+			owed = append(owed, states[i])
 		}
 		if len(delivered) == 0 {
 			continue
@@ -117,6 +126,10 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			a.Entries = entriesOf(delivered)
 		}
 		call.appends, call.jobs = append(call.appends, a), append(call.jobs, delivered)
+	}
+	// Like the entries, this becomes durable with record.
+	if err := userstate.Owe(ctx, b.deliverer.stores.Users, b.rules, owed, b.deliverer.opts.Now(), true); err != nil {
+		return nil, err
 	}
 	for reason, n := range skipped {
 		b.lane.skipped[reason].Add(float64(n))

@@ -98,11 +98,19 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 		return err
 	}
 	var appends []bucket.Append
+	var owed []userstate.State
 	for i, e := range edges {
 		since, until := c.window(e)
-		if entries := c.missed(current[i], states[i], stored, since, until); len(entries) > 0 {
+		entries, leftToGap := c.missed(current[i], states[i], stored, since, until)
+		if leftToGap {
+			owed = append(owed, states[i])
+		}
+		if len(entries) > 0 {
 			appends = append(appends, bucket.Append{Owner: e.Follower, Hint: states[i].Head, Entries: entries})
 		}
+	}
+	if err := userstate.Owe(ctx, c.users, c.rules, owed, c.now, false); err != nil {
+		return err
 	}
 	results, err := c.appender.Append(ctx, appends)
 	if err != nil {
@@ -116,15 +124,20 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 	return nil
 }
 
-// missed returns the entries of the messages in the window that are for the edge's follower.
-func (c *catchUp) missed(e follow.Edge, state userstate.State, stored []message.Stored, since, until time.Time) []bucket.Entry {
-	var entries []bucket.Entry
+// missed returns the entries of the messages in the window that are for the edge's follower, and whether others are in a gap.
+func (c *catchUp) missed(
+	e follow.Edge, state userstate.State, stored []message.Stored, since, until time.Time,
+) (entries []bucket.Entry, leftToGap bool) {
 	for _, m := range stored {
 		sent := m.Sent()
 		inWindow := !sent.Before(since) && !sent.After(until)
-		if inWindow && !c.rules.Void(m) && follow.For(m.Message, e.Follower, e) && c.rules.Deliver(state, sent) {
+		switch {
+		case !inWindow || c.rules.Void(m) || !follow.For(m.Message, e.Follower, e):
+		case c.rules.Deliver(state, sent):
 			entries = append(entries, bucket.EntryOf(m.Message))
+		default:
+			leftToGap = leftToGap || state.InGap(sent)
 		}
 	}
-	return entries
+	return entries, leftToGap
 }

@@ -185,7 +185,7 @@ func (w *world) rest(tb testing.TB) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		due, err := w.db.Users().Due(ctx, w.clock().Add(24*time.Hour), 1)
+		due, err := w.db.Users().Due(ctx, userstate.Dead{Before: w.clock().Add(24 * time.Hour)}, 1)
 		require.NoError(tb, err)
 		if len(due) == 0 {
 			return

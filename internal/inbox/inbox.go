@@ -116,26 +116,30 @@ func (s *Service) absent(state userstate.State, rules userstate.Rules, id messag
 	return false
 }
 
-// stretches returns the parts of an inbox that are answered by fan out on read: gaps, and all messages since the horizon that the owner
-// had when last active.
+// stretches returns the parts of an inbox that are answered by fan out on read: gaps, what a rehydration under way is going to append,
+// and for an owner who is dormant all messages since the horizon.
 func (s *Service) stretches(state userstate.State, rules userstate.Rules) []bucket.Stretch {
 	stretches := make([]bucket.Stretch, 0, len(state.Gaps)+1)
 	for _, gap := range state.Gaps {
 		stretches = append(stretches, gap.Stretch())
 	}
-	if !s.complete(state, rules) {
-		from := rules.Horizon(state)
-		if state.Mark != nil {
-			from = state.Mark.From
-		}
-		stretches = append(stretches, bucket.Stretch{After: message.LastBefore(from.Add(time.Millisecond)), Before: message.MaxID})
+	beyond := rules.Horizon(state).Add(time.Millisecond)
+	missing := bucket.Stretch{After: message.LastBefore(beyond), Before: message.MinID(beyond)}
+	if from, rehydrating := state.MissingFrom(); rehydrating && from.Before(beyond) {
+		missing.After = message.LastBefore(from)
+	}
+	if !rules.Active(state, s.opts.Now()) { // a rehydration that is not due yet will append the rest
+		missing.Before = message.MaxID
+	}
+	if !missing.Empty() {
+		stretches = append(stretches, missing)
 	}
 	return stretches
 }
 
 // complete reports whether all messages for the owner are in buckets and gaps.
 func (s *Service) complete(state userstate.State, rules userstate.Rules) bool {
-	return state.Mark == nil && rules.Active(state, s.opts.Now())
+	return !state.Rehydrating() && rules.Active(state, s.opts.Now())
 }
 
 func (s *Service) state(ctx context.Context, user message.UserID) (userstate.State, error) {

@@ -124,6 +124,7 @@ func TestSetSeen(t *testing.T) {
 	t.Parallel()
 	now := rig.Epoch
 	edge := now.Add(rig.ClockTolerance - rig.DormantAfter) // who was seen then is dormant now
+	away := now.Add(-rig.DormantAfter - time.Minute)
 	for name, test := range map[string]struct {
 		before time.Time // zero for a user never seen
 		at     time.Time
@@ -141,8 +142,9 @@ func TestSetSeen(t *testing.T) {
 		"active, a clock too far ahead":     {before: now, at: now.Add(rig.ClockTolerance + time.Millisecond), err: message.ErrInvalid, after: now},
 		"active, backwards":                 {before: now, at: now.Add(-time.Millisecond), err: userstate.ErrBackwards, after: now},
 		"active by a moment":                {before: edge.Add(time.Millisecond), at: now, after: now},
-		"dormant since this moment":         {before: edge, at: now, after: now, rebuilt: true},
-		"dormant, a value from then":        {before: edge, at: edge.Add(time.Minute), after: edge.Add(time.Minute), rebuilt: true},
+		"dormant since this moment":         {before: edge, at: now, after: now}, // what was sent now is fan-out's
+		"dormant":                           {before: away, at: now, after: now, rebuilt: true},
+		"dormant, a value from then":        {before: away, at: edge.Add(time.Minute), after: edge.Add(time.Minute), rebuilt: true},
 		"dormant, the same again":           {before: edge, at: edge, after: edge},
 		"dormant, backwards":                {before: edge, at: edge.Add(-time.Minute), err: userstate.ErrBackwards, after: edge},
 		"before anything was ever recorded": {before: now, at: time.UnixMilli(0), err: message.ErrInvalid, after: now},

@@ -44,7 +44,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, 
 	}
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
 		Owner: user, Hint: state.Head, Before: before, Limit: limit, DeletionsFrom: deletionsFrom(state),
-		Absent: s.stretches(state, rules), OnRead: s.lazyFeed(user, rules).newest,
+		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.lazyFeed(user, rules).newest,
 	})
 	if err != nil {
 		return Page{}, err

@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -220,7 +221,7 @@ func TestScattering(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Edges().Following(ctx, "ann", "", 1)
 	require.NoError(t, err)
-	_, err = db.Users().Due(ctx, time.Now(), 1)
+	_, err = db.Users().Due(ctx, userstate.Dead{Before: time.Now(), After: time.Now()}, 1)
 	require.NoError(t, err)
 	_, err = db.Users().List(ctx, 0, "", 1)
 	require.NoError(t, err)

@@ -110,14 +110,21 @@ func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Vi
 	return viewed, err
 }
 
-// Due implements userstate.Store. It asks every shard.
-func (s *Users) Due(ctx context.Context, before time.Time, limit int) ([]userstate.State, error) {
+// Due implements userstate.Store. It asks every shard, twice if fewer than limit leases have ended.
+func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]userstate.State, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
+	due := func(bound bson.D, limit int) ([]userstate.State, error) {
+		return s.find(ctx, "find due rehydrations", bson.D{{Key: fieldDue, Value: bound}}, ascending(fieldDue), limit)
+	}
 	// A lease that ended earlier in the same millisecond has also ended.
-	dead := bson.D{{Key: fieldDue, Value: operator("$lt", date(before.Add(time.Millisecond-1)))}}
-	return s.find(ctx, "find due rehydrations", dead, ascending(fieldDue), limit)
+	ended, err := due(operator("$lt", date(dead.Before.Add(time.Millisecond-1))), limit)
+	if err != nil || len(ended) == limit || dead.After.Before(dead.Before) {
+		return ended, err
+	}
+	ahead, err := due(operator("$gt", date(dead.After)), limit-len(ended))
+	return append(ended, ahead...), err
 }
 
 // List implements userstate.Store. It asks every shard.

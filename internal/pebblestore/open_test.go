@@ -173,7 +173,7 @@ func TestUseAfterClose(t *testing.T) {
 		"Lookup":      func() error { _, err := db.Users().Lookup(ctx, nil); return err },
 		"View":        func() error { _, err := db.Users().View(ctx, nil); return err },
 		"StepState":   func() error { _, err := db.Users().Step(ctx, nil); return err },
-		"Due":         func() error { _, err := db.Users().Due(ctx, now, 1); return err },
+		"Due":         func() error { _, err := db.Users().Due(ctx, userstate.Dead{Before: now}, 1); return err },
 		"List":        func() error { _, err := db.Users().List(ctx, 0, "", 1); return err },
 		"SetReadMark": func() error { _, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{}); return err },
 		"RaiseHeads":  func() error { return db.Users().RaiseHeads(ctx, nil) },
@@ -217,7 +217,7 @@ func TestUnknownVersions(t *testing.T) {
 	_, err = db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in users")
-	_, err = db.Users().Due(ctx, messagetest.Epoch, 1)
+	_, err = db.Users().Due(ctx, userstate.Dead{Before: messagetest.Epoch}, 1)
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "state of bob")
 	_, err = db.Users().Step(ctx, []userstate.Step{{From: st, To: st}})

@@ -77,7 +77,7 @@ func moveLease(batch *pebble.Batch, was, is userstate.State) error {
 }
 
 // Due implements userstate.Store.
-func (s *Users) Due(ctx context.Context, before time.Time, limit int) (states []userstate.State, err error) {
+func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (states []userstate.State, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -92,8 +92,12 @@ func (s *Users) Due(ctx context.Context, before time.Time, limit int) (states []
 		return nil, err
 	}
 	defer closeIter(users, &err)
-	end := timePrefix(spaceLeases, before.Add(time.Millisecond-1)) // one that ends in the same millisecond, but earlier, is dead
-	for found := it.First(); found && len(states) < limit && string(it.Key()) < string(end); found = it.Next() {
+	alive := timePrefix(spaceLeases, dead.Before.Add(time.Millisecond-1)) // one that ends in the same millisecond, but earlier, is dead
+	ahead := timePrefix(spaceLeases, dead.After.Add(time.Millisecond))
+	for found := it.First(); found && len(states) < limit; found = it.Next() {
+		if string(it.Key()) >= string(alive) && string(it.Key()) < string(ahead) && !it.SeekGE(ahead) {
+			break
+		}
 		user := leaseUser(it.Key())
 		st, err := seekState(users, s.key(user), user)
 		if err != nil {

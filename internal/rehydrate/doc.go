@@ -9,16 +9,15 @@
 //	bound    if the user missed more than Options.Limit messages, leave the older ones to a gap
 //	append   append the missed messages, oldest first, one page at a time
 //	settle   replace the mark by a sweep; from now on fan-out delivers again
-//	sweep    look again for messages that the first query could not see, and append them
+//	sweep    look again for messages that the first query could not see, append them, and count the gaps again
 //	finish   remove the sweep
 //
 // Any process may repeat a rehydration from any point, because an append takes effect once (package bucket) and the other changes
 // are compare-and-swaps under a token. The worker holds a lease and renews it. If its process dies, the reaper of another
 // process takes the rehydration over when the lease has ended.
 //
-// The worker decides the gap before it appends, and the gap ends where no new message can become visible. So a message is either in
-// the gap or in a bucket, never both, and the gap is counted once. Fan-out, the sweep and a follow that catches up never append
-// inside a gap. Messages sent after the user's horizon are left to the next rehydration.
+// The worker decides the gap before it appends. Fan-out, the sweep and a follow that catches up never append inside a gap. So a message
+// is either in the gap or in a bucket, never both. Messages sent after the user's horizon are left to the next rehydration.
 //
 // # Fan out on read
 //

@@ -23,11 +23,11 @@ func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, 
 		return Result{}, err
 	}
 	result := Result{Was: s.was(before, rules)}
-	if before.Mark == nil && after.Mark == nil {
+	if !before.Rehydrating() && !after.Rehydrating() {
 		result.Done = true
 		return result, nil
 	}
-	finished, err := s.await(ctx, user, wait, func(st userstate.State) bool { return st.Mark == nil && st.Sweep == nil })
+	finished, err := s.await(ctx, user, wait, complete)
 	switch {
 	case errors.Is(err, ErrUnfinished):
 		return result, nil
@@ -37,6 +37,9 @@ func (s *Service) Login(ctx context.Context, user message.UserID, at time.Time, 
 	result.Done, result.Recovered = true, finished.Recovered
 	return result, nil
 }
+
+// complete reports whether no rehydration of the user is due or under way.
+func complete(st userstate.State) bool { return !st.Rehydrating() }
 
 // Arrive records that a user has viewed the inbox at the given time, and returns the user's state. If the state has a mark, the
 // inbox is being rebuilt or waits to be; Arrive does not wait for it.
@@ -52,14 +55,14 @@ func (s *Service) ArriveLazily(ctx context.Context, user message.UserID, at time
 	return after, err
 }
 
-// Complete waits until a user's inbox is not being rebuilt, and returns the user's state. If no worker rebuilds it, Complete starts
-// the rebuild. It returns ErrUnfinished after Options.Patience.
+// Complete waits until no rehydration of the user is due or under way, its sweep included, and returns the user's state. If no worker
+// has the rehydration, Complete starts it. It returns ErrUnfinished after Options.Patience.
 func (s *Service) Complete(ctx context.Context, user message.UserID) (userstate.State, error) {
 	st, err := s.state(ctx, user)
-	if err != nil || st.Mark == nil {
+	if err != nil || complete(st) {
 		return st, err
 	}
-	return s.await(ctx, user, s.opts.Patience, func(st userstate.State) bool { return st.Mark == nil })
+	return s.await(ctx, user, s.opts.Patience, complete)
 }
 
 // See records that a user was seen at the given time. If the user was dormant or is new, See waits for the rebuilt inbox, as
@@ -161,7 +164,7 @@ func (s *Service) await(
 		if err != nil || wanted(st) {
 			return st, err
 		}
-		if st.Lease.Until.Before(s.opts.Now()) {
+		if s.dead().Holds(st.Lease) {
 			if err := s.takeOver(ctx, st); err != nil {
 				return st, err
 			}

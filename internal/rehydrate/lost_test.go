@@ -60,7 +60,7 @@ func (w *world) comeBack(t *testing.T, fault rig.Fault, after int) int {
 }
 
 // Between the first query and the moment at which fan-out delivers again, messages become visible that fan-out leaves to the
-// rehydration. Whenever they were sent, as far as their hosts' clocks allow, the sweep finds them.
+// rehydration. The sweep finds them, whatever their time and whatever the clock of the rehydrator says.
 func TestSweepFindsWhatTheQueryMissed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -78,13 +78,24 @@ func TestSweepFindsWhatTheQueryMissed(t *testing.T) {
 		"the author's clock is ahead": {
 			skew: -rig.ClockTolerance / 2, sent: func(_, now time.Time) time.Time { return now.Add(rig.ClockTolerance / 2) },
 		},
+		"the rehydrator's clock is far ahead": {
+			skew: 10 * rig.DormantAfter, sent: func(_, now time.Time) time.Time { return now },
+		},
+		"the rehydrator's clock was set back": {
+			skew: -3 * rig.DormantAfter, sent: func(_, now time.Time) time.Time { return now },
+		},
+		"the author's clock and the store's are far ahead": {
+			sent: func(_, now time.Time) time.Time { return now.Add(rig.DormantAfter - rig.Slack) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newDormantWorld(t)
 			w.Clock.Advance(rig.Slack)
+			w.login(t, w.Rehydrator(0, 0)) // whose process dies
+			w.Clock.Advance(rig.Lease + 2*rig.ClockTolerance)
 			s := w.Rehydrator(test.skew, 0)
-			w.login(t, s)
+			require.NoError(t, s.Reap(t.Context(), w.now().Add(test.skew)))
 			query := w.now()
 			attempt := w.work(t, s, rig.StallBefore, changes, bound)
 			w.Clock.Advance(test.slow)
@@ -107,7 +118,7 @@ func TestSentByAClockThatIsAhead(t *testing.T) {
 	w.login(t, s)
 	attempt := w.work(t, s, rig.StallBefore, changes, finish)
 	shown, page := w.ReadInbox(t.Context(), t, "ann", 50)
-	require.True(t, page.Complete)
+	require.False(t, page.Complete, "the sweep may find more")
 	require.Len(t, shown, 2)
 	require.Equal(t, ahead.ID, shown[0])
 	w.fanOut(t, ahead)
@@ -142,6 +153,83 @@ func TestUnfollowedBetweenEdgesAndQuery(t *testing.T) {
 			require.Len(t, shown, 3)
 		})
 	}
+}
+
+// A message becomes visible in a gap after the gap was counted. Fan-out leaves it to the gap, and the gap is counted again, whenever
+// that was.
+func TestGapIsCountedAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault     rig.Fault // of the attempt, nothing if it has ended before
+		operation string
+		after     int
+	}{
+		"before the gap is recorded":  {rig.StallBefore, changes, bound},
+		"before the mark is replaced": {rig.StallBefore, changes, settle},
+		"while the sweep looks":       {rig.StallAfter, "Following", 1},
+		"after the sweep has counted": {rig.StallBefore, changes, finish},
+		"at rest":                     {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			w.sendSome(t, 5)
+			late := w.now()
+			w.sendSome(t, 5)
+			s := w.Rehydrator(0, 2)
+			w.login(t, s)
+			attempt := w.work(t, s, test.fault, test.operation, test.after)
+			w.fanOut(t, w.store(t, late))
+			attempt.Resume(rig.None, 0)
+			w.rest(t, s)
+			st := w.State(t.Context(), t, "ann")
+			require.Len(t, st.Gaps, 1)
+			require.EqualValues(t, 10, st.Gaps[0].Messages)
+			require.EqualValues(t, 12, st.Recovered)
+			require.False(t, st.Rehydrating())
+		})
+	}
+}
+
+// A follow that catches up leaves a message to a gap, too, and the gap is counted again.
+func TestGapIsCountedAgainAfterAFollow(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.sendSome(t, 10)
+	s := w.Rehydrator(0, 2)
+	late := message.Message{ID: message.MinID(w.now()), From: "other", Audience: message.AudienceFollowers, Body: "late"}
+	late.ID[6], late.ID[8] = 0x70, 0x80
+	_, err := w.Messages.Insert(t.Context(), []message.Message{late}) // its fan-out has found no followers
+	require.NoError(t, err)
+	w.sendSome(t, 3)
+	w.login(t, s)
+	w.rest(t, s)
+	pairs := []follow.Pair{{Follower: "ann", Followee: "other"}, {Follower: "twin", Followee: "other"}}
+	_, err = w.Edges.Follow(t.Context(), pairs, late.Sent()) // by a host that dies before it catches up
+	require.NoError(t, err)
+	before := w.State(t.Context(), t, "ann").Gaps[0].Messages
+	require.NoError(t, w.Following(0).Follow(t.Context(), pairs))
+	w.rest(t, s)
+	require.Equal(t, before+1, w.State(t.Context(), t, "ann").Gaps[0].Messages)
+}
+
+// A lease that a clock far ahead has set ends as soon as another host looks at it.
+func TestLeaseFromAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	_, err := w.Rehydrator(24*time.Hour, 0).Login(t.Context(), "ann", w.now(), 0)
+	require.NoError(t, err)
+	s := w.Rehydrator(0, 0)
+	w.login(t, s)
+	require.Equal(t, 1, s.Load().Waiting)
+	w.rest(t, s)
+
+	w.Clock.Advance(rig.DormantAfter + time.Minute)
+	_, err = w.Rehydrator(24*time.Hour, 0).Login(t.Context(), "ann", w.now(), 0)
+	require.NoError(t, err)
+	require.NoError(t, s.Reap(t.Context(), w.now()))
+	require.Equal(t, 1, s.Load().Waiting)
+	w.rest(t, s)
 }
 
 // A message that is stored so late that it is void counts for no user, so no rehydration has to find it.
@@ -294,7 +382,8 @@ func TestDormantAgainBeforeTheSweep(t *testing.T) {
 				w.Clock.Advance(rig.DormantAfter + rig.Slack)
 				w.sendSome(t, 5)
 				w.Clock.Advance(2 * rig.Slack)
-				w.login(t, second)
+				_, err := second.Arrive(t.Context(), "ann", w.now()) // does not wait, so it does not take the sweep over
+				require.NoError(t, err)
 				attempt.Resume(rig.None, 0)
 				w.send(t)
 				w.rest(t, second)
@@ -378,7 +467,7 @@ func TestLimit(t *testing.T) {
 			w.Clock.Advance(2 * rig.Slack)
 			s := w.Rehydrator(0, limit)
 			w.login(t, s)
-			attempt := w.work(t, s, rig.StallBefore, changes, bound)
+			attempt := w.work(t, s, rig.StallBefore, changes, settle)
 			w.sendSome(t, 4) // more than the limit, and more than a page
 			attempt.Resume(rig.None, 0)
 			st := w.State(t.Context(), t, "ann")

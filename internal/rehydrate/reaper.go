@@ -15,12 +15,12 @@ const reapPage = 256
 func (s *Service) reap(intake, work context.Context) {
 	tick := time.NewTicker(s.opts.ReapEvery)
 	defer tick.Stop()
-	dead := s.opts.Now()
+	now := s.opts.Now()
 	if s.opts.Alone {
-		dead = farFuture // every lease belongs to an earlier process, which has ended
+		now = farFuture // every lease belongs to an earlier process, which has ended
 	}
 	for {
-		if err := s.Reap(work, dead); err != nil && work.Err() == nil {
+		if err := s.Reap(work, now); err != nil && work.Err() == nil {
 			s.opts.Logger.Error().Err(err).Msg("looking for abandoned rehydrations failed: it is tried again")
 		}
 		s.warnIfLate()
@@ -29,16 +29,19 @@ func (s *Service) reap(intake, work context.Context) {
 			return
 		case <-tick.C:
 		}
-		dead = s.opts.Now()
+		now = s.opts.Now()
 	}
 }
+
+// dead returns which leases are dead now.
+func (s *Service) dead() userstate.Dead { return s.opts.Rules().Dead(s.opts.Now()) }
 
 // farFuture is later than the end of every lease.
 var farFuture = time.UnixMilli(1 << 47).UTC()
 
-// Reap takes over rehydrations whose lease had ended at the given time, as many as the queue has room for.
-func (s *Service) Reap(ctx context.Context, dead time.Time) error {
-	due, err := s.stores.Users.Due(ctx, dead, s.Load().Waiting+reapPage)
+// Reap takes over rehydrations whose lease is dead at the given time, as many as the queue has room for.
+func (s *Service) Reap(ctx context.Context, now time.Time) error {
+	due, err := s.stores.Users.Due(ctx, s.opts.Rules().Dead(now), s.Load().Waiting+reapPage)
 	if err != nil {
 		return err
 	}
@@ -57,7 +60,7 @@ func (s *Service) Reap(ctx context.Context, dead time.Time) error {
 // was faster.
 func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
 	now := s.opts.Now()
-	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && dead.Lease.Until.After(now) // it may not be in the queue yet
+	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && !s.dead().Holds(dead.Lease) // it may not be in the queue yet
 	if ours || s.job(dead.User) != nil {
 		return nil
 	}

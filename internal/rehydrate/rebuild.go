@@ -22,7 +22,7 @@ type attempt struct {
 	rules userstate.Rules // that held when the attempt began
 	state userstate.State
 	head  bucket.Hint
-	// appended holds the latest messages that this attempt has appended, at most a page. The sweep skips them.
+	// appended holds messages that this attempt has appended, at most a page. The sweep skips them.
 	appended map[message.ID]bool
 }
 
@@ -63,29 +63,20 @@ func (s *Service) attempt(ctx context.Context, j *job) error {
 
 // rebuild decides the gap, appends the missed messages, and replaces the mark by a sweep.
 func (a *attempt) rebuild(ctx context.Context) error {
-	began := a.opts.Now() // before the first query, so the query sees all messages that are visible now
-	// A visible message may carry the time of a clock that is ahead. The sweep would find it too, but the user would see it later.
-	ahead := began.Add(a.rules.ClockTolerance)
-	sweepFrom := began.Add(-a.rules.PublishSlack - a.rules.ClockTolerance)
-	// Messages sent after the horizon belong to the next rehydration: its mark begins at the horizon, and no worker may append them
-	// before. If the horizon rises meanwhile, the sweep looks for messages sent after the horizon that is known here.
-	beyond := a.afterHorizon()
-	sweepFrom = earlier(sweepFrom, beyond)
 	feed, err := a.feed(ctx)
 	if err != nil {
 		return err
 	}
-	missed := bucket.Stretch{
-		After:  message.LastBefore(a.state.Mark.From.Add(time.Millisecond)),
-		Before: message.MinID(earlier(ahead, beyond)),
-	}
+	// The horizon alone ends the query, so a clock that is wrong hides no message. Messages sent after the horizon belong to the next
+	// rehydration: its mark begins at the horizon, and no worker may append them before.
+	missed := bucket.Stretch{After: message.LastBefore(a.state.Mark.From.Add(time.Millisecond)), Before: a.afterHorizon()}
 	newest, err := feed.Newest(ctx, missed, a.opts.Page)
 	if err != nil {
 		return err
 	}
 	all := len(newest) < a.opts.Page
 	if !a.state.Mark.Bounded && len(newest) > 0 {
-		gap, err := a.gap(ctx, feed, missed, sweepFrom, newest, all)
+		gap, err := a.gap(ctx, feed, missed, newest, all)
 		if err != nil {
 			return err
 		}
@@ -100,25 +91,23 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	if all {
 		slices.Reverse(newest)
 		recovered += int64(len(newest))
-		_, err = a.append(ctx, newest, sweepFrom)
+		_, err = a.append(ctx, newest)
 	} else {
 		err = a.each(ctx, feed, missed, func(entries []bucket.Entry) error {
 			recovered += int64(len(entries))
-			_, err := a.append(ctx, entries, sweepFrom)
+			_, err := a.append(ctx, entries)
 			return err
 		})
 	}
 	if err != nil {
 		return err
 	}
-	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, sweepFrom, recovered) })
+	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, recovered) })
 }
 
-// gap returns the gap of a rehydration, or nil if at most Options.Limit messages were missed. The gap ends at settled, because new
-// messages may still become visible after it. newest are the newest messages of the stretch; all says that there are no others.
-func (a *attempt) gap(
-	ctx context.Context, feed *Feed, missed bucket.Stretch, settled time.Time, newest []bucket.Entry, all bool,
-) (*userstate.Gap, error) {
+// gap returns the gap of a rehydration, or nil if at most Options.Limit messages were missed. Messages may still become visible in
+// it: the sweep counts it again. newest are the newest messages of the stretch; all says that there are no others.
+func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, newest []bucket.Entry, all bool) (*userstate.Gap, error) {
 	if a.opts.Limit == 0 || all && len(newest) <= a.opts.Limit {
 		return nil, nil
 	}
@@ -135,9 +124,6 @@ func (a *attempt) gap(
 		}
 	}
 	gap := userstate.Gap{After: a.state.Mark.From, Before: newest[a.opts.Limit-seen-1].Sent()}
-	if settled = settled.UTC().Truncate(time.Millisecond); settled.Before(gap.Before) {
-		gap.Before = settled
-	}
 	stretch := gap.Stretch()
 	if stretch.Empty() {
 		return nil, nil
@@ -159,37 +145,40 @@ func (a *attempt) leftToGap() (messages int64) {
 	return messages
 }
 
-// sweep appends the messages that the rebuild could not see and that fan-out skipped because of the mark. Then it ends the
-// rehydration.
+// sweep appends the messages that the rebuild could not see and that fan-out skipped because of the mark. It counts all gaps again,
+// because fan-out leaves messages to them, too. Then it ends the rehydration.
 func (a *attempt) sweep(ctx context.Context) error {
 	feed, err := a.feed(ctx) // new, because edges may have become visible meanwhile
 	if err != nil {
 		return err
 	}
-	// All skipped messages were visible before the mark was removed. Their times may be those of a clock that is ahead.
-	end := earlier(a.opts.Now().Add(a.rules.PublishSlack+a.rules.ClockTolerance), a.afterHorizon())
-	stretch := bucket.Stretch{After: message.LastBefore(a.state.Sweep.From), Before: message.MinID(end)}
+	// All skipped messages were visible before the mark was removed. Their times may be those of any clock.
+	// The begin is included: a worker of an older release may have left a message of that very millisecond.
+	stretch := bucket.Stretch{After: message.LastBefore(a.state.Sweep.From), Before: a.afterHorizon()}
 	recovered := int64(0)
 	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {
 		entries = slices.DeleteFunc(entries, func(e bucket.Entry) bool { return a.appended[e.ID] })
-		appended, err := a.append(ctx, entries, end)
+		appended, err := a.append(ctx, entries)
 		recovered += int64(appended)
 		return err
 	}); err != nil {
 		return err
 	}
-	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, recovered) })
+	counted := slices.Clone(a.state.Gaps)
+	for i := range counted {
+		if counted[i].Messages, err = feed.Count(ctx, counted[i].Stretch()); err != nil {
+			return err
+		}
+		if err := a.renew(ctx); err != nil {
+			return err
+		}
+	}
+	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, recovered, counted) })
 }
 
-// afterHorizon returns the first millisecond after the horizon that the attempt knows. The real horizon may be later by now, never
-// earlier.
-func (a *attempt) afterHorizon() time.Time { return a.rules.Horizon(a.state).Add(time.Millisecond) }
-
-func earlier(x, y time.Time) time.Time {
-	if y.Before(x) {
-		return y
-	}
-	return x
+// afterHorizon returns the first id after the horizon that the attempt knows. The real horizon may be later by now, never earlier.
+func (a *attempt) afterHorizon() message.ID {
+	return message.MinID(a.rules.Horizon(a.state).Add(time.Millisecond))
 }
 
 // each calls do for each page of the messages in a stretch that are in no gap, oldest first. It renews the lease between pages.
@@ -238,9 +227,9 @@ func outside(s bucket.Stretch, gaps []userstate.Gap) []bucket.Stretch {
 	return parts
 }
 
-// append appends entries to the inbox, and returns how many of them are new there. It remembers the entries sent at or after
-// remember. It changes the entries.
-func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember time.Time) (int, error) {
+// append appends entries to the inbox, and returns how many of them are new there. It remembers as many as a page. It changes the
+// entries.
+func (a *attempt) append(ctx context.Context, entries []bucket.Entry) (int, error) {
 	if len(entries) == 0 {
 		return 0, nil
 	}
@@ -255,12 +244,13 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry, remember t
 	}
 	a.head = result.Head
 	for _, e := range entries {
-		if !e.Sent().Before(remember) && len(a.appended) < a.opts.Page {
-			if a.appended == nil {
-				a.appended = make(map[message.ID]bool)
-			}
-			a.appended[e.ID] = true
+		if len(a.appended) == a.opts.Page {
+			break
 		}
+		if a.appended == nil {
+			a.appended = make(map[message.ID]bool)
+		}
+		a.appended[e.ID] = true
 	}
 	return result.New, nil
 }

@@ -2,7 +2,6 @@ package storemetrics
 
 import (
 	"context"
-	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -49,9 +48,9 @@ func (s *users) Step(ctx context.Context, all []userstate.Step) (stepped []users
 	return s.Store.Step(ctx, all)
 }
 
-func (s *users) Due(ctx context.Context, before time.Time, limit int) (states []userstate.State, err error) {
+func (s *users) Due(ctx context.Context, dead userstate.Dead, limit int) (states []userstate.State, err error) {
 	defer s.due.done(s.due.now(), &err)
-	return s.Store.Due(ctx, before, limit)
+	return s.Store.Due(ctx, dead, limit)
 }
 
 func (s *users) List(ctx context.Context, partition int, after message.UserID, limit int) (states []userstate.State, err error) {

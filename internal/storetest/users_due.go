@@ -19,9 +19,14 @@ import (
 
 func (h userStore) due(t *testing.T, before time.Time, limit int) []userstate.State {
 	t.Helper()
-	states, err := h.Store.Due(t.Context(), before, limit)
+	states, err := h.Store.Due(t.Context(), endedBefore(before), limit)
 	require.NoError(t, err)
 	return states
+}
+
+// endedBefore are the leases that ended before a time. None is too long.
+func endedBefore(before time.Time) userstate.Dead {
+	return userstate.Dead{Before: before, After: later(100_000)}
 }
 
 func usersOf(states []userstate.State) []message.UserID {
@@ -139,18 +144,22 @@ func (s userSuite) dueAtRandom(t *testing.T) {
 			states[user] = stepped[0].State
 		}
 		before := epoch.Add(time.Duration(rapid.IntRange(0, 10).Draw(t, "before")) * time.Millisecond)
+		dead := userstate.Dead{Before: before, After: epoch.Add(time.Duration(rapid.IntRange(0, 10).Draw(t, "after")) * time.Millisecond)}
+		if dead.After.Before(dead.Before) {
+			dead.After = dead.Before
+		}
 		var want []userstate.State
 		for _, user := range slices.Sorted(maps.Keys(states)) {
-			if st := states[user]; (st.Mark != nil || st.Sweep != nil) && st.Lease.Until.Before(before) {
+			if st := states[user]; (st.Mark != nil || st.Sweep != nil) && dead.Holds(st.Lease) {
 				want = append(want, st)
 			}
 		}
-		got, err := h.Store.Due(t.Context(), before, 100)
+		got, err := h.Store.Due(t.Context(), dead, 100)
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, got)
 		require.True(t, slices.IsSortedFunc(got, func(x, y userstate.State) int { return x.Lease.Until.Compare(y.Lease.Until) }))
 		limit := rapid.IntRange(0, 5).Draw(t, "limit")
-		some, err := h.Store.Due(t.Context(), before, limit)
+		some, err := h.Store.Due(t.Context(), dead, limit)
 		require.NoError(t, err)
 		require.Len(t, some, min(limit, len(want)))
 		for i := range some {

@@ -24,8 +24,8 @@ type ReadMark struct {
 
 // Gap is a time range of an inbox whose messages are not in buckets, because the user had missed too many. It holds the
 // messages that were sent after After and before Before; both ends are excluded. Readers take these messages from the
-// authors. The messages of a gap never change: all of them were visible long before the gap was made. To delete one of
-// them, the inbox appends it to a bucket and replaces it by a tombstone there.
+// authors. A message may become visible in a gap later; the number of its messages then rises. To delete one of them, the
+// inbox appends it to a bucket and replaces it by a tombstone there.
 type Gap struct {
 	After, Before time.Time
 	// Messages counts the messages, including those that were deleted later.

@@ -34,9 +34,10 @@ type PageRequest struct {
 	Limit int
 	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
 	DeletionsFrom uint32
-	// Absent are the stretches whose messages may be missing in the buckets, in no particular order. They may overlap. A
-	// rehydration is appending the messages of a stretch that ends at message.MaxID.
+	// Absent are the stretches whose messages may be missing in the buckets, in no particular order. They may overlap.
 	Absent []Stretch
+	// Growing says that a rehydration is appending, or will append, older messages to the buckets.
+	Growing bool
 	// OnRead returns at most limit entries of a stretch, the newest, descending. It also returns entries that are in a bucket.
 	// ReadPage calls it only if there are absent stretches.
 	OnRead func(ctx context.Context, s Stretch, limit int) ([]Entry, error)
@@ -268,7 +269,7 @@ func (r *reading) page() Page {
 // highestBelow returns the highest bucket that was read with a floor below id, unless buckets are being added that hold
 // older messages.
 func (r *reading) highestBelow(id message.ID) uint32 {
-	if slices.ContainsFunc(r.Absent, func(s Stretch) bool { return s.Before == message.MaxID }) {
+	if r.Growing {
 		return Unlocated
 	}
 	for _, b := range r.run {

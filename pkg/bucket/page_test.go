@@ -121,14 +121,15 @@ func TestReadPageReturnsErrorsOfOnRead(t *testing.T) {
 	require.ErrorContains(t, err, "page of ann")
 }
 
-// While a stretch without an end is being appended, no bucket can be named by a cursor: those above it may yet come to hold
-// what is older.
+// While a stretch is being appended, no bucket can be named by a cursor: those above it may yet come to hold what is older.
 func TestReadPageWhileAStretchIsAppended(t *testing.T) {
 	t.Parallel()
 	seam, _, _ := watched()
 	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 50)})
 	c := &canonical{first: 60, last: 159}
-	req := bucket.PageRequest{Owner: "ann", Limit: 10, Absent: []bucket.Stretch{{After: id(55), Before: message.MaxID}}, OnRead: c.onRead}
+	req := bucket.PageRequest{
+		Owner: "ann", Limit: 10, Absent: []bucket.Stretch{{After: id(55), Before: id(200)}}, Growing: true, OnRead: c.onRead,
+	}
 	var shown []message.ID
 	for first := 60; ; first += 10 {
 		page, err := bucket.ReadPage(t.Context(), seam, req)

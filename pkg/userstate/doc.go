@@ -15,8 +15,11 @@
 // Gap. Readers answer a gap by the same query, permanently.
 //
 // Settle then replaces the mark by a Sweep, and fan-out delivers to the user again. A fan-out worker that read the state before Settle
-// may still skip the user. Messages that it skips were stored before Settle. So the rehydration makes a second query. It begins at
-// the earliest time at which a message may have been sent that the first query did not see. Finish then removes the sweep.
+// may still skip the user. Messages that it skips were stored before Settle. So the rehydration queries the same messages again, from
+// the mark, and counts the messages of all gaps. Finish then removes the sweep.
+//
+// No clock says where these queries begin and end, because a message may have any time: they begin at the mark and end at the horizon. A
+// message may also become visible in a gap after the count. Whoever leaves it there calls Owe, which makes another sweep due.
 //
 // Each of these changes is one compare-and-swap of the state by the worker that holds the lease. A worker that has lost the lease
 // cannot change the state. It may still append, which is harmless because appends are idempotent. A process may die after any

@@ -31,11 +31,11 @@ func ExampleRules_Arrive() {
 	fmt.Println(ann.Mark.From.Format(time.DateOnly), rules.Deliver(ann, now))
 
 	ann, bounded := ann.Bound("t", &userstate.Gap{After: ann.Mark.From, Before: now.AddDate(0, -1, 0), Messages: 1200})
-	ann, settled := ann.Settle("t", now.Add(-4*time.Minute), 1000)
+	ann, settled := ann.Settle("t", 1000)
 	fmt.Println(bounded, settled, rules.Deliver(ann, now), rules.Deliver(ann, now.AddDate(0, -2, 0)))
 
-	ann, finished := ann.Finish("t", 3)
-	_, again := ann.Finish("t", 3)
+	ann, finished := ann.Finish("t", 3, nil)
+	_, again := ann.Finish("t", 3, nil)
 	fmt.Println(finished, again, ann.Recovered)
 	// Output:
 	// 2026-01-31 false

@@ -54,7 +54,7 @@ func (r Rules) Horizon(s State) time.Time {
 // state must have been read after the message was stored. With an older state, a rehydration may have run in between, and no process
 // would find the message.
 //
-// A sweep does not count as a mark. A rehydration that sweeps looks only at messages sent before the sweep began.
+// A sweep does not count as a mark, because no sweep follows it. If Deliver leaves a message to a gap, the caller must call Owe.
 func (r Rules) Deliver(s State, sent time.Time) bool {
 	if sent.After(r.Horizon(s)) || s.Mark != nil && sent.After(s.Mark.From) {
 		return false
@@ -65,6 +65,11 @@ func (r Rules) Deliver(s State, sent time.Time) bool {
 // Active reports whether the user's inbox is kept warm for messages sent now, with ClockTolerance to spare.
 func (r Rules) Active(s State, now time.Time) bool {
 	return s.Known() && now.Before(r.Horizon(s).Add(-r.ClockTolerance))
+}
+
+// Dead returns which leases are dead now, with ClockTolerance to spare.
+func (r Rules) Dead(now time.Time) Dead {
+	return Dead{Before: now, After: now.Add(MaxLease + r.ClockTolerance)}
 }
 
 // ActiveSince returns the time after which a user must have been seen in order to be active now.

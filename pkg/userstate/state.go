@@ -32,8 +32,22 @@ type State struct {
 // Known reports whether the user has a record.
 func (s State) Known() bool { return !s.LastViewed.IsZero() }
 
-// Rehydrating reports whether a rehydration is due or under way. The inbox is not complete then.
-func (s State) Rehydrating() bool { return s.Mark != nil }
+// Rehydrating reports whether a rehydration is due or under way, be it only its sweep. The inbox is not complete then.
+func (s State) Rehydrating() bool { return s.Mark != nil || s.Sweep != nil }
+
+// MissingFrom returns the earliest time at which a message may have been sent that the rehydration under way has still to append. It
+// returns false if there is no rehydration.
+func (s State) MissingFrom() (time.Time, bool) {
+	switch {
+	case s.Mark != nil && s.Sweep != nil:
+		return s.sweepFrom(s.Mark.From).From, true
+	case s.Mark != nil:
+		return s.Mark.From, true
+	case s.Sweep != nil:
+		return s.Sweep.From, true
+	}
+	return time.Time{}, false
+}
 
 // InGap reports whether a message that was sent at the given time is in a gap.
 func (s State) InGap(sent time.Time) bool {
@@ -60,16 +74,20 @@ func (m Mark) same(o Mark) bool { return m.From.Equal(o.From) && m.Bounded == o.
 
 // Sweep is the record of a rehydration that still has to search for messages that became visible after its query.
 type Sweep struct {
-	// From is the earliest time at which such a message may have been sent.
+	// From is the earliest time at which such a message may have been sent. It is zero if the rehydration of a user without a
+	// record left it.
 	From time.Time
 }
 
 func (w Sweep) same(o Sweep) bool { return w.From.Equal(o.From) }
 
-// Lease names the worker that works on a rehydration. Another worker may take over a lease that has ended. If clocks differ, two
+// MaxLease is the longest time for which a worker may hold or extend a lease.
+const MaxLease = time.Hour
+
+// Lease names the worker that works on a rehydration. Another worker may take over a lease that is Dead. If clocks differ, two
 // workers may do the same work; that is harmless.
 type Lease struct {
-	// Token identifies the holder. Every attempt has a token of its own.
+	// Token identifies the holder. Every attempt has a token of its own. It is empty if no worker has taken the sweep yet.
 	Token string
 	// Until is when the lease ends, unless the holder renews it.
 	Until time.Time
@@ -80,6 +98,13 @@ type Lease struct {
 func (l Lease) same(o Lease) bool {
 	return l.Token == o.Token && l.Until.Equal(o.Until) && l.Since.Equal(o.Since)
 }
+
+// Dead says which leases are dead: those that end before Before or after After. A lease that ends later than any holder can set it
+// was set by a clock that was ahead. Without this bound, its user would wait until the time of that clock.
+type Dead struct{ Before, After time.Time }
+
+// Holds reports whether a lease is dead.
+func (d Dead) Holds(l Lease) bool { return l.Until.Before(d.Before) || l.Until.After(d.After) }
 
 // Gap is a time range of an inbox whose messages are not in buckets.
 type Gap = bucket.Gap

@@ -72,8 +72,8 @@ type Store interface {
 	// change. A From that is not Known stands for a user without a record. No two steps may be of the same user.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
-	// Due returns at most limit states with a Mark or a Sweep whose lease ended before the given time, the earliest end first.
-	Due(ctx context.Context, before time.Time, limit int) ([]State, error)
+	// Due returns at most limit states with a Mark or a Sweep whose lease is dead, the earliest end first.
+	Due(ctx context.Context, dead Dead, limit int) ([]State, error)
 
 	// List returns the states of a partition's users with ids above after, ascending, at most limit.
 	List(ctx context.Context, partition int, after message.UserID, limit int) ([]State, error)

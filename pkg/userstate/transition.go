@@ -8,7 +8,7 @@ import (
 // Arrive returns the state after the user has opened the inbox at the given time, which is cut to milliseconds. LastViewed never goes
 // backwards. If the user is dormant now, Arrive sets a mark under the lease. It compares with now, not with at: a user who last
 // looked long ago is dormant, like a user without a record. An existing mark does not change; it gets the lease if its own
-// lease has ended.
+// lease is dead.
 func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	next := s
 	if at = at.UTC().Truncate(time.Millisecond); at.After(s.LastViewed) {
@@ -16,7 +16,7 @@ func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	}
 	switch {
 	case s.Mark != nil:
-		if s.Lease.Until.Before(now) {
+		if r.Dead(now).Holds(s.Lease) {
 			next.Lease = lease.since(s.Lease.Since)
 		}
 	case !r.Active(s, now):
@@ -56,30 +56,45 @@ func (s State) Bound(token string, gap *Gap) (State, bool) {
 	return s, true
 }
 
-// Settle returns the state with the mark replaced by a sweep, after the worker has recovered so many messages. The sweep begins at
-// from, or at the time of an existing sweep if that is earlier. Settle returns false if token does not hold the lease or the
-// state has no mark.
-func (s State) Settle(token string, from time.Time, recovered int64) (State, bool) {
+// Settle returns the state with the mark replaced by a sweep, after the worker has recovered so many messages. The sweep begins where
+// the mark began, or an existing sweep if that is earlier: no clock says which messages the worker could not see yet. Settle returns
+// false if token does not hold the lease or the state has no mark.
+func (s State) Settle(token string, recovered int64) (State, bool) {
 	if !s.holds(token) || s.Mark == nil {
 		return s, false
 	}
-	from = from.UTC().Truncate(time.Millisecond)
-	if s.Sweep != nil && s.Sweep.From.Before(from) {
-		from = s.Sweep.From
-	}
-	s.Mark, s.Sweep, s.Recovered = nil, &Sweep{From: from}, recovered
+	s.Sweep = s.sweepFrom(s.Mark.From)
+	s.Mark, s.Recovered = nil, recovered
 	return s, true
 }
 
-// Finish returns the state without its sweep, after the sweep has recovered so many more messages. It returns false if token does
-// not hold the lease, or if the state has a mark or no sweep.
-func (s State) Finish(token string, recovered int64) (State, bool) {
+// Finish returns the state without its sweep, after the sweep has appended so many messages and has counted the messages of gaps. A
+// count that is higher replaces that of the gap with the same ends, and the difference counts as recovered. Finish returns false if
+// token does not hold the lease, or if the state has a mark or no sweep.
+func (s State) Finish(token string, appended int64, counted []Gap) (State, bool) {
 	if !s.holds(token) || s.Mark != nil || s.Sweep == nil {
 		return s, false
 	}
 	s.Sweep, s.Lease = nil, Lease{}
-	s.Recovered += recovered
+	s.Recovered += appended
+	s.Gaps = slices.Clone(s.Gaps)
+	for i := range s.Gaps {
+		for _, c := range counted {
+			if more := c.Messages - s.Gaps[i].Messages; more > 0 && c.After.Equal(s.Gaps[i].After) && c.Before.Equal(s.Gaps[i].Before) {
+				s.Gaps[i].Messages = c.Messages
+				s.Recovered += more
+			}
+		}
+	}
 	return s, true
+}
+
+// sweepFrom returns a sweep that begins at from, or at the begin of the existing sweep if that is earlier.
+func (s State) sweepFrom(from time.Time) *Sweep {
+	if s.Sweep != nil && s.Sweep.From.Before(from) {
+		from = s.Sweep.From
+	}
+	return &Sweep{From: from}
 }
 
 func (s State) holds(token string) bool { return token != "" && s.Lease.Token == token }

@@ -1,6 +1,7 @@
 package userstate_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -111,9 +112,6 @@ func TestTransitionsCutTimes(t *testing.T) {
 	renewed, ok := swept().Renew("mine", rough)
 	require.True(t, ok)
 	require.Equal(t, cut, renewed.Lease.Until)
-	settled, ok := marked().Settle("mine", rough, 1)
-	require.True(t, ok)
-	require.Equal(t, &userstate.Sweep{From: cut}, settled.Sweep)
 }
 
 func TestTakeOver(t *testing.T) {
@@ -138,8 +136,8 @@ var steps = map[string]func(st userstate.State, token string) (userstate.State, 
 		return st.Renew(token, horizon.Add(3*day))
 	},
 	"bound":  func(st userstate.State, token string) (userstate.State, bool) { return st.Bound(token, nil) },
-	"settle": func(st userstate.State, token string) (userstate.State, bool) { return st.Settle(token, horizon, 1) },
-	"finish": func(st userstate.State, token string) (userstate.State, bool) { return st.Finish(token, 1) },
+	"settle": func(st userstate.State, token string) (userstate.State, bool) { return st.Settle(token, 1) },
+	"finish": func(st userstate.State, token string) (userstate.State, bool) { return st.Finish(token, 1, nil) },
 }
 
 func TestOnlyTheHolderSteps(t *testing.T) {
@@ -208,7 +206,7 @@ func TestBound(t *testing.T) {
 
 func TestSettle(t *testing.T) {
 	t.Parallel()
-	from := horizon.Add(time.Hour)
+	from := marked().Mark.From
 	for _, test := range []struct {
 		name        string
 		sweep, want time.Time
@@ -224,7 +222,7 @@ func TestSettle(t *testing.T) {
 		}
 		want := st
 		want.Mark, want.Sweep, want.Recovered = nil, &userstate.Sweep{From: test.want}, 17
-		got, ok := st.Settle("mine", from, 17)
+		got, ok := st.Settle("mine", 17)
 		require.True(t, ok, test.name)
 		require.Equal(t, want, got, test.name)
 	}
@@ -234,9 +232,91 @@ func TestFinish(t *testing.T) {
 	t.Parallel()
 	want := swept()
 	want.Sweep, want.Lease, want.Recovered = nil, userstate.Lease{}, 7
-	got, ok := swept().Finish("mine", 2)
+	got, ok := swept().Finish("mine", 2, nil)
 	require.True(t, ok)
 	require.Equal(t, want, got, "what the sweep found is added")
+}
+
+// TestFinishCountsGaps requires that a count replaces a lower one of the same gap, and nothing else.
+func TestFinishCountsGaps(t *testing.T) {
+	t.Parallel()
+	st := swept()
+	other := userstate.Gap{After: epoch, Before: epoch.Add(day), Messages: 4}
+	st.Gaps = append(st.Gaps, other)
+	higher, lower, cut := st.Gaps[0], other, st.Gaps[0]
+	higher.Messages, lower.Messages, cut.Messages = 11, 3, 20
+	cut.After = cut.After.Add(ms)
+	before := slices.Clone(st.Gaps)
+	got, ok := st.Finish("mine", 2, []userstate.Gap{cut, lower, higher})
+	require.True(t, ok)
+	require.Equal(t, []userstate.Gap{higher, other}, got.Gaps)
+	require.Equal(t, st.Recovered+2+2, got.Recovered, "what a gap has gained is recovered, too")
+	require.Equal(t, before, st.Gaps, "what it was made of is as it was")
+}
+
+func TestOweSweep(t *testing.T) {
+	t.Parallel()
+	now := horizon.Add(2*day + 999*time.Microsecond)
+	dead := userstate.Lease{Until: time.UnixMilli(0).UTC(), Since: horizon.Add(2 * day)}
+	early, free := swept(), swept()
+	early.Sweep = &userstate.Sweep{From: epoch}
+	free.Lease.Token = ""
+	for _, test := range []struct {
+		name  string
+		state userstate.State
+		want  func(*userstate.State) // nil if a sweep is certain anyway
+	}{
+		{"at rest", seen(epoch), func(st *userstate.State) { st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, dead }},
+		{"while a mark is there", marked(), nil},
+		{"while a worker sweeps", swept(), func(st *userstate.State) {
+			st.Lease = userstate.Lease{Until: dead.Until, Since: swept().Lease.Since}
+		}},
+		{"while a worker sweeps from long ago", early, func(st *userstate.State) {
+			st.Lease = userstate.Lease{Until: dead.Until, Since: early.Lease.Since}
+		}},
+		{"before a worker sweeps", free, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			want := test.state
+			if test.want != nil {
+				test.want(&want)
+			}
+			got, owed := rules.OweSweep(test.state, now)
+			require.Equal(t, test.want != nil, owed)
+			require.Equal(t, want, got)
+			_, owed = rules.OweSweep(got, now)
+			require.False(t, owed, "once is enough")
+		})
+	}
+}
+
+func TestDead(t *testing.T) {
+	t.Parallel()
+	last := epoch.Add(userstate.MaxLease + rules.ClockTolerance)
+	for until, want := range map[time.Time]bool{
+		{}: true, epoch.Add(-ms): true, epoch: false, epoch.Add(time.Hour): false, last: false, last.Add(ms): true,
+	} {
+		require.Equal(t, want, rules.Dead(epoch).Holds(lease("mine", until)), until)
+	}
+}
+
+func TestMissingFrom(t *testing.T) {
+	t.Parallel()
+	both, late := marked(), marked()
+	both.Sweep, late.Sweep = &userstate.Sweep{From: epoch}, swept().Sweep
+	for name, test := range map[string]struct {
+		state userstate.State
+		want  time.Time
+	}{
+		"mark": {marked(), horizon}, "sweep": {swept(), swept().Sweep.From}, "an earlier sweep": {both, epoch}, "a later sweep": {late, horizon},
+	} {
+		from, missing := test.state.MissingFrom()
+		require.True(t, missing, name)
+		require.Equal(t, test.want, from, name)
+	}
+	_, missing := seen(epoch).MissingFrom()
+	require.False(t, missing)
 }
 
 func TestSame(t *testing.T) {
@@ -313,7 +393,8 @@ func TestGap(t *testing.T) {
 func TestStateTells(t *testing.T) {
 	t.Parallel()
 	require.True(t, marked().Rehydrating())
-	require.False(t, swept().Rehydrating(), "all but what a sweep may find is there")
+	require.True(t, swept().Rehydrating(), "a sweep may still find messages")
+	require.False(t, seen(epoch).Rehydrating())
 	require.False(t, userstate.State{User: "ann"}.Known())
 }
 

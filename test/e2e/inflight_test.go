@@ -45,7 +45,7 @@ func (w *world) rehydrating(ctx context.Context) (marked, swept []message.UserID
 	w.Helper()
 	forever := time.UnixMilli(1 << 47)
 	w.left(ctx, func(store stores) {
-		due, err := store.users.Due(ctx, forever, math.MaxInt)
+		due, err := store.users.Due(ctx, userstate.Dead{Before: forever}, math.MaxInt)
 		require.NoError(w, err)
 		for _, st := range due {
 			if st.Mark != nil {

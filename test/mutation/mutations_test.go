@@ -265,7 +265,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
-			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], sent)", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
 			pkg:   fanout, run: "^TestHorizonDecides$",
 		},
 		{

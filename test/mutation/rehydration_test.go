@@ -14,11 +14,10 @@ const (
 )
 
 func rehydrating() []mutation {
-	const sweepFrom = "sweepFrom := began.Add(-a.rules.PublishSlack - a.rules.ClockTolerance)"
 	return []mutation{
 		{
 			name: "dormancy by the worker's clock, and a rehydration", trap: "a message delayed past the horizon is skipped, and too old for the rehydrator's query: lost",
-			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], j.message.Sent())", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], sent)", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
 			pkg:   rehydration, run: "^TestBacklogBeyondTheHorizon$",
 		},
 		{
@@ -75,22 +74,57 @@ func rehydrating() []mutation {
 			pkg:   pipeline, run: "^TestSchedules$",
 		},
 		{
-			name: "a sweep from when the mark is removed", trap: "a message stored between the query and then: lost",
-			edits: []edit{{
-				rebuildGo, "return st.Settle(a.token, sweepFrom, recovered) })",
-				"return st.Settle(a.token, a.opts.Now().Add(-a.rules.PublishSlack-a.rules.ClockTolerance), recovered)\n	})",
-			}},
+			name: "a sweep from a time by the clock", trap: "the clock is ahead: a message that was stored between the query and then is lost",
+			edits: []edit{
+				{rebuildGo, "	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	// The horizon", "	began := a.opts.Now().Add(-a.rules.PublishSlack - a.rules.ClockTolerance)\n	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	// The horizon"},
+				{rebuildGo, "return st.Settle(a.token, recovered) })", "st, ok := st.Settle(a.token, recovered)\n		st.Sweep = &userstate.Sweep{From: began}\n		return st, ok\n	})"},
+			},
 			pkg: rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
 		},
 		{
-			name: "a sweep without the slack", trap: "a message that was stored late: lost",
-			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.rules.ClockTolerance)"}},
+			name: "a sweep up to a time by the clock", trap: "the clock was set back, or the author's is ahead: lost",
+			edits: []edit{{rebuildGo, "a.state.Sweep.From), Before: a.afterHorizon()}", "a.state.Sweep.From), Before: message.MinID(a.opts.Now().Add(a.rules.PublishSlack + a.rules.ClockTolerance))}"}},
 			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
 		},
 		{
-			name: "a sweep without the clock tolerance", trap: "clocks apart by a millisecond, and a message is lost",
-			edits: []edit{{rebuildGo, sweepFrom, "sweepFrom := began.Add(-a.rules.PublishSlack)"}},
-			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
+			name: "a sweep from no earlier than an unfinished one", trap: "what that one had to look for is lost",
+			edits: []edit{{transitionGo, "if s.Sweep != nil && s.Sweep.From.Before(from) {", "if false {"}},
+			pkg:   "./pkg/userstate", run: "^TestSettle$",
+		},
+		{
+			name: "a sweep that counts no gaps", trap: "a message that fan-out left because of the mark, before the gap was recorded: one is there that is not counted",
+			edits: []edit{{rebuildGo, "return st.Finish(a.token, recovered, counted)", "return st.Finish(a.token, recovered, counted[:0])"}},
+			pkg:   rehydration, run: "^TestGapIsCountedAgain$",
+		},
+		{
+			name: "leaving a message to a gap that was counted", trap: "one is there that is not counted",
+			edits: []edit{{fanoutAppendGo, "owed = append(owed, states[i])", "_ = owed"}},
+			pkg:   rehydration, run: "^TestGapIsCountedAgain$",
+		},
+		{
+			name: "a follow that leaves a message to a gap that was counted", trap: "one is there that is not counted",
+			edits: []edit{{"internal/following/catchup.go", "owed = append(owed, states[i])", "_ = owed"}},
+			pkg:   rehydration, run: "^TestGapIsCountedAgainAfterAFollow$",
+		},
+		{
+			name: "a count that is owed and leaves a sweep its token", trap: "the sweep had counted before, and ends: one is there that is not counted",
+			edits: []edit{{"pkg/userstate/owe.go", "s.Sweep != nil && s.Lease.Token == \"\" {", "s.Sweep != nil {"}},
+			pkg:   rehydration, run: "^TestGapIsCountedAgain$",
+		},
+		{
+			name: "an older count that replaces a newer one", trap: "one is there that is not counted",
+			edits: []edit{{transitionGo, "more > 0 && c.After", "more != 0 && c.After"}},
+			pkg:   "./pkg/userstate", run: "^TestFinishCountsGaps$",
+		},
+		{
+			name: "a lease that lives as long as it says", trap: "a host whose clock is a day ahead dies: its users wait for a day",
+			edits: []edit{{"pkg/userstate/state.go", "return l.Until.Before(d.Before) || l.Until.After(d.After) }", "return l.Until.Before(d.Before) }"}},
+			pkg:   rehydration, run: "^TestLeaseFromAClockThatWasAhead$",
+		},
+		{
+			name: "complete while a sweep is under way", trap: "a page without a message says that it is complete",
+			edits: []edit{{"internal/inbox/inbox.go", "return !state.Rehydrating() && rules", "return state.Mark == nil && rules"}},
+			pkg:   inbox, run: "^TestReadingWhileRebuilt$",
 		},
 		{
 			name: "a sweep treated like a mark in fan-out", trap: "what comes after it has looked is left to a rehydrator that has finished: lost",
@@ -121,7 +155,6 @@ func rehydrating() []mutation {
 			name: "skipping by a stale read", trap: "whoever has come back since is skipped: lost",
 			edits: []edit{
 				{fanoutAppendGo, "	\"slices\"\n", "	\"slices\"\n	\"sync\"\n"},
-				{fanoutAppendGo, "	\"github.com/fanmail/fanmail/pkg/bucket\"\n", "	\"github.com/fanmail/fanmail/pkg/bucket\"\n	\"github.com/fanmail/fanmail/pkg/userstate\"\n"},
 				{fanoutAppendGo, "// lookUp looks up", "var remembered sync.Map\n\n// lookUp looks up"},
 				{fanoutAppendGo, "		return nil, fmt.Errorf(\"look up users: %w\", err)\n	}\n", `		return nil, fmt.Errorf("look up users: %w", err)
 	}
@@ -179,7 +212,7 @@ func rehydrating() []mutation {
 			edits: []edit{{rebuildGo, "		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {\n			return err\n		}\n", `		if gap != nil {
 			a.state.Gaps = append(a.state.Gaps, *gap)
 			err := a.each(ctx, feed, missed, func(entries []bucket.Entry) error {
-				_, err := a.append(ctx, entries, sweepFrom)
+				_, err := a.append(ctx, entries)
 				return err
 			})
 			if err != nil {
@@ -194,13 +227,8 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "appending beyond the horizon", trap: "a user whose last look is set to long ago: the next mark begins at that horizon, and what is in its gap is in a bucket, too",
-			edits: []edit{{rebuildGo, "message.MinID(earlier(ahead, beyond))", "message.MinID(ahead)"}},
+			edits: []edit{{rebuildGo, "(time.Millisecond)), Before: a.afterHorizon()}", "(time.Millisecond)), Before: message.MaxID}"}},
 			pkg:   inbox, run: "^TestSeenLongAgo$",
-		},
-		{
-			name: "a sweep from no earlier than the horizon was", trap: "the horizon is raised during the query, which ended at the old one: lost",
-			edits: []edit{{rebuildGo, "	sweepFrom = earlier(sweepFrom, beyond)\n", ""}},
-			pkg:   rehydration, run: "^TestHorizonRaisedMeanwhile$",
 		},
 		{
 			name: "a job's token for another mark", trap: "a job that lost its lease decides a new gap over messages that are appended already",
@@ -219,7 +247,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a cursor that names a bucket while older ones are being filled", trap: "what is in the buckets above it is left out",
-			edits: []edit{{pageGo, "return s.Before == message.MaxID }) {", "return s.Before == message.MaxID && s.After == s.Before }) {"}},
+			edits: []edit{{pageGo, "	if r.Growing {", "	if r.Growing && r.Limit < 0 {"}},
 			pkg:   inbox, run: "^TestPagingAcrossARebuild$",
 		},
 		{

@@ -84,7 +84,7 @@ func (r *reader) requirePage(t tester, before *bucket.Cursor, bound, limit int) 
 func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	return bucket.PageRequest{
 		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit,
-		Absent: r.absent.stretches(), OnRead: r.absent.onRead,
+		Absent: r.absent.stretches(), Growing: r.absent.open != nil, OnRead: r.absent.onRead,
 	}
 }
 

@@ -179,8 +179,8 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 }
 
 // Due implements userstate.Store.
-func (s *Users) Due(ctx context.Context, before time.Time, limit int) ([]userstate.State, error) {
-	return through(ctx, "Due", func() ([]userstate.State, error) { return s.Store.Due(ctx, before, limit) })
+func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]userstate.State, error) {
+	return through(ctx, "Due", func() ([]userstate.State, error) { return s.Store.Due(ctx, dead, limit) })
 }
 
 // List implements userstate.Store.

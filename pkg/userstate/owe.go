@@ -1,0 +1,51 @@
+package userstate
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// OweSweep returns the state with a sweep that no worker holds yet, and true. The sweep counts the gaps again. A worker that is sweeping
+// loses its lease, because it may have counted already. If a later sweep is certain anyway, OweSweep returns false: after a mark, or if
+// no worker has taken an existing sweep.
+func (r Rules) OweSweep(s State, now time.Time) (State, bool) {
+	if s.Mark != nil || s.Sweep != nil && s.Lease.Token == "" {
+		return s, false
+	}
+	since := now.UTC().Truncate(time.Millisecond)
+	if s.Sweep != nil {
+		since = s.Lease.Since
+	}
+	s.Sweep = s.sweepFrom(r.Horizon(s)) // nothing is missing in buckets
+	s.Lease = Lease{Until: time.UnixMilli(0).UTC(), Since: since}
+	return s, true
+}
+
+// Owe makes sure that the gaps of each state are counted again. Whoever leaves a message to a gap calls it before the message counts as
+// handled, with the states by which that was decided: the gap may have been counted before the message became visible. The states must
+// have been read after the message was stored. No two may be of the same user. lazy is that of Step.
+func Owe(ctx context.Context, store Store, rules Rules, states []State, now time.Time, lazy bool) error {
+	for len(states) > 0 {
+		var steps []Step
+		for _, st := range states {
+			if next, owed := rules.OweSweep(st, now); owed {
+				steps = append(steps, Step{From: st, To: next, Lazy: lazy})
+			}
+		}
+		if len(steps) == 0 {
+			return nil
+		}
+		stepped, err := store.Step(ctx, steps)
+		if err != nil {
+			return fmt.Errorf("owe a count of gaps: %w", err)
+		}
+		states = states[:0:0]
+		for _, s := range stepped {
+			if !s.Applied {
+				states = append(states, s.State)
+			}
+		}
+	}
+	return nil
+}
