@@ -31,7 +31,7 @@ type Config struct {
 	Partitions int `key:"partitions"`
 	// DormantAfter is how long an inbox is kept warm after its owner last looked.
 	DormantAfter time.Duration `key:"dormant_after"`
-	// ClockTolerance is twice how far two hosts' clocks may be apart.
+	// ClockTolerance bounds the differences between clocks: its half is for them and for MongoDB.Timeout.
 	ClockTolerance time.Duration `key:"clock_tolerance"`
 	// PublishSlack is how long after it was sent a message may become visible.
 	PublishSlack time.Duration `key:"publish_slack"`

@@ -131,8 +131,14 @@ func TestValidate(t *testing.T) {
 		"a negative rate":       {func(c *config.Config) { c.Rate.Sender = -1 }, "rate.sender is -1: it must be from 0 to 1000000"},
 		"no burst":              {func(c *config.Config) { c.Rate.AddressBurst = 0 }, "rate.address_burst is 0: it must be from 1 to 1000000"},
 		"answers cut short":     {func(c *config.Config) { c.HTTP.WriteTimeout = time.Second }, "http.write_timeout is 1s: it must be from 2m to 24h"},
-		"log level":             {func(c *config.Config) { c.Log.Level = "loud" }, `log.level is "loud": it must be one of debug, info, warn, error`},
-		"log format":            {func(c *config.Config) { c.Log.Format = "xml" }, `log.format is "xml": it must be one of auto, console, json`},
+		"slow decisions": {
+			func(c *config.Config) {
+				c.Store, c.MongoDB.URI, c.MongoDB.Timeout = config.StoreMongoDB, "mongodb://x", 40*time.Second
+			},
+			"mongodb.timeout is 40s: it must be at most a quarter of clock_tolerance, which is 2m: lower it to 30s, or raise clock_tolerance to 2m40s",
+		},
+		"log level":  {func(c *config.Config) { c.Log.Level = "loud" }, `log.level is "loud": it must be one of debug, info, warn, error`},
+		"log format": {func(c *config.Config) { c.Log.Format = "xml" }, `log.format is "xml": it must be one of auto, console, json`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -151,6 +157,14 @@ func TestValidateAccepts(t *testing.T) {
 		c.NATS.Listen = listen
 		require.NoError(t, c.Validate(), listen)
 	}
+	mongo := config.Default()
+	mongo.Store, mongo.MongoDB.URI = config.StoreMongoDB, "mongodb://x"
+	require.NoError(t, mongo.Validate(), "the default timeout goes with the default tolerance")
+	mongo.MongoDB.Timeout = mongo.ClockTolerance / 4
+	require.NoError(t, mongo.Validate(), "exactly a quarter")
+	embedded := config.Default()
+	embedded.MongoDB.Timeout = time.Hour
+	require.NoError(t, embedded.Validate(), "another store is used")
 }
 
 func TestSize(t *testing.T) {

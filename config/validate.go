@@ -73,9 +73,9 @@ func (c Config) stores(v *validator) {
 	v.require("mongodb.database", databaseName.MatchString(c.MongoDB.Database),
 		"is %q: it must be 1 to 38 letters, digits, hyphens and underscores", c.MongoDB.Database)
 	within(v, "mongodb.timeout", c.MongoDB.Timeout, 100*time.Millisecond, time.Hour)
-	v.require("mongodb.timeout", c.Store != StoreMongoDB || c.MongoDB.Timeout <= c.ClockTolerance/2,
-		"is %s: it must be at most half of clock_tolerance, which is %s, so that decisions by a clock take effect in time",
-		durationText(c.MongoDB.Timeout), durationText(c.ClockTolerance))
+	v.require("mongodb.timeout", c.Store != StoreMongoDB || c.MongoDB.Timeout <= c.ClockTolerance/4,
+		"is %s: it must be at most a quarter of clock_tolerance, which is %s: lower it to %s, or raise clock_tolerance to %s",
+		durationText(c.MongoDB.Timeout), durationText(c.ClockTolerance), durationText(c.ClockTolerance/4), durationText(4*c.MongoDB.Timeout))
 	within(v, "mongodb.bulk_operations", c.MongoDB.BulkOperations, 1, 25_000)
 	within(v, "mongodb.bulk_bytes", c.MongoDB.BulkBytes, MiB, 44*MiB)
 	within(v, "mongodb.concurrency", c.MongoDB.Concurrency, 1, 1024)

@@ -71,7 +71,7 @@ func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	uri, err := mongoURI(m)
 	return mongostore.Options{
 		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
-		BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
+		ClockTolerance: cfg.ClockTolerance, BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
 		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger,
 	}, err
 }

@@ -14,7 +14,7 @@ import (
 func TestAdminInit(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.MongoDB(t)
-	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database, "--mongodb-timeout", "1m"}
+	where := []string{"--store", "mongodb", "--mongodb-uri", uri, "--mongodb-database", database, "--mongodb-timeout", "30s"}
 	serve := run{args: append([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, where...)}.do(t.Context(), t)
 	require.Equal(t, program.ExitFailed, serve.code)
 	require.Contains(t, serve.stderr, "is not initialized: run fanmail admin init")

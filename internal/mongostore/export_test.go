@@ -1,6 +1,11 @@
 package mongostore
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
 
 // ShardKeys returns the shard key of each collection that has one.
 func ShardKeys() map[string]bson.D {
@@ -18,6 +23,13 @@ func ShardCommands(database string) []bson.D { return shardCommands(database) }
 
 // Sharded reports whether the server is the router of a sharded cluster.
 func (db *DB) Sharded() bool { return db.server.sharded() }
+
+// Latest returns the time by the server's clock from which the server refuses an update that a caller decided by a clock.
+func Latest(ctx context.Context, opts Options) (time.Time, error) {
+	opts, err := opts.withDefaults()
+	db := &DB{opts: opts}
+	return timeOf(db.latest(ctx)), err
+}
 
 // Permanent reports whether repeating what failed cannot help.
 func Permanent(err error) bool { return permanent(err) }

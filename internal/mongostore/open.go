@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 const (
@@ -55,9 +56,12 @@ type Options struct {
 	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 is partition.DefaultCount. It is
 	// fixed when the database is initialized.
 	Partitions int
-	// Timeout is how long an operation may take, including all attempts; 0 is DefaultTimeout. A publish or a view takes effect
-	// up to that much later than its own clock says, so Timeout must be below half of the clock tolerance.
+	// Timeout is how long an operation may take, including all attempts; 0 is DefaultTimeout. It should be at most a quarter of
+	// ClockTolerance: what it leaves of the half is how far the clocks of hosts and servers may be apart.
 	Timeout time.Duration
+	// ClockTolerance is that of userstate.Rules, which the callers decide by; 0 is that of userstate.DefaultRules. An update that a
+	// caller decided by a clock takes effect before the server's clock is half of it after the call, or not at all.
+	ClockTolerance time.Duration
 	// BulkOperations is how many updates one command holds, at most MaxBulkOperations; 0 is DefaultBulkOperations.
 	BulkOperations int
 	// BulkBytes is how many bytes of updates one command holds, at most MaxBulkBytes; 0 is DefaultBulkBytes. A single update
@@ -88,6 +92,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Database, DefaultDatabase)
 	setDefault(&o.Partitions, partition.DefaultCount)
 	setDefault(&o.Timeout, DefaultTimeout)
+	setDefault(&o.ClockTolerance, userstate.DefaultRules().ClockTolerance)
 	setDefault(&o.BulkOperations, DefaultBulkOperations)
 	setDefault(&o.BulkBytes, DefaultBulkBytes)
 	setDefault(&o.Concurrency, DefaultConcurrency)
@@ -95,8 +100,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.KeyGrace < 0 || o.KeyGrace > MaxKeyGrace:
 		return o, fmt.Errorf("options: KeyGrace is %v: it can be up to %v", o.KeyGrace, MaxKeyGrace)
-	case o.Timeout < 0 || o.Concurrency < 0:
-		return o, errors.New("options: Timeout and Concurrency must not be negative")
+	case o.Timeout < 0 || o.ClockTolerance < 0 || o.Concurrency < 0:
+		return o, errors.New("options: Timeout, ClockTolerance and Concurrency must not be negative")
 	case o.BulkOperations < 0 || o.BulkOperations > MaxBulkOperations:
 		return o, fmt.Errorf("options: BulkOperations is %d: it can be 1 to %d", o.BulkOperations, MaxBulkOperations)
 	case o.BulkBytes < 0 || o.BulkBytes > MaxBulkBytes:

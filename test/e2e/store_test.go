@@ -57,11 +57,11 @@ func sample[T any](on store, tests []T) (some []T) {
 	return some
 }
 
-// tolerance is the clock_tolerance, and the publish_slack, of scenarios that wait for what these bound. Half of it is how long an
-// operation on MongoDB may take, which is long on a machine that is busy with tests.
+// tolerance is the clock_tolerance, and the publish_slack, of scenarios that wait for what these bound. A quarter of it is how long
+// an operation on MongoDB may take, which is long on a machine that is busy with tests.
 func (on store) tolerance() time.Duration {
 	if on != embedded {
-		return 4 * time.Second
+		return 8 * time.Second
 	}
 	return time.Second
 }

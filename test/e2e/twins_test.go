@@ -36,8 +36,8 @@ func twinsSize(on store) size {
 		}
 	case on != embedded: // no user is dormant sooner than four times the tolerance after their last look
 		return size{
-			pairs: 30, mails: 1000, kills: 2, pace: 15,
-			dormantAfter: 10 * time.Second, gap: 12 * time.Second, keep: 2 * time.Second,
+			pairs: 30, mails: 1000, kills: 2, pace: 10,
+			dormantAfter: 18 * time.Second, gap: 20 * time.Second, keep: 2 * time.Second,
 		}
 	default:
 		return size{

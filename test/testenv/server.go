@@ -127,7 +127,7 @@ func (s *Site) UseMongoDB(ctx context.Context, t *testing.T, binary, uri, databa
 	if text := s.Settings["clock_tolerance"]; text != "" {
 		tolerance, err := time.ParseDuration(text)
 		require.NoError(t, err)
-		settings["mongodb.timeout"] = (tolerance / 2).String() // the most that is accepted
+		settings["mongodb.timeout"] = (tolerance / 4).String() // the most that is accepted
 	}
 	maps.Copy(settings, s.Settings)
 	s.Settings = settings
@@ -135,7 +135,7 @@ func (s *Site) UseMongoDB(ctx context.Context, t *testing.T, binary, uri, databa
 	for _, key := range []string{"dormant_after", "clock_tolerance", "publish_slack"} { // a small tolerance would bound the timeout
 		delete(preparing, key)
 	}
-	preparing["mongodb.timeout"] = "1m"
+	preparing["mongodb.timeout"] = "30s"
 	prepared := Exec(ctx, t, preparing, binary, "admin", "init")
 	require.Zero(t, prepared.Code(ctx), "the database cannot be prepared")
 }
