@@ -44,37 +44,6 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics)}
 }
 
-// MarkRead marks all messages up to and including the given one as read. It never marks a message unread. It returns
-// userstate.ErrNotFound for a user never seen. It waits while the inbox is being rebuilt, and returns rehydrate.ErrUnfinished if that
-// takes too long.
-func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
-	state, err := s.rehydrator.Complete(ctx, user)
-	switch {
-	case err != nil:
-		return err
-	case !state.Known():
-		return fmt.Errorf("%s: %w", user, userstate.ErrNotFound)
-	}
-	mark, err := bucket.NewReadMark(ctx, s.stores.Buckets, user, state.Head, upTo)
-	if err != nil {
-		return err
-	}
-	mark.Gaps = len(state.Gaps)
-	feed := s.lazyFeed(user, s.opts.Rules())
-	for _, gap := range state.Gaps {
-		read := gap.Messages
-		if stretch := gap.Stretch(); upTo.Less(stretch.Before) {
-			stretch.Before = upTo.Next()
-			if read, err = feed.count(ctx, stretch); err != nil {
-				return err
-			}
-		}
-		mark.Read += read
-	}
-	_, err = s.stores.Users.SetReadMark(ctx, user, mark)
-	return err
-}
-
 // Delete deletes a message from the inbox permanently. It returns bucket.ErrNotFound if the message is not in the inbox. It is
 // idempotent.
 //

@@ -152,12 +152,16 @@ func (s *Users) find(ctx context.Context, doing string, filter, order bson.D, li
 
 // SetReadMark implements userstate.Store.
 func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (holds bucket.ReadMark, err error) {
-	notFurther := append(userFilter(user),
-		bson.E{Key: path(fieldReadMark, fieldUpTo), Value: operator("$not", operator("$gt", uuid(mark.UpTo)))})
-	set := operator("$set", bson.D{{Key: fieldReadMark, Value: recordOfReadMark(mark)}})
+	record := recordOfReadMark(mark)
+	notAbove := func(field string, value any) bson.E {
+		return bson.E{Key: path(fieldReadMark, field), Value: operator("$not", operator("$gt", value))}
+	}
+	covered := append(userFilter(user), // or there is no mark yet
+		notAbove(fieldUpTo, record.UpTo), notAbove(fieldSlots, record.Slots), notAbove(fieldGaps, record.Gaps))
+	set := operator("$set", bson.D{{Key: fieldReadMark, Value: record}})
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
 	err = s.c.call(ctx, "set a read mark", func(ctx context.Context) error {
-		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, notFurther, set, opts))
+		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, covered, set, opts))
 		there := &r
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			there, err = s.read(ctx, user)

@@ -176,7 +176,7 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 	if err == nil && !st.Known() {
 		err = userstate.ErrNotFound
 	}
-	if err == nil && !mark.UpTo.Less(st.ReadMark.UpTo) {
+	if err == nil && mark != st.ReadMark && mark.Covers(st.ReadMark) {
 		st.ReadMark = mark
 		err = s.write(batch, st)
 	}

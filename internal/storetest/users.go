@@ -68,6 +68,7 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("RaiseHeads/passes over unknown users", s.raiseHeadsUnknown)
 	t.Run("RaiseHeads/by many keeps the highest", s.raiseHeadsConcurrently)
 	t.Run("SetReadMark/unless there is a further one", s.setReadMark)
+	t.Run("SetReadMark/replaces a mark only by one that is behind in nothing", s.setReadMarkInOrder)
 	t.Run("SetReadMark/of an unknown user", s.setReadMarkUnknown)
 	t.Run("SetReadMark/by many keeps the furthest", s.setReadMarkConcurrently)
 	t.Run("Writes/of one user by many lose nothing", s.mixedConcurrently)
@@ -331,6 +332,38 @@ func (s userSuite) setReadMark(t *testing.T) {
 		require.NoError(t, err, step.name)
 		require.Equal(t, step.want, got, step.name)
 		require.Equal(t, userstate.State{User: "ann", LastViewed: epoch, ReadMark: step.want}, h.lookup(t, "ann"), step.name)
+	}
+}
+
+// setReadMarkInOrder sets every mark that is lower, equal or higher in id, slots and gaps than the stored one.
+func (s userSuite) setReadMarkInOrder(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	stored := bucket.ReadMark{UpTo: id(50), Sequence: 1, Slots: 60, Gaps: 2, Read: 55}
+	names := map[int]string{-1: "lower", 0: "equal", 1: "higher"}
+	set := func(user message.UserID, mark, want bucket.ReadMark, name string) {
+		t.Helper()
+		got, err := h.Store.SetReadMark(t.Context(), user, mark)
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+		require.Equal(t, userstate.State{User: user, LastViewed: epoch, ReadMark: want}, h.lookup(t, user), name)
+	}
+	for upTo := -1; upTo <= 1; upTo++ {
+		for slots := -1; slots <= 1; slots++ {
+			for gaps := -1; gaps <= 1; gaps++ {
+				name := fmt.Sprintf("id-%s.slots-%s.gaps-%s", names[upTo], names[slots], names[gaps])
+				user := message.UserID(name)
+				h.create(t, user, epoch)
+				next := bucket.ReadMark{UpTo: id(50 + upTo), Sequence: 1, Slots: 60 + int64(slots), Gaps: 2 + gaps, Read: 56}
+				want := next
+				if upTo < 0 || slots < 0 || gaps < 0 {
+					want = stored
+				}
+				set(user, stored, stored, name)
+				set(user, next, want, name)
+				set(user, next, want, name+", once more")
+			}
+		}
 	}
 }
 

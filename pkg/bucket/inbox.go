@@ -22,6 +22,12 @@ type ReadMark struct {
 	Read int64
 }
 
+// Covers reports whether m is at least as far as o in each of UpTo, Slots and Gaps. Then every message that o says is read, m says is
+// read. Of two marks it may be that neither covers the other.
+func (m ReadMark) Covers(o ReadMark) bool {
+	return !m.UpTo.Less(o.UpTo) && m.Slots >= o.Slots && m.Gaps >= o.Gaps
+}
+
 // Gap is a time range of an inbox whose messages are not in buckets, because the user had missed too many. It holds the
 // messages that were sent after After and before Before; both ends are excluded. Readers take these messages from the
 // authors. A message may become visible in a gap later; the number of its messages then rises. To delete one of them, the

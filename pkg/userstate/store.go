@@ -78,8 +78,9 @@ type Store interface {
 	// List returns the states of a partition's users with ids above after, ascending, at most limit.
 	List(ctx context.Context, partition int, after message.UserID, limit int) ([]State, error)
 
-	// SetReadMark sets a user's read mark unless the stored mark is further (by UpTo), and returns the stored mark after the
-	// call. For a user without a record it returns ErrNotFound.
+	// SetReadMark replaces a user's read mark if the new mark Covers the stored one, and returns the stored mark after the call.
+	// Otherwise the new mark is older in something, and would make messages unread. For a user without a record it returns
+	// ErrNotFound.
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
 }
 

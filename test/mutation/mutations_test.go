@@ -37,7 +37,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), rehydrating())
+	return slices.Concat(appending(), fanningOut(), reading(), rehydrating())
 }
 
 func appending() []mutation {

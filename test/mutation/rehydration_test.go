@@ -13,6 +13,17 @@ const (
 	inbox       = "./internal/inbox"
 )
 
+// reading are the shortcuts of inboxes that their owners read.
+func reading() []mutation {
+	return []mutation{
+		{
+			name: "setting a read mark by its up_to alone", trap: "a mark made before a message came replaces one that says it is read: unread again",
+			edits: []edit{{"internal/pebblestore/users.go", "mark.Covers(st.ReadMark)", "!mark.UpTo.Less(st.ReadMark.UpTo)"}},
+			pkg:   inbox, run: "^TestReadMarkOfAnOlderSnapshotMarksNothingUnread$",
+		},
+	}
+}
+
 func rehydrating() []mutation {
 	return []mutation{
 		{
