@@ -47,7 +47,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					const limit, fresh = 20, 15
-					ctx := bounded(t, 3*time.Minute)
+					ctx := bounded(t, 6*time.Minute)
 					w := newWorld(ctx, t, on, impatient(map[string]string{
 						"partitions": "4", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.lease": "4s", "rehydrate.reap_every": "500ms",
