@@ -41,7 +41,7 @@ const (
 	NotFollowedYet Verdict = "not_followed_yet"
 	// NotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
 	NotAddressed Verdict = "not_addressed"
-	// Void is a message that was stored too late: no user gets it.
+	// Void is a message that was stored too late, or whose time was too far ahead of the store's clock: no user gets it.
 	Void Verdict = "void"
 	// UnknownMessage is an id under which no message is stored.
 	UnknownMessage Verdict = "unknown_message"

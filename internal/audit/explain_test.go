@@ -213,8 +213,17 @@ func TestExplain(t *testing.T) {
 				return w.store(m, sent.Add(slack+time.Millisecond))
 			},
 			verdict: audit.Void,
-			sentence: `ID counts for nobody: it was stored at 2026-01-02T02:56:05.001Z, 2m0.001s after it was sent, which is more than publish_slack (2m0s); ` +
+			sentence: `ID counts for nobody: it was stored at 2026-01-02T02:56:05.001Z, 2m0.001s after it was sent, which was more than publish_slack; ` +
 				`its publisher was told, and publishes it again under another id.`,
+		},
+		"void, from the future": {
+			arrange: func(w *world) message.Message {
+				m := message.Message{ID: w.id(sent), From: "ann", To: []message.UserID{"ben"}, Body: "early"}
+				return w.store(m, sent.Add(-tolerance-time.Millisecond))
+			},
+			verdict: audit.Void,
+			sentence: `ID counts for nobody: it was stored at 2026-01-02T02:54:02.999Z, 2.001s before the time in its id, which was more than ` +
+				`clock_tolerance; its publisher was told that it was not published.`,
 		},
 		"unknown": {
 			arrange: func(w *world) message.Message { return message.Message{ID: w.id(sent)} },

@@ -116,7 +116,7 @@ func TestFindings(t *testing.T) {
 			},
 			want: []finding{{
 				kind: audit.ExtraEntry, repaired: true,
-				detail: "ID counts for nobody: it was stored at 2026-01-02T02:56:06.000Z, 2m1s after it was sent, which is more than publish_slack (2m0s)",
+				detail: "ID counts for nobody: it was stored at 2026-01-02T02:56:06.000Z, 2m1s after it was sent, which was more than publish_slack",
 			}},
 		},
 		"extra, followed too late": {
@@ -253,6 +253,34 @@ func TestFindings(t *testing.T) {
 				w.requireInbox(after)
 			}
 		})
+	}
+}
+
+// TestFindingsKeepTheVerdict audits with another publish slack than the messages were stored with. A message that was accepted stays, and
+// one that was void stays void.
+func TestFindingsKeepTheVerdict(t *testing.T) {
+	t.Parallel()
+	sent := epoch.Add(-10 * time.Minute)
+	for _, now := range []time.Duration{slack / 2, 2 * slack} {
+		w := newWorld(t)
+		all := w.fill(3)
+		accepted := w.store(message.Message{ID: w.id(sent), From: "ann", To: []message.UserID{"ben"}, Body: "x"}, sent.Add(slack))
+		w.deliver(accepted)
+		void := w.pass(w.store(message.Message{ID: w.id(sent), From: "ann", To: []message.UserID{"ben"}, Body: "x"}, sent.Add(slack+time.Millisecond)))
+		later := w.auditBy(w.db.Inbox(), func() userstate.Rules {
+			r := rules()
+			r.PublishSlack = now
+			return r
+		})
+		found, summary := run(t.Context(), t, later, audit.Request{User: "ben", Repair: true})
+		require.Empty(t, found, "with a slack of %v", now)
+		require.Empty(t, summary.Repaired)
+		w.requireInbox(append([]message.Message{accepted}, all...))
+		for m, want := range map[message.ID]audit.Verdict{accepted.ID: audit.Delivered, void.ID: audit.Void} {
+			e, err := later.Explain(t.Context(), "ben", m)
+			require.NoError(t, err)
+			require.Equal(t, want, e.Verdict, e.Sentence)
+		}
 	}
 }
 

@@ -23,7 +23,11 @@ func (s operation) judge(e *Explanation) (Verdict, string) {
 	case e.Entry != nil:
 		return s.judgeEntry(e)
 	case s.rules.Void(e.Stored):
-		return Void, s.voidSentence(e.Stored) + "; its publisher was told, and publishes it again under another id."
+		after := "; its publisher was told, and publishes it again under another id."
+		if e.Stored.FromFuture() {
+			after = "; its publisher was told that it was not published."
+		}
+		return Void, s.voidSentence(e.Stored) + after
 	case !follow.For(e.Stored.Message, e.User, e.Edge):
 		verdict, why := notFor(e.Stored.Message, e.User, e.Edge)
 		return verdict, why + "."
@@ -77,8 +81,15 @@ func (s operation) extraReason(m message.Stored, user message.UserID, edge follo
 }
 
 func (s operation) voidSentence(m message.Stored) string {
-	return fmt.Sprintf("%s counts for nobody: it was stored at %s, %v after it was sent, which is more than publish_slack (%v)",
-		m.ID, at(m.StoredAt), m.StoredAt.Sub(m.Sent()), s.rules.PublishSlack)
+	stored := fmt.Sprintf("%s counts for nobody: it was stored at %s, ", m.ID, at(m.StoredAt))
+	switch {
+	case m.Verdict == message.Undecided:
+		return stored + fmt.Sprintf("%v after it was sent, which is more than publish_slack (%v)", m.StoredAt.Sub(m.Sent()), s.rules.PublishSlack)
+	case m.FromFuture():
+		return stored + fmt.Sprintf("%v before the time in its id, which was more than clock_tolerance", m.Sent().Sub(m.StoredAt))
+	default:
+		return stored + fmt.Sprintf("%v after it was sent, which was more than publish_slack", m.StoredAt.Sub(m.Sent()))
+	}
 }
 
 // notFor returns the reason why a message is not for a user.

@@ -76,7 +76,10 @@ func (w *world) open() {
 	w.Service = w.audit(db.Inbox())
 }
 
-func (w *world) audit(buckets bucket.Store) *audit.Service {
+func (w *world) audit(buckets bucket.Store) *audit.Service { return w.auditBy(buckets, rules) }
+
+// auditBy returns an audit with rules of its own.
+func (w *world) auditBy(buckets bucket.Store, rules func() userstate.Rules) *audit.Service {
 	return audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,
@@ -140,7 +143,7 @@ func (w *world) store(m message.Message, at time.Time) message.Message {
 	t.Helper()
 	now := w.now
 	w.now = at
-	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m})
+	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m}, rules().Timing())
 	w.now = now
 	require.NoError(t, err)
 	return m

@@ -90,6 +90,9 @@ func (e Env) rehydrate(ctx context.Context, missed int, o RehydrateOptions) (fig
 	return append(latency("first page", first), latency("rebuilt", rebuilt)...), nil
 }
 
+// anyTime makes no message void: the store's clock stands still where the archive begins.
+var anyTime = message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack}
+
 // archive stores messages that were sent at even distances, whose fan-out is over, and returns the id of the last.
 func (w *world) archive(ctx context.Context, begin time.Time, span time.Duration, messages, authors int) (last message.ID, err error) {
 	sent, distance := begin, span/time.Duration(messages+1)
@@ -106,7 +109,7 @@ func (w *world) archive(ctx context.Context, begin time.Time, span time.Duration
 			batch[i] = message.Message{ID: last, From: user("author", zipf.next()), Audience: message.AudienceFollowers, Body: w.env.body()}
 			refs[i] = batch[i].Ref()
 		}
-		if _, err := w.parts.Messages.Insert(ctx, batch); err != nil {
+		if _, err := w.parts.Messages.Insert(ctx, batch, anyTime); err != nil {
 			return last, fmt.Errorf("store messages: %w", err)
 		}
 		if err := w.parts.Messages.Finish(ctx, refs); err != nil {

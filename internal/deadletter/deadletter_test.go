@@ -59,7 +59,7 @@ func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) 
 	require.NoError(t, err)
 	w.message = message.Message{ID: message.MinID(rig.Epoch.AddDate(0, 0, 0).Add(1e9)), From: "author", Audience: message.AudienceFollowers}
 	w.message.ID[6], w.message.ID[8] = 0x70, 0x80
-	_, err = r.Messages.Insert(t.Context(), []message.Message{w.message})
+	_, err = r.Messages.Insert(t.Context(), []message.Message{w.message}, rig.Rules().Timing())
 	require.NoError(t, err)
 	p := partition.Of(w.fan, rig.Partitions)
 	_, err = r.Progress.Plan(t.Context(), w.message.ID, []int{p}, r.Clock.Now())

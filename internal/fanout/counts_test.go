@@ -190,9 +190,10 @@ func TestHorizonDecides(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 			w.see(t, active)
 			horizon := rig.Epoch.Add(rig.DormantAfter)
+			w.Clock.Advance(horizon.Sub(w.Clock.Now()))
 			at := func(t time.Time) int { return int(t.Sub(rig.Epoch).Milliseconds()) }
 			before, after := w.store(t, at(horizon), "author", users...), w.store(t, at(horizon)+1, "author", users...)
-			w.Clock.Advance(2 * rig.DormantAfter)
+			w.Clock.Advance(rig.DormantAfter)
 			w.plan(t, lane, []int{0}, before, after)
 			w.drain(t)
 			w.requireDelivered(t, []message.UserID{unknown})

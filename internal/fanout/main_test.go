@@ -103,7 +103,7 @@ func (w *world) store(t *testing.T, n int, from message.UserID, to ...message.Us
 func (w *world) insert(t *testing.T, m message.Message) message.Message {
 	t.Helper()
 	m.To = slices.Sorted(slices.Values(m.To)) // tests share what they hand over
-	_, err := w.Messages.Insert(t.Context(), []message.Message{m})
+	_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
 	require.NoError(t, err)
 	return m
 }

@@ -42,7 +42,7 @@ func (w *world) publish(t *testing.T) message.ID {
 	id := message.MinID(w.Clock.Now())
 	id[6], id[8] = 0x70, 0x80
 	m := message.Message{ID: id, From: "author", Audience: message.AudienceFollowers, Body: "x"}
-	_, err := w.Messages.Insert(t.Context(), []message.Message{m})
+	_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
 	require.NoError(t, err)
 	return id
 }
@@ -188,7 +188,7 @@ func TestFollowLeavesOut(t *testing.T) {
 		id := message.MinID(w.Clock.Now())
 		id[6], id[8] = 0x70, 0x80
 		w.Clock.Advance(rig.Slack + time.Millisecond)
-		_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: id, From: "author", Audience: message.AudienceFollowers, Body: "x"}})
+		_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: id, From: "author", Audience: message.AudienceFollowers, Body: "x"}}, rig.Rules().Timing())
 		require.NoError(t, err)
 		actor.Resume(rig.None, 0)
 		require.NoError(t, actor.Err())
@@ -200,7 +200,7 @@ func TestFollowLeavesOut(t *testing.T) {
 		actor := w.follow(t, "ann", rig.StallBefore, 0)
 		id := message.MinID(w.Clock.Now())
 		id[6], id[8] = 0x70, 0x80
-		_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: id, From: "author", To: []message.UserID{"bob"}, Body: "x"}})
+		_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: id, From: "author", To: []message.UserID{"bob"}, Body: "x"}}, rig.Rules().Timing())
 		require.NoError(t, err)
 		actor.Resume(rig.None, 0)
 		require.NoError(t, actor.Err())

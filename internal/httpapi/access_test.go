@@ -106,7 +106,7 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 	w.handler = httpapi.New(services, options)
 	m := messagetest.Message(1, "ann")
 	m.To, m.Audience = []message.UserID{"bob"}, ""
-	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m})
+	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.NoError(t, err)
 	endpoints := httpapi.Endpoints(w.handler)
 	require.Len(t, uses, len(endpoints))

@@ -52,7 +52,7 @@ func adminWorld(t *testing.T) *world {
 	_, err := w.db.Edges().Follow(t.Context(), []follow.Pair{{Follower: "bob", Followee: "ann"}}, w.clock().Add(-time.Hour))
 	require.NoError(t, err)
 	for n := 1; n <= 3; n++ {
-		_, err := w.db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(n, "ann")})
+		_, err := w.db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(n, "ann")}, messagetest.AnyTime)
 		require.NoError(t, err)
 		_, err = w.db.Progress().Plan(t.Context(), messagetest.ID(n), nil, w.clock())
 		require.NoError(t, err)

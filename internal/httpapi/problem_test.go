@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,11 +95,11 @@ type brokenStore struct {
 	insert func() error
 }
 
-func (s brokenStore) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+func (s brokenStore) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
 	if err := s.insert(); err != nil {
 		return nil, err
 	}
-	return s.Store.Insert(ctx, messages)
+	return s.Store.Insert(ctx, messages, timing)
 }
 
 func TestFailures(t *testing.T) {

@@ -84,7 +84,7 @@ func (w *world) send(t *testing.T, user message.UserID, from, to int) {
 	for n := from; n < to; n++ {
 		messages = append(messages, message.Message{ID: id(n), From: "author", To: []message.UserID{user}, Body: strconv.Itoa(n)})
 	}
-	_, err := w.Messages.Insert(t.Context(), messages)
+	_, err := w.Messages.Insert(t.Context(), messages, rig.Rules().Timing())
 	require.NoError(t, err)
 }
 

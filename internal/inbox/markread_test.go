@@ -133,7 +133,7 @@ func TestReadMarkCountsNoMoreThanItsGap(t *testing.T) {
 	w.Clock.Advance(id(30).Time().Sub(now)) // it was stamped in time
 	late := id(30)
 	late[15]++
-	_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: late, From: "author", To: []message.UserID{"ann"}, Body: "late"}})
+	_, err := w.Messages.Insert(t.Context(), []message.Message{{ID: late, From: "author", To: []message.UserID{"ann"}, Body: "late"}}, rig.Rules().Timing())
 	require.NoError(t, err)
 	w.Clock.Advance(now.Sub(id(30).Time()))
 

@@ -45,8 +45,8 @@ func (s *store) Get(_ context.Context, ref message.Ref) (message.Stored, error) 
 func (s *store) put(n, bytes int) message.Stored {
 	id := message.MinID(time.UnixMilli(int64(n)))
 	m := message.Stored{
-		Message:  message.Message{ID: id, From: "ann", Body: strings.Repeat("x", bytes)},
-		StoredAt: id.Time().Add(time.Second),
+		Message: message.Message{ID: id, From: "ann", Body: strings.Repeat("x", bytes)},
+		Stamp:   message.Stamp{StoredAt: id.Time().Add(time.Second), Verdict: message.Valid},
 	}
 	s.messages[id] = m
 	return m

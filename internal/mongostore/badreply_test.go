@@ -43,15 +43,17 @@ func losing(t *testing.T, doubts bool) storetest.Backend {
 			require.Positive(t, lost.Load(), "no reply was lost")
 		}
 	})
-	empty := func(t *testing.T) storetest.Database {
+	emptyAt := func(t *testing.T, now func() time.Time) storetest.Database {
 		t.Helper()
 		_, opts := create(t)
+		opts.Stamp = now
 		network := badReplies(t, opts.URI, every, doubts)
 		t.Cleanup(func() { lost.Add(int64(network.Lost())) })
 		opts.URI = network.URI()
 		return database(open(t, opts), opts)
 	}
-	return storetest.Backend{New: empty, Partitions: partitions}
+	empty := func(t *testing.T) storetest.Database { t.Helper(); return emptyAt(t, nil) }
+	return storetest.Backend{New: empty, NewAt: emptyAt, Partitions: partitions}
 }
 
 func TestMessagesWithBadReplies(t *testing.T) {

@@ -39,12 +39,12 @@ func TestBulksAreBounded(t *testing.T) {
 		messages[i] = messagetest.Message(n, "ann")
 		messages[i].Body = strings.Repeat("x", max(1, n-count/2)*n*20)
 	}
-	times, err := open(t, opts).Messages().Insert(t.Context(), messages)
+	stamps, err := open(t, opts).Messages().Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	for i, m := range messages {
 		stored, err := db.Messages().Get(t.Context(), m.Ref())
 		require.NoError(t, err)
-		require.Equal(t, message.Stored{Message: m, StoredAt: times[i]}, stored)
+		require.Equal(t, message.Stored{Message: m, Stamp: stamps[i]}, stored)
 	}
 	mu.Lock()
 	defer mu.Unlock()

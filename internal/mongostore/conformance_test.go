@@ -4,6 +4,7 @@ package mongostore_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest"
@@ -19,6 +20,12 @@ func TestConformance(t *testing.T) {
 			t.Helper()
 			db, opts := create(t)
 			return database(db, opts)
+		},
+		NewAt: func(t *testing.T, now func() time.Time) storetest.Database {
+			t.Helper()
+			_, opts := create(t)
+			opts.Stamp = now
+			return database(open(t, opts), opts)
 		},
 		Partitions: partitions, Interleavings: interleavings,
 	})

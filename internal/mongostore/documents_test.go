@@ -4,6 +4,8 @@ package mongostore_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -54,11 +56,18 @@ func TestDocuments(t *testing.T) {
 		ID: messagetest.ID(5), From: "ann", To: []message.UserID{"ben", "zoë"}, Audience: message.AudienceFollowers,
 		Body: "hi", ContentType: "text/plain", Attrs: json.RawMessage(`{"a":1.50}`),
 	}
-	_, err := db.Messages().Insert(ctx, []message.Message{m, messagetest.Message(6, "ann")})
+	_, err := db.Messages().Insert(ctx, []message.Message{m, messagetest.Message(6, "ann")}, messagetest.AnyTime)
 	require.NoError(t, err)
-	requireGolden(t, "message.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "hi"}}))
+	requireGolden(t, "message_valid.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "hi"}}))
 	require.NoError(t, db.Messages().Finish(ctx, []message.Ref{{From: "ann", ID: messagetest.ID(6)}}))
-	requireGolden(t, "message_finished.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
+	requireGolden(t, "message_valid_finished.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
+	late, future := messagetest.Message(7, "ann"), messagetest.Message(8, "ann")
+	_, err = db.Messages().Insert(ctx, []message.Message{late}, message.Timing{Slack: -time.Millisecond})
+	require.NoError(t, err)
+	requireGolden(t, "message_late.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: late.Body}}))
+	_, err = db.Messages().Insert(ctx, []message.Message{future}, message.Timing{})
+	require.NoError(t, err)
+	requireGolden(t, "message_future.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: future.Body}}))
 
 	user := userstate.State{
 		User: "ann", LastViewed: at, Mark: &userstate.Mark{From: at.Add(-time.Hour), Bounded: true}, Sweep: &userstate.Sweep{From: at.Add(-time.Minute)},
@@ -114,7 +123,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			db, opts := create(t)
 			ctx := t.Context()
 			m := messagetest.Message(1, "ann")
-			_, err := db.Messages().Insert(ctx, []message.Message{m})
+			_, err := db.Messages().Insert(ctx, []message.Message{m}, messagetest.AnyTime)
 			require.NoError(t, err)
 			state := userstate.State{User: "ann", LastViewed: messagetest.Epoch}
 			_, err = db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "ann"}, To: state}})
@@ -152,6 +161,36 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 }
 
+// TestMessagesOfEarlierReleases reads documents that a release without verdicts stored. The settings judge them, by one side only.
+func TestMessagesOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	db, opts := create(t)
+	everything := []message.Range{{From: "ann", Before: message.MaxID}}
+	for name, lag := range map[string]time.Duration{"message.golden.json": 2 * time.Millisecond, "message_finished.golden.json": time.Millisecond} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(t, err)
+		var document bson.D
+		require.NoError(t, bson.UnmarshalExtJSON(data, false, &document))
+		_, err = raw(t, opts).Collection("messages").InsertOne(t.Context(), document)
+		require.NoError(t, err)
+		id := document[0].Value.(bson.Binary)
+		ref := message.Ref{From: "ann", ID: message.ID(id.Data)}
+		stored, err := db.Messages().Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, message.Stamp{StoredAt: ref.ID.Time().Add(lag)}, stored.Stamp)
+		require.True(t, stored.Void(lag-time.Millisecond))
+		require.False(t, stored.Void(lag))
+		stamps, err := db.Messages().Insert(t.Context(), []message.Message{stored.Message}, message.Timing{})
+		require.NoError(t, err)
+		require.Equal(t, []message.Stamp{stored.Stamp}, stamps, "a repeated insert does not judge it")
+	}
+	for slack, want := range map[time.Duration]int64{0: 0, time.Millisecond: 1, 2 * time.Millisecond: 2} {
+		count, err := db.Messages().CountToFollowers(t.Context(), everything, slack)
+		require.NoError(t, err)
+		require.Equal(t, want, count)
+	}
+}
+
 func failure[T any](_ T, err error) error { return err }
 
 func failure2[T, U any](_ T, _ U, err error) error { return err }
@@ -169,7 +208,7 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	t.Parallel()
 	db, opts := create(t)
 	sound, damaged := messagetest.Message(1, "ann"), messagetest.Message(2, "ann")
-	_, err := db.Messages().Insert(t.Context(), []message.Message{sound, damaged})
+	_, err := db.Messages().Insert(t.Context(), []message.Message{sound, damaged}, messagetest.AnyTime)
 	require.NoError(t, err)
 	update := bson.D{{Key: "$unset", Value: bson.D{{Key: "lag", Value: ""}}}}
 	result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: damaged.ID[:]}}}, update)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -180,7 +181,7 @@ func crowded(t *testing.T, db *mongostore.DB) crowd {
 			Audience: message.AudienceFollowers, Body: "hello",
 		})
 	}
-	_, err = db.Messages().Insert(ctx, messages)
+	_, err = db.Messages().Insert(ctx, messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	return crowd{owners: owners}
 }

@@ -19,8 +19,9 @@ type Messages struct{ c collection }
 
 var _ message.Store = (*Messages)(nil)
 
-// messageRecord is the stored form of a message. The id contains the time of sending. The lag is the time from sending to
-// storing. So the check for void messages compares the lag with a constant, and an index can answer it.
+// messageRecord is the stored form of a message. The id contains the time of sending. The lag says whether the message is void: a
+// reader compares it with the slack, which is a constant, so an index can answer the check. The store decides the verdict when it
+// stores the message, and writes a lag of 0 or message.VoidLag. So every slack, of every release, yields that verdict.
 type messageRecord struct {
 	ID          bson.Binary      `bson:"_id,omitempty"`
 	Version     int32            `bson:"v"`
@@ -30,17 +31,19 @@ type messageRecord struct {
 	Body        string           `bson:"body,omitempty"`
 	ContentType string           `bson:"content_type,omitempty"`
 	// Attrs is JSON text, kept byte for byte. A document would not keep its spelling.
-	Attrs      string `bson:"attrs,omitempty"`
-	Unfinished bool   `bson:"unfinished,omitempty"`
-	// Lag is how many milliseconds after it was sent the message was stored, by the server's clock.
+	Attrs string `bson:"attrs,omitempty"`
+	// Lag is 0 for a valid message and message.VoidLag for a void one, in milliseconds. Without StoredAt it is how long after it was
+	// sent the message was stored: an older release stored the message, and there is no verdict.
 	Lag *int64 `bson:"lag,omitempty"`
+	// StoredAt is when the message was stored, by the server's clock.
+	StoredAt *bson.DateTime `bson:"stored_at,omitempty"`
 }
 
-// recordOfMessage returns the record of a message without its id. The filter of the upsert supplies the id.
+// recordOfMessage returns the record of a message without its id and its stamp. The filter of the upsert supplies the id.
 func recordOfMessage(m message.Message) messageRecord {
 	return messageRecord{
 		Version: version, From: m.From, To: m.To, Audience: m.Audience,
-		Body: m.Body, ContentType: m.ContentType, Attrs: string(m.Attrs), Unfinished: true,
+		Body: m.Body, ContentType: m.ContentType, Attrs: string(m.Attrs),
 	}
 }
 
@@ -56,36 +59,56 @@ func (r messageRecord) stored() (message.Stored, error) {
 	if r.Attrs != "" {
 		m.Attrs = json.RawMessage(r.Attrs)
 	}
-	return message.Stored{Message: m, StoredAt: storedAt(id, *r.Lag)}, nil
+	return message.Stored{Message: m, Stamp: stampOf(id, *r.Lag, r.StoredAt)}, nil
 }
 
-func storedAt(id message.ID, lag int64) time.Time {
-	return id.Time().Add(time.Duration(lag) * time.Millisecond)
+// stampOf returns the stamp in a record.
+func stampOf(id message.ID, lag int64, storedAt *bson.DateTime) message.Stamp {
+	switch {
+	case storedAt == nil:
+		return message.Stamp{StoredAt: id.Time().Add(time.Duration(lag) * time.Millisecond)}
+	case lag == 0:
+		return message.Stamp{StoredAt: timeOf(*storedAt), Verdict: message.Valid}
+	default:
+		return message.Stamp{StoredAt: timeOf(*storedAt), Verdict: message.Void}
+	}
 }
 
-// lagRecord is the part of a message that Insert reads back.
-type lagRecord struct {
-	ID  bson.Binary `bson:"_id"`
-	Lag int64       `bson:"lag"`
+// stampRecord is the part of a message that Insert reads back.
+type stampRecord struct {
+	ID       bson.Binary    `bson:"_id"`
+	Lag      int64          `bson:"lag"`
+	StoredAt *bson.DateTime `bson:"stored_at"`
 }
 
-// insertion returns the write that stores a message, stamped by the server's clock. It leaves a stored message unchanged.
+// insertion returns the write that stores a message, stamped and judged by the server's clock. It leaves a stored message unchanged.
 //
 // The server reads its clock when the write begins, so a message becomes visible a little later than its stamp. The stamp is
 // compared with the publish slack. Readers that look for messages that became visible late add the clock tolerance to the
 // slack. The difference is at most the deadline of the write, which is well below that tolerance.
-func (s *Messages) insertion(m message.Message) write {
-	record := recordOfMessage(m)
-	var fresh any = operator("$literal", record)
+func (s *Messages) insertion(m message.Message, timing message.Timing) write {
+	var now any = "$$NOW"
 	if stamp := s.c.db.opts.Stamp; stamp != nil {
-		lag := stamp().UnixMilli() - m.Sent().UnixMilli()
-		record.Lag = &lag
-		fresh = operator("$literal", record)
-	} else {
-		lag := bson.D{{Key: fieldLag, Value: operator("$subtract", bson.A{"$$NOW", date(m.Sent())})}}
-		fresh = operator("$mergeObjects", bson.A{fresh, lag})
+		now = date(stamp())
 	}
+	ahead := operator("$subtract", bson.A{date(m.Sent()), now}) // milliseconds, negative for a message in time
+	late := operator("$lt", bson.A{ahead, -timing.Slack.Milliseconds()})
+	future := operator("$gt", bson.A{ahead, timing.Tolerance.Milliseconds()})
+	fresh := operator("$mergeObjects", bson.A{
+		operator("$literal", recordOfMessage(m)),
+		bson.D{{Key: fieldStoredAt, Value: now}},
+		operator("$cond", bson.A{future, judged(message.VoidLag, false), operator("$cond", bson.A{late, judged(message.VoidLag, true), judged(0, true)})}),
+	})
 	return write{key: string(m.ID[:]), filter: refFilter(m.Ref()), upsert: true, update: unlessThere(fresh)}
+}
+
+// judged returns the fields that depend on the verdict, as an expression.
+func judged(lag time.Duration, unfinished bool) bson.D {
+	fields := bson.D{{Key: fieldLag, Value: lag.Milliseconds()}}
+	if unfinished {
+		fields = append(fields, bson.E{Key: fieldUnfinished, Value: true})
+	}
+	return operator("$literal", fields)
 }
 
 // refFilter finds a message by its shard key.
@@ -94,18 +117,18 @@ func refFilter(ref message.Ref) bson.D {
 }
 
 // Insert implements message.Store. One message takes one round trip. Most calls have one message.
-func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
 	if len(messages) == 1 {
-		at, err := s.insertOne(ctx, messages[0])
+		stamp, err := s.insertOne(ctx, messages[0], timing)
 		if err != nil {
 			return nil, err
 		}
-		return []time.Time{at}, nil
+		return []message.Stamp{stamp}, nil
 	}
 	writes := make([]write, len(messages))
 	refs := make([]message.Ref, len(messages))
 	for i, m := range messages {
-		writes[i], refs[i] = s.insertion(m), m.Ref()
+		writes[i], refs[i] = s.insertion(m, timing), m.Ref()
 	}
 	if _, err := s.c.bulk(ctx, "insert messages", writes); err != nil {
 		return nil, err
@@ -113,36 +136,37 @@ func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]ti
 	return s.stamps(ctx, refs)
 }
 
-func (s *Messages) insertOne(ctx context.Context, m message.Message) (at time.Time, err error) {
-	insertion := s.insertion(m)
-	opts := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(fields(fieldLag))
+func (s *Messages) insertOne(ctx context.Context, m message.Message, timing message.Timing) (stamp message.Stamp, err error) {
+	insertion := s.insertion(m, timing)
+	opts := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(fields(fieldLag, fieldStoredAt))
 	err = s.c.call(ctx, "insert a message", func(ctx context.Context) error {
-		r, err := one[lagRecord](s.c, s.c.FindOneAndUpdate(ctx, insertion.filter, insertion.update, opts))
-		at = storedAt(m.ID, r.Lag)
+		r, err := one[stampRecord](s.c, s.c.FindOneAndUpdate(ctx, insertion.filter, insertion.update, opts))
+		stamp = stampOf(m.ID, r.Lag, r.StoredAt)
 		return err
 	})
 	if duplicate(err) { // another call stored it at the same moment
 		stamps, err := s.stamps(ctx, []message.Ref{m.Ref()})
 		if err != nil {
-			return time.Time{}, err
+			return message.Stamp{}, err
 		}
 		return stamps[0], nil
 	}
-	return at, err
+	return stamp, err
 }
 
-// stamps returns the times at which messages were stored.
-func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]time.Time, error) {
-	times := make([]time.Time, len(refs))
-	lags := make(map[message.ID]int64, len(refs))
+// stamps returns the stamps of messages.
+func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]message.Stamp, error) {
+	stamps := make([]message.Stamp, len(refs))
+	known := make(map[message.ID]message.Stamp, len(refs))
 	err := s.byRef(refs, func(filter bson.D) error {
-		found, err := allOf[lagRecord](ctx, s.c, "read stamps", filter, options.Find().SetProjection(ascending(fieldID, fieldLag)))
+		projection := options.Find().SetProjection(ascending(fieldID, fieldLag, fieldStoredAt))
+		found, err := allOf[stampRecord](ctx, s.c, "read stamps", filter, projection)
 		for _, r := range found {
 			id, err := idOf(messagesName, r.ID)
 			if err != nil {
 				return err
 			}
-			lags[id] = r.Lag
+			known[id] = stampOf(id, r.Lag, r.StoredAt)
 		}
 		return err
 	})
@@ -150,13 +174,13 @@ func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]time.Time,
 		return nil, err
 	}
 	for i, ref := range refs {
-		lag, ok := lags[ref.ID]
+		stamp, ok := known[ref.ID]
 		if !ok {
 			return nil, fmt.Errorf("mongostore: message %s by %s was stored, and is not there: %w", ref.ID, ref.From, ErrCorrupt)
 		}
-		times[i] = storedAt(ref.ID, lag)
+		stamps[i] = stamp
 	}
-	return times, nil
+	return stamps, nil
 }
 
 // refsPerQuery is how many messages one query names.

@@ -21,7 +21,8 @@ const (
 	fieldFrom       = "from"
 	fieldTo         = "to"
 	fieldAudience   = "audience"
-	fieldLag        = "lag"        // milliseconds from sending to storing
+	fieldLag        = "lag"        // 0 if the message is valid, message.VoidLag if it is void
+	fieldStoredAt   = "stored_at"  // by the server's clock
 	fieldUnfinished = "unfinished" // true until the message is delivered, then removed
 
 	// Of inbox.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/event"
 
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -80,7 +81,7 @@ func TestSearchIsExactAndBounded(t *testing.T) {
 			for i, id := range ids {
 				messages[i] = message.Message{ID: id, From: []message.UserID{"ann", "bob", "cid"}[i%3], Audience: message.AudienceFollowers, To: []message.UserID{"zoe"}, Body: "hello"}
 			}
-			_, err := store.Insert(t.Context(), messages)
+			_, err := store.Insert(t.Context(), messages, messagetest.AnyTime)
 			require.NoError(t, err)
 			slices.SortFunc(ids, message.ID.Compare)
 			newest := slices.Clone(ids)
@@ -140,17 +141,27 @@ func TestStampsAreTheServers(t *testing.T) {
 			messages[i] = message.Message{ID: sentAt(time.UnixMilli(1_700_000_000_000), together+i), From: "ann", Audience: message.AudienceFollowers, Body: "hello"}
 		}
 		before := clock()
-		times, err := db.Messages().Insert(t.Context(), messages)
+		timing := message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack}
+		if together == 3 {
+			timing.Slack = time.Hour
+		}
+		stamps, err := db.Messages().Insert(t.Context(), messages, timing)
 		require.NoError(t, err)
 		after := clock()
-		for _, at := range times {
-			require.False(t, at.Before(before), "%v is before %v", at, before)
-			require.False(t, at.After(after), "%v is after %v", at, after)
+		for i, stamp := range stamps {
+			require.False(t, stamp.StoredAt.Before(before), "%v is before %v", stamp, before)
+			require.False(t, stamp.StoredAt.After(after), "%v is after %v", stamp, after)
+			require.Equal(t, timing.Judge(messages[i].Sent(), stamp.StoredAt), stamp.Verdict)
+			require.Equal(t, together == 3, stamp.Verdict == message.Void)
 		}
 	}
+	ahead := message.Message{ID: sentAt(clock().Add(time.Hour), 7), From: "ann", Audience: message.AudienceFollowers, Body: "hello"}
+	stamps, err := db.Messages().Insert(t.Context(), []message.Message{ahead}, message.Timing{Slack: time.Hour, Tolerance: time.Minute})
+	require.NoError(t, err)
+	require.True(t, message.Stored{Message: ahead, Stamp: stamps[0]}.FromFuture())
 	opts.Stamp = func() time.Time { return time.UnixMilli(1_700_000_000_123) }
 	m := message.Message{ID: sentAt(time.UnixMilli(1_700_000_000_000), 9), From: "ann", Audience: message.AudienceFollowers, Body: "hello"}
-	times, err := open(t, opts).Messages().Insert(t.Context(), []message.Message{m})
+	stamps, err = open(t, opts).Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.NoError(t, err)
-	require.Equal(t, []time.Time{time.UnixMilli(1_700_000_000_123).UTC()}, times, "but for a clock of a test's own")
+	require.Equal(t, []message.Stamp{{StoredAt: time.UnixMilli(1_700_000_000_123).UTC(), Verdict: message.Valid}}, stamps, "but for a clock of a test's own")
 }

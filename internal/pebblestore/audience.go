@@ -12,12 +12,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// encodeStoredAt returns the value of a message among its author's.
-func encodeStoredAt(at time.Time) []byte {
+// encodeJudgedTime returns the value of a message among its author's: see messageRecord.
+func encodeJudgedTime(at time.Time) []byte {
 	return appendTime(append(make([]byte, 0, 1+storedAtLen), version), at)
 }
 
-func parseStoredAt(value []byte) (time.Time, error) {
+func parseJudgedTime(value []byte) (time.Time, error) {
 	b, err := payload(spaceAuthors, value, storedAtLen)
 	if err != nil {
 		return time.Time{}, err
@@ -94,11 +94,11 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 			if err != nil {
 				return 0, fmt.Errorf("read from the store: %w", err)
 			}
-			m := message.Stored{Message: message.Message{ID: idOf(it.Key())}}
-			if m.StoredAt, err = parseStoredAt(value); err != nil {
+			judged, err := parseJudgedTime(value)
+			if err != nil {
 				return 0, fmt.Errorf("messages by %s: %w", in.From, err)
 			}
-			if !m.Void(slack) {
+			if judged.Sub(idOf(it.Key()).Time()) <= slack {
 				count++
 			}
 		}

@@ -142,7 +142,7 @@ func authors(b *testing.B) (*pebblestore.DB, []message.Range) {
 			messages[i] = messagetest.Message(n*benchAuthors+i, ranges[i].From)
 			messages[i].Body = body
 		}
-		_, err := db.Messages().Insert(b.Context(), messages)
+		_, err := db.Messages().Insert(b.Context(), messages, messagetest.AnyTime)
 		require.NoError(b, err)
 	}
 	return db, ranges

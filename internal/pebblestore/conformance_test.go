@@ -2,9 +2,12 @@ package pebblestore_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/storetest"
 )
 
@@ -13,17 +16,28 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Backend{
-		New:        func(t *testing.T) storetest.Database { t.Helper(); return database(t, vfs.NewCrashableMem()) },
+		New: func(t *testing.T) storetest.Database { t.Helper(); return database(t, vfs.NewCrashableMem(), nil) },
+		NewAt: func(t *testing.T, now func() time.Time) storetest.Database {
+			t.Helper()
+			return database(t, vfs.NewCrashableMem(), now)
+		},
 		Partitions: partitions, Interleavings: interleavings,
 	})
 }
 
-// database opens the store in files. Reopen opens what a crash leaves: only the data that was synced.
-func database(t *testing.T, files *vfs.MemFS) storetest.Database {
+// database opens the store in files, with the given clock or, if it is nil, with one of its own. Reopen opens what a crash leaves: only
+// the data that was synced.
+func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Database {
 	t.Helper()
-	db := open(t, files)
+	opts := options(t, files)
+	if now != nil {
+		opts.Now = now
+	}
+	db, err := pebblestore.Open(t.Context(), "store", opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files)) },
+		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), now) },
 	}
 }

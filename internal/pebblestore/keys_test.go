@@ -49,11 +49,20 @@ func TestRecordsAreGolden(t *testing.T) {
 	scan := progress.Scan{Joined: true, Start: "bob", At: "eve", Delivered: 5, Skipped: 6}
 	key := message.Key{From: "ada", Key: "once", ID: messagetest.ID(9), Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}
 
+	requireGolden(t, "testdata/keys-2.golden", pebblestore.Records(m, state, rehydrating, edge, scan, key, at))
+	var judged []pebblestore.Record
+	for _, verdict := range []message.Verdict{message.Valid, message.Void} {
+		judged = append(judged, pebblestore.JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: verdict}})...)
+	}
+	requireGolden(t, "testdata/keys-2-verdict.golden", judged)
+}
+
+func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {
+	t.Helper()
 	var got strings.Builder
-	for _, r := range pebblestore.Records(m, state, rehydrating, edge, scan, key, at) {
+	for _, r := range records {
 		fmt.Fprintf(&got, "%s\n  key   %x\n  value %x\n", r.Name, r.Key, r.Value)
 	}
-	const golden = "testdata/keys-2.golden"
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o600))
 	}

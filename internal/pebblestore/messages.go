@@ -24,7 +24,11 @@ type Messages struct {
 
 var _ message.Store = (*Messages)(nil)
 
-// messageRecord is a message in CBOR. Its id is in the key; when it was stored stands before it.
+// messageRecord is a message in CBOR. Its id is in the key; the judged time stands before it.
+//
+// Judged time: releases without verdicts read there when the message was stored, and judge the message by it. The store decides the
+// verdict when it stores the message, and writes the message's own time for a valid message, and a time message.VoidLag later for a
+// void one. So every slack, of every release, yields that verdict.
 type messageRecord struct {
 	From        message.UserID   `cbor:"1,keyasint"`
 	To          []message.UserID `cbor:"2,keyasint,omitempty"`
@@ -32,21 +36,34 @@ type messageRecord struct {
 	Body        string           `cbor:"4,keyasint,omitempty"`
 	ContentType string           `cbor:"5,keyasint,omitempty"`
 	Attrs       json.RawMessage  `cbor:"6,keyasint,omitempty"`
+	// StoredAt is when the message was stored, as a time in storedAtLen bytes. Without it an older release stored the message: there
+	// is no verdict, and the judged time is when the message was stored.
+	StoredAt []byte `cbor:"7,keyasint,omitempty"`
 }
 
 const storedAtLen = 8
 
-// encodeMessage returns the value of a message, with room for when it is stored.
+// encodeMessage returns the value of a message, with room for its stamp.
 func encodeMessage(m message.Message) []byte {
 	return encode(make([]byte, 1+storedAtLen), messageRecord{
 		From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
+		StoredAt: make([]byte, storedAtLen),
 	})
 }
 
-// stamp fills in when a message is stored.
-func stamp(value []byte, at time.Time) {
+// setStamp fills in the stamp of a message. The encoding sorts fields by their keys, so StoredAt stands at the end.
+func setStamp(value []byte, id message.ID, stamp message.Stamp) {
 	value[0] = version
-	appendTime(value[1:1], at)
+	appendTime(value[1:1], judgedTime(id, stamp))
+	appendTime(value[len(value)-storedAtLen:len(value)-storedAtLen], stamp.StoredAt)
+}
+
+// judgedTime returns the time that says whether a message is void: see messageRecord.
+func judgedTime(id message.ID, stamp message.Stamp) time.Time {
+	if stamp.Verdict == message.Void {
+		return id.Time().Add(message.VoidLag)
+	}
+	return id.Time()
 }
 
 func parseMessage(id message.ID, value []byte) (message.Stored, error) {
@@ -61,27 +78,39 @@ func parseMessage(id message.ID, value []byte) (message.Stored, error) {
 	m := message.Message{
 		ID: id, From: r.From, To: r.To, Audience: r.Audience, Body: r.Body, ContentType: r.ContentType, Attrs: r.Attrs,
 	}
-	return message.Stored{Message: m, StoredAt: timeOf(b)}, nil
+	stamp := message.Stamp{StoredAt: timeOf(b)}
+	switch {
+	case len(r.StoredAt) == 0:
+		return message.Stored{Message: m, Stamp: stamp}, nil
+	case len(r.StoredAt) != storedAtLen:
+		return message.Stored{}, corrupt(spaceMessages)
+	case stamp.StoredAt.Equal(id.Time()):
+		stamp.Verdict = message.Valid
+	default:
+		stamp.Verdict = message.Void
+	}
+	stamp.StoredAt = timeOf(r.StoredAt)
+	return message.Stored{Message: m, Stamp: stamp}, nil
 }
 
 // Insert implements message.Store. A message is stamped just before it becomes visible, when all that can take
 // long is over: the stamp decides whether it came in time.
-func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.db.end()
-	times := make([]time.Time, 0, len(messages))
+	stamps := make([]message.Stamp, 0, len(messages))
 	for len(messages) > 0 {
 		values, n := encodeSome(messages)
-		stored, err := s.insert(messages[:n], values)
+		some, err := s.insert(messages[:n], values, timing)
 		if err != nil {
 			return nil, fmt.Errorf("insert %d messages: %w", n, err)
 		}
-		times = append(times, stored...)
+		stamps = append(stamps, some...)
 		messages = messages[n:]
 	}
-	return times, nil
+	return stamps, nil
 }
 
 // encodeSome encodes as many messages as make a batch.
@@ -95,7 +124,7 @@ func encodeSome(messages []message.Message) (values [][]byte, n int) {
 }
 
 // insert stores messages, whose values are given, in one batch.
-func (s *Messages) insert(messages []message.Message, values [][]byte) ([]time.Time, error) {
+func (s *Messages) insert(messages []message.Message, values [][]byte, timing message.Timing) ([]message.Stamp, error) {
 	locks := s.locks.newSet()
 	for _, m := range messages {
 		s.locks.add(locks, xxhash.Sum64(m.ID[:]))
@@ -104,21 +133,21 @@ func (s *Messages) insert(messages []message.Message, values [][]byte) ([]time.T
 	s.syncing.add(messages)
 	defer s.syncing.remove(messages)
 	batch := s.db.engine.NewBatch()
-	times, err := s.fill(batch, messages, values)
+	stamps, err := s.fill(batch, messages, values, timing)
 	if err != nil {
 		s.locks.unlock(locks)
 		return nil, err
 	}
-	return times, s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return stamps, s.db.commit(batch, func() { s.locks.unlock(locks) })
 }
 
-func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values [][]byte) ([]time.Time, error) {
-	times := make([]time.Time, len(messages))
+func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values [][]byte, timing message.Timing) ([]message.Stamp, error) {
+	stamps := make([]message.Stamp, len(messages))
 	fresh := make([]int, 0, len(messages))
 	for i, m := range messages {
 		known, err := s.db.get(idKey(spaceMessages, m.ID), func(value []byte) error {
 			stored, err := parseMessage(m.ID, value)
-			times[i] = stored.StoredAt
+			stamps[i] = stored.Stamp
 			return err
 		})
 		if err != nil {
@@ -131,25 +160,27 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 	now := fromMillis(s.db.now().UnixMilli())
 	for _, i := range fresh {
 		m := messages[i]
-		times[i] = now
-		stamp(values[i], now)
-		if err := setAll(batch,
-			pair{idKey(spaceMessages, m.ID), values[i]},
-			pair{idKey(spacePending, m.ID), encodeValue(m.From)},
-		); err != nil {
+		stamps[i] = message.Stamp{StoredAt: now, Verdict: timing.Judge(m.Sent(), now)}
+		setStamp(values[i], m.ID, stamps[i])
+		if err := batch.Set(idKey(spaceMessages, m.ID), values[i], nil); err != nil {
 			return nil, err
 		}
-		if err := index(batch, m, now); err != nil {
+		if err := index(batch, message.Stored{Message: m, Stamp: stamps[i]}); err != nil {
 			return nil, err
 		}
 	}
-	return times, nil
+	return stamps, nil
 }
 
-// index adds the keys by which readers find a message by its recipients to a batch.
-func index(batch *pebble.Batch, m message.Message, storedAt time.Time) error {
+// index adds the keys by which the sweeper finds a message, and readers find it by its recipients, to a batch.
+func index(batch *pebble.Batch, m message.Stored) error {
+	if !m.FromFuture() {
+		if err := batch.Set(idKey(spacePending, m.ID), encodeValue(m.From), nil); err != nil {
+			return err
+		}
+	}
 	if m.ToFollowers() {
-		if err := batch.Set(authorKey(m.From, m.ID), encodeStoredAt(storedAt), nil); err != nil {
+		if err := batch.Set(authorKey(m.From, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp)), nil); err != nil {
 			return err
 		}
 	}

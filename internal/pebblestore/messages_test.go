@@ -1,7 +1,9 @@
 package pebblestore_test
 
 import (
+	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
@@ -18,7 +20,7 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	sound, damaged := messagetest.Message(1, "ann"), messagetest.Message(2, "ann")
-	_, err = db.Messages().Insert(t.Context(), []message.Message{sound, damaged})
+	_, err = db.Messages().Insert(t.Context(), []message.Message{sound, damaged}, messagetest.AnyTime)
 	require.NoError(t, err)
 	require.NoError(t, db.Engine().Set(pebblestore.MessageKey(damaged.ID), []byte{2, 1}, pebble.Sync))
 	found, err := db.Messages().GetMany(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
@@ -27,4 +29,60 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.ErrorContains(t, found[0].Err, damaged.ID.String())
 	require.NoError(t, found[1].Err)
 	require.Equal(t, sound, found[1].Stored.Message)
+}
+
+// TestMessagesOfEarlierReleases reads messages that a release without verdicts stored. The settings judge them, by one side only.
+func TestMessagesOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	db, err := pebblestore.Open(t.Context(), t.TempDir(), options(t, nil))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	everything := []message.Range{{From: "ann", Before: message.MaxID}}
+	var all []message.Message
+	for n, late := range []time.Duration{90 * time.Second, 0, -365 * 24 * time.Hour} {
+		m := messagetest.Message(n, "ann")
+		m.Attrs = json.RawMessage(`{"a":1}`)
+		all = append(all, m)
+		for _, r := range pebblestore.EarlierMessage(m, m.Sent().Add(late)) {
+			require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
+		}
+		stored, err := db.Messages().Get(t.Context(), m.Ref())
+		require.NoError(t, err)
+		require.Equal(t, message.Stored{Message: m, Stamp: message.Stamp{StoredAt: m.Sent().Add(late)}}, stored)
+		require.Equal(t, late > 0, stored.Void(time.Minute))
+		require.False(t, stored.Void(2*time.Minute))
+	}
+	for slack, want := range map[time.Duration]int64{time.Minute: 2, 2 * time.Minute: 3} {
+		count, err := db.Messages().CountToFollowers(t.Context(), everything, slack)
+		require.NoError(t, err)
+		require.Equal(t, want, count)
+	}
+	before, err := db.Messages().ToFollowers(t.Context(), everything, message.OldestFirst, 10)
+	require.NoError(t, err)
+	stamps, err := db.Messages().Insert(t.Context(), all, message.Timing{})
+	require.NoError(t, err)
+	for i, stamp := range stamps {
+		require.Equal(t, before[i].Stamp, stamp, "a repeated insert does not judge them")
+	}
+}
+
+// TestEarlierReleasesAgree reads judged messages as a release without verdicts does: with every slack it comes to the same verdict.
+func TestEarlierReleasesAgree(t *testing.T) {
+	t.Parallel()
+	db, err := pebblestore.Open(t.Context(), t.TempDir(), options(t, nil))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	for n, timing := range []message.Timing{messagetest.AnyTime, {Slack: -message.MaxSlack, Tolerance: message.MaxSlack}} {
+		m := messagetest.Message(n, "ann")
+		m.To, m.ContentType, m.Attrs = []message.UserID{"bob"}, "text/plain", json.RawMessage(`{"a":1}`)
+		_, err := db.Messages().Insert(t.Context(), []message.Message{m}, timing)
+		require.NoError(t, err)
+		read, ofMessage, ofAuthor, err := pebblestore.ReadAsEarlier(db, m.Ref())
+		require.NoError(t, err)
+		require.Equal(t, m, read)
+		require.Equal(t, ofMessage, ofAuthor)
+		for _, slack := range []time.Duration{0, 24 * time.Hour, message.MaxSlack} {
+			require.Equal(t, n == 1, ofMessage.Sub(m.Sent()) > slack)
+		}
+	}
 }

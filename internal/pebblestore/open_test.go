@@ -144,7 +144,7 @@ func TestUseAfterClose(t *testing.T) {
 	require.NoError(t, db.Close(), "closing again does nothing")
 	ctx, now := t.Context(), time.Time{}
 	calls := map[string]func() error{
-		"Insert": func() error { _, err := db.Messages().Insert(ctx, nil); return err },
+		"Insert": func() error { _, err := db.Messages().Insert(ctx, nil, messagetest.AnyTime); return err },
 		"Get":    func() error { _, err := db.Messages().Get(ctx, message.Ref{}); return err },
 		"ToFollowers": func() error {
 			_, err := db.Messages().ToFollowers(ctx, nil, message.OldestFirst, 1)
@@ -200,7 +200,7 @@ func TestUnknownVersions(t *testing.T) {
 	t.Parallel()
 	db := open(t, vfs.NewMem())
 	ctx := t.Context()
-	_, err := db.Messages().Insert(ctx, []message.Message{messagetest.Message(1, "ada")})
+	_, err := db.Messages().Insert(ctx, []message.Message{messagetest.Message(1, "ada")}, messagetest.AnyTime)
 	require.NoError(t, err)
 	st := userstate.State{User: "bob", LastViewed: messagetest.Epoch, Sweep: &userstate.Sweep{From: messagetest.Epoch}}
 	_, err = db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "bob"}, To: st}})

@@ -88,7 +88,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 		},
 		"a message is inserted again": {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
-				_, err := db.Messages().Insert(ctx, []message.Message{m})
+				_, err := db.Messages().Insert(ctx, []message.Message{m}, messagetest.AnyTime)
 				return err
 			},
 			there: func(db *pebblestore.DB) bool {
@@ -100,7 +100,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
 				_, err := db.Messages().Get(ctx, m.Ref())
 				if errors.Is(err, message.ErrNotFound) {
-					_, err = db.Messages().Insert(ctx, []message.Message{m})
+					_, err = db.Messages().Insert(ctx, []message.Message{m}, messagetest.AnyTime)
 				}
 				return err
 			},

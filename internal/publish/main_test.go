@@ -27,12 +27,12 @@ type late struct {
 }
 
 // Insert implements message.Store.
-func (s *late) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
+func (s *late) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
 	if len(s.delays) > 0 {
 		s.clock.Advance(s.delays[0])
 		s.delays = s.delays[1:]
 	}
-	return s.Store.Insert(ctx, messages)
+	return s.Store.Insert(ctx, messages, timing)
 }
 
 // emitter is a bus that takes note of events, or fails.

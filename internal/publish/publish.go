@@ -153,7 +153,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 			messages = append(messages, m)
 		}
 	}
-	stamps, err := s.insert(ctx, messages)
+	stamps, err := s.insert(ctx, messages, rules.Timing())
 	if err != nil {
 		for _, a := range attempts {
 			a.result.Err = fmt.Errorf("publish: %w", err)
@@ -162,7 +162,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 	}
 	var late []*attempt
 	for _, a := range attempts {
-		stored := message.Stored{Message: a.result.Message, StoredAt: stamps[place[a.result.Message.ID]]}
+		stored := message.Stored{Message: a.result.Message, Stamp: stamps[place[a.result.Message.ID]]}
 		if !rules.Void(stored) {
 			continue
 		}
@@ -189,13 +189,13 @@ func (s *Service) renew(ctx context.Context, a *attempt) error {
 }
 
 // insert stores messages.
-func (s *Service) insert(ctx context.Context, messages []message.Message) (stamps []time.Time, err error) {
+func (s *Service) insert(ctx context.Context, messages []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
 	ctx, span := s.opts.Tracer.Start(ctx, "store messages")
 	defer func() { span.Done(err) }()
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Messages.Int(len(messages)))
 	}
-	return s.messages.Insert(ctx, messages)
+	return s.messages.Insert(ctx, messages, timing)
 }
 
 func (s *Service) emit(ctx context.Context, results []Result) {

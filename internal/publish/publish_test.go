@@ -235,7 +235,7 @@ func TestStatus(t *testing.T) {
 	}
 
 	void := message.Message{ID: message.MinID(d.Clock.Now().Add(-2 * rig.Slack)), From: "author", Audience: message.AudienceFollowers, Body: "x"}
-	_, err = d.Messages.Insert(t.Context(), []message.Message{void})
+	_, err = d.Messages.Insert(t.Context(), []message.Message{void}, rig.Rules().Timing())
 	require.NoError(t, err)
 	for _, id := range []message.ID{void.ID, message.MinID(d.Clock.Now())} {
 		_, err = reporter.Status(t.Context(), id)

@@ -67,7 +67,7 @@ func TestFeedHolds(t *testing.T) {
 	w.store(t, at(13), "bob")
 	both := message.Message{ID: message.MinID(at(7)), From: "author", To: []message.UserID{"ann"}, Audience: message.AudienceFollowers, Body: "both"}
 	both.ID[6], both.ID[8], both.ID[15] = 0x70, 0x80, 0xff
-	_, err = w.Messages.Insert(t.Context(), []message.Message{both})
+	_, err = w.Messages.Insert(t.Context(), []message.Message{both}, rig.Rules().Timing())
 	require.NoError(t, err)
 	want = append(want, both.ID, named.ID)
 	w.store(t, at(-1).Add(-rig.Slack), "ann") // is void
@@ -84,7 +84,7 @@ func TestNewestCostsTheSameForManyAsForFew(t *testing.T) {
 			many[i] = message.Message{ID: message.MinID(rig.Epoch.Add(time.Duration(i-messages) * time.Millisecond)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
 			many[i].ID[6], many[i].ID[8] = 0x70, 0x80
 		}
-		_, err := w.Messages.Insert(t.Context(), many)
+		_, err := w.Messages.Insert(t.Context(), many, rig.Rules().Timing())
 		require.NoError(t, err)
 		w.Clock.Advance(away)
 		a := rig.Start(t.Context(), rig.None, 0, func(ctx context.Context) error {

@@ -199,7 +199,7 @@ func TestGapIsCountedAgainAfterAFollow(t *testing.T) {
 	s := w.Rehydrator(0, 2)
 	late := message.Message{ID: message.MinID(w.now()), From: "other", Audience: message.AudienceFollowers, Body: "late"}
 	late.ID[6], late.ID[8] = 0x70, 0x80
-	_, err := w.Messages.Insert(t.Context(), []message.Message{late}) // its fan-out has found no followers
+	_, err := w.Messages.Insert(t.Context(), []message.Message{late}, rig.Rules().Timing()) // its fan-out has found no followers
 	require.NoError(t, err)
 	w.sendSome(t, 3)
 	w.login(t, s)

@@ -71,7 +71,7 @@ func (w *world) storeFrom(t *testing.T, author message.UserID, sent time.Time, t
 	if len(to) == 0 {
 		m.Audience = message.AudienceFollowers
 	}
-	_, err := w.Messages.Insert(t.Context(), []message.Message{m})
+	_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
 	require.NoError(t, err)
 	return m
 }

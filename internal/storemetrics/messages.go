@@ -28,9 +28,9 @@ type messages struct {
 	insert, get, getMany, toFollowers, countToFollowers, naming, unfinished, finish operation
 }
 
-func (s *messages) Insert(ctx context.Context, all []message.Message) (stamps []time.Time, err error) {
+func (s *messages) Insert(ctx context.Context, all []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
 	defer s.insert.done(s.insert.now(), &err)
-	return s.Store.Insert(ctx, all)
+	return s.Store.Insert(ctx, all, timing)
 }
 
 func (s *messages) Get(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {

@@ -38,8 +38,8 @@ func (s messageSuite) of(db Database) messageStore {
 // run tests a backend's message.Store and message.KeyStore.
 func (s messageSuite) run(t *testing.T) {
 	t.Helper()
-	t.Run("Insert/then Get returns the message and its time", s.insertThenGet)
-	t.Run("Insert/returns times in the order of messages", s.insertReturnsTimesInOrder)
+	t.Run("Insert/then Get returns the message and its stamp", s.insertThenGet)
+	t.Run("Insert/returns stamps in the order of messages", s.insertReturnsStampsInOrder)
 	t.Run("Insert/leaves a message that is there as it is", s.insertIsIdempotent)
 	t.Run("Insert/of one id by many stores it once", s.insertConcurrently)
 	t.Run("Insert/keeps no reference to the message", s.insertKeepsNoReference)
@@ -55,6 +55,10 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("ToFollowers/of many authors", s.toFollowersOfMany)
 	t.Run("ToFollowers/and counts at random", s.toFollowersAtRandom)
 	t.Run("CountToFollowers/leaves void messages out", s.countLeavesVoidOut)
+	t.Run("Verdict/is decided by the clock and the timing of the insert", s.verdictIsDecided)
+	t.Run("Verdict/is not changed by a later insert", s.verdictIsKept)
+	t.Run("Verdict/is that of the settings of the insert", s.verdictIsNotJudgedAgain)
+	t.Run("Verdict/of a message from the future finishes it", s.futureIsFinished)
 	t.Run("Naming/in both orders up to limit", s.namingInOrder)
 	t.Run("Naming/keeps users apart", s.namingKeepsUsersApart)
 	t.Run("Unfinished/ascends above after up to limit", s.unfinished)
@@ -95,14 +99,14 @@ func (s messageSuite) insertThenGet(t *testing.T) {
 		{ID: messagetest.ID(3), From: "bob", To: []message.UserID{"ann"}, Attrs: json.RawMessage(`{}`)},
 		{ID: messagetest.ID(4), From: message.UserID("ü😀"), To: []message.UserID{"ann"}, Body: "\x00 \" \\ \u2028 😀"},
 	}
-	times, err := h.Messages.Insert(t.Context(), messages)
+	stamps, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
-	require.Len(t, times, len(messages))
+	require.Len(t, stamps, len(messages))
 	for i, m := range messages {
-		requireTime(t, times[i])
+		requireTime(t, stamps[i].StoredAt)
 		got, err := h.Messages.Get(t.Context(), m.Ref())
 		require.NoError(t, err)
-		require.Equal(t, message.Stored{Message: m, StoredAt: times[i]}, got)
+		require.Equal(t, message.Stored{Message: m, Stamp: stamps[i]}, got)
 	}
 }
 
@@ -111,31 +115,31 @@ func insertUntilLater(t *testing.T, store message.Store, n int, at time.Time) {
 	t.Helper()
 	const patience = 10_000
 	for i := range patience {
-		times, err := store.Insert(t.Context(), []message.Message{messagetest.Message(n+i, "clock")})
+		stamps, err := store.Insert(t.Context(), []message.Message{messagetest.Message(n+i, "clock")}, messagetest.AnyTime)
 		require.NoError(t, err)
-		if times[0].After(at) {
+		if stamps[0].StoredAt.After(at) {
 			return
 		}
 	}
 	require.Fail(t, "the store's clock stands still", "open the store with a clock that goes on")
 }
 
-func (s messageSuite) insertReturnsTimesInOrder(t *testing.T) {
+func (s messageSuite) insertReturnsStampsInOrder(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	first, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(5, "ann")})
+	first, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(5, "ann")}, messagetest.AnyTime)
 	require.NoError(t, err)
-	insertUntilLater(t, h.Messages, 1000, first[0])
+	insertUntilLater(t, h.Messages, 1000, first[0].StoredAt)
 
-	times, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(9, "ann"), messagetest.Message(5, "ann"), messagetest.Message(1, "bob")})
+	stamps, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(9, "ann"), messagetest.Message(5, "ann"), messagetest.Message(1, "bob")}, messagetest.AnyTime)
 	require.NoError(t, err)
-	require.Equal(t, first[0], times[1])
-	require.True(t, times[0].After(first[0]))
-	require.True(t, times[2].After(first[0]))
+	require.Equal(t, first[0], stamps[1])
+	require.True(t, stamps[0].StoredAt.After(first[0].StoredAt))
+	require.True(t, stamps[2].StoredAt.After(first[0].StoredAt))
 	for i, ref := range []message.Ref{messagetest.Message(9, "ann").Ref(), messagetest.Message(5, "ann").Ref(), messagetest.Message(1, "bob").Ref()} {
 		got, err := h.Messages.Get(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, times[i], got.StoredAt)
+		require.Equal(t, stamps[i], got.Stamp)
 	}
 }
 
@@ -143,18 +147,18 @@ func (s messageSuite) insertIsIdempotent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	m := fullMessage(1, "ann")
-	first, err := h.Messages.Insert(t.Context(), []message.Message{m})
+	first, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.NoError(t, err)
-	insertUntilLater(t, h.Messages, 1000, first[0])
+	insertUntilLater(t, h.Messages, 1000, first[0].StoredAt)
 
 	other := m
 	other.Body = "something else"
-	again, err := h.Messages.Insert(t.Context(), []message.Message{other})
+	again, err := h.Messages.Insert(t.Context(), []message.Message{other}, messagetest.AnyTime)
 	require.NoError(t, err)
-	require.Equal(t, first, again, "the first time counts")
+	require.Equal(t, first, again, "the first stamp counts")
 	got, err := h.Messages.Get(t.Context(), m.Ref())
 	require.NoError(t, err)
-	require.Equal(t, message.Stored{Message: m, StoredAt: first[0]}, got, "a stored message is left as it is")
+	require.Equal(t, message.Stored{Message: m, Stamp: first[0]}, got, "a stored message is left as it is")
 	require.Len(t, h.toFollowers(t, "ann"), 1)
 }
 
@@ -163,23 +167,23 @@ func (s messageSuite) insertConcurrently(t *testing.T) {
 	const writers = 8
 	h := s.open(t)
 	var wg sync.WaitGroup
-	times := make([][]time.Time, writers)
+	stamps := make([][]message.Stamp, writers)
 	errs := make([]error, writers)
 	for w := range writers {
 		wg.Go(func() {
 			own := messagetest.Message(100+w, "ann")
-			times[w], errs[w] = h.Messages.Insert(t.Context(), []message.Message{fullMessage(1, "ann"), own, fullMessage(2, "ann")})
+			stamps[w], errs[w] = h.Messages.Insert(t.Context(), []message.Message{fullMessage(1, "ann"), own, fullMessage(2, "ann")}, messagetest.AnyTime)
 		})
 	}
 	wg.Wait()
 	for w := range writers {
 		require.NoError(t, errs[w])
-		require.Equal(t, times[0][0], times[w][0], "everybody is told the same first time")
-		require.Equal(t, times[0][2], times[w][2], "everybody is told the same first time")
+		require.Equal(t, stamps[0][0], stamps[w][0], "everybody is told the same first stamp")
+		require.Equal(t, stamps[0][2], stamps[w][2], "everybody is told the same first stamp")
 	}
 	stored := h.toFollowers(t, "ann")
 	require.Len(t, stored, writers+2)
-	require.Equal(t, message.Stored{Message: fullMessage(1, "ann"), StoredAt: times[0][0]}, stored[0])
+	require.Equal(t, message.Stored{Message: fullMessage(1, "ann"), Stamp: stamps[0][0]}, stored[0])
 	require.Equal(t, series(1, 2), ids(h.naming(t, "zoë")))
 }
 
@@ -187,7 +191,7 @@ func (s messageSuite) insertKeepsNoReference(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	m := fullMessage(1, "ann")
-	_, err := h.Messages.Insert(t.Context(), []message.Message{m})
+	_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.NoError(t, err)
 	got, err := h.Messages.Get(t.Context(), m.Ref())
 	require.NoError(t, err)
@@ -198,26 +202,26 @@ func (s messageSuite) insertKeepsNoReference(t *testing.T) {
 func (s messageSuite) insertNothing(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	times, err := h.Messages.Insert(t.Context(), nil)
+	stamps, err := h.Messages.Insert(t.Context(), nil, messagetest.AnyTime)
 	require.NoError(t, err)
-	require.Empty(t, times)
+	require.Empty(t, stamps)
 }
 
 func (s messageSuite) getByIDAlone(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	m := fullMessage(7, "ann")
-	times, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(6, "bob"), m, messagetest.Message(8, "abe")})
+	stamps, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(6, "bob"), m, messagetest.Message(8, "abe")}, messagetest.AnyTime)
 	require.NoError(t, err)
 	got, err := h.Messages.Get(t.Context(), message.Ref{ID: m.ID})
 	require.NoError(t, err)
-	require.Equal(t, message.Stored{Message: m, StoredAt: times[1]}, got)
+	require.Equal(t, message.Stored{Message: m, Stamp: stamps[1]}, got)
 }
 
 func (s messageSuite) getUnknown(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, "ann")})
+	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, "ann")}, messagetest.AnyTime)
 	require.NoError(t, err)
 	for name, ref := range map[string]message.Ref{
 		"id":            {From: "ann", ID: messagetest.ID(8)},
@@ -234,7 +238,7 @@ func (s messageSuite) getMany(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	messages := []message.Message{fullMessage(1, "ann"), messagetest.Message(2, "bob"), fullMessage(3, "ann"), messagetest.Message(4, "cid")}
-	times, err := h.Messages.Insert(t.Context(), messages)
+	stamps, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	refs := []message.Ref{
 		{From: "cid", ID: messagetest.ID(4)},
@@ -253,7 +257,7 @@ func (s messageSuite) getMany(t *testing.T) {
 			continue
 		}
 		require.NoError(t, found[i].Err, refs[i])
-		require.Equal(t, message.Stored{Message: messages[index], StoredAt: times[index]}, found[i].Stored)
+		require.Equal(t, message.Stored{Message: messages[index], Stamp: stamps[index]}, found[i].Stored)
 	}
 }
 
@@ -312,7 +316,7 @@ func (s messageSuite) insertSeries(t *testing.T) messageStore {
 	t.Helper()
 	h := s.open(t)
 	for _, n := range []int{7, 1, 9, 5, 3} {
-		_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(n, froms[n])})
+		_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(n, froms[n])}, messagetest.AnyTime)
 		require.NoError(t, err)
 	}
 	return h
@@ -341,7 +345,7 @@ func (s messageSuite) finish(t *testing.T) {
 	_, err := h.Messages.Get(t.Context(), message.Ref{ID: messagetest.ID(2)})
 	require.ErrorIs(t, err, message.ErrNotFound, "finishing creates nothing")
 	require.Equal(t, series(3, 7), ids(h.toFollowers(t, "ann")), "a finished message is still there")
-	_, err = h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(2, "ann")})
+	_, err = h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(2, "ann")}, messagetest.AnyTime)
 	require.NoError(t, err)
 	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 	require.NoError(t, err)
@@ -353,7 +357,7 @@ func (s messageSuite) finishThenInsert(t *testing.T) {
 	t.Parallel()
 	h := s.insertSeries(t)
 	require.NoError(t, h.Messages.Finish(t.Context(), refs(froms, 7)))
-	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, froms[7])})
+	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, froms[7])}, messagetest.AnyTime)
 	require.NoError(t, err)
 	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 	require.NoError(t, err)
@@ -366,9 +370,9 @@ func (s messageSuite) reopenKeepsMessages(t *testing.T) {
 	var want []message.Stored
 	for n := range 20 {
 		m := fullMessage(n, message.UserID(fmt.Sprintf("author-%d", n%3)))
-		times, err := h.Messages.Insert(t.Context(), []message.Message{m})
+		stamps, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 		require.NoError(t, err)
-		want = append(want, message.Stored{Message: m, StoredAt: times[0]})
+		want = append(want, message.Stored{Message: m, Stamp: stamps[0]})
 	}
 	h = h.Reopen(t)
 	for _, m := range want {

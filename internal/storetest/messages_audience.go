@@ -35,7 +35,7 @@ func (h messageStore) naming(t *testing.T, user message.UserID) []message.Stored
 
 func (h messageStore) insert(t *testing.T, messages ...message.Message) {
 	t.Helper()
-	_, err := h.Messages.Insert(t.Context(), messages)
+	_, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 }
 
@@ -94,7 +94,7 @@ func (s messageSuite) toFollowersInOrder(t *testing.T) {
 		return h.Messages.ToFollowers(t.Context(), []message.Range{{From: "ann", After: after, Before: before}}, order, limit)
 	})
 	for _, in := range intervals {
-		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", After: in.after, Before: in.before}}, math.MaxInt64)
+		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", After: in.after, Before: in.before}}, message.MaxSlack)
 		require.NoError(t, err)
 		want, err := h.Messages.ToFollowers(t.Context(), []message.Range{{From: "ann", After: in.after, Before: in.before}}, message.OldestFirst, 100)
 		require.NoError(t, err)
@@ -134,7 +134,7 @@ func (s messageSuite) toFollowersInRanges(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, series(want...), ids(got))
 	}
-	count, err := h.Messages.CountToFollowers(t.Context(), ranges, math.MaxInt64)
+	count, err := h.Messages.CountToFollowers(t.Context(), ranges, message.MaxSlack)
 	require.NoError(t, err)
 	require.EqualValues(t, len(all), count)
 }
@@ -164,7 +164,7 @@ func (s messageSuite) toFollowersOnly(t *testing.T) {
 	listed.Audience, listed.To = message.AudienceListed, []message.UserID{"bob"}
 	h.insert(t, messagetest.Message(1, "ann"), listed, fullMessage(3, "ann"))
 	require.Equal(t, series(1, 3), ids(h.toFollowers(t, "ann")))
-	count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, math.MaxInt64)
+	count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, message.MaxSlack)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, count)
 	require.Equal(t, series(2), ids(h.naming(t, "bob")))
@@ -189,7 +189,7 @@ func (s messageSuite) toFollowersOfMany(t *testing.T) {
 	got, err = h.Messages.ToFollowers(t.Context(), ranges, message.NewestFirst, limit)
 	require.NoError(t, err)
 	require.Equal(t, series(3989, 3988, 3987, 3986, 3985, 3984, 3983), ids(got))
-	count, err := h.Messages.CountToFollowers(t.Context(), ranges, math.MaxInt64)
+	count, err := h.Messages.CountToFollowers(t.Context(), ranges, message.MaxSlack)
 	require.NoError(t, err)
 	require.EqualValues(t, 2*authors-20, count)
 }
@@ -236,9 +236,13 @@ func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 		if random.IntN(4) == 0 {
 			m.Audience, m.To = message.AudienceListed, []message.UserID{"bob"}
 		}
-		times, err := h.Messages.Insert(t.Context(), []message.Message{m})
+		timing := messagetest.AnyTime
+		if random.IntN(4) == 0 {
+			timing.Slack = -message.MaxSlack // void, however early it is stored
+		}
+		stamps, err := h.Messages.Insert(t.Context(), []message.Message{m}, timing)
 		require.NoError(t, err)
-		all[n] = message.Stored{Message: m, StoredAt: times[0]}
+		all[n] = message.Stored{Message: m, Stamp: stamps[0]}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ranges := drawRanges(t, authors, count)
@@ -250,8 +254,7 @@ func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 				want = append(want, m)
 			}
 		}
-		one := rapid.SampledFrom(all).Draw(t, "the message that is void, or just not")
-		slack := one.StoredAt.Sub(one.Sent()) - time.Duration(rapid.IntRange(0, 1).Draw(t, "void"))*time.Millisecond
+		slack := rapid.SampledFrom([]time.Duration{0, time.Minute, message.MaxSlack}).Draw(t, "slack")
 		valid := 0
 		for _, m := range want {
 			if !m.Void(slack) {
@@ -279,20 +282,18 @@ func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 func (s messageSuite) countLeavesVoidOut(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	times, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(1, "ann")})
+	h.insert(t, messagetest.Message(1, "ann"))
+	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(2, "ann"), messagetest.Message(3, "ann")}, message.Timing{Slack: -message.MaxSlack, Tolerance: message.MaxSlack})
 	require.NoError(t, err)
-	late := times[0].Sub(messagetest.ID(1).Time())
-	everything := []message.Range{{From: "ann", Before: message.MaxID}}
-	for slack, want := range map[time.Duration]int64{late: 1, late - time.Millisecond: 0, late + time.Millisecond: 1} {
-		count, err := h.Messages.CountToFollowers(t.Context(), everything, slack)
-		require.NoError(t, err)
-		require.Equal(t, want, count, "stored after %v, with a slack of %v", late, slack)
+	for range 2 {
+		for _, slack := range []time.Duration{0, time.Minute, message.MaxSlack} {
+			count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, slack)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, count, "with a slack of %v", slack)
+		}
+		require.Len(t, h.toFollowers(t, "ann"), 3, "ToFollowers returns them")
+		h = h.Reopen(t)
 	}
-	require.Len(t, h.toFollowers(t, "ann"), 1, "ToFollowers returns it either way")
-	h = h.Reopen(t)
-	count, err := h.Messages.CountToFollowers(t.Context(), everything, late-time.Millisecond)
-	require.NoError(t, err)
-	require.Zero(t, count)
 }
 
 func (s messageSuite) namingInOrder(t *testing.T) {

@@ -20,6 +20,8 @@ type Backend struct {
 	// New opens an empty database. It registers the closing with t.Cleanup. Most tests run in parallel, each on a database of
 	// its own.
 	New func(t *testing.T) Database
+	// NewAt is New for a database that stamps messages with the given clock.
+	NewAt func(t *testing.T, now func() time.Time) Database
 	// Partitions is the number of partitions of every database that New opens, at least 4.
 	Partitions int
 	// Interleavings is buckettest.Harness.Interleavings: how many schedules of a scenario are tried; 0 means all of them.

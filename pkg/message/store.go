@@ -8,13 +8,20 @@ import (
 // Stored is a message as the canonical store holds it.
 type Stored struct {
 	Message
-	// StoredAt is when the store stored it, by the store's own clock, in UTC, to the millisecond.
-	StoredAt time.Time
+	Stamp
 }
 
-// Void reports whether the message was stored more than slack after it was sent. Fan-out does not deliver a void message, and
-// readers do not show it.
-func (s Stored) Void(slack time.Duration) bool { return s.StoredAt.Sub(s.Sent()) > slack }
+// Void reports whether the message is void. Fan-out does not deliver a void message, and readers do not show it. The stored verdict
+// decides. A message without a verdict is void if it was stored more than slack after it was sent.
+func (s Stored) Void(slack time.Duration) bool {
+	if s.Verdict == Undecided {
+		return s.StoredAt.Sub(s.Sent()) > slack
+	}
+	return s.Verdict == Void
+}
+
+// FromFuture reports whether the message is void because the time in its id was too far ahead of the store's clock.
+func (s Stored) FromFuture() bool { return s.Verdict == Void && s.StoredAt.Before(s.Sent()) }
 
 // Found is the result of looking for one message of several.
 type Found struct {
@@ -43,11 +50,13 @@ const (
 // Store is the canonical store, which holds each message once. All methods are safe for concurrent use. A read sees every write of
 // every process that had returned before the read began.
 type Store interface {
-	// Insert stores messages and returns, in their order, when each was stored. It is idempotent by id: it does not change a
-	// message that is already stored, and returns the time of the first insert. Each message is stored wholly or not at
-	// all. After an error any message may be stored or not. After Insert has returned without an error, the messages
-	// survive a crash. A new message is unfinished.
-	Insert(ctx context.Context, messages []Message) ([]time.Time, error)
+	// Insert stores messages and returns, in their order, the stamp of each. The store decides the verdict by timing and its own
+	// clock, in the atomic write that stores the message. Insert is idempotent by id: it does not change a message that is
+	// already stored, and returns the stamp of the first insert, whatever timing says now. Each message is stored wholly or
+	// not at all. After an error any message may be stored or not. After Insert has returned without an error, the messages
+	// survive a crash. A new message is unfinished. Only a message from the future is finished at once, because the sweeper
+	// would not reach its id before that time.
+	Insert(ctx context.Context, messages []Message, timing Timing) ([]Stamp, error)
 
 	// Get returns one message, or ErrNotFound. With an empty ref.From it searches by id alone. A sharded store then asks every
 	// shard.
@@ -63,8 +72,8 @@ type Store interface {
 	// void messages.
 	ToFollowers(ctx context.Context, ranges []Range, order Order, limit int) ([]Stored, error)
 
-	// CountToFollowers counts the messages that ToFollowers would return without a limit, except messages that are void by the
-	// given slack.
+	// CountToFollowers counts the messages that ToFollowers would return without a limit, except void messages. The slack, at most
+	// MaxSlack, judges messages without a verdict: see Stored.Void.
 	CountToFollowers(ctx context.Context, ranges []Range, slack time.Duration) (int64, error)
 
 	// Naming returns messages that name user in To and have ids above after and below before. It returns at most limit

@@ -16,8 +16,9 @@ type Rules struct {
 	DormantAfter time.Duration
 	// ClockTolerance is twice the greatest difference between the clocks of two hosts. It is above 0.
 	ClockTolerance time.Duration
-	// PublishSlack is how long after it was sent a message may become visible. A message that is stored later is void. An edge
-	// becomes visible within this time after a span of it began or ended.
+	// PublishSlack is how long after it was sent a message may become visible. A message that is stored later is void, and so is a
+	// message whose time is more than ClockTolerance after the store's clock. An edge becomes visible within PublishSlack after a
+	// span of it began or ended.
 	PublishSlack time.Duration
 }
 
@@ -77,6 +78,10 @@ func (r Rules) ActiveSince(now time.Time) time.Time {
 	return now.Add(r.ClockTolerance - r.DormantAfter)
 }
 
-// Void reports whether a message was stored more than PublishSlack after it was sent. No fan-out delivers a void message, and no
-// reader shows it.
+// Timing returns the bounds by which a store decides whether a message is void.
+func (r Rules) Timing() message.Timing {
+	return message.Timing{Slack: r.PublishSlack, Tolerance: r.ClockTolerance}
+}
+
+// Void reports whether a message is void: see message.Stored.Void. The rules judge only messages without a stored verdict.
 func (r Rules) Void(m message.Stored) bool { return m.Void(r.PublishSlack) }

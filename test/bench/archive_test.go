@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -52,7 +53,7 @@ func (a *archive) publish(b *testing.B, messages int, author func(n int) message
 			batch[i] = message.Message{ID: id, From: author(first + i), Audience: message.AudienceFollowers, Body: body}
 			refs = append(refs, batch[i].Ref())
 		}
-		_, err := a.messages.Insert(b.Context(), batch)
+		_, err := a.messages.Insert(b.Context(), batch, messagetest.AnyTime)
 		require.NoError(b, err)
 		require.NoError(b, a.messages.Finish(b.Context(), refs[first:]))
 	}

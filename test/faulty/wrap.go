@@ -32,9 +32,9 @@ type messages struct {
 	failpoint *failpoint
 }
 
-func (m messages) Insert(ctx context.Context, all []message.Message) (stamps []time.Time, err error) {
+func (m messages) Insert(ctx context.Context, all []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
 	err = m.failpoint.pass(pointStore, len(all), func(n int) error {
-		stamps, err = m.Store.Insert(ctx, all[:n])
+		stamps, err = m.Store.Insert(ctx, all[:n], timing)
 		return err
 	})
 	return stamps, err

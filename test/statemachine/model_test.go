@@ -75,20 +75,20 @@ func (m *model) disagree(format string, args ...any) {
 }
 
 // Inserted implements rig.Observer.
-func (m *model) Inserted(messages []message.Message, stamps []time.Time) {
+func (m *model) Inserted(messages []message.Message, stamps []message.Stamp) {
 	m.moment++
 	for i, inserted := range messages {
 		known := slices.IndexFunc(m.messages, func(s stored) bool { return s.ID == inserted.ID })
 		if known >= 0 {
-			if was := m.messages[known].StoredAt; !was.Equal(stamps[i]) {
-				m.disagree("message %s was stored at %v, and then at %v", inserted.ID, was, stamps[i])
+			if was := m.messages[known].Stamp; was != stamps[i] {
+				m.disagree("message %s was stored as %v, and then as %v", inserted.ID, was, stamps[i])
 			}
 			continue
 		}
 		viewed := make(map[message.UserID]time.Time, len(m.viewed))
 		maps.Copy(viewed, m.viewed)
 		m.messages = append(m.messages, stored{
-			Stored: message.Stored{Message: inserted, StoredAt: stamps[i]}, moment: m.moment, viewed: viewed,
+			Stored: message.Stored{Message: inserted, Stamp: stamps[i]}, moment: m.moment, viewed: viewed,
 		})
 	}
 }

@@ -111,7 +111,7 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 		id := prefilledID(-time.Duration(i+1)*time.Second, n)
 		inserted = append(inserted, message.Message{ID: id, From: "author-0", To: []message.UserID{w.User, w.Twin}, Body: "before"})
 	}
-	_, err := m.rig.Messages.Insert(t.Context(), inserted)
+	_, err := m.rig.Messages.Insert(t.Context(), inserted, rig.Rules().Timing())
 	require.NoError(t, err)
 	refs, entries := make([]message.Ref, len(inserted)), make([]bucket.Entry, len(inserted))
 	for k, before := range inserted {

@@ -12,6 +12,9 @@ import (
 // Epoch is the time of the first message id of the series that ID returns.
 var Epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// AnyTime makes every message valid, whatever the store's clock says.
+var AnyTime = message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack}
+
 // ID returns the nth id of a series. Ids ascend with n, and each is sent a millisecond after the one before.
 func ID(n int) message.ID {
 	id := message.MinID(Epoch.Add(time.Duration(n) * time.Millisecond))

@@ -13,8 +13,8 @@ import (
 
 // Observer receives each change at the moment when it takes effect.
 type Observer interface {
-	// Inserted receives the stored messages and the time of storing.
-	Inserted(messages []message.Message, stamps []time.Time)
+	// Inserted receives the stored messages and their stamps.
+	Inserted(messages []message.Message, stamps []message.Stamp)
 	// Followed tells of edges as a Follow left them, and Unfollowed of the pair of an Unfollow.
 	Followed(edges []follow.Edge, at time.Time)
 	Unfollowed(pair follow.Pair, at time.Time)
@@ -25,7 +25,7 @@ type Observer interface {
 // blind is an Observer that takes no notice.
 type blind struct{}
 
-func (blind) Inserted([]message.Message, []time.Time)     {}
+func (blind) Inserted([]message.Message, []message.Stamp) {}
 func (blind) Followed([]follow.Edge, time.Time)           {}
 func (blind) Unfollowed(follow.Pair, time.Time)           {}
 func (blind) Viewed([]userstate.View, []userstate.Viewed) {}
@@ -37,9 +37,9 @@ type Messages struct {
 }
 
 // Insert implements message.Store.
-func (s *Messages) Insert(ctx context.Context, messages []message.Message) ([]time.Time, error) {
-	return through(ctx, "Insert", func() ([]time.Time, error) {
-		stamps, err := s.Store.Insert(ctx, messages)
+func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
+	return through(ctx, "Insert", func() ([]message.Stamp, error) {
+		stamps, err := s.Store.Insert(ctx, messages, timing)
 		if err == nil {
 			s.observer.Inserted(messages, stamps)
 		}
