@@ -90,7 +90,7 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 		}
 		results := s.Publish.Publish(r.Context(), requests)
 		if w.status == 0 && len(results) > 0 && !slices.ContainsFunc(results, taken) {
-			return publish.ErrBusy // nothing of the batch was taken: that is best said of the whole
+			return results[0].Err // nothing of the batch was taken: that is best said of the whole
 		}
 		return s.answer(w, b.stream, items, results)
 	})
@@ -118,7 +118,9 @@ func limited(err error) bool {
 	return ok && p.Type == client.ProblemRateLimited
 }
 
-func taken(r publish.Result) bool { return !errors.Is(r.Err, publish.ErrBusy) }
+func taken(r publish.Result) bool {
+	return !errors.Is(r.Err, publish.ErrBusy) && !errors.Is(r.Err, publish.ErrAhead)
+}
 
 // answer writes one line for each item. The results are those of the items that were not refused, in their order.
 func (s *server) answer(w *response, to *stream, items []item[message.Draft], results []publish.Result) error {

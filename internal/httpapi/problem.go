@@ -40,6 +40,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemKeyReused:    {http.StatusUnprocessableEntity, "The idempotency key was used for another message"},
 	client.ProblemInternal:     {http.StatusInternalServerError, "The server failed"},
 	client.ProblemBusy:         {http.StatusServiceUnavailable, "The server is busy"},
+	client.ProblemClockAhead:   {http.StatusServiceUnavailable, "The server's clock is ahead"},
 	client.ProblemUnavailable:  {http.StatusServiceUnavailable, "The server cannot do this at the moment"},
 }
 
@@ -92,6 +93,9 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemBackwards, "last_viewed", err.Error()+": give that time or a later one")
 	case errors.Is(err, publish.ErrBusy), errors.Is(err, publish.ErrLate):
 		return newProblem(client.ProblemBusy, "", "the server accepts no messages at the moment, and did not publish this one: try again after Retry-After")
+	case errors.Is(err, publish.ErrAhead):
+		return newProblem(client.ProblemClockAhead, "",
+			"the server's clock is ahead of the store's, and the server did not publish this message: try again after Retry-After, and tell the operator")
 	case errors.Is(err, rehydrate.ErrUnfinished):
 		return newProblem(client.ProblemUnavailable, "", unfinishedDetail)
 	case temporary(err):

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +53,7 @@ func TestProblemOf(t *testing.T) {
 		{"malformed event", event.ErrMalformed, 500, client.ProblemInternal, ""},
 		{"busy", publish.ErrBusy, 503, client.ProblemBusy, ""},
 		{"late", publish.ErrLate, 503, client.ProblemBusy, ""},
+		{"ahead", publish.ErrAhead, 503, client.ProblemClockAhead, ""},
 		{"disk full", syscall.ENOSPC, 503, client.ProblemUnavailable, ""},
 		{"client gone", context.Canceled, 503, client.ProblemUnavailable, ""},
 		{"out of time", context.DeadlineExceeded, 503, client.ProblemUnavailable, ""},
@@ -144,6 +146,27 @@ func TestBusy(t *testing.T) {
 	w.bus.fail(nil)
 	w.pass(publish.RetryAfter)
 	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"x"`))
+}
+
+// A server whose clock is ahead of the store's refuses messages, until its clock is right.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.setAhead(userstate.DefaultRules().ClockTolerance + time.Millisecond)
+	for _, target := range []string{"/v1/messages", "/v1/messages:batch"} {
+		answer := w.ask(t, http.MethodPost, target, draft(`"body":"x"`), client.IdempotencyKeyHeader, target)
+		require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+		require.Equal(t, "1", answer.Header().Get("Retry-After"))
+		require.Equal(t, client.ProblemClockAhead, problem(t, answer).Type)
+	}
+	require.Empty(t, w.contents(t).Unfinished)
+	w.setAhead(0)
+	for _, target := range []string{"/v1/messages", "/v1/messages:batch"} {
+		answer := w.ask(t, http.MethodPost, target, draft(`"body":"x"`), client.IdempotencyKeyHeader, target)
+		require.Less(t, answer.Code, 300)
+		require.NotContains(t, answer.Body.String(), "error")
+	}
+	require.Len(t, w.contents(t).Unfinished, 2)
 }
 
 func TestHealth(t *testing.T) {

@@ -48,6 +48,8 @@ type world struct {
 
 	mu  sync.Mutex
 	now time.Time
+	// ahead is how far the publisher's clock is ahead of the store's.
+	ahead time.Duration
 }
 
 // settings are what a test changes of the usual.
@@ -98,7 +100,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	}
 	services := httpapi.Services{
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
-			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: 24 * time.Hour, Now: w.clock, Random: change.random, Logger: zerolog.Nop(),
+			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: 24 * time.Hour, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),
 		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, userstate.DefaultRules),
 		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
@@ -139,6 +141,19 @@ func (w *world) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
+}
+
+func (w *world) publisherClock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now.Add(w.ahead)
+}
+
+// setAhead moves the publisher's clock.
+func (w *world) setAhead(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ahead = d
 }
 
 func (w *world) pass(d time.Duration) {

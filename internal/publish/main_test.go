@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -72,10 +73,19 @@ func (d *desk) colleague(skew time.Duration) *publish.Service { return d.measure
 
 // measured is colleague with metrics.
 func (d *desk) measured(skew time.Duration, metrics prometheus.Registerer) *publish.Service {
-	return publish.New(d.store, d.Keys, d.emitter, publish.Options{
+	return publish.New(d.store, d.Keys, d.emitter, d.options(skew, metrics, zerolog.Nop()))
+}
+
+// logged is colleague with a log.
+func (d *desk) logged(skew time.Duration, log io.Writer) *publish.Service {
+	return publish.New(d.store, d.Keys, d.emitter, d.options(skew, nil, zerolog.New(log)))
+}
+
+func (d *desk) options(skew time.Duration, metrics prometheus.Registerer, logger zerolog.Logger) publish.Options {
+	return publish.Options{
 		Limits: message.DefaultLimits(), Rules: rig.Rules, KeyTTL: rig.KeyTTL,
-		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: zerolog.Nop(), Metrics: metrics,
-	})
+		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: logger, Metrics: metrics,
+	}
 }
 
 func request(key, body string) publish.Request {

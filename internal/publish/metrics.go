@@ -18,6 +18,7 @@ const (
 	refusedInvalid     = "invalid"
 	refusedKeyReused   = "key_reused"
 	refusedLate        = "late"
+	refusedClockAhead  = "clock_ahead"
 	refusedCanceled    = "canceled"
 	refusedUnavailable = "unavailable"
 )
@@ -33,6 +34,8 @@ func refusal(err error) string {
 		return refusedKeyReused
 	case errors.Is(err, ErrLate):
 		return refusedLate
+	case errors.Is(err, ErrAhead):
+		return refusedClockAhead
 	case errors.Is(err, context.Canceled):
 		return refusedCanceled
 	default:
@@ -67,7 +70,7 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 		single:  duration.WithLabelValues("single"),
 		batch:   duration.WithLabelValues("batch"),
 	}
-	for _, reason := range []string{refusedBusy, refusedInvalid, refusedKeyReused, refusedLate, refusedCanceled, refusedUnavailable} {
+	for _, reason := range []string{refusedBusy, refusedInvalid, refusedKeyReused, refusedLate, refusedClockAhead, refusedCanceled, refusedUnavailable} {
 		m.refused[reason] = refused.WithLabelValues(reason)
 	}
 	return m

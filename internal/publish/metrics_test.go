@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -26,6 +27,8 @@ func TestMetrics(t *testing.T) {
 		d.store.delays = append(d.store.delays, 2*rig.Slack)
 	}
 	d.Publish(t.Context(), []publish.Request{request("", "slow")})
+	d.store.delays = []time.Duration{-time.Minute} // the clock is mended meanwhile
+	d.Publish(t.Context(), []publish.Request{request("", "ahead"), request("", "ahead")})
 	d.emitter.err = errors.New("the stream is full")
 	d.Publish(t.Context(), []publish.Request{request("", "stored all the same"), request("", "this too")})
 	d.Publish(t.Context(), []publish.Request{request("", "refused")})
@@ -37,6 +40,7 @@ fanmail_messages_accepted_total 5
 # TYPE fanmail_messages_refused_total counter
 fanmail_messages_refused_total{reason="busy"} 1
 fanmail_messages_refused_total{reason="canceled"} 0
+fanmail_messages_refused_total{reason="clock_ahead"} 2
 fanmail_messages_refused_total{reason="invalid"} 1
 fanmail_messages_refused_total{reason="key_reused"} 1
 fanmail_messages_refused_total{reason="late"} 1

@@ -28,9 +28,12 @@ var (
 	ErrBusy = errors.New("no messages are accepted at the moment: the event bus is full or away")
 	// ErrLate says that each of several attempts was stored so late that the message was void.
 	ErrLate = errors.New("the store took too long: the message was not published")
+	// ErrAhead says that this process's clock is ahead of the store's clock by more than the tolerance, so the message is void. Other
+	// ids of the same clock are not tried. A repeat is published as soon as the clock is right, also with the same idempotency key.
+	ErrAhead = errors.New("the publisher's clock is ahead of the store's: the message was not published")
 )
 
-// RetryAfter is how long a client should wait after ErrBusy.
+// RetryAfter is how long a client should wait after ErrBusy, ErrLate and ErrAhead.
 const RetryAfter = time.Second
 
 // maxTries bounds how often a message that was stored too late is published again under a new id.
@@ -63,7 +66,7 @@ type Request struct {
 // Result is the result of a Request.
 type Result struct {
 	Message message.Message
-	// Err is nil, a *message.InvalidError, message.ErrKeyReused, ErrBusy, ErrLate, or an error of the store.
+	// Err is nil, a *message.InvalidError, message.ErrKeyReused, ErrBusy, ErrLate, ErrAhead, or an error of the store.
 	Err error
 }
 
@@ -92,6 +95,9 @@ type attempt struct {
 	requested string // the idempotency key, or empty
 	result    *Result
 	key       message.Key // as it is reserved; zero without an idempotency key
+	// issued is the newest id that this call has issued for the attempt. The message has another id if the key was reserved before.
+	issued message.ID
+	void   error // the reason why the last id was void
 }
 
 // Publish publishes messages, each independently, and returns the results in their order. New ids rise in that order; an id that an
@@ -117,7 +123,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 	}
 	for _, a := range attempts {
-		a.result.Err = ErrLate
+		a.result.Err = a.void
 	}
 	s.emit(ctx, results)
 	return results
@@ -133,21 +139,23 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 			result.Message, err = message.New(id, r.Draft, s.opts.Limits)
 		}
 		if result.Err = err; err == nil {
-			attempts = append(attempts, &attempt{requested: r.Key, result: result})
+			attempts = append(attempts, &attempt{requested: r.Key, result: result, issued: id})
 		}
 	}
 	return attempts
 }
 
-// store inserts messages. It returns the attempts to repeat: those that were stored too late and now have a new id.
+// store inserts messages. It returns the attempts to repeat: those whose id was void and was replaced.
 func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstate.Rules) []*attempt {
 	if len(attempts) == 0 {
 		return nil
 	}
 	messages := make([]message.Message, 0, len(attempts))
 	place := make(map[message.ID]int, len(attempts)) // two requests with one key have one id
+	issued := make(map[message.ID]bool, len(attempts))
 	for _, a := range attempts {
 		m := a.result.Message
+		issued[a.issued] = true
 		if _, ok := place[m.ID]; !ok {
 			place[m.ID] = len(messages)
 			messages = append(messages, m)
@@ -160,19 +168,43 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 		}
 		return nil
 	}
-	var late []*attempt
+	var again []*attempt
+	var ahead []message.Stored
 	for _, a := range attempts {
 		stored := message.Stored{Message: a.result.Message, Stamp: stamps[place[a.result.Message.ID]]}
-		if !rules.Void(stored) {
+		switch {
+		case !rules.Void(stored):
 			continue
+		case stored.FromFuture() && issued[stored.ID]:
+			ahead = append(ahead, stored)
+			a.result.Err = ErrAhead
+			continue
+		case stored.FromFuture(): // an earlier request reserved the id: its clock was ahead, and this clock may be right
+			a.void = ErrAhead
+		default:
+			a.void = ErrLate
+			s.opts.Logger.Warn().Stringer("message_id", stored.ID).Str("from", string(stored.From)).
+				Dur("after", stored.StoredAt.Sub(stored.Sent())).Msg("message was stored too late and is void: publishing it under a new id")
 		}
-		s.opts.Logger.Warn().Stringer("message_id", stored.ID).Str("from", string(stored.From)).
-			Dur("after", stored.StoredAt.Sub(stored.Sent())).Msg("message was stored too late and is void: publishing it under a new id")
 		if a.result.Err = s.renew(ctx, a); a.result.Err == nil {
-			late = append(late, a)
+			again = append(again, a)
 		}
 	}
-	return late
+	s.logAhead(ahead)
+	return again
+}
+
+// logAhead logs the messages that this process's clock made void.
+func (s *Service) logAhead(void []message.Stored) {
+	if len(void) == 0 {
+		return
+	}
+	ids := make([]string, len(void))
+	for i, m := range void {
+		ids[i] = m.ID.String()
+	}
+	s.opts.Logger.Error().Strs("message_ids", ids).Int("messages", len(ids)).Dur("ahead", void[0].Sent().Sub(void[0].StoredAt)).
+		Msg("the clock of this host is ahead of the store's: messages were not published")
 }
 
 // renew gives a void message a new id.
@@ -181,6 +213,7 @@ func (s *Service) renew(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
+	a.issued = id
 	if a.key.Key != "" {
 		return s.rekey(ctx, a, id)
 	}

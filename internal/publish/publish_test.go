@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -145,6 +146,106 @@ func TestVoidIsPublishedAgain(t *testing.T) {
 			if key != "" {
 				require.Equal(t, published.ID, one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")})).ID)
 			}
+		})
+	}
+}
+
+// A clock that is ahead by more than the tolerance publishes nothing. It stores one message for each request, which is void, and leaves no
+// work behind.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{rig.ClockTolerance + time.Millisecond, 365 * 24 * time.Hour} {
+		for _, key := range []string{"", "key"} {
+			t.Run(fmt.Sprintf("by %v, key %q", skew, key), func(t *testing.T) {
+				t.Parallel()
+				d := newDesk(t)
+				log := &telemetrytest.Buffer{}
+				ahead := d.logged(skew, log)
+				results := ahead.Publish(t.Context(), []publish.Request{request(key, "body"), request("", "another")})
+				everything := []message.Range{{From: "author", Before: message.MaxID}}
+				stored, err := d.Messages.ToFollowers(t.Context(), everything, message.OldestFirst, 1000)
+				require.NoError(t, err)
+				require.Len(t, stored, 2, "no message is stored again under another id of the same clock")
+				for _, r := range results {
+					require.ErrorIs(t, r.Err, publish.ErrAhead)
+				}
+				require.Empty(t, d.valid(t))
+				require.Empty(t, d.emitter.emitted)
+				unfinished, err := d.Messages.Unfinished(t.Context(), message.ID{}, 10)
+				require.NoError(t, err)
+				require.Empty(t, unfinished)
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+				_, err = reporter.Status(t.Context(), stored[0].ID)
+				require.ErrorIs(t, err, message.ErrNotFound)
+				require.Equal(t, 1, strings.Count(log.String(), "\n"), "one line for the call: %s", log)
+				for _, m := range stored {
+					require.Contains(t, log.String(), m.ID.String())
+				}
+				require.Contains(t, log.String(), fmt.Sprintf(`"ahead":%d`, skew.Milliseconds()))
+
+				// The clock was mended.
+				m := one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")}))
+				require.Equal(t, []message.ID{m.ID}, d.valid(t))
+				require.Len(t, d.emitter.emitted, 1)
+				if key != "" && skew < rig.KeyTTL { // otherwise that clock finds the key expired
+					require.Equal(t, m.ID, one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")})).ID)
+					require.Equal(t, m.ID, one(t, ahead.Publish(t.Context(), []publish.Request{request(key, "body")})).ID, "the first result, by any clock")
+				}
+			})
+		}
+	}
+}
+
+func TestClockAheadByTheTolerance(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	m := one(t, d.colleague(rig.ClockTolerance).Publish(t.Context(), []publish.Request{request("key", "body")}))
+	require.Equal(t, []message.ID{m.ID}, d.valid(t))
+	require.Len(t, d.emitter.emitted, 1)
+}
+
+// One key comes again and again while the clock is ahead, twice in each request: each request stores at most one message, besides trying the
+// one that is reserved.
+func TestClockStaysAhead(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ahead := d.colleague(rig.KeyTTL / 2)
+	const repeats = 5
+	for range repeats {
+		for _, r := range ahead.Publish(t.Context(), []publish.Request{request("key", "body"), request("key", "body")}) {
+			require.ErrorIs(t, r.Err, publish.ErrAhead)
+		}
+		d.Clock.Advance(time.Second)
+	}
+	stored, err := d.Messages.ToFollowers(t.Context(), []message.Range{{From: "author", Before: message.MaxID}}, message.OldestFirst, 1000)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(stored), repeats)
+	d.Clock.Advance(2 * time.Hour) // past the ids of that clock
+	m := one(t, d.Publish(t.Context(), []publish.Request{request("key", "body")}))
+	require.Equal(t, []message.ID{m.ID}, d.valid(t))
+}
+
+// A publisher whose clock is ahead reserves a key and stalls. Another publisher finds the reserved id, replaces it, and publishes.
+func TestKeyReservedByAClockAhead(t *testing.T) {
+	t.Parallel()
+	for after := range 3 {
+		t.Run(fmt.Sprintf("after %d operations", after), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			var slow []publish.Result
+			actor := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+				slow = d.colleague(rig.KeyTTL/2).Publish(ctx, []publish.Request{request("key", "body")})
+				return nil
+			})
+			quick := one(t, d.Publish(t.Context(), []publish.Request{request("key", "body")}))
+			actor.Resume(rig.None, 0)
+			if err := slow[0].Err; err != nil {
+				require.ErrorIs(t, err, publish.ErrAhead)
+			} else {
+				require.Equal(t, quick.ID, slow[0].Message.ID)
+			}
+			require.Equal(t, []message.ID{quick.ID}, d.valid(t))
+			require.Equal(t, quick.ID, one(t, d.colleague(rig.KeyTTL/2).Publish(t.Context(), []publish.Request{request("key", "body")})).ID)
 		})
 	}
 }

@@ -62,7 +62,7 @@ func (c *Client) do(ctx context.Context, k call) error {
 // repeat reports whether a call that ended with err may be repeated, and after which pause.
 func repeat(k call, err error, pause time.Duration) (time.Duration, bool) {
 	if problem, ok := errors.AsType[*Problem](err); ok {
-		harmless := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited
+		harmless := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited || problem.Type == ProblemClockAhead
 		later := problem.Status == http.StatusServiceUnavailable || problem.Status == http.StatusTooManyRequests
 		return max(problem.RetryAfter, pause), harmless && later
 	}

@@ -5,7 +5,7 @@
 // refuses comes back as a *Problem, which says why and what to do. Everything else that goes wrong is an
 // error that names the server.
 //
-// A call is repeated, a bounded number of times, where repeating is harmless: when the server was busy or bounds the rate, and has taken
-// nothing, and, for calls that are idempotent, when it could not be reached or the connection broke. Publishing is
+// A call is repeated, a bounded number of times, where repeating is harmless: when the server was busy, bounds the rate or has a clock that
+// is ahead, and has published nothing, and, for calls that are idempotent, when it could not be reached or the connection broke. Publishing is
 // idempotent with an idempotency key only. Every method returns as soon as its context ends.
 package client

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -44,12 +45,14 @@ func TestRepeats(t *testing.T) {
 	}
 	failures := map[string]http.HandlerFunc{
 		"busy":        func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 503, client.ProblemBusy) },
+		"clock ahead": func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 503, client.ProblemClockAhead) },
 		"unavailable": func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 503, client.ProblemUnavailable) },
 		"internal":    func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 500, client.ProblemInternal) },
 		"connection":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	}
 	repeated := map[string]map[string]bool{
 		"busy":        {"publish": true, "publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
+		"clock ahead": {"publish": true, "publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
 		"unavailable": {"publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
 		"internal":    {},
 		"connection":  {"publish with a key": true, "follow": true, "follow batch": true, "login": true, "status": true},
@@ -94,6 +97,29 @@ func TestRepeatsAreBounded(t *testing.T) {
 	require.ErrorAs(t, c.Follow(t.Context(), "bob", "ann"), &problem)
 	require.EqualValues(t, 3, requests.Load())
 	require.EqualError(t, problem, "not now (503 Service Unavailable)")
+}
+
+func TestRepeatsOfAMessageHaveOneKey(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var keys []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, r.Header.Get(client.IdempotencyKeyHeader))
+		answerProblem(w, 503, client.ProblemClockAhead)
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Options{Tries: 3, Pause: 1})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	_, err = c.Publish(t.Context(), message.Draft{From: "ann", To: []message.UserID{"bob"}, Body: "x"}, "key")
+	var problem *client.Problem
+	require.ErrorAs(t, err, &problem)
+	require.Equal(t, client.ProblemClockAhead, problem.Type)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []string{"key", "key", "key"}, keys)
 }
 
 func TestTheContextEndsAPause(t *testing.T) {

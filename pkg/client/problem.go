@@ -38,6 +38,8 @@ const (
 	ProblemInternal ProblemType = "urn:fanmail:problem:internal"
 	// ProblemBusy is a server that takes no messages at the moment, and has not taken this one: 503.
 	ProblemBusy ProblemType = "urn:fanmail:problem:busy"
+	// ProblemClockAhead is a server whose clock is ahead of the store's, and which has published nothing: 503.
+	ProblemClockAhead ProblemType = "urn:fanmail:problem:clock-ahead"
 	// ProblemUnavailable is a server that could not finish at the moment, and may have done part of it: 503.
 	ProblemUnavailable ProblemType = "urn:fanmail:problem:unavailable"
 )
