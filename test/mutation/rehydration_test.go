@@ -183,6 +183,21 @@ func rehydrating() []mutation {
 			pkg:   rehydration, run: "^TestVoidMessagesAreMissedByEverybody$",
 		},
 		{
+			name: "judging a decided message by today's slack", trap: "processes disagree while the setting changes: an accepted message is delivered to no user",
+			edits: []edit{{"pkg/message/store.go", "if s.Verdict == Undecided {", "if s.Verdict <= Void {"}},
+			pkg:   fanout, run: "^TestVerdictOfTheInsertHolds$",
+		},
+		{
+			name: "accepting a stamp from the future", trap: "every later message of that user's inbox comes late, until its time has come",
+			edits: []edit{{"pkg/message/timing.go", " || sent.Sub(storedAt) > t.Tolerance", ""}},
+			pkg:   "./internal/publish", run: "^TestClockAhead$",
+		},
+		{
+			name: "another id of a clock that is ahead", trap: "each attempt stores one more void message, and the reason is lost",
+			edits: []edit{{"internal/publish/publish.go", "case stored.FromFuture() && issued[stored.ID]:", "case stored.FromFuture() && issued[stored.ID] && a.void != nil:"}},
+			pkg:   "./internal/publish", run: "^TestClockAhead$",
+		},
+		{
 			name: "dormancy by the value that is set", trap: "a dormant user becomes active without a rehydration: lost",
 			edits: []edit{
 				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At, After: rules.ActiveSince(seen[i].At)}"},
