@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,9 +40,16 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*app.Options)) *world {
 	t.Helper()
+	w, _ := newWorldIn(t, t.TempDir(), change...)
+	return w
+}
+
+// newWorldIn returns a server on the data of a folder, and a function that stops it before the test ends.
+func newWorldIn(t *testing.T, dir string, change ...func(*app.Options)) (*world, func()) {
+	t.Helper()
 	w := &world{log: new(telemetrytest.Buffer), spans: tracetest.NewInMemoryExporter(), web: &http.Client{Transport: &http.Transport{}}}
 	cfg := config.Default()
-	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
+	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
@@ -54,11 +62,13 @@ func newWorld(t *testing.T, change ...func(*app.Options)) *world {
 	}
 	w.app = app.New(cfg, opts)
 	require.NoError(t, w.app.Start(t.Context()))
-	t.Cleanup(func() {
+	ctx := context.WithoutCancel(t.Context())
+	stop := sync.OnceFunc(func() {
 		w.web.CloseIdleConnections()
-		require.NoError(t, w.app.Stop(context.WithoutCancel(t.Context())))
+		require.NoError(t, w.app.Stop(ctx))
 	})
-	return w
+	t.Cleanup(stop)
+	return w, stop
 }
 
 // ask sends a request, demands a status, and reads the answer into what is given, if it is.

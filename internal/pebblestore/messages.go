@@ -265,6 +265,42 @@ func (s *Messages) get(id message.ID) (message.Stored, error) {
 	return stored, nil
 }
 
+// newestLooks is how many messages NewestStamp reads at most.
+const newestLooks = 1000
+
+// NewestStamp returns the latest time of storing among the messages with the greatest ids, or the zero time if there is no message. It
+// stops at the first message that is not from the future, because older messages were stored earlier, except late ones.
+func (s *Messages) NewestStamp(ctx context.Context) (newest time.Time, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer s.db.end()
+	it, err := s.db.iterate([]byte{byte(spaceMessages)})
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer closeIter(it, &err)
+	looks := 0
+	for found := it.Last(); found && looks < newestLooks; found = it.Prev() {
+		looks++
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return time.Time{}, fmt.Errorf("read from the store: %w", err)
+		}
+		m, err := parseMessage(idOf(it.Key()), value)
+		if err != nil {
+			continue // whoever reads that message learns it
+		}
+		if m.StoredAt.After(newest) {
+			newest = m.StoredAt
+		}
+		if !m.FromFuture() {
+			break
+		}
+	}
+	return newest, it.Error()
+}
+
 // Unfinished implements message.Store.
 func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
 	if err := s.db.begin(ctx); err != nil {

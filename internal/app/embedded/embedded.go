@@ -4,8 +4,13 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
@@ -22,7 +27,7 @@ type Engines struct{}
 func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Options) (*app.Store, error) {
 	stamp := opts.Stamp
 	if stamp == nil {
-		stamp = opts.Now
+		stamp = newStampClock(opts.Now, opts.Elapsed, cfg.ClockTolerance).now
 	}
 	messages := messagecache.New(cfg.Embedded.RememberedMessages * messagecache.MessageBytes)
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
@@ -33,6 +38,9 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Option
 	if err != nil {
 		return nil, err
 	}
+	if err := checkClock(ctx, db.Messages(), stamp(), cfg.ClockTolerance, opts); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return &app.Store{
 		Parts: app.Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
@@ -42,6 +50,28 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Option
 		Healthy:   func(context.Context) error { return nil }, // a failure of the store ends the process
 		Close:     db.Close,
 	}, nil
+}
+
+// checkClock compares the clock with the newest stamp in the store. If the stamp is later by more than the tolerance, the clock was ahead
+// when that message was stored, or is behind now. checkClock only logs and measures this.
+func checkClock(ctx context.Context, messages *pebblestore.Messages, now time.Time, tolerance time.Duration, opts app.Options) error {
+	newest, err := messages.NewestStamp(ctx)
+	if err != nil {
+		return fmt.Errorf("compare the clock with the store: %w", err)
+	}
+	behind := max(0, newest.Sub(now))
+	if newest.IsZero() || behind <= tolerance {
+		behind = 0
+	}
+	promauto.With(opts.Metrics).NewGauge(prometheus.GaugeOpts{
+		Name: "fanmail_embedded_clock_behind_seconds",
+		Help: "How far the newest stamp in the embedded store was ahead of the clock at the start, if that is more than clock_tolerance, or 0.",
+	}).Set(behind.Seconds())
+	if behind > 0 {
+		opts.Logger.Error().Time("newest", newest).Time("now", now).Dur("behind", behind).
+			Msg("the newest message in the store is later than the clock: the clock was ahead, or is behind now")
+	}
+	return nil
 }
 
 // maxStreamBytes limits the sizes of all streams together. It is out of the way of the limits that the configuration has for
