@@ -32,8 +32,8 @@ type Options struct {
 	Metrics *prometheus.Registry
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
-	// Elapsed returns the time since some moment by a clock that no process sets; nil means the monotonic readings of Now, if it has
-	// any. The embedded store notices by it that Now was set forward.
+	// Elapsed returns the time since some moment by a clock that no process sets; nil means the system's, if Now is the system's clock. The
+	// embedded store notices by it that Now was set forward.
 	Elapsed func() time.Duration
 	// Stamp is the clock for the storage time of messages; nil means the clock of the store. Benchmarks store messages in the past.
 	Stamp func() time.Time

@@ -14,12 +14,19 @@ type stampClock struct {
 	tolerance time.Duration
 }
 
-// newStampClock returns a stampClock that begins now. With a nil elapsed it takes the monotonic readings of the wall clock's times. Times of
-// a clock without such readings are believed.
+// newStampClock returns a stampClock that begins now. With a nil elapsed it takes the time since the host was booted or, where the system does
+// not know that, the monotonic readings of the wall clock's times. A wall clock whose times have no such readings is not the system's: it
+// is believed.
 func newStampClock(wall func() time.Time, elapsed func() time.Duration, tolerance time.Duration) *stampClock {
 	began := wall()
 	if elapsed == nil {
-		elapsed = func() time.Duration { return wall().Sub(began) }
+		elapsed = func() time.Duration {
+			now := wall()
+			if boot, known := sinceBoot(); known && now != now.Round(0) {
+				return boot
+			}
+			return now.Sub(began)
+		}
 	}
 	offset := elapsed()
 	return &stampClock{
