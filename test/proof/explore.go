@@ -111,6 +111,67 @@ func explore[S comparable](m model[S]) outcome {
 	return found
 }
 
+// exploreToTheEnd is explore, and then looks for a cycle. Without one every run ends, and explore has looked where.
+func exploreToTheEnd[S comparable](m model[S]) outcome {
+	found := explore(m)
+	if found.violation == "" {
+		if found.trace = cycle(m); found.trace != nil {
+			found.violation, found.depth = "a run need not end", len(found.trace)-1
+		}
+	}
+	return found
+}
+
+// cycle returns a way to a state that the way has passed before, or nil. It searches depth first, and remembers states as
+// explore does.
+func cycle[S comparable](m model[S]) []line {
+	type step struct {
+		by event
+		to S
+	}
+	type visit struct {
+		step
+		of   uint64
+		left []step
+	}
+	seed := maphash.MakeSeed()
+	passed := make(map[uint64]bool) // the states that were visited, and whether the way passes them
+	var way []visit
+	enter := func(by step) (again bool) {
+		of := maphash.Comparable(seed, by.to)
+		if again, known := passed[of]; known {
+			return again
+		}
+		passed[of] = true
+		v := visit{step: by, of: of}
+		m.next(by.to, func(e event, to S) { v.left = append(v.left, step{e, to}) })
+		way = append(way, v)
+		return false
+	}
+	for _, s := range m.initial() {
+		enter(step{happened("at first"), s})
+		for len(way) > 0 {
+			top := &way[len(way)-1]
+			if len(top.left) == 0 {
+				passed[top.of] = false
+				way = way[:len(way)-1]
+				continue
+			}
+			last := top.left[len(top.left)-1]
+			top.left = top.left[:len(top.left)-1]
+			if !enter(last) {
+				continue
+			}
+			var lines []line
+			for _, v := range append(way, visit{step: last}) {
+				lines = append(lines, line{v.by.String(), m.show(v.to)})
+			}
+			return lines
+		}
+	}
+	return nil
+}
+
 // trace goes the way that the fingerprints of its states describe.
 func trace[S comparable](m model[S], fingerprint func(S) uint64, path []uint64) []line {
 	var at S

@@ -70,6 +70,25 @@ func TestExploreLooksAtTheBeginning(t *testing.T) {
 	require.Equal(t, []line{{"at first", "1"}}, found.trace)
 }
 
+func TestCycle(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, cycle(counter{limit: 1000}))
+	require.Equal(t, []line{{"at first", "1"}, {"double", "2"}, {"double", "4"}, {"double", "8"}, {"back", "2"}}, cycle(circle{counter{limit: 10}}))
+	found := exploreToTheEnd(circle{counter{limit: 10, end: 10}})
+	require.Equal(t, "a run need not end", found.violation)
+	require.Len(t, found.trace, found.depth+1)
+}
+
+// circle is a counter that goes from 8 back to 2.
+type circle struct{ counter }
+
+func (c circle) next(n int, yield func(event, int)) {
+	c.counter.next(n, yield)
+	if n == 8 {
+		yield(happened("back"), 2)
+	}
+}
+
 func TestParents(t *testing.T) {
 	t.Parallel()
 	const count = 10_000 // it grows twice

@@ -24,26 +24,44 @@ func instances() []instance {
 			search(&appending{messages: 3, capacity: 3, writers: 3, attempts: 1, batches: true, deletes: 1}),
 		},
 		{
-			"rehydrate", "a message; 2 logins, also at past times; a crash, a takeover", false,
-			search(&rehydration{
-				messages: 1, begin: 3, end: 4, dormant: 3, slack: 1, late: 1, viewed: both, past: 2,
-				logins: 2, crashes: 1, takeovers: 1, stalls: true,
+			"rehydrate", "a message; 3 logins, a crash, a takeover, a task again", false,
+			searchToTheEnd(&rehydration{
+				messages: 1, top: 4, horizons: both,
+				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
 			}),
 		},
 		{
-			"rehydrate-again", "a message; 3 logins, each of which may find the user dormant", false,
-			search(&rehydration{messages: 1, begin: 3, end: 6, dormant: 3, slack: 1, viewed: both, logins: 3}),
+			"rehydrate-limit", "2 messages, a limit of 1; a login, a crash, a takeover", false,
+			searchToTheEnd(&rehydration{
+				messages: 2, top: 4, horizons: both, limit: 1,
+				logins: 1, crashes: 1, takeovers: 1, stalls: true,
+			}),
 		},
 		{
-			"rehydrate-limit", "2 messages, a limit of 1; a mark was left behind; a login, also at a past time; a takeover", false,
-			search(&rehydration{
-				messages: 2, begin: 7, end: 8, dormant: 3, slack: 1, late: 1, viewed: []int8{1}, past: 3,
-				marked: true, limit: 1, logins: 1, takeovers: 1,
+			"rehydrate-limit-3", "3 messages, a limit of 1; a login", false,
+			searchToTheEnd(&rehydration{messages: 3, top: 4, horizons: both, limit: 1, logins: 1}),
+		},
+		{
+			"rehydrate-gaps", "a message in a gap and 2 more, which a limit of 1 may make a second gap of; a login, a crash, a takeover", false,
+			searchToTheEnd(&rehydration{
+				messages: 3, top: 5, horizons: []int8{3}, gap: true, limit: 1, early: true,
+				logins: 1, crashes: 1, takeovers: 1,
 			}),
 		},
 		{
 			"rehydrate-follow", "a message to followers; the user begins to follow and ceases to; a login, a crash", false,
-			search(&rehydration{messages: 1, begin: 4, end: 6, dormant: 3, slack: 1, viewed: []int8{1}, logins: 1, crashes: 1, edges: true}),
+			searchToTheEnd(&rehydration{messages: 1, top: 3, horizons: both, logins: 1, crashes: 1, edges: true, stalls: true}),
+		},
+		{
+			"rehydrate-follow-gap", "as rehydrate-follow, a message in a gap, a limit of 1", false,
+			searchToTheEnd(&rehydration{messages: 2, top: 5, horizons: []int8{3}, gap: true, limit: 1, logins: 1, edges: true}),
+		},
+		{
+			"rehydrate-first", "the first step: a message; 2 logins, also at past times; a crash, a takeover", false,
+			searchToTheEnd(&rehydration{
+				messages: 1, horizons: []int8{0, 4}, logins: 2, crashes: 1, takeovers: 1, stalls: true,
+				first: &first{begin: 3, end: 4, dormant: 3, late: 1, past: 2},
+			}),
 		},
 		{
 			"progress", "3 owners of whom one leaves, batches of up to 2; a task again, a crash", false,
@@ -67,44 +85,79 @@ func instances() []instance {
 			search(&appending{messages: 4, capacity: 1, writers: 2, attempts: 2, batches: true}),
 		},
 		{
-			"rehydrate-long", "as rehydrate, for longer, and a task again", true,
+			"rehydrate-long", "as rehydrate, with more times", true,
 			search(&rehydration{
-				messages: 1, begin: 3, end: 6, dormant: 3, slack: 1, late: 1, viewed: both, past: 2,
-				logins: 2, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
+				messages: 1, top: 6, horizons: both,
+				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
 			}),
 		},
 		{
-			"rehydrate-again-long", "as rehydrate-again, for longer, with clocks read late, and a crash", true,
-			search(&rehydration{messages: 1, begin: 3, end: 8, dormant: 3, slack: 1, late: 1, viewed: both, logins: 3, crashes: 1}),
-		},
-		{
-			"rehydrate-wide-long", "dormant_after four times the tolerance, as the configuration demands; 2 logins", true,
-			search(&rehydration{messages: 1, begin: 7, end: 17, dormant: 8, slack: 1, viewed: []int8{1}, logins: 2}),
-		},
-		{
-			"rehydrate-limit-long", "as rehydrate-limit, and a crash, with stalls between finding and appending", true,
+			"rehydrate-limit-long", "as rehydrate-limit, 2 logins", true,
 			search(&rehydration{
-				messages: 2, begin: 7, end: 8, dormant: 3, slack: 1, late: 1, viewed: []int8{1}, past: 3,
-				marked: true, limit: 1, logins: 1, crashes: 1, takeovers: 1, stalls: true,
+				messages: 2, top: 4, horizons: both, limit: 1,
+				logins: 2, crashes: 1, takeovers: 1, stalls: true,
 			}),
 		},
 		{
-			"rehydrate-limit-2-long", "2 messages, a limit of 1, 2 logins, for longer, with stalls", true,
+			"rehydrate-limit-again-long", "as rehydrate-limit, with more times and a task again", true,
 			search(&rehydration{
-				messages: 2, begin: 6, end: 8, dormant: 3, slack: 1, viewed: []int8{1}, past: 5,
-				limit: 1, logins: 2, stalls: true,
+				messages: 2, top: 5, horizons: both, limit: 1,
+				logins: 1, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
 			}),
 		},
 		{
-			"rehydrate-limit-3-long", "3 messages, a limit of 1; a mark was left behind; a login", true,
+			"rehydrate-limit-3-long", "as rehydrate-limit, 3 messages", true,
 			search(&rehydration{
-				messages: 3, begin: 6, end: 8, dormant: 3, slack: 1, viewed: []int8{1},
-				marked: true, limit: 1, logins: 1,
+				messages: 3, top: 4, horizons: both, limit: 1,
+				logins: 1, crashes: 1, takeovers: 1, stalls: true,
 			}),
 		},
 		{
-			"rehydrate-follow-long", "as rehydrate-follow, 2 messages and a limit of 1", true,
-			search(&rehydration{messages: 2, begin: 5, end: 8, dormant: 3, slack: 1, viewed: []int8{1}, limit: 1, logins: 1, edges: true}),
+			"rehydrate-limit-3-twice-long", "3 messages, a limit of 1; 2 logins", true,
+			search(&rehydration{messages: 3, top: 4, horizons: both, limit: 1, logins: 2, stalls: true}),
+		},
+		{
+			"rehydrate-gaps-long", "as rehydrate-gaps, a task again", true,
+			search(&rehydration{
+				messages: 3, top: 5, horizons: []int8{3}, gap: true, limit: 1, early: true,
+				logins: 1, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
+			}),
+		},
+		{
+			"rehydrate-gaps-4-long", "a message in a gap and 3 more; a login", true,
+			search(&rehydration{messages: 4, top: 5, horizons: []int8{3}, gap: true, limit: 1, logins: 1}),
+		},
+		{
+			"rehydrate-follow-long", "as rehydrate-follow, 2 logins, a takeover", true,
+			search(&rehydration{
+				messages: 1, top: 3, horizons: both,
+				logins: 2, crashes: 1, takeovers: 1, edges: true, stalls: true,
+			}),
+		},
+		{
+			"rehydrate-follow-gap-long", "as rehydrate-follow-gap, 2 messages beside the one in the gap", true,
+			search(&rehydration{messages: 3, top: 4, horizons: []int8{3}, gap: true, limit: 1, logins: 1, edges: true}),
+		},
+		{
+			"rehydrate-first-long", "as rehydrate-first, for longer, and a task again", true,
+			search(&rehydration{
+				messages: 1, horizons: []int8{0, 4}, logins: 2, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
+				first: &first{begin: 3, end: 6, dormant: 3, late: 1, past: 2},
+			}),
+		},
+		{
+			"rehydrate-first-again-long", "the first step: a message; 3 logins, for longer", true,
+			search(&rehydration{
+				messages: 1, horizons: []int8{0, 4}, logins: 3,
+				first: &first{begin: 3, end: 8, dormant: 3, late: 1},
+			}),
+		},
+		{
+			"rehydrate-first-limit-long", "the first step: 2 messages, a limit of 1; a login, a crash, a takeover", true,
+			search(&rehydration{
+				messages: 2, horizons: []int8{4}, limit: 1, logins: 1, crashes: 1, takeovers: 1, stalls: true,
+				first: &first{begin: 3, end: 6, dormant: 3, late: 1, past: 2},
+			}),
 		},
 		{
 			"progress-long", "4 owners of whom one leaves, batches of up to 3; a task again twice, 2 crashes", true,

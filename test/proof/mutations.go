@@ -19,35 +19,50 @@ const (
 	counterAndPush
 	refusalIsLook
 
-	workersNow
+	raiseWithoutDebt
 	twoUpdates
 	overwrittenFrom
+	horizonLowered
+	computedRaised
+	computedLowered
+	voidRaised
+	voidLowered
+	sweepFromClock
+	sweepFromHorizon
+	overwrittenSweep
 	noSweep
-	sweepFromSettling
-	sweepWithoutSlack
-	sweepWithoutTolerance
-	sweepLikeMark
-	waitForSweep
+	endByClock
+	sweepEndsByClock
+	limitedSweep
+	noRecount
+	workersCount
+	tokenKeptByRaise
+	tokenKeptByGap
+	endsByBounds
+	tokenReused
 	noToken
+	noDebtForGap
+	noDebtByFollow
+	overwrittenByDebt
+	gapsDelivered
+	gapForgotten
+	gapAboveInbox
+	boundedTwice
+	beyondHorizon
+	completeByMark
+	sweepLikeMark
 	neitherInclusive
 	bothInclusive
 	staleRead
-	noVoid
+	edgeOnly
+	repeatedBriefly
+
+	publisherAhead
+	loginBehind
+	workersNow
+	lateUpdate
 	judgedByValue
 	putWithoutRehydration
-	gapForgotten
-	limitedSweep
-	boundedTwice
-	unsettledGap
-	gapsDelivered
-	beyondHorizon
-	gapAboveInbox
-	settledBeyondHorizon
-	overwrittenSweep
-	tokenReused
-	lateUpdate
-	lateStamp
-	edgeOnly
 
 	emitFirst
 	startInTask
@@ -92,51 +107,72 @@ func shortcuts() []shortcut {
 		m.mutation = is
 		all = append(all, shortcut{is, name, search(&m)})
 	}
-	near := rehydration{messages: 1, begin: 3, end: 4, dormant: 3, slack: 1, viewed: []int8{1}, logins: 1}
+	near := rehydration{messages: 1, top: 3, horizons: []int8{0, 1}, logins: 1}
 	with := func(change func(*rehydration)) rehydration {
 		m := near
 		change(&m)
 		return m
 	}
 	twice := with(func(m *rehydration) { m.logins = 2 })
-	stranger := with(func(m *rehydration) { m.viewed = []int8{0} })
-	apartMore := with(func(m *rehydration) { m.late, m.viewed = 1, []int8{0} })
-	limited := with(func(m *rehydration) { m.messages, m.limit, m.begin, m.viewed = 2, 1, 2, []int8{0} })
-	slow := with(func(m *rehydration) { m.begin, m.end, m.past, m.logins = 6, 8, 5, 2 })
-	slowLimited := with(func(m *rehydration) { m.messages, m.limit, m.late, m.begin, m.end, m.marked = 2, 1, 1, 7, 8, true })
-	rehydrates(workersNow, "compare dormancy with the worker's now", with(func(m *rehydration) { m.end = 5 }))
-	rehydrates(twoUpdates, "set last_viewed and the mark in two updates", near)
+	limited := with(func(m *rehydration) { m.messages, m.limit = 2, 1 })
+	limitedTwice := with(func(m *rehydration) { m.messages, m.limit, m.logins = 2, 1, 2 })
+	behind := with(func(m *rehydration) {
+		m.messages, m.limit, m.gap, m.horizons, m.top, m.logins = 2, 1, true, []int8{3}, 4, 0
+	})
+	rehydrates(raiseWithoutDebt, "raise the horizon of an active user without a debt", near)
+	rehydrates(twoUpdates, "raise the horizon and leave the debt in two updates", near)
 	rehydrates(overwrittenFrom, "let a second login overwrite from", twice)
+	rehydrates(horizonLowered, "a horizon stored without max", with(func(m *rehydration) { *m = limitedTwice; m.horizons = []int8{3} }))
+	rehydrates(computedRaised, "compute the horizon, and raise dormant_after", near)
+	rehydrates(computedLowered, "compute the horizon, and lower dormant_after",
+		with(func(m *rehydration) { *m = limited; m.horizons, m.top = []int8{3}, 5 }))
+	rehydrates(voidRaised, "void by today's slack, raised", near)
+	rehydrates(voidLowered, "void by today's slack, lowered", limited)
+	rehydrates(sweepFromClock, "a sweep from a clock", near)
+	rehydrates(sweepFromHorizon, "a sweep from the horizon", near)
+	rehydrates(overwrittenSweep, "let a second rehydration overwrite the sweep", twice)
 	rehydrates(noSweep, "no sweep", near)
-	rehydrates(sweepFromSettling, "a sweep from the time of settling", with(func(m *rehydration) { *m = stranger; m.end = 6 }))
-	rehydrates(sweepWithoutSlack, "a sweep without publish_slack", apartMore)
-	rehydrates(sweepWithoutTolerance, "a sweep without clock_tolerance", apartMore)
-	rehydrates(sweepLikeMark, "treat a sweep like a mark in fan-out", near)
-	rehydrates(waitForSweep, "a login that meets a sweep waits", with(func(m *rehydration) { m.begin, m.end, m.past, m.logins = 4, 5, 2, 2 }))
-	rehydrates(noToken, "remove mark or sweep without checking the token", with(func(m *rehydration) { m.marked = true }))
-	rehydrates(neitherInclusive, "neither side inclusive", near)
-	rehydrates(bothInclusive, "both sides inclusive", with(func(m *rehydration) { *m = limited; m.begin, m.end, m.viewed = 5, 8, []int8{1} }))
-	rehydrates(staleRead, "a stale read before a skip", near)
-	rehydrates(noVoid, "a late insert that is not void", with(func(m *rehydration) { *m = stranger; m.end = 7 }))
-	rehydrates(judgedByValue, "judge dormancy in PUT last_viewed by the value",
-		with(func(m *rehydration) { m.begin, m.end, m.dormant, m.past = 5, 5, 4, 3 }))
-	rehydrates(putWithoutRehydration, "PUT last_viewed without a rehydration", with(func(m *rehydration) { m.past = 1 }))
-	rehydrates(gapForgotten, "a limit without a recorded gap", limited)
+	rehydrates(endByClock, "end rebuild and sweep by a clock", near)
+	rehydrates(sweepEndsByClock, "end the sweep by a clock", near)
 	rehydrates(limitedSweep, "the limit applied to the sweep", limited)
-	rehydrates(boundedTwice, "apply the limit again after a takeover", with(func(m *rehydration) { *m = limited; m.takeovers = 1 }))
-	rehydrates(unsettledGap, "a gap of what may still become visible", with(func(m *rehydration) { *m = limited; m.messages = 3 }))
-	rehydrates(gapsDelivered, "deliver into a gap", limited)
-	rehydrates(beyondHorizon, "append beyond the horizon", slowLimited)
+	rehydrates(noRecount, "a sweep that does not count the gaps", with(func(m *rehydration) { *m = limited; m.messages = 3 }))
+	rehydrates(workersCount, "workers count instead of owing a sweep", with(func(m *rehydration) { *m = behind; m.messages = 3 }))
+	rehydrates(tokenKeptByRaise, "a raise that leaves the token to a sweep", twice)
+	rehydrates(tokenKeptByGap, "a debt for a gap that leaves the token to a sweep", with(func(m *rehydration) { *m = behind; m.logins = 1 }))
+	rehydrates(endsByBounds, "end a sweep by its bounds instead of its token", with(func(m *rehydration) { *m = behind; m.messages = 3 }))
+	rehydrates(tokenReused, "a token for two rehydrations", with(func(m *rehydration) { *m = limitedTwice; m.takeovers = 1 }))
+	rehydrates(noToken, "remove mark or sweep without checking the token", twice)
+	rehydrates(noDebtForGap, "leave a message in a gap without a debt", behind)
+	rehydrates(noDebtByFollow, "a follow that leaves a message in a gap without a debt",
+		with(func(m *rehydration) { *m = behind; m.edges = true }))
+	rehydrates(overwrittenByDebt, "a debt for a gap that overwrites the sweep", with(func(m *rehydration) { *m = limitedTwice; m.messages = 3 }))
+	rehydrates(gapsDelivered, "deliver into a gap", behind)
+	rehydrates(gapForgotten, "a limit without a recorded gap", limited)
 	rehydrates(gapAboveInbox, "append beyond the horizon, and begin a gap above the inbox",
-		with(func(m *rehydration) { *m = slowLimited; m.stalls = true }))
-	rehydrates(settledBeyondHorizon, "settle beyond a horizon that has grown", with(func(m *rehydration) { *m = slow; m.viewed = []int8{0} }))
-	rehydrates(overwrittenSweep, "let a second rehydration overwrite the sweep",
-		with(func(m *rehydration) { *m = stranger; m.end, m.logins = 5, 2 }))
-	rehydrates(tokenReused, "a token for two rehydrations", with(func(m *rehydration) { *m = slowLimited; m.marked, m.logins, m.takeovers = false, 2, 1 }))
-	rehydrates(lateUpdate, "judge a login by a clock read long before its update",
-		with(func(m *rehydration) { m.begin, m.end, m.dormant = 5, 5, 4 }))
-	rehydrates(lateStamp, "a message visible long after the store's stamp", with(func(m *rehydration) { *m = apartMore; m.begin = 4 }))
+		with(func(m *rehydration) { *m = limitedTwice; m.stalls = true }))
+	rehydrates(boundedTwice, "apply the limit again after a takeover", with(func(m *rehydration) { *m = limited; m.takeovers = 1 }))
+	rehydrates(beyondHorizon, "append beyond the horizon", limitedTwice)
+	rehydrates(completeByMark, "complete without a look at the sweep", near)
+	rehydrates(sweepLikeMark, "treat a sweep like a mark in fan-out", near)
+	rehydrates(neitherInclusive, "neither side inclusive", near)
+	rehydrates(bothInclusive, "both sides inclusive", limited)
+	rehydrates(staleRead, "a stale read before a skip", near)
 	rehydrates(edgeOnly, "a follow that only writes the edge", with(func(m *rehydration) { m.edges, m.logins = true, 0 }))
+	rehydrates(repeatedBriefly, "a repeated follow that catches up only with what was sent soon after the span began",
+		with(func(m *rehydration) { m.edges, m.horizons, m.logins, m.crashes = true, []int8{3}, 0, 1 }))
+
+	begins := func(is mutation, name string, f first, m rehydration) {
+		m.first = &f
+		rehydrates(is, name, m)
+	}
+	seen := with(func(m *rehydration) { m.horizons = []int8{4} })
+	longer := with(func(m *rehydration) { m.horizons = []int8{5} })
+	begins(publisherAhead, "a first step with messages from a clock that is ahead", first{begin: 1, end: 2, dormant: 5}, longer)
+	begins(loginBehind, "a first step with views judged by a clock that is behind", first{begin: 5, end: 5, dormant: 5}, longer)
+	begins(workersNow, "compare dormancy with the worker's now", first{begin: 3, end: 5, dormant: 3}, seen)
+	begins(lateUpdate, "judge a login by a clock read long before its update", first{begin: 5, end: 5, dormant: 4}, longer)
+	begins(judgedByValue, "judge dormancy in PUT last_viewed by the value", first{begin: 5, end: 5, dormant: 4, past: 3}, longer)
+	begins(putWithoutRehydration, "PUT last_viewed without a rehydration", first{begin: 3, end: 4, dormant: 3, past: 1}, seen)
 
 	scans := func(is mutation, name string, m scanning) {
 		m.mutation = is
@@ -154,3 +190,8 @@ func shortcuts() []shortcut {
 
 // search returns a function that explores a model.
 func search[S comparable](m model[S]) func() outcome { return func() outcome { return explore(m) } }
+
+// searchToTheEnd is search, and looks for runs that need not end.
+func searchToTheEnd[S comparable](m model[S]) func() outcome {
+	return func() outcome { return exploreToTheEnd(m) }
+}

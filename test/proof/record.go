@@ -4,23 +4,23 @@ import "fmt"
 
 // record is what is recorded of the user. Every change of it is one compare-and-swap.
 type record struct {
-	viewed  int8 // when they last looked; 0 for never
+	horizon int8 // up to when fan-out copies; 0 for a user without a record
 	mark    int8 // from where they are to be rehydrated; none for no mark
 	bounded bool // whether the limit has been applied to the mark
-	sweep   int8 // the time from which a host has to sweep; none for no sweep
+	sweep   int8 // the time after which a host has to sweep; none for no sweep
 	holder  int8 // the holder of the lease: a host, dead or nobody
 	gaps    [maxGaps]gap
 }
 
 const (
 	nobody int8 = -1
-	dead   int8 = -2 // a host that has crashed
+	dead   int8 = -2 // no host has the token
 )
 
-// gap holds the messages that the limit left out: all that were sent after one time and before another. It never changes.
+// gap holds the messages that the limit left out: all that were sent after one time and before another. Its bounds never change.
 type gap struct{ after, before, messages int8 }
 
-func (g gap) holds(sent int8) bool { return g.messages > 0 && g.after < sent && sent < g.before }
+func (g gap) holds(sent int8) bool { return g.after < sent && sent < g.before }
 
 func (g gap) String() string { return fmt.Sprintf("(%d,%d)×%d", g.after, g.before, g.messages) }
 
@@ -34,10 +34,20 @@ func (r record) inGap(sent, known int8) bool {
 	return false
 }
 
+// gapOf returns the gap that holds a message, or an empty one.
+func (r record) gapOf(sent int8) gap {
+	for _, g := range r.gaps {
+		if g.holds(sent) {
+			return g
+		}
+	}
+	return gap{}
+}
+
 // known returns how many gaps there are.
 func (r record) known() int8 {
 	n := int8(0)
-	for n < maxGaps && r.gaps[n].messages > 0 {
+	for n < maxGaps && r.gaps[n].before > 0 {
 		n++
 	}
 	return n
@@ -45,31 +55,78 @@ func (r record) known() int8 {
 
 // ahead reports whether a mark or a sweep requires a host to copy a message.
 func (r record) ahead(sent int8) bool {
-	return r.mark != none && sent > r.mark || r.sweep != none && sent >= r.sweep
+	return r.mark != none && sent > r.mark || r.sweep != none && sent > r.sweep
 }
 
-func (m *rehydration) horizon(r record) int8 {
-	if r.viewed == 0 {
-		return 0
+// horizon returns the horizon of a record. Where it is computed by a setting, it changes with that.
+func (m *rehydration) horizon(s *system, r record) int8 {
+	switch {
+	case r.horizon == 0:
+	case m.mutation == computedRaised:
+		return r.horizon + s.setting
+	case m.mutation == computedLowered:
+		return max(r.horizon-s.setting, 1)
+	default:
 	}
-	return r.viewed + m.dormant
+	return r.horizon
 }
 
-// deliver is the decision of fan-out: whether a message is copied now.
-func (m *rehydration) deliver(r record, sent, now int8) bool {
-	horizon := m.horizon(r)
+// fate is what fan-out does with a message.
+type fate uint8
+
+const (
+	copied fate = iota // into the inbox
+	left               // to the marked rehydration, or to a later one
+	gapped             // left in a gap
+)
+
+// deliver is the decision of fan-out.
+func (m *rehydration) deliver(r record, horizon, sent, now int8) fate {
+	beyond, marked, inGap := sent > horizon, r.mark != none && sent > r.mark, r.inGap(sent, maxGaps)
 	switch m.mutation {
 	case workersNow:
-		return now <= horizon && (r.mark == none || sent <= r.mark) && !r.inGap(sent, maxGaps)
+		beyond = now > horizon
 	case sweepLikeMark:
-		return sent <= horizon && (r.mark == none || sent <= r.mark) && (r.sweep == none || sent < r.sweep) && !r.inGap(sent, maxGaps)
+		marked = marked || r.sweep != none && sent > r.sweep
 	case neitherInclusive:
-		return sent < horizon && (r.mark == none || sent < r.mark) && !r.inGap(sent, maxGaps)
+		beyond, marked = sent >= horizon, r.mark != none && sent >= r.mark
 	case gapsDelivered:
-		return sent <= horizon && (r.mark == none || sent <= r.mark)
+		inGap = false
 	default:
-		return sent <= horizon && (r.mark == none || sent <= r.mark) && !r.inGap(sent, maxGaps)
 	}
+	switch {
+	case beyond || marked:
+		return left
+	case inGap:
+		return gapped
+	default:
+		return copied
+	}
+}
+
+// owe returns the records that may follow when a worker leaves a message in its gap and owes a sweep, which counts the gap. The
+// debt takes the token away from a sweep under way. Two things do not matter, and both ways are tried: whether the sweep begins at
+// the gap or at the horizon, and whether a host with a mark, which will sweep anyway, loses its token.
+func (m *rehydration) owe(r record, sent int8) []record {
+	if m.mutation == noDebtForGap {
+		return []record{r}
+	}
+	var owing []record
+	for _, from := range [...]int8{r.gapOf(sent).after, r.horizon} {
+		next := r
+		if r.sweep == none || from < r.sweep || m.mutation == overwrittenByDebt {
+			next.sweep = from
+		}
+		keeps := r.mark != none || m.mutation == tokenKeptByGap || m.mutation == endsByBounds
+		if keeps && r.holder != nobody {
+			owing = append(owing, next)
+		}
+		if !keeps || r.mark != none || r.holder == nobody {
+			next.holder = dead
+			owing = append(owing, next)
+		}
+	}
+	return owing
 }
 
 // secondary returns what a secondary that lags answers from now on, where reads may be stale.

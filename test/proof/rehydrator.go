@@ -9,11 +9,11 @@ type rehydrator struct {
 	bounded bool
 	sweep   int8
 	horizon int8
-	gaps    int8  // how many there were
-	edge    stage // the edge when it was read last
-	clock   int8  // as it was read before the first query, or after settling
-	gap     gap   // what the limit leaves out
-	pending uint8 // the messages that were found and are not appended yet, a bit each
+	gaps    int8          // how many there were
+	edge    stage         // the edge when it was read last
+	gap     gap           // what the limit leaves out
+	numbers [maxGaps]int8 // of messages in the gaps, as they were counted
+	pending uint8         // the messages that were found and are not appended yet, a bit each
 }
 
 // phase is what a host does next.
@@ -21,24 +21,32 @@ type phase uint8
 
 const (
 	idle      phase = iota
-	marking         // set the mark, in an update of its own (a mutation)
-	clocking        // read the clock
+	marking         // leave the mark, in an update of its own (a mutation)
 	reading         // read the edges
 	bounding        // find out what the limit leaves out
 	recording       // record it
 	querying        // query for the missed messages
 	copying         // append them, and settle after the last one
-	settled         // read the clock
 	rereading       // read the edges again
-	sweeping        // query for messages that arrived meanwhile
+	numbering       // count the gaps
+	sweeping        // query for the messages after the sweep
 	closing         // append them, and finish after the last one
 )
 
 // know notes what a host sees of the record.
-func (m *rehydration) know(h *rehydrator, r record) {
-	h.mark, h.bounded, h.sweep, h.horizon, h.gaps = r.mark, r.bounded, r.sweep, m.horizon(r), r.known()
+func (m *rehydration) know(s *system, h *rehydrator) {
+	r := s.user
+	h.mark, h.bounded, h.sweep, h.horizon, h.gaps = r.mark, r.bounded, r.sweep, m.horizon(s, r), r.known()
 	if r.mark != none {
 		h.sweep = none
+	}
+}
+
+// begin lets a host begin with a phase, in which it reads the edges.
+func (m *rehydration) begin(s *system, h *rehydrator, with phase) {
+	h.edge, h.phase = open, with
+	if !m.edges {
+		m.readEdges(s, h)
 	}
 }
 
@@ -50,98 +58,15 @@ func (m *rehydration) take(t *system) bool {
 			continue
 		}
 		t.user.holder = int8(i)
-		m.know(h, t.user)
-		h.edge = open
-		h.phase = clocking
+		m.know(t, h)
+		with := reading
 		if t.user.mark == none {
-			h.phase = settled
+			with = rereading
 		}
+		m.begin(t, h, with)
 		return true
 	}
 	return false
-}
-
-// login lets the user look, or another service record that they did. The host's clock was read up to late ago.
-func (m *rehydration) login(s system, yield func(event, system)) {
-	if s.logins == 0 {
-		return
-	}
-	s.logins--
-	late := m.late
-	if m.mutation == lateUpdate {
-		late = tolerance + 1
-	}
-	for clock := s.now - late; clock <= s.now+apart; clock++ {
-		for at := clock - m.past; at <= clock; at += max(m.past, 1) {
-			if at > 0 {
-				m.arrive(s, clock, at, yield)
-			}
-		}
-	}
-}
-
-// arrive is step 1: the conditional update of a login at a time, judged by a reading of the clock.
-func (m *rehydration) arrive(t system, clock, at int8, yield func(event, system)) {
-	before := t.user
-	horizon := m.horizon(before)
-	t.user.viewed = max(before.viewed, at)
-	dormant := clock >= horizon-tolerance || before.viewed == 0
-	switch m.mutation {
-	case judgedByValue:
-		dormant = at >= horizon-tolerance || before.viewed == 0
-	case putWithoutRehydration:
-		dormant = dormant && at == clock
-	case waitForSweep:
-		dormant = dormant && before.sweep == none
-	default:
-	}
-	switch {
-	case before.mark != none:
-		if m.mutation == overwrittenFrom {
-			t.user.mark = horizon
-		}
-		yield(happened("a login at %d waits for whoever has the lease", at), t)
-		if m.mayTake(&t) && m.take(&t) {
-			yield(happened("a login at %d takes the lease over", at), m.normal(t))
-		}
-	case !dormant:
-		yield(happened("a login at %d, judged at %d, finds the user active", at, clock), t)
-	case m.mutation == twoUpdates:
-		m.markLater(t, horizon, yield)
-	default:
-		t.user.mark, t.user.bounded = horizon, false
-		t.user.holder = dead // for all anybody knows
-		if stale := m.reusable(&t); stale != nobody {
-			t.user.holder = stale
-			yield(happened("a login at %d finds the user dormant and sets the mark with the token of host %d", at, stale), t)
-			return
-		}
-		m.take(&t)
-		yield(happened("a login at %d, judged at %d, finds the user dormant and sets the mark", at, clock), m.normal(t))
-	}
-}
-
-// reusable returns a host that is still at an earlier rehydration, if its token may be used again.
-func (m *rehydration) reusable(t *system) int8 {
-	if m.mutation == tokenReused {
-		for i, h := range t.hosts {
-			if h.phase != idle {
-				return int8(i)
-			}
-		}
-	}
-	return nobody
-}
-
-// markLater leaves the mark to a second update.
-func (m *rehydration) markLater(t system, horizon int8, yield func(event, system)) {
-	for i := range t.hosts {
-		if t.hosts[i].phase == idle {
-			t.hosts[i] = rehydrator{phase: marking, mark: horizon}
-			yield(happened("a login finds the user dormant and sets only the time of the view"), m.normal(t))
-			return
-		}
-	}
 }
 
 // mayTake reports whether a host may take the lease over. The lease of a crashed host always ends, so taking it over costs
@@ -160,7 +85,7 @@ func (m *rehydration) host(s system, i int8, yield func(event, system)) {
 	if h.phase == idle {
 		t := s
 		if i == s.firstIdle() && (s.user.mark != none || s.user.sweep != none) && m.mayTake(&t) && m.take(&t) {
-			yield(happened("a reaper takes the lease over"), m.normal(t))
+			yield(happened("host %d takes the lease", i), m.normal(t))
 		}
 		return
 	}
@@ -194,77 +119,98 @@ func (m *rehydration) work(s system, i int8, token bool, yield func(event, syste
 	switch h.phase {
 	case marking:
 		s.user.mark, s.user.bounded, s.user.holder = h.mark, false, i
-		m.know(h, s.user)
-		h.edge, h.phase = open, clocking
+		m.know(&s, h)
+		m.begin(&s, h, reading)
 		yield(happened("host %d sets the mark", i), m.normal(s))
-	case clocking, settled:
-		m.readClock(s, i, yield)
 	case reading, rereading:
 		m.readEdges(&s, h)
 		yield(happened("host %d reads the edges", i), m.normal(s))
 	case bounding:
-		h.gap = m.leftOut(&s, h)
-		h.phase = recording
-		yield(happened("host %d finds that the limit leaves out %d from %d to %d", i, h.gap.messages, h.gap.after, h.gap.before), m.normal(s))
+		m.bound(s, i, yield)
 	case recording:
 		if token {
 			m.record(&s, h)
 			yield(happened("host %d records that the mark is bounded", i), m.normal(s))
 		}
 	case querying:
-		h.pending = m.missed(&s, h)
-		h.sweep = m.settledBefore(h)
-		h.phase = copying
-		found := int8(h.pending)
-		m.found(&s, h)
-		yield(happened("host %d finds messages %03b", i, found), m.normal(s))
-	case sweeping:
-		h.pending = m.arrived(&s, h)
-		h.phase = closing
-		found := int8(h.pending)
-		m.found(&s, h)
-		yield(happened("host %d finds messages %03b in its sweep", i, found), m.normal(s))
-	case copying, closing:
-		switch {
-		case h.pending != 0:
-			oldest := m.oldest(&s, h.pending)
-			h.pending &^= 1 << oldest
-			s.inbox |= 1 << oldest
-			yield(happened("host %d appends message %d", i, oldest), m.normal(s))
-		case token && h.phase == copying && s.user.mark != none:
-			m.settle(&s, i)
-			yield(happened("host %d settles", i), m.normal(s))
-		case token && h.phase == closing && s.user.mark == none:
-			s.user.sweep, s.user.holder = none, nobody
-			s.hosts[i] = rehydrator{}
-			yield(happened("host %d finishes", i), m.normal(s))
-		case token:
-			s.hosts[i] = rehydrator{}
-			s.user.holder = dead
-			yield(happened("host %d is refused, and ends", i), m.normal(s))
+		for _, end := range m.ends(h) {
+			t := s
+			h := &t.hosts[i]
+			h.pending = m.find(t, func(c canonical) bool { return c.sent <= end && m.isMissed(&t, h, c) })
+			h.phase = copying
+			found := int8(h.pending)
+			m.found(&t, h)
+			yield(happened("host %d queries up to %d and finds messages %03b", i, end, found), m.normal(t))
 		}
+	case numbering:
+		for k := range h.gaps {
+			h.numbers[k] = m.count(&s, s.user.gaps[k], h.edge)
+		}
+		h.phase = sweeping
+		yield(happened("host %d counts the gaps: %d, %d", i, h.numbers[0], h.numbers[1]), m.normal(s))
+	case sweeping:
+		for _, end := range m.ends(h) {
+			without, with := m.arrived(&s, h, h.sweep, end), m.arrived(&s, h, h.sweep-1, end)
+			m.sweep(s, i, without, yield)
+			if with != without && m.mutation == correct {
+				m.sweep(s, i, with, yield)
+			}
+		}
+	case copying, closing:
+		m.finish(s, i, token, yield)
 	default:
 	}
 }
 
-func (m *rehydration) readClock(s system, i int8, yield func(event, system)) {
-	for clock := s.now; clock <= s.now+apart; clock++ {
-		t := s
-		h := &t.hosts[i]
-		h.clock = clock
-		h.phase++
-		if !m.edges {
-			m.readEdges(&t, h)
+// sweep notes what a sweep has found. Whether it looks at the time itself at which it begins does not matter, and both are tried.
+func (m *rehydration) sweep(t system, i int8, found uint8, yield func(event, system)) {
+	h := &t.hosts[i]
+	h.pending, h.phase = found, closing
+	m.found(&t, h)
+	yield(happened("host %d finds messages %03b in its sweep", i, int8(found)), m.normal(t))
+}
+
+// finish appends a message that was found, or settles or finishes after the last one.
+func (m *rehydration) finish(s system, i int8, token bool, yield func(event, system)) {
+	h := &s.hosts[i]
+	switch {
+	case h.pending != 0:
+		oldest := m.oldest(&s, h.pending)
+		h.pending &^= 1 << oldest
+		s.inbox |= 1 << oldest
+		yield(happened("host %d appends message %d", i, oldest), m.normal(s))
+	case token && h.phase == copying && s.user.mark != none:
+		for _, from := range m.sweepsFrom(&s, h) {
+			t := s
+			m.settle(&t, i, from)
+			yield(happened("host %d settles, with a sweep from %d", i, from), m.normal(t))
 		}
-		yield(happened("host %d reads the clock: %d", i, clock), m.normal(t))
+	case token && h.phase == closing && s.user.mark == none && !m.outdated(&s, h):
+		for k := range h.gaps {
+			s.user.gaps[k].messages = max(s.user.gaps[k].messages, h.numbers[k])
+		}
+		s.user.sweep, s.user.holder = none, nobody
+		s.hosts[i] = rehydrator{}
+		yield(happened("host %d finishes", i), m.normal(s))
+	case token:
+		s.hosts[i] = rehydrator{}
+		s.user.holder = dead
+		yield(happened("host %d is refused, and ends", i), m.normal(s))
 	}
 }
 
-// readEdges also decides what comes next: whether the limit is to be applied.
+// outdated reports that the bounds of a sweep have changed, where that decides instead of the token (a mutation).
+func (m *rehydration) outdated(s *system, h *rehydrator) bool {
+	return m.mutation == endsByBounds && (s.user.horizon != h.horizon || s.user.sweep != h.sweep)
+}
+
+// readEdges also decides what comes next: whether the limit is to be applied, and whether there are gaps to count.
 func (m *rehydration) readEdges(s *system, h *rehydrator) {
 	h.edge = s.edge.place
 	applied := m.limit == 0 || h.bounded && m.mutation != boundedTwice
 	switch {
+	case h.phase == rereading && h.gaps > 0 && m.mutation != noRecount:
+		h.phase = numbering
 	case h.phase == rereading:
 		h.phase = sweeping
 	case applied:
@@ -274,45 +220,52 @@ func (m *rehydration) readEdges(s *system, h *rehydrator) {
 	}
 }
 
-// sweepFrom is the time before which all messages that count were visible at the first query.
-func (m *rehydration) sweepFrom(clock int8) int8 {
-	switch m.mutation {
-	case sweepWithoutSlack:
-		return max(clock-tolerance, 0)
-	case sweepWithoutTolerance:
-		return max(clock-m.slack, 0)
-	default:
-		return max(clock-m.slack-tolerance, 0)
+// ends returns where a query may end: at the horizon that the host knows, or at a clock if that is earlier (a mutation).
+func (m *rehydration) ends(h *rehydrator) []int8 {
+	if m.mutation != endByClock && (m.mutation != sweepEndsByClock || h.phase != sweeping) {
+		if m.mutation == beyondHorizon || m.mutation == gapAboveInbox {
+			return []int8{m.top}
+		}
+		return []int8{h.horizon}
 	}
+	var ends []int8
+	for clock := range h.horizon + 1 {
+		ends = append(ends, clock)
+	}
+	return ends
 }
 
-// leftOut is step 3: the gap of what the limit leaves out. It reaches no further than where everything is settled.
-func (m *rehydration) leftOut(s *system, h *rehydrator) gap {
-	missed := m.find(*s, func(c canonical) bool { return m.isMissed(s, h, c) })
+// bound finds what the limit leaves out. Without a gap, the host copies what it has found here.
+func (m *rehydration) bound(s system, i int8, yield func(event, system)) {
+	h := &s.hosts[i]
+	missed := m.find(s, func(c canonical) bool { return m.isMissed(&s, h, c) })
+	h.phase = recording
 	if bits.OnesCount8(missed) <= m.limit {
-		return gap{}
+		h.pending = missed
+		yield(happened("host %d finds messages %03b, and that the limit leaves out none", i, int8(missed)), m.normal(s))
+		return
 	}
 	kept := missed
 	for bits.OnesCount8(kept) > m.limit {
-		kept &^= 1 << m.oldest(s, kept)
+		kept &^= 1 << m.oldest(&s, kept)
 	}
-	left := gap{after: m.leftAfter(s, h), before: s.messages[m.oldest(s, kept)].sent}
-	if m.mutation != unsettledGap {
-		left.before = min(left.before, m.sweepFrom(h.clock))
+	after, latest := m.leftAfter(&s, h), s.messages[m.oldest(&s, kept)].sent
+	earliest := latest
+	if m.early {
+		earliest = min(after+1, latest)
 	}
-	for i, c := range s.messages {
-		if missed&(1<<i) != 0 && left.after < c.sent && c.sent < left.before {
-			left.messages++
+	for before := earliest; before <= latest; before++ {
+		t := s
+		h := &t.hosts[i]
+		left := gap{after: after, before: before}
+		left.messages = m.count(&t, left, h.edge)
+		switch {
+		case m.mutation == gapForgotten:
+			h.mark = max(h.mark, before-1) // all that comes of the limit is that less is copied
+		case left.messages > 0:
+			h.gap = left
 		}
-	}
-	switch {
-	case m.mutation == gapForgotten:
-		h.mark = max(h.mark, left.before-1) // all that comes of the limit is that less is copied
-		return gap{}
-	case left.messages == 0:
-		return gap{}
-	default:
-		return left
+		yield(happened("host %d finds that the limit leaves out %d from %d to %d", i, h.gap.messages, h.gap.after, h.gap.before), m.normal(t))
 	}
 }
 
@@ -332,36 +285,48 @@ func (m *rehydration) leftAfter(s *system, h *rehydrator) int8 {
 	return after
 }
 
-// record is the end of step 3. It comes before anything is appended, so that a gap holds nothing that is in the inbox.
+// record comes before anything is appended, so that a gap holds nothing that is in the inbox.
 func (m *rehydration) record(s *system, h *rehydrator) {
 	s.user.bounded = true
+	known := *h
+	h.phase = querying
 	if h.gap.messages > 0 {
 		s.user.gaps[s.user.known()] = h.gap
+	} else if h.pending != 0 {
+		h.phase = copying
 	}
 	h.gap = gap{}
-	mark := h.mark
-	m.know(h, s.user)
+	m.know(s, h)
 	if m.mutation == gapForgotten {
-		h.mark = mark
+		h.mark = known.mark
 	}
-	h.phase = querying
+	if h.phase == copying {
+		m.found(s, h)
+	}
 }
 
-// isMissed reports whether the mark left a message to the host.
+// isMissed reports whether the mark left a message to the host. A message beyond the horizon is left to a later
+// rehydration, whose mark begins there or later. So no rehydration finds in the inbox a message that it must leave out.
 func (m *rehydration) isMissed(s *system, h *rehydrator, c canonical) bool {
 	after := c.sent > h.mark || c.sent == h.mark && m.mutation == bothInclusive
-	return after && m.warm(h, c) && !s.user.inGap(c.sent, h.gaps) && m.forUser(s.edge, h.edge, c)
+	warm := c.sent <= h.horizon || m.mutation == beyondHorizon || m.mutation == gapAboveInbox
+	return after && warm && !s.user.inGap(c.sent, h.gaps) && m.forUser(s.edge, h.edge, c)
 }
 
-// warm reports whether a message is not beyond the horizon. A message beyond it is left to a later rehydration, whose mark
-// begins there or later. So no rehydration finds in the inbox a message that it must leave out.
-func (m *rehydration) warm(h *rehydrator, c canonical) bool {
-	return c.sent <= h.horizon || m.mutation == beyondHorizon || m.mutation == gapAboveInbox
+// arrived is the query of a sweep.
+func (m *rehydration) arrived(s *system, h *rehydrator, after, end int8) uint8 {
+	found := m.find(*s, func(c canonical) bool {
+		return c.sent > after && c.sent <= end && !s.user.inGap(c.sent, h.gaps) && m.forUser(s.edge, h.edge, c)
+	})
+	for m.mutation == limitedSweep && bits.OnesCount8(found) > m.limit {
+		found &^= 1 << m.oldest(s, found)
+	}
+	return found
 }
 
-// missed is the query of step 4.
-func (m *rehydration) missed(s *system, h *rehydrator) uint8 {
-	return m.find(*s, func(c canonical) bool { return c.sent < h.clock && m.isMissed(s, h, c) })
+// count returns the number of messages in a gap, according to a reader that read the edge at a stage.
+func (m *rehydration) count(s *system, g gap, seen stage) int8 {
+	return int8(bits.OnesCount8(m.find(*s, func(c canonical) bool { return g.holds(c.sent) && m.forUser(s.edge, seen, c) })))
 }
 
 // found forgets what the host needs no more. Without stalls it appends at once.
@@ -370,54 +335,47 @@ func (m *rehydration) found(s *system, h *rehydrator) {
 		s.inbox |= h.pending
 		h.pending = 0
 	}
-	h.mark, h.bounded, h.horizon, h.gaps, h.edge, h.clock = 0, false, 0, 0, 0, 0
-	if h.phase == closing {
-		h.sweep = 0
+	h.bounded, h.edge = false, 0
+	if m.mutation != endsByBounds {
+		h.sweep, h.horizon = none, 0
+	}
+	if h.phase == copying {
+		h.gaps = 0
+	} else {
+		h.mark = none
 	}
 }
 
-// settledBefore returns the time before which the query of step 4 has seen all that counts. Where the horizon was before
-// the time to sweep from, it may have grown since, and what lies between was left out by fan-out and by the query.
-func (m *rehydration) settledBefore(h *rehydrator) int8 {
-	from := m.sweepFrom(h.clock)
-	if m.mutation == beyondHorizon || m.mutation == gapAboveInbox || m.mutation == settledBeyondHorizon {
+// sweepsFrom returns where the sweep may begin that settling leaves: at the mark, or at a clock (mutations).
+func (m *rehydration) sweepsFrom(s *system, h *rehydrator) []int8 {
+	switch m.mutation {
+	case sweepFromClock:
+		var from []int8
+		for clock := range m.top + 1 {
+			from = append(from, clock)
+		}
 		return from
+	case sweepFromHorizon:
+		return []int8{m.horizon(s, s.user)}
+	default:
+		return []int8{h.mark}
 	}
-	return min(from, h.horizon+1)
 }
 
-// settle is step 5.
-func (m *rehydration) settle(s *system, i int8) {
+// settle replaces the mark by a sweep of the same stretch.
+func (m *rehydration) settle(s *system, i, from int8) {
 	h := &s.hosts[i]
-	from := h.sweep
 	if s.user.sweep != none && m.mutation != overwrittenSweep {
 		from = min(from, s.user.sweep)
 	}
-	switch m.mutation {
-	case noSweep:
-		s.user.mark, s.user.bounded, s.user.holder = none, false, nobody
+	s.user.mark, s.user.bounded, s.user.sweep = none, false, from
+	if m.mutation == noSweep {
+		s.user.sweep, s.user.holder = none, nobody
 		s.hosts[i] = rehydrator{}
 		return
-	case sweepFromSettling:
-		from = m.sweepFrom(s.now)
-	default:
 	}
-	s.user.mark, s.user.bounded, s.user.sweep = none, false, from
-	m.know(h, s.user)
-	h.phase = settled
-	h.edge = open
-}
-
-// arrived is the query of step 6.
-func (m *rehydration) arrived(s *system, h *rehydrator) uint8 {
-	found := m.find(*s, func(c canonical) bool {
-		return c.sent >= h.sweep && c.sent <= h.clock+tolerance && m.warm(h, c) &&
-			!s.user.inGap(c.sent, h.gaps) && m.forUser(s.edge, h.edge, c)
-	})
-	for m.mutation == limitedSweep && bits.OnesCount8(found) > m.limit {
-		found &^= 1 << m.oldest(s, found)
-	}
-	return found
+	m.know(s, h)
+	m.begin(s, h, rereading)
 }
 
 // oldest returns the first of some messages by time.
@@ -434,12 +392,20 @@ func (m *rehydration) oldest(s *system, some uint8) int8 {
 // normal returns the one of two states that differ in nothing but the names of the hosts. A host has no identity but
 // its token, so that they have the same future.
 //
-// A host without the token that has nothing left to append is done: all that it can do is to be refused.
+// A host without the token that will append nothing is done: all that it can do is to be refused.
 func (m *rehydration) normal(s system) system {
 	for i, h := range s.hosts {
-		refused := h.phase == recording || h.phase == copying || h.phase == closing
-		if refused && h.pending == 0 && s.user.holder != int8(i) && m.mutation != noToken {
+		if s.user.holder == int8(i) || m.mutation == noToken || m.mutation == tokenReused {
+			continue
+		}
+		switch h.phase {
+		case bounding, recording:
 			s.hosts[i] = rehydrator{}
+		case copying, closing:
+			if h.pending == 0 {
+				s.hosts[i] = rehydrator{}
+			}
+		default:
 		}
 	}
 	if m.mutation != correct || s.hosts[0].weight() >= s.hosts[1].weight() {
@@ -455,12 +421,13 @@ func (m *rehydration) normal(s system) system {
 // weight is a number that is different for different rehydrators.
 func (h rehydrator) weight() uint64 {
 	weight := uint64(h.phase)
-	for _, v := range [...]int8{h.mark, h.sweep, h.horizon, h.clock, h.gap.after, h.gap.before} {
-		weight = weight<<6 | uint64(v+1)
+	for _, v := range [...]int8{h.mark, h.sweep, h.horizon, h.gap.after, h.gap.before} {
+		weight = weight<<5 | uint64(v+1)
 	}
-	for _, v := range [...]uint8{uint8(h.gaps), uint8(h.edge), uint8(h.gap.messages), h.pending} {
+	for _, v := range [...]int8{h.gaps, int8(h.edge), h.gap.messages, h.numbers[0], h.numbers[1], h.numbers[2]} {
 		weight = weight<<3 | uint64(v)
 	}
+	weight = weight<<4 | uint64(h.pending)
 	weight <<= 1
 	if h.bounded {
 		weight |= 1
