@@ -49,6 +49,12 @@ func instances() []instance {
 			}),
 		},
 		{
+			"rehydrate-cut", "as rehydrate-gaps, without a crash and a takeover, and a time up to which all expires", false,
+			searchToTheEnd(&rehydration{
+				messages: 3, top: 4, horizons: []int8{2}, gap: true, limit: 1, logins: 1, cuts: 1,
+			}),
+		},
+		{
 			"rehydrate-follow", "a message to followers; the user begins to follow and ceases to; a login, a crash", false,
 			searchToTheEnd(&rehydration{messages: 1, top: 3, horizons: both, logins: 1, crashes: 1, edges: true, stalls: true}),
 		},
@@ -126,6 +132,13 @@ func instances() []instance {
 		{
 			"rehydrate-gaps-4-long", "a message in a gap and 3 more; a login", true,
 			search(&rehydration{messages: 4, top: 5, horizons: []int8{3}, gap: true, limit: 1, logins: 1}),
+		},
+		{
+			"rehydrate-cut-long", "as rehydrate-cut, twice, with more times, a crash and a takeover", true,
+			search(&rehydration{
+				messages: 3, top: 5, horizons: []int8{3}, gap: true, limit: 1,
+				logins: 1, crashes: 1, takeovers: 1, cuts: 2,
+			}),
 		},
 		{
 			"rehydrate-follow-long", "as rehydrate-follow, 2 logins, a takeover", true,

@@ -54,6 +54,9 @@ const (
 	neitherInclusive
 	bothInclusive
 	staleRead
+	cutIgnored
+	cutWithoutCompare
+	boundUncut
 	edgeOnly
 	repeatedBriefly
 
@@ -157,6 +160,9 @@ func shortcuts() []shortcut {
 	rehydrates(neitherInclusive, "neither side inclusive", near)
 	rehydrates(bothInclusive, "both sides inclusive", limited)
 	rehydrates(staleRead, "a stale read before a skip", near)
+	rehydrates(cutIgnored, "record the number of a gap that was cut meanwhile", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
+	rehydrates(cutWithoutCompare, "cut a gap without comparing the record", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
+	rehydrates(boundUncut, "record a gap with what has expired meanwhile", with(func(m *rehydration) { *m = limited; m.cuts = 1 }))
 	rehydrates(edgeOnly, "a follow that only writes the edge", with(func(m *rehydration) { m.edges, m.logins = true, 0 }))
 	rehydrates(repeatedBriefly, "a repeated follow that catches up only with what was sent soon after the span began",
 		with(func(m *rehydration) { m.edges, m.horizons, m.logins, m.crashes = true, []int8{3}, 0, 1 }))

@@ -9,6 +9,7 @@ type record struct {
 	bounded bool // whether the limit has been applied to the mark
 	sweep   int8 // the time after which a host has to sweep; none for no sweep
 	holder  int8 // the holder of the lease: a host, dead or nobody
+	expired int8 // what was sent up to then
 	gaps    [maxGaps]gap
 }
 
@@ -17,7 +18,7 @@ const (
 	dead   int8 = -2 // no host has the token
 )
 
-// gap holds the messages that the limit left out: all that were sent after one time and before another. Its bounds never change.
+// gap holds the messages that the limit left out: all that were sent after one time and before another.
 type gap struct{ after, before, messages int8 }
 
 func (g gap) holds(sent int8) bool { return g.after < sent && sent < g.before }
@@ -105,8 +106,8 @@ func (m *rehydration) deliver(r record, horizon, sent, now int8) fate {
 }
 
 // owe returns the records that may follow when a worker leaves a message in its gap and owes a sweep, which counts the gap. The
-// debt takes the token away from a sweep under way. Two things do not matter, and both ways are tried: whether the sweep begins at
-// the gap or at the horizon, and whether a host with a mark, which will sweep anyway, loses its token.
+// debt takes the token away from a sweep under way. Two things do not matter, and all ways are tried: whether the sweep begins at
+// the gap or at the horizon; and what is owed where a host with a mark will sweep anyway: a sweep, with its token or without, or nothing.
 func (m *rehydration) owe(r record, sent int8) []record {
 	if m.mutation == noDebtForGap {
 		return []record{r}
@@ -125,6 +126,9 @@ func (m *rehydration) owe(r record, sent int8) []record {
 			next.holder = dead
 			owing = append(owing, next)
 		}
+	}
+	if r.mark != none {
+		owing = append(owing, r)
 	}
 	return owing
 }

@@ -27,7 +27,7 @@ type rehydration struct {
 	first    *first // nil for the protocol as it is to be
 
 	// How often a fault, or a request from outside, happens in a run.
-	logins, crashes, takeovers, repeats int8
+	logins, crashes, takeovers, repeats, cuts int8
 }
 
 const none = -1 // no such time
@@ -47,8 +47,9 @@ type system struct {
 	setting  int8   // 1 after a setting has changed (a mutation)
 	edge     edge
 	hosts    [2]rehydrator
+	cutter   cutter
 
-	logins, crashes, takeovers, repeats int8 // left
+	logins, crashes, takeovers, repeats, cuts int8 // left
 }
 
 // canonical is a message.
@@ -77,7 +78,7 @@ func (c canonical) stored() bool { return c.place != unsent }
 func (m *rehydration) initial() []system {
 	var states []system
 	for _, horizon := range m.horizons {
-		s := system{logins: m.logins, crashes: m.crashes, takeovers: m.takeovers, repeats: m.repeats}
+		s := system{logins: m.logins, crashes: m.crashes, takeovers: m.takeovers, repeats: m.repeats, cuts: m.cuts}
 		s.user = record{horizon: horizon, mark: none, sweep: none, holder: nobody}
 		if m.first != nil {
 			s.now = m.first.begin
@@ -98,6 +99,11 @@ func (m *rehydration) initial() []system {
 func (m *rehydration) next(s system, yield func(event, system)) {
 	if m.over(s) {
 		return
+	}
+	if m.cuts > 0 {
+		to := yield
+		yield = func(e event, t system) { to(e, m.refuse(s, t)) }
+		m.cut(s, yield)
 	}
 	if m.first != nil {
 		m.wait(s, yield)
@@ -276,7 +282,7 @@ func (m *rehydration) wrong(s system) string {
 		if in && m.edges && c.sent < s.edge.since {
 			return fmt.Sprintf("message %d is not for the user and in the inbox", i)
 		}
-		if in || c.sent > horizon || !m.due(&s, c) || s.user.inGap(c.sent, maxGaps) {
+		if in || c.sent > horizon || c.sent <= s.user.expired || !m.due(&s, c) || s.user.inGap(c.sent, maxGaps) {
 			continue
 		}
 		switch {
@@ -303,6 +309,9 @@ func (m *rehydration) complete(r record) bool {
 // and, when the inbox is complete, no fewer than fan-out has handled.
 func (m *rehydration) wrongGaps(s *system) string {
 	for i, g := range s.user.gaps {
+		if g.after < s.user.expired && g.after < g.before-1 {
+			return fmt.Sprintf("the gap %v holds what has expired", g)
+		}
 		stored, finished := int8(0), int8(0)
 		for j, c := range s.messages {
 			if !c.stored() || !g.holds(c.sent) || m.void(s, c) || !m.wasForUser(s.edge, c) {

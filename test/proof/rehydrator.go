@@ -128,7 +128,10 @@ func (m *rehydration) work(s system, i int8, token bool, yield func(event, syste
 	case bounding:
 		m.bound(s, i, yield)
 	case recording:
-		if token {
+		if token && h.gap.messages > 0 && h.gap.after < s.user.expired && m.mutation != boundUncut {
+			h.gap, h.phase = gap{}, bounding
+			yield(happened("host %d finds that messages of its gap have expired", i), m.normal(s))
+		} else if token {
 			m.record(&s, h)
 			yield(happened("host %d records that the mark is bounded", i), m.normal(s))
 		}
@@ -269,9 +272,9 @@ func (m *rehydration) bound(s system, i int8, yield func(event, system)) {
 	}
 }
 
-// leftAfter is where a gap begins: at the mark.
+// leftAfter is where a gap begins: at the mark, or after what has expired.
 func (m *rehydration) leftAfter(s *system, h *rehydrator) int8 {
-	after := h.mark
+	after := max(h.mark, s.user.expired)
 	if m.mutation == bothInclusive {
 		after--
 	}
