@@ -27,6 +27,9 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: push: %w", err)
 	}
+	if err := s.chooseSlots(ctx, work); err != nil {
+		return nil, err
+	}
 	chunks := s.c.db.split(work)
 	err = s.c.db.each(ctx, len(chunks), func(ctx context.Context, i int) error { return s.pushChunk(ctx, chunks[i], outcomes) })
 	if err != nil {
@@ -44,6 +47,29 @@ type placed struct {
 	index   int // index of the push in the call
 	push    *bucket.Push
 	entries []bson.Raw
+	// For a tombstone: the slot that it takes if the bucket has only so many slots when the push is applied.
+	slot, slots int
+}
+
+func (p placed) tombstone() bool { return p.push.Entries[0].Deleted }
+
+// chooseSlots reads which slots tombstones will take, because the list of tombstones names their slots. If another push takes such a
+// slot first, the server refuses the push of the tombstone.
+func (s *Inbox) chooseSlots(ctx context.Context, work []placed) error {
+	for i := range work {
+		p := &work[i]
+		if !p.tombstone() {
+			continue
+		}
+		records, err := all[bucketRecord](ctx, s.c, "find a free slot", bucketOf(p.push.Owner, p.push.Sequence), options.Find().SetProjection(outlined))
+		if err != nil {
+			return err
+		}
+		if len(records) == 1 {
+			p.slot, p.slots = len(records[0].Entries), int(records[0].Slots)
+		}
+	}
+	return nil
 }
 
 // place encodes the entries and sorts the pushes by owner. Because all callers use the same order, two callers that push to the
@@ -161,10 +187,14 @@ func (p placed) model() *mongo.UpdateOneModel {
 	for i := range ids {
 		ids[i] = uuid(p.push.Entries[i].ID)
 	}
+	room := bucket.Capacity - k // the greatest number of slots that leaves room
+	if p.tombstone() {
+		room = min(room, p.slots)
+	}
 	least, last := p.push.Entries[0].ID, p.push.Entries[k-1].ID
 	filter := append(bucketOf(p.push.Owner, p.push.Sequence),
 		ofThisVersion,
-		bson.E{Key: fieldSlots, Value: operator("$lte", bucket.Capacity-k)},
+		bson.E{Key: fieldSlots, Value: operator("$lte", room)},
 		bson.E{Key: path(fieldEntries, fieldEntryID), Value: operator("$nin", ids)})
 	if p.push.Guard {
 		filter = append(filter, bson.E{Key: fieldFloor, Value: operator("$not", operator("$gte", uuid(least)))})
@@ -179,9 +209,15 @@ func (p placed) model() *mongo.UpdateOneModel {
 			last = p.push.Floor
 		}
 	}
+	pushed, counted := operator(fieldEntries, operator("$each", p.entries)), operator(fieldSlots, k)
+	if p.tombstone() {
+		id := uuid(least)
+		pushed = append(pushed, bson.E{Key: fieldTombstones, Value: tombstoneRecord{Slot: int32(p.slot), ID: &id}}) //nolint:gosec // a slot is below the capacity
+		counted = append(counted, bson.E{Key: fieldDeleted, Value: 1})
+	}
 	update := bson.D{
-		{Key: "$push", Value: operator(fieldEntries, operator("$each", p.entries))},
-		{Key: "$inc", Value: operator(fieldSlots, k)},
+		{Key: "$push", Value: pushed},
+		{Key: "$inc", Value: counted},
 		{Key: "$max", Value: operator(fieldLast, uuid(last))},
 	}
 	if created != nil {

@@ -3,6 +3,7 @@
 package mongostore_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -295,5 +296,83 @@ func TestBlankWithBadReplies(t *testing.T) {
 		d, err := direct.Deletions(ctx, "ann", 0)
 		require.NoError(t, err)
 		require.EqualValues(t, len(ids), d.Total)
+	})
+}
+
+// TestPushedTombstoneDocument compares a bucket with a pushed tombstone with one in which an entry was deleted.
+func TestPushedTombstoneDocument(t *testing.T) {
+	t.Parallel()
+	db, opts, _ := metered(t, nil)
+	ctx, inbox := t.Context(), db.Inbox()
+	for name, test := range map[string]struct {
+		before []bucket.Entry
+		push   bucket.Push
+	}{
+		"new":    {nil, bucket.Push{Guard: true}},
+		"newest": {entriesOf(1, 3), bucket.Push{Guard: true}},
+		"late":   {nil, bucket.Push{Sequence: 1, Create: true, Floor: messagetest.ID(100)}},
+	} {
+		var documents []bson.M
+		for _, push := range []bool{true, false} {
+			owner := message.UserID(fmt.Sprint(name, push))
+			if test.before != nil {
+				_, err := inbox.Push(ctx, []bucket.Push{{Owner: owner, Entries: test.before, Guard: true}})
+				require.NoError(t, err)
+			}
+			p := test.push
+			p.Owner, p.Entries = owner, entriesOf(50, 1)
+			p.Entries[0].Deleted = push
+			outcomes, err := inbox.Push(ctx, []bucket.Push{p})
+			require.NoError(t, err)
+			require.True(t, outcomes[0].Applied)
+			require.NoError(t, inbox.Delete(ctx, owner, p.Sequence, p.Entries[0].ID))
+			fields := bson.M{}
+			for _, e := range documentIn(t, opts, "inbox", bson.D{{Key: "owner", Value: owner}}) {
+				fields[e.Key] = e.Value
+			}
+			delete(fields, "owner")
+			documents = append(documents, fields)
+		}
+		require.Equal(t, documents[1], documents[0], name)
+	}
+}
+
+// TestPushTombstonesWithBadReplies appends tombstones through a network that loses replies to updates which have been applied, or doubts
+// them. Each is there once, and counts once.
+func TestPushTombstonesWithBadReplies(t *testing.T) {
+	t.Parallel()
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		_, opts := create(t)
+		network := badReplies(t, opts.URI, 3, doubts)
+		opts.URI = network.URI()
+		db := open(t, opts)
+		appender := bucket.NewAppender(db.Inbox(), noHints{})
+		const before, count = bucket.Capacity - 6, 12 // tombstones go into two buckets
+		_, err := appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entriesOf(0, before)}})
+		require.NoError(t, err)
+		for _, e := range entriesOf(before, count) {
+			e.Deleted = true
+			results, err := appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: []bucket.Entry{e}}})
+			require.NoError(t, err)
+			require.NoError(t, results[0].Err)
+		}
+		require.Positive(t, network.Lost(), "no reply was lost: this has shown nothing")
+		buckets, d, err := db.Inbox().Newest(t.Context(), "ann", 0, 9, 0)
+		require.NoError(t, err)
+		require.EqualValues(t, count, d.Total)
+		var want, got []bucket.Tombstone
+		for i := before; i < before+count; i++ {
+			want = append(want, bucket.Tombstone{Sequence: uint32(i / bucket.Capacity), Slot: i % bucket.Capacity, ID: messagetest.ID(i)})
+		}
+		for _, b := range buckets {
+			for slot, e := range b.Entries {
+				if e.Deleted {
+					got = append(got, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: e.ID})
+				}
+			}
+		}
+		require.ElementsMatch(t, want, got)
+		require.ElementsMatch(t, want, d.Recent)
 	})
 }

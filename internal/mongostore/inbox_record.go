@@ -68,6 +68,9 @@ type tombstoneRecord struct {
 // encodeEntry returns the stored form of an entry.
 func encodeEntry(e *bucket.Entry) (bson.Raw, error) {
 	id := uuid(e.ID)
+	if e.Deleted {
+		return bson.Marshal(entryRecord{ID: &id, Deleted: true})
+	}
 	r := entryRecord{ID: &id, From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Recovered: e.Recovered}
 	return bson.Marshal(r)
 }

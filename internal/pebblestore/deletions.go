@@ -76,7 +76,7 @@ func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32,
 			return err
 		}
 		_, slot := placeOf(it.Key())
-		return s.count(batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id})
+		return countTombstone(s.db, batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id})
 	}
 	if err := it.Error(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 	if err := batch.Set(key, tombstone, nil); err != nil || counted {
 		return err
 	}
-	return s.count(batch, owner, at)
+	return countTombstone(s.db, batch, owner, at)
 }
 
 // fill adds a tombstone without an id to a batch, for a slot that is counted although its record is lost: there are records
@@ -151,14 +151,14 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 	if err := batch.Set(key, lost.appendTo(nil), nil); err != nil {
 		return err
 	}
-	return s.count(batch, owner, at)
+	return countTombstone(s.db, batch, owner, at)
 }
 
-// count adds a tombstone to those of its owner.
-func (s *Inbox) count(batch *pebble.Batch, owner message.UserID, t bucket.Tombstone) error {
-	key := s.prefix(spaceDeleted, owner)
+// countTombstone adds a tombstone to those of its owner, whose lock is held. The batch has none of the owner yet.
+func countTombstone(db *DB, batch *pebble.Batch, owner message.UserID, t bucket.Tombstone) error {
+	key := appendOwner(nil, spaceDeleted, partition.Of(owner, db.partitions), owner)
 	var total int64
-	if _, err := s.db.get(key, func(value []byte) (err error) {
+	if _, err := db.get(key, func(value []byte) (err error) {
 		total, err = parseTotal(value)
 		return err
 	}); err != nil {

@@ -296,6 +296,12 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	for i := range push.Entries {
 		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, content: p.encoded[i]}
 		slot := onto.slots + i
+		if push.Entries[i].Deleted {
+			r.bury()
+			if err := countTombstone(p.db, p.batch, push.Owner, bucket.Tombstone{Sequence: push.Sequence, Slot: slot, ID: r.id}); err != nil {
+				return err
+			}
+		}
 		if slot == 0 {
 			r.floor = onto.floor
 		}

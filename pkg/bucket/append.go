@@ -17,17 +17,17 @@ type Append struct {
 	Owner message.UserID
 	// Hint is a hint for the owner's head. It may be behind the head.
 	Hint Hint
-	// Entries are ascending by id, each id once.
+	// Entries are ascending by id, each id once. A tombstone is the only entry of its Append.
 	Entries []Entry
 }
 
-// Appended is the result of an Append. If Err is nil, each of the entries is in the inbox exactly once.
+// Appended is the result of an Append. If Err is nil, each of the ids is in the inbox exactly once, as an entry or as a tombstone.
 type Appended struct {
 	// New counts the entries that this call is known to have appended. The inbox held the others before.
 	New int
 	// Head is the hint for the next Append to this inbox. It is never behind the hint that the caller passed.
 	Head Hint
-	// Err wraps ErrTooLarge if the append can never succeed, and ErrContended if the Appender gave up. Otherwise it is nil.
+	// Err wraps ErrTooLarge or ErrNotAlone if the append can never succeed, and ErrContended if the Appender gave up. Otherwise it is nil.
 	Err error
 }
 

@@ -31,7 +31,7 @@ func (m ReadMark) Covers(o ReadMark) bool {
 // Gap is a time range of an inbox whose messages are not in buckets, because the user had missed too many. It holds the
 // messages that were sent after After and before Before; both ends are excluded. Readers take these messages from the
 // authors. A message may become visible in a gap later; the number of its messages then rises. To delete one of them, the
-// inbox appends it to a bucket and replaces it by a tombstone there.
+// inbox pushes its tombstone.
 type Gap struct {
 	After, Before time.Time
 	// Messages counts the messages, including those that were deleted later.

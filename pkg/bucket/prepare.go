@@ -36,7 +36,8 @@ func NewEncoder[E ~[]byte](header int, encode func(*Entry) (E, error)) *Encoder[
 
 // Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If
 // not, the push cannot apply, and the Outcome is the final one: its Err wraps ErrTooLarge if an entry is larger than
-// MaxEntryBytes; otherwise the push has no entries or more than Capacity, and is refused. The encoded entries are shared
+// MaxEntryBytes, and ErrNotAlone if a tombstone is not the only entry; otherwise the push has no entries or more than Capacity,
+// and is refused. The encoded entries are shared
 // between pushes, so do not change them. The Encoder keeps references to the entries of the push.
 func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome, try bool, err error) {
 	if len(push.Entries) == 0 || len(push.Entries) > Capacity {
@@ -44,6 +45,10 @@ func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome,
 	}
 	for i := range push.Entries {
 		e := &push.Entries[i]
+		if e.Deleted && len(push.Entries) > 1 {
+			refused.Err = fmt.Errorf("%w: that of message %s comes with %d other entries", ErrNotAlone, e.ID, len(push.Entries)-1)
+			return dst, refused, false, nil
+		}
 		b, err := c.of(e)
 		if err != nil {
 			return dst, Outcome{}, false, fmt.Errorf("encode entry %s: %w", e.ID, err)
@@ -74,5 +79,5 @@ func (c *Encoder[E]) of(e *Entry) (E, error) {
 // for many inboxes do.
 func sameEntry(x, y *Entry) bool {
 	return x == y || x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType &&
-		bytes.Equal(x.Attrs, y.Attrs) && x.Recovered == y.Recovered
+		bytes.Equal(x.Attrs, y.Attrs) && x.Recovered == y.Recovered && x.Deleted == y.Deleted
 }

@@ -40,6 +40,13 @@ func TestEncoderEncodesOnce(t *testing.T) {
 	got, _, _, err := encoder.Prepare(&bucket.Push{Entries: recovered}, nil)
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{[]byte("another")}, got, "one id, other contents")
+
+	deleted := entries(1, 1)
+	deleted[0].Deleted = true
+	_, _, try, err := encoder.Prepare(&bucket.Push{Entries: deleted}, nil)
+	require.NoError(t, err)
+	require.True(t, try)
+	require.Equal(t, 4, *encoded, "one id, a tombstone")
 }
 
 func TestEncoderRefuses(t *testing.T) {
@@ -49,6 +56,8 @@ func TestEncoderRefuses(t *testing.T) {
 		e[1].Body = body
 		return e
 	}
+	withTombstone := entries(1, 2)
+	withTombstone[0].Deleted = true
 	for name, test := range map[string]struct {
 		entries []bucket.Entry
 		try     bool
@@ -60,6 +69,8 @@ func TestEncoderRefuses(t *testing.T) {
 		"more than fit":     {entries(1, bucket.Capacity+1), false, nil, nil},
 		"the largest entry": {withBody(strings.Repeat("x", bucket.MaxEntryBytes-10)), true, nil, nil},
 		"one byte more":     {withBody(strings.Repeat("x", bucket.MaxEntryBytes-9)), false, bucket.ErrTooLarge, nil},
+		"a tombstone":       {withTombstone[:1], true, nil, nil},
+		"one with another":  {withTombstone, false, bucket.ErrNotAlone, nil},
 		"a failing encoder": {withBody("bad"), false, nil, errBad},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,8 @@ var (
 	ErrContended = errors.New("inbox is contended")
 	// ErrTooLarge says that an entry is larger than MaxEntryBytes. Trying again does not help.
 	ErrTooLarge = errors.New("entry is too large")
+	// ErrNotAlone says that a push holds a tombstone and another entry. Trying again does not help.
+	ErrNotAlone = errors.New("a tombstone is pushed alone")
 )
 
 // Push is one conditional append to one bucket.
@@ -25,7 +27,9 @@ var (
 type Push struct {
 	Owner    message.UserID
 	Sequence uint32
-	// Entries are 1 to Capacity entries, ascending by id, each id once.
+	// Entries are 1 to Capacity entries, ascending by id, each id once. A tombstone is the only entry of its push. The bucket
+	// is afterwards as if the message had been pushed and then deleted, and so are the Deletions. A store may refuse a
+	// tombstone because another push to the same bucket is applied at the same time.
 	Entries []Entry
 	// Guard also demands that the bucket's floor is below the least of the ids.
 	Guard bool
@@ -41,7 +45,7 @@ type Outcome struct {
 	// Applied reports whether all the entries were appended, in their order. If Applied is false and Err is nil, the store
 	// refused the push, or does not know whether it was applied. The Appender then looks before it continues.
 	Applied bool
-	// Err wraps ErrTooLarge if this push can never succeed. Otherwise it is nil.
+	// Err wraps ErrTooLarge or ErrNotAlone if this push can never succeed. Otherwise it is nil.
 	Err error
 	// Seen is the extent of the bucket at the moment when the store refused the push. A store that would have to read again
 	// leaves it zero.

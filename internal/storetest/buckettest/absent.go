@@ -207,7 +207,7 @@ func (r *rehydration) settle(t *rapid.T) {
 	r.absent.missed = r.absent.inGaps()
 }
 
-// deleteShown deletes a message, which is appended first if it is in no bucket.
+// deleteShown deletes a message. If it is in no bucket, its tombstone is pushed.
 func (r *rehydration) deleteShown(t *rapid.T) {
 	all := r.below(1 << 30)
 	if len(all) == 0 {
@@ -218,7 +218,8 @@ func (r *rehydration) deleteShown(t *rapid.T) {
 		if !r.absent.gapOf(n) {
 			r.bounded = true
 		}
-		r.deliver(t, []int{n})
+		require.Equal(t, 1, appendTombstone(t, r.store, r.owner, r.hint, n))
+		r.arrived = append(r.arrived, n)
 	}
 	r.delete(t, n)
 }

@@ -43,6 +43,10 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 			outcomes[i].Err = bucket.ErrTooLarge
 			continue
 		}
+		if len(p.Entries) > 1 && slices.ContainsFunc(p.Entries, func(e bucket.Entry) bool { return e.Deleted }) {
+			outcomes[i].Err = bucket.ErrNotAlone
+			continue
+		}
 		outcomes[i].Applied = m.push(p)
 		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied && !m.Silent {
 			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last}
@@ -76,6 +80,9 @@ func (m *Model) push(p bucket.Push) bool {
 		}
 	}
 	for _, e := range p.Entries {
+		if e.Deleted {
+			e = bucket.Entry{ID: e.ID, Deleted: true}
+		}
 		e.Attrs = slices.Clone(e.Attrs)
 		b.Entries = append(b.Entries, e)
 		if b.Last.Less(e.ID) {
