@@ -196,7 +196,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, note: "not repaired: a gap never changes once it was made",
+				kind: audit.GapCount, note: "not repaired: only a sweep and a deletion in the gap count it again",
 				detail: "the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z counts 2 where there are 1",
 			}},
 		},
@@ -210,7 +210,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapOverlap, note: "not repaired: the gap counts the message, and so would the tombstone that is left of the entry",
+				kind: audit.GapOverlap, note: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 				detail: "the entry lies in the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z, and so is counted twice",
 			}},
 		},

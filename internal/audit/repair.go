@@ -14,8 +14,9 @@ import (
 var notRepaired = map[Kind]string{
 	DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
 	OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
-	GapCount:       "not repaired: a gap never changes once it was made",
-	GapOverlap:     "not repaired: the gap counts the message, and so would the tombstone that is left of the entry",
+	GapCount:       "not repaired: only a sweep and a deletion in the gap count it again",
+	// Pages show the message. A tombstone would hide it, although its user may never have deleted it.
+	GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 }
 
 // lostSlot is the reason why a slot that has lost its record is not repaired.

@@ -47,7 +47,8 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 // Delete deletes a message from the inbox permanently. It returns bucket.ErrNotFound if the message is not in the inbox. It is
 // idempotent.
 //
-// If the message is in no bucket yet, Delete appends it first, because a deletion needs an entry that becomes the tombstone.
+// If the message is in no bucket yet, Delete pushes its tombstone, in one write: an entry that became a tombstone later would stay in
+// its gap after a crash, and count twice.
 func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID) error {
 	rules := s.opts.Rules()
 	state, err := s.state(ctx, user)
@@ -58,21 +59,52 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 	if !errors.Is(err, bucket.ErrNotFound) || !s.absent(state, rules, id) {
 		return err
 	}
-	entries, feedErr := s.lazyFeed(user, rules).newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
+	feed := s.lazyFeed(user, rules)
+	entries, feedErr := feed.newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
 	if feedErr != nil {
 		return feedErr
 	}
 	if len(entries) == 0 || entries[0].ID != id {
 		return err
 	}
-	results, err := s.stores.Appender.Append(ctx, []bucket.Append{{Owner: user, Hint: state.Head, Entries: entries}})
-	if err == nil {
-		err = results[0].Err
+	if err := s.countGapOf(ctx, feed, id); err != nil {
+		return err
 	}
+	return s.pushTombstone(ctx, user, state.Head, id)
+}
+
+// countGapOf counts the gap that a visible message lies in. Otherwise the gap may not count the message yet, and the tombstone would
+// make the total one too low. If the process dies before the tombstone is pushed, the gap counts right all the same. A gap that is made
+// later counts the message, because the message is visible.
+func (s *Service) countGapOf(ctx context.Context, feed *lazyFeed, id message.ID) error {
+	state, err := s.state(ctx, feed.user) // again: an older one may lack the gap
 	if err != nil {
 		return err
 	}
-	return bucket.Delete(ctx, s.stores.Buckets, user, state.Head, id)
+	for _, gap := range state.Gaps {
+		if gap.Holds(id.Time()) {
+			if gap.Messages, err = feed.count(ctx, gap.Stretch()); err != nil {
+				return err
+			}
+			// No sync is needed: a crash that loses the count also loses the tombstone.
+			return userstate.RaiseCount(ctx, s.stores.Users, state, gap, true)
+		}
+	}
+	return nil
+}
+
+// pushTombstone appends the tombstone of a message. If the message was delivered meanwhile, or a reply was lost, the message is in a
+// bucket, and is deleted there.
+func (s *Service) pushTombstone(ctx context.Context, user message.UserID, hint bucket.Hint, id message.ID) error {
+	tombstone := []bucket.Entry{{ID: id, Deleted: true}}
+	results, err := s.stores.Appender.Append(ctx, []bucket.Append{{Owner: user, Hint: hint, Entries: tombstone}})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil || results[0].New == 1 {
+		return err
+	}
+	return bucket.Delete(ctx, s.stores.Buckets, user, hint, id)
 }
 
 // absent reports whether a message may belong to the inbox without being in a bucket.

@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -199,4 +200,87 @@ func TestSeenLongAgo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// gapped returns a world in which ann has a gap with most of her ten messages, and one of those. It is the last to become visible if late
+// is set: after the gap was counted, and before its fan-out.
+func gapped(t *testing.T, late bool) (w *world, victim message.ID) {
+	t.Helper()
+	w = newWorldWith(t, func(opts *rehydrate.Options) { opts.Limit = 2 })
+	w.send(t, "ann", 0, 5)
+	w.send(t, "ann", 6, 10)
+	if !late {
+		w.send(t, "ann", 5, 6)
+	}
+	w.Clock.Advance(2 * rig.Slack)
+	_, err := w.rehydrator.Arrive(t.Context(), "ann", w.Clock.Now())
+	require.NoError(t, err)
+	w.work(t)
+	if late {
+		w.sendAt(t, rig.Epoch.Add(5*time.Millisecond), 1)
+	}
+	require.True(t, w.State(t.Context(), t, "ann").InGap(id(5).Time()))
+	return w, id(5)
+}
+
+// A deletion in a gap dies or fails before or after any of its operations. Then the message is shown and counted, or deleted and not
+// counted. No entry is left in the gap. The next deletion succeeds.
+func TestEveryFaultOfADeletionInAGap(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]rig.Fault{
+		"dies before": rig.DieBefore, "dies after": rig.DieAfter, "fails before": rig.FailBefore, "fails after": rig.FailAfter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, late := range []bool{false, true} {
+				operations := deleteInAGap(t, late, rig.None, 0)
+				for after := range operations {
+					deleteInAGap(t, late, fault, after)
+				}
+			}
+		})
+	}
+}
+
+// deleteInAGap deletes a message in a gap, which a fault befalls, and deletes it again. It returns how many operations that took.
+func deleteInAGap(t *testing.T, late bool, fault rig.Fault, after int) int {
+	t.Helper()
+	w, victim := gapped(t, late)
+	a := rig.Start(t.Context(), fault, after, func(ctx context.Context) error { return w.Delete(ctx, "ann", victim) })
+	require.True(t, a.Finished())
+	how := fmt.Sprintf("late: %v, after %v", late, a.Trace())
+	if fault == rig.None {
+		require.NoError(t, a.Err())
+	}
+
+	shown, page := w.ReadInbox(t.Context(), t, "ann", 3)
+	uncounted := 0
+	if late && slices.Contains(shown, victim) && int(page.Total) < len(shown) {
+		uncounted = 1 // its fan-out has not come, and neither has the deletion
+	}
+	require.Len(t, shown, int(page.Total)+uncounted, how)
+	for _, b := range w.Buckets(t.Context(), t, "ann") {
+		for _, e := range b.Entries {
+			require.False(t, !e.Deleted && w.State(t.Context(), t, "ann").InGap(e.Sent()), "an entry lies in the gap: %s", how)
+		}
+	}
+
+	for range 2 {
+		require.NoError(t, w.Delete(t.Context(), "ann", victim), how)
+		w.requireShown(t, 9, slices.DeleteFunc(ids(0, 10), func(m message.ID) bool { return m == victim }))
+	}
+	return len(a.Trace())
+}
+
+// An entry in a gap, as a deletion in two writes has left it behind, is shown once and counts twice. Its user deletes it, and the counts
+// are right.
+func TestDeletionOfAnEntryInAGap(t *testing.T) {
+	t.Parallel()
+	w, victim := gapped(t, false)
+	w.fill(t, "ann", 5, 6)
+	shown, page := w.ReadInbox(t.Context(), t, "ann", 3)
+	require.Equal(t, ids(0, 10), shown)
+	require.EqualValues(t, 11, page.Total)
+	require.NoError(t, w.Delete(t.Context(), "ann", victim))
+	w.requireShown(t, 9, slices.DeleteFunc(ids(0, 10), func(m message.ID) bool { return m == victim }))
 }

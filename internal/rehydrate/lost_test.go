@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -609,5 +610,113 @@ func TestDeletedMeanwhile(t *testing.T) {
 		require.NoError(t, w.InboxesWith(s, 0).Delete(t.Context(), "ann", deleted.ID))
 		w.twins.Deleted = map[message.ID]bool{deleted.ID: true}
 		w.rest(t, s)
+	}
+}
+
+// A deletion stalls before any of its operations, and meanwhile the user's inbox is rebuilt: the message is appended, or left to a gap.
+func TestDeletionStallsDuringARebuild(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"appended": 0, "in a gap": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for after := 0; ; after++ {
+				w := newDormantWorld(t)
+				deleted := w.send(t)
+				w.sendSome(t, 3)
+				w.Clock.Advance(2 * rig.Slack)
+				s := w.Rehydrator(0, limit)
+				w.login(t, s)
+				a := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+					return w.InboxesWith(s, 0).Delete(ctx, "ann", deleted.ID)
+				})
+				stalled := !a.Finished()
+				w.work(t, s, rig.None, "", 0)
+				a.Resume(rig.None, 0)
+				require.NoError(t, a.Err())
+				w.twins.Deleted = map[message.ID]bool{deleted.ID: true}
+				w.rest(t, s)
+				if !stalled {
+					break
+				}
+			}
+		})
+	}
+}
+
+// A message becomes visible in a gap after the gap was counted, and is deleted before its fan-out comes. The inbox counts right as soon as
+// the deletion has returned, wherever it stalled while the gap was made, and when the fan-out has come.
+func TestLateMessageDeletedInAGap(t *testing.T) {
+	t.Parallel()
+	for after := 0; ; after++ {
+		w := newDormantWorld(t)
+		w.sendSome(t, 5)
+		late := message.MinID(w.now())
+		late[6], late[8] = 0x70, 0x80
+		w.Clock.Advance(time.Millisecond)
+		w.sendSome(t, 5)
+		s := w.Rehydrator(0, 2)
+		w.login(t, s)
+		visible := message.Message{ID: late, From: "author", Audience: message.AudienceFollowers, Body: "late"}
+		a := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+			return w.InboxesWith(s, 0).Delete(ctx, "ann", late)
+		})
+		stalled := !a.Finished()
+		w.work(t, s, rig.None, "", 0)
+		_, err := w.Messages.Insert(t.Context(), []message.Message{visible}, rig.Rules().Timing())
+		require.NoError(t, err)
+		a.Resume(rig.None, 0)
+		if err := a.Err(); err != nil { // it had looked before the message was visible
+			require.ErrorIs(t, err, bucket.ErrNotFound)
+			require.NoError(t, w.InboxesWith(s, 0).Delete(t.Context(), "ann", late))
+		}
+		shown, page := w.ReadInbox(t.Context(), t, "ann", 50)
+		require.NotContains(t, shown, late)
+		require.Len(t, shown, int(page.Total), "after %v", a.Trace())
+		require.Len(t, shown, int(page.Unread))
+		w.fanOut(t, visible)
+		w.twins.Deleted = map[message.ID]bool{late: true}
+		w.rest(t, s)
+		if !stalled {
+			break
+		}
+	}
+}
+
+// A deletion in a gap stalls before any of its operations, while the fan-out of the message owes a count of the gap, and while a sweep
+// counts.
+func TestGapIsCountedDuringADeletion(t *testing.T) {
+	t.Parallel()
+	for name, sweeps := range map[string]bool{"owed": false, "swept": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for after := 0; ; after++ {
+				w := newDormantWorld(t)
+				w.sendSome(t, 5)
+				sent := w.now()
+				w.sendSome(t, 5)
+				s := w.Rehydrator(0, 2)
+				w.login(t, s)
+				w.work(t, s, rig.None, "", 0)
+				late := w.store(t, sent)
+				a := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+					return w.InboxesWith(s, 0).Delete(ctx, "ann", late.ID)
+				})
+				stalled := !a.Finished()
+				w.fanOut(t, late)
+				if sweeps {
+					require.NoError(t, s.Reap(t.Context(), w.now()))
+					w.work(t, s, rig.None, "", 0)
+				}
+				a.Resume(rig.None, 0)
+				require.NoError(t, a.Err())
+				shown, page := w.ReadInbox(t.Context(), t, "ann", 50)
+				require.Len(t, shown, int(page.Total), "after %v", a.Trace())
+				w.twins.Deleted = map[message.ID]bool{late.ID: true}
+				w.rest(t, s)
+				if !stalled {
+					break
+				}
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@
 //
 // An inbox is a sequence of buckets (owner, 0), (owner, 1), … The bucket with the highest sequence is the head. Only the head
 // grows. A slot is never reused: deleting an entry replaces it by a tombstone with its id.
+// A message that is in no bucket is deleted by appending its tombstone, which follows the same protocol.
 //
 // Each bucket has a last and a floor. The last is the greatest message id in this bucket and all earlier ones. The floor is the
 // greatest message id in all earlier buckets. The protocol keeps three invariants:

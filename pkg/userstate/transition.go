@@ -68,15 +68,20 @@ func (s State) Settle(token string, recovered int64) (State, bool) {
 	return s, true
 }
 
-// Finish returns the state without its sweep, after the sweep has appended so many messages and has counted the messages of gaps. A
-// count that is higher replaces that of the gap with the same ends, and the difference counts as recovered. Finish returns false if
-// token does not hold the lease, or if the state has a mark or no sweep.
+// Finish returns the state without its sweep, after the sweep has appended so many messages and has counted the messages of gaps as
+// Count says. Finish returns false if token does not hold the lease, or if the state has a mark or no sweep.
 func (s State) Finish(token string, appended int64, counted []Gap) (State, bool) {
 	if !s.holds(token) || s.Mark != nil || s.Sweep == nil {
 		return s, false
 	}
 	s.Sweep, s.Lease = nil, Lease{}
 	s.Recovered += appended
+	return s.Count(counted), true
+}
+
+// Count returns the state after the messages of gaps were counted. A count that is higher replaces that of the gap with the same ends,
+// and the difference counts as recovered. So neither the order of counts matters nor a repetition.
+func (s State) Count(counted []Gap) State {
 	s.Gaps = slices.Clone(s.Gaps)
 	for i := range s.Gaps {
 		for _, c := range counted {
@@ -86,7 +91,7 @@ func (s State) Finish(token string, appended int64, counted []Gap) (State, bool)
 			}
 		}
 	}
-	return s, true
+	return s
 }
 
 // sweepFrom returns a sweep that begins at from, or at the begin of the existing sweep if that is earlier.
