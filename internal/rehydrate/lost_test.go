@@ -156,6 +156,51 @@ func TestUnfollowedBetweenEdgesAndQuery(t *testing.T) {
 	}
 }
 
+// busy are messages that become more whenever they are read in pages: authors publish faster than a rehydration reads.
+type busy struct {
+	message.Store
+	publish func()
+}
+
+func (b busy) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	if order == message.OldestFirst {
+		b.publish()
+	}
+	return b.Store.ToFollowers(ctx, ranges, order, limit)
+}
+
+// A rehydration ends although authors publish faster than it reads.
+func TestAuthorsPublishFasterThanARehydrationReads(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 2} {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
+			t.Parallel()
+			const most = 1000 // ends the test if the rehydration does not
+			w := newDormantWorld(t)
+			w.sendSome(t, 2*rig.RehydratePage)
+			var published []message.Message
+			stores := w.RehydrateStores()
+			stores.Messages = busy{Store: stores.Messages, publish: func() {
+				for range 2 * rig.RehydratePage {
+					if len(published) < most {
+						published = append(published, w.store(t, w.now()))
+						w.Clock.Advance(time.Millisecond)
+					}
+				}
+			}}
+			opts := w.RehydrateOptions(0)
+			opts.Limit = limit
+			s := rehydrate.New(stores, opts)
+			w.login(t, s)
+			require.True(t, s.Work(t.Context()))
+			require.False(t, w.State(t.Context(), t, "ann").Rehydrating())
+			require.Less(t, len(published), most)
+			w.fanOut(t, published...)
+			w.rest(t, s)
+		})
+	}
+}
+
 // A message becomes visible in a gap after the gap was counted. Fan-out leaves it to the gap, and the gap is counted again, whenever
 // that was.
 func TestGapIsCountedAgain(t *testing.T) {

@@ -182,9 +182,12 @@ func (a *attempt) afterHorizon() message.ID {
 }
 
 // each calls do for each page of the messages in a stretch that are in no gap, oldest first. It renews the lease between pages.
+//
+// It ends at the newest message that is visible after its first page, because authors may publish faster than it reads. Later messages
+// are left to the sweep, or fan-out delivers them.
 func (a *attempt) each(ctx context.Context, feed *Feed, s bucket.Stretch, do func([]bucket.Entry) error) error {
 	for _, part := range outside(s, a.state.Gaps) {
-		for {
+		for first := true; ; first = false {
 			entries, err := feed.Oldest(ctx, part, a.opts.Page)
 			if err != nil {
 				return err
@@ -202,6 +205,16 @@ func (a *attempt) each(ctx context.Context, feed *Feed, s bucket.Stretch, do fun
 			}
 			if err := a.renew(ctx); err != nil {
 				return err
+			}
+			if first {
+				newest, err := feed.Newest(ctx, part, 1)
+				if err != nil {
+					return err
+				}
+				if len(newest) == 0 {
+					break
+				}
+				part.Before = newest[0].ID.Next()
 			}
 		}
 	}

@@ -99,6 +99,11 @@ func rehydrating() []mutation {
 			pkg:   rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
 		},
 		{
+			name: "reading until no message is left", trap: "authors publish faster than it reads: the inbox is never complete",
+			edits: []edit{{rebuildGo, "			if first {\n", "			if first && part.Empty() {\n"}},
+			pkg:   rehydration, run: "^TestAuthorsPublishFasterThanARehydrationReads$",
+		},
+		{
 			name: "a sweep from no earlier than an unfinished one", trap: "what that one had to look for is lost",
 			edits: []edit{{transitionGo, "if s.Sweep != nil && s.Sweep.From.Before(from) {", "if false {"}},
 			pkg:   "./pkg/userstate", run: "^TestSettle$",
