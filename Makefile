@@ -47,7 +47,7 @@ test: ## Run the tests that need only Go, in minutes; those of MongoDB, too, whe
 .PHONY: test-all
 test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl and systemd-analyze.
 	$(MAKE) test
-	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -parallel=8 -timeout=60m $(MORE)
+	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -parallel=5 -timeout=60m $(MORE)
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)
 	$(MAKE) test-deploy
 
