@@ -31,7 +31,7 @@ func newServer(opts options) *server {
 
 // mostTries bounds how often a document is asked for that the server cannot give at the moment: a database on a busy machine is
 // slow at times.
-const mostTries = 10
+const mostTries = 60
 
 // get reads a JSON document.
 func (s *server) get(ctx context.Context, path string, query url.Values, into any) (header http.Header, err error) {

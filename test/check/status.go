@@ -8,7 +8,7 @@ import (
 )
 
 // poll is how long to wait before asking again for a message that is not done.
-const poll = 100 * time.Millisecond
+const poll = 500 * time.Millisecond
 
 // checkStatuses waits until the fan-out of every message is done, and checks what the server says of it.
 func (s *server) checkStatuses(ctx context.Context, want *expected, found *report) error {

@@ -27,7 +27,7 @@ const (
 // then it damages inboxes and has them mended.
 func TestComingBack(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStore() {
+	for _, on := range everyStoreLeft() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			for _, test := range sample(on, []struct {

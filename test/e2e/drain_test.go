@@ -24,7 +24,7 @@ const untilTold = "1h"
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t, 2*time.Minute)
-	w := newWorld(ctx, t, embedded, map[string]string{"drain_delay": untilTold})
+	w := newWorld(ctx, t, embedded, impatient(map[string]string{"drain_delay": untilTold}))
 	server := w.site.Start(ctx, t, programs.Fanmail)
 	status, _, closing := w.request(ctx, http.MethodGet, "/readyz", "")
 	require.Equal(t, http.StatusOK, status)

@@ -18,16 +18,19 @@ import (
 // mixedTrace makes a trace of mails and messages by celebrities to their followers, and returns how many messages it has.
 func (w *world) mixedTrace(ctx context.Context) int {
 	w.Helper()
-	const mailsPerCelebrity = 60
+	const mailsPerCelebrity, some = 60, 1500
 	each := 4
 	mails := w.recorded("email-eu.messages.ndjson.gz")
-	if !full() {
-		mails = mails[:w.part()]
-	}
-	if w.follows == "" {
-		w.graph(ctx)
-	} else {
+	switch {
+	case w.follows != "":
 		each = 40
+	case full():
+		w.graph(ctx)
+	default:
+		w.partOfGraph(ctx)
+	}
+	if !full() {
+		mails = mails[:some]
 	}
 	w.write(w.users, testenv.Run(ctx, w.T, programs.Driver, "users", "--last-seen", w.testdata("email-eu.last-seen.tsv"))+
 		testenv.Run(ctx, w.T, programs.Driver, "users", "--follows", w.follows))

@@ -38,12 +38,21 @@ func everyStore() []store {
 	return []store{embedded}
 }
 
-// everyStoreAndApart is where scenarios are run that show more with the whole of their data.
+// everyStoreLeft returns where a scenario is run that needs no build tag: in the long tier only on the store that "make test" may have
+// left out.
+func everyStoreLeft() []store {
+	if testenv.Long && testenv.OnMongoDB && !full() {
+		return []store{mongoDB}
+	}
+	return everyStore()
+}
+
+// everyStoreAndApart is everyStoreLeft for scenarios that show more with the whole of their data.
 func everyStoreAndApart() []store {
 	if testenv.OnMongoDB && full() {
 		return append(everyStore(), apart)
 	}
-	return everyStore()
+	return everyStoreLeft()
 }
 
 // sample returns every ninth of a scenario's variants on MongoDB, where each takes far longer, and all of them on the embedded store

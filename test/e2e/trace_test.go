@@ -44,24 +44,32 @@ func TestCelebrities(t *testing.T) {
 // graph is who follows whom, and how many followers the most followed accounts, the celebrities, have together.
 type graph struct{ users, edges, celebrities, followers int }
 
+// recordedGraph is the file of a real graph.
+const recordedGraph = "wiki-vote.follows.tsv.gz"
+
 // graph lets the world have a real graph: the whole of it, or of a few celebrities and their followers.
 func (w *world) graph(ctx context.Context) graph {
 	w.Helper()
-	const recorded = "wiki-vote.follows.tsv.gz"
-	if w.takesAll() {
-		w.follows = w.testdata(recorded)
-		return graph{users: 7115, edges: 103_689, celebrities: 20, followers: 5491}
+	if !w.takesAll() {
+		return w.partOfGraph(ctx)
 	}
+	w.follows = w.testdata(recordedGraph)
+	return graph{users: 7115, edges: 103_689, celebrities: 20, followers: 5491}
+}
+
+// partOfGraph lets the world have the graph of a few celebrities and their followers.
+func (w *world) partOfGraph(ctx context.Context) graph {
+	w.Helper()
 	const count = 5
 	celebrities := make(map[string]bool)
-	for line := range strings.Lines(testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.testdata(recorded), "--count", strconv.Itoa(count))) {
+	for line := range strings.Lines(testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.testdata(recordedGraph), "--count", strconv.Itoa(count))) {
 		var m message.Draft
 		require.NoError(w, json.Unmarshal([]byte(line), &m))
 		celebrities[string(m.From)] = true
 	}
 	users := make(map[string]bool)
 	var edges []string
-	for _, line := range w.recorded(recorded) {
+	for _, line := range w.recorded(recordedGraph) {
 		follower, followee, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		if celebrities[followee] {
 			edges = append(edges, line)

@@ -29,7 +29,6 @@ func TestAwayAtTheStart(t *testing.T) {
 			n := testenv.NewProxy(t, uri)
 			w := newWorld(t, nil)
 			w.use(ctx, n.URI(), database)
-			w.site.Settings["mongodb.timeout"] = "3s" // how often it says that it waits
 			n.Set(t, test.fault)
 			s := w.launch(ctx)
 			w.await(ctx, "the log says that it waits", func() bool { return s.count(t, silence) > 0 })

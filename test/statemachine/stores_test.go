@@ -22,21 +22,23 @@ type world struct {
 	schedules uint64
 }
 
-// onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried.
+// onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried. The long
+// tier runs it only on MongoDB: "make test" has run it on the embedded store.
 func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(t *testing.T, w world)) {
 	t.Helper()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 45, schedules: 60}
-		test(t, w)
-	})
-	if !testenv.OnMongoDB {
-		return
+	if !testenv.Long || !testenv.OnMongoDB {
+		t.Run("embedded", func(t *testing.T) {
+			t.Parallel()
+			w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 45, schedules: 60}
+			test(t, w)
+		})
 	}
-	t.Run("mongodb", func(t *testing.T) {
-		t.Parallel()
-		test(t, world{backend: mongoDB(t), bus: rig.NewBus(t, rig.Partitions), checks: 10, schedules: 15})
-	})
+	if testenv.OnMongoDB {
+		t.Run("mongodb", func(t *testing.T) {
+			t.Parallel()
+			test(t, world{backend: mongoDB(t), bus: rig.NewBus(t, rig.Partitions), checks: 10, schedules: 15})
+		})
+	}
 }
 
 // rapidFlags is held while rapid reads its flags, which belong to the whole process.

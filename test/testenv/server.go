@@ -210,11 +210,13 @@ func (s *Server) RequireSound() {
 // Eventually waits until a condition holds. The test fails if that takes longer than ctx.
 func Eventually(ctx context.Context, t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
+	const first, longest = 5 * time.Millisecond, 50 * time.Millisecond // to look costs what the server that is waited for needs
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for pause := first; !condition(); pause = min(pause*3/2, longest) {
+		timer.Reset(pause)
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			require.Fail(t, "waited in vain", "until %s: %v", what, context.Cause(ctx))
 		}
