@@ -18,7 +18,7 @@ func (w *world) pass(m message.Message) message.Message {
 	w.t.Helper()
 	w.plan(m)
 	for p := range partitions {
-		w.scan(m, p, func(s progress.Scan) progress.Scan { return s.Finish(1, 0) })
+		w.scan(m, p, func(s progress.Scan) progress.Scan { return s.Finish(progress.Counts{Delivered: 1}) })
 	}
 	return m
 }
@@ -150,7 +150,9 @@ func TestExplain(t *testing.T) {
 		"in flight": {
 			arrange: func(w *world) message.Message {
 				m := w.plan(w.toFollowers(sent))
-				w.scan(m, ben, func(s progress.Scan) progress.Scan { return s.Join("").Advance("aaron", false, 1, 0) })
+				w.scan(m, ben, func(s progress.Scan) progress.Scan {
+					return s.Join("").Advance("aaron", false, progress.Counts{Delivered: 1})
+				})
 				return m
 			},
 			verdict: audit.InFlight, sentence: `ben does not have ID yet: its fan-out in their partition, 1, stands at "aaron" and has yet to come to them.`,

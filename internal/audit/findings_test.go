@@ -83,7 +83,9 @@ func TestFindings(t *testing.T) {
 		"missing where somebody else was given up": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
 				m := w.plan(w.toFollowers(sent))
-				w.scan(m, ben, func(s progress.Scan) progress.Scan { return s.Join("").Advance("ben", false, 2, 0) })
+				w.scan(m, ben, func(s progress.Scan) progress.Scan {
+					return s.Join("").Advance("ben", false, progress.Counts{Delivered: 2})
+				})
 				w.scan(m, ben, func(s progress.Scan) progress.Scan { s.Dead = true; return s })
 				return m, append([]message.Message{m}, all...)
 			},

@@ -109,7 +109,7 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			}
 			leftToGap = leftToGap || states[i].InGap(sent)
 			if j.recorded.Ahead(owner) {
-				j.skipped++
+				j.counts.Skipped++
 				skipped[skipReason(states[i], sent)]++
 			}
 		}
@@ -169,7 +169,7 @@ func (b *batch) count(ctx context.Context, call *appendCall) error {
 		}
 		for _, j := range call.jobs[i] {
 			if j.recorded.Ahead(call.appends[i].Owner) {
-				j.delivered++
+				j.counts.Delivered++
 			}
 		}
 	}

@@ -48,8 +48,8 @@ type job struct {
 	recorded progress.Scan // the stored record, as read when the batch began
 	scan     progress.Scan // recorded, joined to the position of the batch
 
-	delivered, skipped int64
-	dead               error // the reason if the task has to become a dead letter
+	counts progress.Counts // the deliveries that this batch adds to the record
+	dead   error           // the reason if the task has to become a dead letter
 }
 
 // runBatch opens, appends, records, emits and finishes one batch. It returns the sequences of the tasks that stay in
@@ -214,7 +214,7 @@ func (b *batch) express(ctx context.Context, jobs []*job) error {
 		}
 	}
 	for _, j := range jobs {
-		b.move(j, j.recorded.Finish(j.delivered, j.skipped))
+		b.move(j, j.recorded.Finish(j.counts))
 	}
 	return nil
 }
@@ -303,9 +303,9 @@ func (b *batch) finish(ctx context.Context) error {
 		}
 		done = append(done, ref)
 		b.measureMessage(ref.ID)
-		delivered, skipped := fanouts[i].Counts()
+		counts := fanouts[i].Counts()
 		b.deliverer.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).
-			Int64("delivered", delivered).Int64("skipped", skipped).Msg("message is done")
+			Int64("delivered", counts.Delivered).Int64("skipped", counts.Skipped).Msg("message is done")
 	}
 	if len(done) == 0 {
 		return nil
@@ -333,9 +333,10 @@ func (b *batch) describeCounts(span trace.Span) {
 	if !span.IsRecording() {
 		return
 	}
-	var delivered, skipped int64
+	var counts progress.Counts
 	for _, j := range b.moved {
-		delivered, skipped = delivered+j.delivered, skipped+j.skipped
+		counts.Delivered += j.counts.Delivered
+		counts.Skipped += j.counts.Skipped
 	}
-	span.SetAttributes(tracing.Delivered.Int64(delivered), tracing.Skipped.Int64(skipped))
+	span.SetAttributes(tracing.Delivered.Int64(counts.Delivered), tracing.Skipped.Int64(counts.Skipped))
 }

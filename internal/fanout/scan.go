@@ -30,7 +30,7 @@ func (b *batch) advance(ctx context.Context, jobs []*job) error {
 		return err
 	}
 	for _, j := range moving {
-		b.move(j, j.scan.Advance(reached.end, reached.toEnd, j.delivered, j.skipped))
+		b.move(j, j.scan.Advance(reached.end, reached.toEnd, j.counts))
 	}
 	return nil
 }

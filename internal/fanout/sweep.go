@@ -138,14 +138,13 @@ func (q oldestQueued) mayHold(emitted, oldest time.Time) bool {
 // inspect reports whether the fan-out of a message is stuck, or is done although the message is not marked as finished.
 // A stuck message counts as emitted when inspect returns: no other sweep emits it for Options.SweepAfter.
 func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, queued oldestQueued) (stuck, done bool, err error) {
-	before := now.Add(-s.opts.SweepAfter)
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	if errors.Is(err, progress.ErrNotFound) {
 		last, ok := s.emitted.Get(ref.ID)
 		if !ok {
 			last = ref.ID.Time()
 		}
-		if last.After(before) || queued.mayHoldEvent(last) {
+		if last.After(now.Add(-s.opts.SweepAfter)) || queued.mayHoldEvent(last) {
 			return false, false, nil
 		}
 		s.emitted.Add(ref.ID, now)
@@ -157,7 +156,7 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 	if queued.mayHoldAny(fanout.Moved) {
 		return false, false, nil
 	}
-	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, before, now)
+	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, now, s.opts.SweepAfter)
 	return stuck, false, err
 }
 

@@ -145,14 +145,14 @@ func TestProgressWithBadReplies(t *testing.T) {
 			require.NoError(t, err)
 			var from progress.Scan
 			for i := range 20 {
-				to := from.Join("").Advance(message.UserID(fmt.Sprintf("user-%03d", i)), false, 1, 2)
+				to := from.Join("").Advance(message.UserID(fmt.Sprintf("user-%03d", i)), false, progress.Counts{Delivered: 1, Skipped: 2})
 				stepped, err := store.Step(t.Context(), []progress.Step{{ID: id, Partition: 1, From: from, To: to}}, messagetest.Epoch)
 				require.NoError(t, err)
 				require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, stepped)
 				from = to
 
 				later := messagetest.Epoch.Add(time.Duration(i+1) * time.Second)
-				touched, err := store.Touch(t.Context(), id, later, later)
+				touched, err := store.Touch(t.Context(), id, later, 0)
 				require.NoError(t, err)
 				require.True(t, touched)
 			}

@@ -97,7 +97,7 @@ func TestDocuments(t *testing.T) {
 
 	_, err = db.Progress().Plan(ctx, m.ID, []int{0, 13}, at)
 	require.NoError(t, err)
-	to := progress.Scan{}.Join("ben").Advance("zoë", false, 5, 6)
+	to := progress.Scan{}.Join("ben").Advance("zoë", false, progress.Counts{Delivered: 5, Skipped: 6})
 	_, err = db.Progress().Step(ctx, []progress.Step{{ID: m.ID, Partition: 13, To: to}}, at.Add(time.Second))
 	require.NoError(t, err)
 	requireGolden(t, "fanout.golden.json", documentIn(t, opts, "fanouts", bson.D{}))

@@ -217,9 +217,9 @@ var errChanged = errors.New("the document changed meanwhile")
 
 // Touch implements progress.Store. If a reply was lost, the repetition finds the time that this call wrote, or the same
 // millisecond written by another caller. Then both callers take care of the fan-out, which is harmless.
-func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (touched bool, err error) {
+func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (touched bool, err error) {
 	moved := bson.E{Key: fieldMoved, Value: date(now)}
-	stale := append(fanoutFilter(id), bson.E{Key: fieldMoved, Value: operator("$lt", date(before))})
+	stale := append(fanoutFilter(id), bson.E{Key: fieldMoved, Value: operator("$lt", date(now.Add(-idle)))})
 	repeated := false
 	err = s.c.call(ctx, "touch a fan-out", func(ctx context.Context) error {
 		result, err := s.c.UpdateOne(ctx, stale, operator("$set", bson.D{moved}))

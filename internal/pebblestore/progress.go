@@ -201,7 +201,7 @@ func (s *Progress) step(batch *pebble.Batch, step progress.Step, now time.Time) 
 }
 
 // Touch implements progress.Store.
-func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (bool, error) {
+func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return false, err
 	}
@@ -220,7 +220,7 @@ func (s *Progress) Touch(ctx context.Context, id message.ID, before, now time.Ti
 	if err != nil {
 		return false, fmt.Errorf("touch the fan-out of %s: %w", id, err)
 	}
-	if !moved.Before(before) {
+	if !moved.Before(now.Add(-idle)) {
 		return false, nil
 	}
 	if err := s.db.engine.Set(key, encodeMoved(now), pebble.NoSync); err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 )
 
-// A scan that joins others in the middle goes on to the end, and from the beginning to where it started.
+// A scan that starts at "m" continues to the end of the partition, and then from the beginning to "m".
 func ExampleScan() {
 	scan := progress.Scan{}.Join("m")
-	scan = scan.Advance("x", false, 10, 0)
+	scan = scan.Advance("x", false, progress.Counts{Delivered: 10})
 	fmt.Println(scan.Ahead("z"), scan.Ahead("n"), scan.Done)
-	scan = scan.Advance("", true, 2, 0)
+	scan = scan.Advance("", true, progress.Counts{Delivered: 2})
 	fmt.Println(scan.Wrapped(), scan.Ahead("a"), scan.Done)
-	scan = scan.Advance("m", false, 7, 1)
+	scan = scan.Advance("m", false, progress.Counts{Delivered: 7, Skipped: 1})
 	fmt.Println(scan.Delivered, scan.Skipped, scan.Done)
 	// Output:
 	// true false false

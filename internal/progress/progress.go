@@ -4,8 +4,8 @@
 // starts at some position, continues to the end of the partition and then from the beginning, and is done when it is back at its
 // start. A position is the id of the last handled recipient. The empty position is before the first recipient.
 //
-// The record is the only place that holds the position of a scan; tasks hold none. Workers move a scan forward by compare-and-set, in
-// absolute values. So repeating an update changes nothing, and if two workers handle the same recipients, one of them counts them.
+// Only the record holds the position of a scan; tasks hold none. Workers move a scan by compare-and-set, and write absolute values.
+// So a repeated update changes nothing. If two workers handle the same recipients, only one of them counts them.
 package progress
 
 import (
@@ -16,8 +16,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrNotFound says that no router has planned the fan-out of a message.
+// ErrNotFound means that no router has planned the fan-out of a message.
 var ErrNotFound = errors.New("fan-out is not planned")
+
+// Counts are numbers of recipients.
+type Counts struct {
+	// Delivered counts recipients whose inbox holds the message, as the recorded batches found.
+	Delivered int64
+	// Skipped counts recipients that fan-out leaves to rehydration.
+	Skipped int64
+}
 
 // Scan records how far the fan-out of a message is in one partition. No worker has joined the zero Scan yet.
 type Scan struct {
@@ -26,19 +34,25 @@ type Scan struct {
 	// Start is the position at which the scan began. It never changes once Joined.
 	Start message.UserID
 	// At is the position up to which recipients were handled. It equals Start at the beginning and again at the end. Done tells
-	// these two apart.
+	// the two apart.
 	At message.UserID
-	// Delivered counts recipients whose inbox holds the message, as the recorded batches found.
+	// Delivered and Skipped are the Counts of all recorded batches.
 	Delivered int64
-	// Skipped counts recipients that fan-out leaves to rehydration.
-	Skipped int64
+	Skipped   int64
 	// Done reports that the scan is back at Start. A done scan never changes.
 	Done bool
 	// Dead reports that the task of the scan is a dead letter. The scan does not move until an operator redrives the task.
 	Dead bool
 }
 
-// Join returns the scan joined at a position, if it has not been joined yet.
+// add returns the scan with the counts of one more batch.
+func (s Scan) add(batch Counts) Scan {
+	s.Delivered += batch.Delivered
+	s.Skipped += batch.Skipped
+	return s
+}
+
+// Join returns a scan that starts at a position. A scan that has started already is returned unchanged.
 func (s Scan) Join(position message.UserID) Scan {
 	if !s.Joined {
 		s.Joined, s.Start, s.At = true, position, position
@@ -49,8 +63,7 @@ func (s Scan) Join(position message.UserID) Scan {
 // Wrapped reports whether a joined scan has passed the end of the partition and now moves from the beginning to Start.
 func (s Scan) Wrapped() bool { return s.At < s.Start }
 
-// Ahead reports whether the scan has not yet handled a recipient. That is true of every recipient before the scan moves, and of no
-// recipient when it is done.
+// Ahead reports whether a recipient is still to be handled. Before the scan moves, every recipient is. When the scan is done, none is.
 func (s Scan) Ahead(recipient message.UserID) bool {
 	switch {
 	case s.Done:
@@ -63,11 +76,10 @@ func (s Scan) Ahead(recipient message.UserID) bool {
 }
 
 // Advance returns the scan after a batch that handled every recipient above At, up to and including end. If toEnd is set, the batch
-// went to the end of the partition, and Advance ignores end. A batch never continues past the end of the partition, and a
-// batch of a wrapped scan never continues past Start.
-func (s Scan) Advance(end message.UserID, toEnd bool, delivered, skipped int64) Scan {
-	s.Delivered += delivered
-	s.Skipped += skipped
+// reached the end of the partition, and Advance ignores end. A batch never continues past the end of the partition. A batch of a
+// wrapped scan never continues past Start.
+func (s Scan) Advance(end message.UserID, toEnd bool, batch Counts) Scan {
+	s = s.add(batch)
 	switch {
 	case s.Wrapped() && (toEnd || end >= s.Start):
 		s.At, s.Done = s.Start, true
@@ -82,9 +94,8 @@ func (s Scan) Advance(end message.UserID, toEnd bool, delivered, skipped int64) 
 }
 
 // Finish returns the scan after a batch that handled every recipient ahead of it.
-func (s Scan) Finish(delivered, skipped int64) Scan {
-	s.Delivered += delivered
-	s.Skipped += skipped
+func (s Scan) Finish(batch Counts) Scan {
+	s = s.add(batch)
 	s.Joined, s.At, s.Done = true, s.Start, true
 	return s
 }
@@ -113,13 +124,13 @@ func (f Fanout) Done() bool {
 	return true
 }
 
-// Counts returns the sums of delivered and skipped. They are final when the fan-out is done.
-func (f Fanout) Counts() (delivered, skipped int64) {
+// Counts returns the sums over all scans. They are final when the fan-out is done.
+func (f Fanout) Counts() (sum Counts) {
 	for _, s := range f.Scans {
-		delivered += s.Delivered
-		skipped += s.Skipped
+		sum.Delivered += s.Delivered
+		sum.Skipped += s.Skipped
 	}
-	return delivered, skipped
+	return sum
 }
 
 // Step moves one scan.
@@ -133,6 +144,7 @@ type Step struct {
 
 // Stepped is the result of a Step.
 type Stepped struct {
+	// Applied reports whether the step was applied.
 	Applied bool
 	// Scan is the stored record after the call: To, or the record of another worker.
 	Scan Scan
@@ -148,19 +160,19 @@ type Store interface {
 	// Get returns the fan-out of a message, or ErrNotFound.
 	Get(ctx context.Context, id message.ID) (Fanout, error)
 
-	// GetMany returns the fan-outs of messages, in the order of ids. If a message is not planned, ok is false in its
-	// place. An id may occur more than once. A damaged record fails the call.
+	// GetMany returns the fan-outs of messages, in the order of ids. ok[i] is false if message i is not planned. An id may occur
+	// more than once. A damaged record fails the call.
 	GetMany(ctx context.Context, ids []message.ID) (fanouts []Fanout, ok []bool, err error)
 
-	// Scans returns the records of one partition, in the order of ids. If a message is not planned for the partition, its ok is
-	// false.
+	// Scans returns the records of one partition, in the order of ids. ok[i] is false if message i is not planned for the
+	// partition.
 	Scans(ctx context.Context, partition int, ids []message.ID) (scans []Scan, ok []bool, err error)
 
 	// Step attempts each step on its own, by compare-and-set (Scan.Same), and returns the results in the order of steps. A step
-	// of a scan without a plan is not applied. No two steps may be of the same scan.
+	// of a scan without a plan is not applied. The caller passes at most one step for each scan.
 	Step(ctx context.Context, steps []Step, now time.Time) ([]Stepped, error)
 
-	// Touch sets Moved of a fan-out to now if Moved is before the given time, and reports whether it did so. If several
-	// sweepers find the same fan-out, Touch returns true to one of them.
-	Touch(ctx context.Context, id message.ID, before, now time.Time) (bool, error)
+	// Touch sets Moved of a fan-out to now if the fan-out has been idle for longer than the given time: if Moved is before now - idle.
+	// It reports whether it did so. If several sweepers touch the same fan-out, one of them gets true.
+	Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error)
 }

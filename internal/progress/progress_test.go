@@ -14,7 +14,7 @@ func TestScanJoin(t *testing.T) {
 	t.Parallel()
 	joined := progress.Scan{}.Join("m")
 	require.Equal(t, progress.Scan{Joined: true, Start: "m", At: "m"}, joined)
-	require.Equal(t, joined, joined.Join("x"), "the first position counts")
+	require.Equal(t, joined, joined.Join("x"), "a second Join changes nothing")
 	require.Equal(t, progress.Scan{Joined: true}, progress.Scan{}.Join(""))
 }
 
@@ -35,16 +35,16 @@ func TestScanAdvance(t *testing.T) {
 		{"from the beginning at once", scan("", ""), "", true, "", false, true},
 		{"from the middle", scan("m", "m"), "p", false, "p", false, false},
 		{"from the middle to the end", scan("m", "p"), "", true, "", true, false},
-		{"an end means nothing at the end", scan("m", "p"), "q", true, "", true, false},
+		{"end is ignored if toEnd is set", scan("m", "p"), "q", true, "", true, false},
 		{"wrapped", scan("m", ""), "c", false, "c", true, false},
-		{"wrapped, on", scan("m", "c"), "f", false, "f", true, false},
+		{"wrapped, further", scan("m", "c"), "f", false, "f", true, false},
 		{"wrapped, back at the start", scan("m", "f"), "m", false, "m", false, true},
-		{"wrapped, beyond a start that is gone", scan("m", "f"), "n", false, "m", false, true},
-		{"wrapped, to the end of a partition that lost its start", scan("m", "f"), "", true, "m", false, true},
+		{"wrapped, beyond a start that has left the audience", scan("m", "f"), "n", false, "m", false, true},
+		{"wrapped, to the end of a partition whose users above start have left", scan("m", "f"), "", true, "m", false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := test.scan.Advance(test.end, test.toEnd, 3, 2)
+			got := test.scan.Advance(test.end, test.toEnd, progress.Counts{Delivered: 3, Skipped: 2})
 			require.Equal(t, progress.Scan{Joined: true, Start: test.scan.Start, At: test.at, Delivered: 3, Skipped: 2, Done: test.done}, got)
 			require.Equal(t, test.wrapped, got.Wrapped())
 		})
@@ -56,9 +56,9 @@ func TestScanFinish(t *testing.T) {
 	for name, scan := range map[string]progress.Scan{
 		"not joined": {},
 		"joined":     progress.Scan{}.Join("m"),
-		"wrapped":    progress.Scan{}.Join("m").Advance("", true, 0, 0),
+		"wrapped":    progress.Scan{}.Join("m").Advance("", true, progress.Counts{}),
 	} {
-		got := scan.Finish(3, 2)
+		got := scan.Finish(progress.Counts{Delivered: 3, Skipped: 2})
 		require.Equal(t, progress.Scan{Joined: true, Start: scan.Start, At: scan.Start, Delivered: 3, Skipped: 2, Done: true}, got, name)
 		require.False(t, got.Ahead("a"), name)
 		require.False(t, got.Ahead("m"), name)
@@ -85,8 +85,8 @@ func TestScanSame(t *testing.T) {
 	}
 }
 
-// A scan visits everybody exactly once, wherever it starts and wherever its batches end, and says of everybody
-// whether it has yet to visit them.
+// A scan visits every recipient exactly once, wherever it starts and wherever its batches end. Ahead is right for every recipient
+// after each batch.
 func TestScanVisitsEverybodyOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -95,17 +95,17 @@ func TestScanVisitsEverybodyOnce(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "users") {
 			users = append(users, message.UserID(letters[2*i+1:2*i+2]))
 		}
-		// The beginning, a user, or a place between two users: whoever was there is gone.
+		// The scan starts at the beginning, at a user, or between two users where a user has left the audience.
 		at := rapid.IntRange(0, len(letters)).Draw(t, "start")
 		start := message.UserID(letters[max(0, at-1):at])
 		scan := progress.Scan{}.Join(start)
 		visits := map[message.UserID]int{}
 		for batches := 0; !scan.Done; batches++ {
-			require.Less(t, batches, 50, "it comes to an end")
+			require.Less(t, batches, 50, "the scan does not end")
 			for _, user := range users {
-				require.Equal(t, visits[user] == 0, scan.Ahead(user), "%s at %q, having started at %q", user, scan.At, start)
+				require.Equal(t, visits[user] == 0, scan.Ahead(user), "Ahead(%s) of a scan at %q that started at %q", user, scan.At, start)
 			}
-			var ahead []message.UserID // what a range read above At holds, on this side of the end
+			var ahead []message.UserID // the recipients that a worker reads above At: up to the end of the partition or up to Start
 			for _, user := range users {
 				if user > scan.At && (!scan.Wrapped() || user <= start) {
 					ahead = append(ahead, user)
@@ -131,31 +131,29 @@ func visit(scan progress.Scan, visits map[message.UserID]int, users []message.Us
 	for _, user := range users {
 		visits[user]++
 	}
-	return scan.Advance(end, toEnd, int64(len(users)), 0)
+	return scan.Advance(end, toEnd, progress.Counts{Delivered: int64(len(users))})
 }
 
 func TestFanout(t *testing.T) {
 	t.Parallel()
-	done := progress.Scan{}.Join("").Advance("", true, 3, 1)
-	under := progress.Scan{}.Join("m").Advance("x", false, 2, 5)
+	done := progress.Scan{}.Join("").Advance("", true, progress.Counts{Delivered: 3, Skipped: 1})
+	under := progress.Scan{}.Join("m").Advance("x", false, progress.Counts{Delivered: 2, Skipped: 5})
 	for _, test := range []struct {
-		name               string
-		scans              map[int]progress.Scan
-		done               bool
-		delivered, skipped int64
+		name   string
+		scans  map[int]progress.Scan
+		done   bool
+		counts progress.Counts
 	}{
-		{"without scans", nil, true, 0, 0},
-		{"not begun", map[int]progress.Scan{0: {}}, false, 0, 0},
-		{"under way", map[int]progress.Scan{0: done, 7: under}, false, 5, 6},
-		{"done", map[int]progress.Scan{0: done, 7: done}, true, 6, 2},
+		{"without scans", nil, true, progress.Counts{}},
+		{"not begun", map[int]progress.Scan{0: {}}, false, progress.Counts{}},
+		{"running", map[int]progress.Scan{0: done, 7: under}, false, progress.Counts{Delivered: 5, Skipped: 6}},
+		{"done", map[int]progress.Scan{0: done, 7: done}, true, progress.Counts{Delivered: 6, Skipped: 2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := progress.Fanout{Scans: test.scans}
 			require.Equal(t, test.done, f.Done())
-			delivered, skipped := f.Counts()
-			require.Equal(t, test.delivered, delivered)
-			require.Equal(t, test.skipped, skipped)
+			require.Equal(t, test.counts, f.Counts())
 		})
 	}
 }

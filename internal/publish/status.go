@@ -18,7 +18,7 @@ const (
 	StatePending State = "pending"
 	// StateRunning is a message that is being fanned out.
 	StateRunning State = "running"
-	// StateDone is a message whose fan-out has handled every recipient: it was delivered, or skipped and left to rehydration.
+	// StateDone is a message whose fan-out has handled every recipient: delivered the message, or left it to rehydration.
 	StateDone State = "done"
 )
 
@@ -26,8 +26,8 @@ const (
 type Status struct {
 	Message message.Message
 	State   State
-	// Delivered counts recipients who have the message, Skipped recipients left to rehydration. Both are final when State is
-	// StateDone; then their sum is the number of recipients.
+	// Delivered counts recipients whose inbox holds the message. Skipped counts recipients that fan-out leaves to rehydration. Both
+	// are final when State is StateDone; then their sum is the number of recipients.
 	Delivered int64
 	Skipped   int64
 }
@@ -69,7 +69,8 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	default:
 		status.State = StateRunning
 	}
-	status.Delivered, status.Skipped = fanout.Counts()
+	counts := fanout.Counts()
+	status.Delivered, status.Skipped = counts.Delivered, counts.Skipped
 	return status, nil
 }
 

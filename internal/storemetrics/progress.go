@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Progress returns a store that is measured.
+// Progress returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Progress(store progress.Store) progress.Store {
 	return &fanouts{
 		Store:   store,
@@ -52,7 +52,7 @@ func (s *fanouts) Step(ctx context.Context, all []progress.Step, now time.Time) 
 	return s.Store.Step(ctx, all, now)
 }
 
-func (s *fanouts) Touch(ctx context.Context, id message.ID, before, now time.Time) (touched bool, err error) {
+func (s *fanouts) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (touched bool, err error) {
 	defer s.touch.done(s.touch.now(), &err)
-	return s.Store.Touch(ctx, id, before, now)
+	return s.Store.Touch(ctx, id, now, idle)
 }

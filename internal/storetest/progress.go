@@ -103,7 +103,7 @@ func (s progressSuite) planIsIdempotent(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 2)
-	to := progress.Scan{}.Join("m").Advance("p", false, 3, 1)
+	to := progress.Scan{}.Join("m").Advance("p", false, progress.Counts{Delivered: 3, Skipped: 1})
 	require.True(t, h.step(t, later(2), progress.Step{ID: id(1), Partition: 2, To: to})[0].Applied)
 	want := progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 2: to}, Moved: later(2)}
 	requireFanout(t, want, h.plan(t, id(1), later(3), 0, 2))
@@ -154,7 +154,7 @@ func (s progressSuite) getMany(t *testing.T) {
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 3)
 	h.plan(t, id(2), later(2), 1)
-	to := progress.Scan{}.Join("m").Advance("p", false, 3, 1)
+	to := progress.Scan{}.Join("m").Advance("p", false, progress.Counts{Delivered: 3, Skipped: 1})
 	require.True(t, h.step(t, later(3), progress.Step{ID: id(1), Partition: 3, To: to})[0].Applied)
 	ids := []message.ID{id(2), id(9), id(1), id(2)}
 	fanouts, ok, err := h.Store.GetMany(t.Context(), ids)
@@ -183,7 +183,7 @@ func (s progressSuite) scans(t *testing.T) {
 	h.plan(t, id(1), later(1), 0, 1)
 	h.plan(t, id(2), later(1), 1)
 	h.plan(t, id(3), later(1), 0)
-	one, three := progress.Scan{}.Join("a"), progress.Scan{}.Join("").Advance("", true, 5, 6)
+	one, three := progress.Scan{}.Join("a"), progress.Scan{}.Join("").Advance("", true, progress.Counts{Delivered: 5, Skipped: 6})
 	h.step(t, later(2), progress.Step{ID: id(1), Partition: 0, To: one}, progress.Step{ID: id(3), Partition: 0, To: three})
 	scans, ok, err := h.Store.Scans(t.Context(), 0, []message.ID{id(3), id(9), id(1), id(2)})
 	require.NoError(t, err)
@@ -202,12 +202,12 @@ func (s progressSuite) step(t *testing.T) {
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 3)
 	joined := progress.Scan{}.Join("m")
-	dead := joined.Advance("x", false, 10, 1)
+	dead := joined.Advance("x", false, progress.Counts{Delivered: 10, Skipped: 1})
 	dead.Dead = true
 	revived := dead
 	revived.Dead = false
-	wrapped := revived.Advance("", true, 1, 2)
-	done := wrapped.Advance("zz", false, 1<<40, 0)
+	wrapped := revived.Advance("", true, progress.Counts{Delivered: 1, Skipped: 2})
+	done := wrapped.Advance("zz", false, progress.Counts{Delivered: 1 << 40})
 	require.True(t, done.Done)
 	from := progress.Scan{}
 	for i, to := range []progress.Scan{joined, dead, revived, wrapped, done} {
@@ -251,7 +251,7 @@ func (s progressSuite) stepIgnoresCounts(t *testing.T) {
 	h.step(t, later(2), progress.Step{ID: id(1), To: stored})
 	from := stored
 	from.Delivered, from.Skipped = 0, 0
-	to := stored.Advance("q", false, 1, 1)
+	to := stored.Advance("q", false, progress.Counts{Delivered: 1, Skipped: 1})
 	require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, h.step(t, later(3), progress.Step{ID: id(1), From: from, To: to}))
 }
 
@@ -276,7 +276,7 @@ func (s progressSuite) stepsAreIndependent(t *testing.T) {
 	to := progress.Scan{}.Join("m")
 	got := h.step(t, later(2),
 		progress.Step{ID: id(2), Partition: 0, To: to},
-		progress.Step{ID: id(1), Partition: 1, From: to, To: to.Advance("x", false, 1, 0)},
+		progress.Step{ID: id(1), Partition: 1, From: to, To: to.Advance("x", false, progress.Counts{Delivered: 1})},
 		progress.Step{ID: id(1), Partition: 2, To: to},
 		progress.Step{ID: id(1), Partition: 0, To: to},
 	)
@@ -326,7 +326,7 @@ func (s progressSuite) stepPartitionsConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for part := range h.Partitions {
 		wg.Go(func() {
-			to := progress.Scan{}.Join("").Advance("", true, int64(part), 1)
+			to := progress.Scan{}.Join("").Advance("", true, progress.Counts{Delivered: int64(part), Skipped: 1})
 			_, errs[part] = h.Store.Step(t.Context(), []progress.Step{{ID: id(1), Partition: part, To: to}}, later(2))
 		})
 	}
@@ -336,9 +336,8 @@ func (s progressSuite) stepPartitionsConcurrently(t *testing.T) {
 	}
 	f := h.get(t, id(1))
 	require.True(t, f.Done())
-	delivered, skipped := f.Counts()
-	require.Equal(t, int64(h.Partitions*(h.Partitions-1)/2), delivered)
-	require.Equal(t, int64(h.Partitions), skipped)
+	n := int64(h.Partitions)
+	require.Equal(t, progress.Counts{Delivered: n * (n - 1) / 2, Skipped: n}, f.Counts())
 }
 
 func (s progressSuite) stepChains(t *testing.T) {
@@ -381,21 +380,21 @@ func (s progressSuite) stepChains(t *testing.T) {
 func (s progressSuite) touch(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	touch := func(before, now time.Time) bool {
-		touched, err := h.Store.Touch(t.Context(), id(1), before, now)
+	touch := func(now time.Time, idle time.Duration) bool {
+		touched, err := h.Store.Touch(t.Context(), id(1), now, idle)
 		require.NoError(t, err)
 		return touched
 	}
 	h.plan(t, id(1), later(10), 0)
-	require.False(t, touch(later(9), later(20)))
-	require.False(t, touch(later(10), later(20)), "it did not move before that very moment")
+	require.False(t, touch(later(20), 11*time.Second))
+	require.False(t, touch(later(20), 10*time.Second), "it has been idle for exactly this time, not longer")
 	require.Equal(t, later(10), h.get(t, id(1)).Moved)
-	require.True(t, touch(later(10).Add(time.Millisecond), later(20)))
+	require.True(t, touch(later(20), 10*time.Second-time.Millisecond))
 	require.Equal(t, later(20), h.get(t, id(1)).Moved)
-	require.False(t, touch(later(20), later(30)))
+	require.False(t, touch(later(30), 10*time.Second))
 	h.step(t, later(30), progress.Step{ID: id(1), To: progress.Scan{}.Join("a")})
-	require.False(t, touch(later(25), later(40)), "a step has moved it")
-	require.True(t, touch(later(35), later(40)))
+	require.False(t, touch(later(40), 15*time.Second), "a step has moved it")
+	require.True(t, touch(later(40), 5*time.Second))
 	f := h.get(t, id(1))
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: progress.Scan{}.Join("a")}, Moved: later(40)}, f)
 }
@@ -409,7 +408,9 @@ func (s progressSuite) touchConcurrently(t *testing.T) {
 	errs := make([]error, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
-		wg.Go(func() { touched[i], errs[i] = h.Store.Touch(t.Context(), id(1), later(5), later(10+i)) })
+		wg.Go(func() {
+			touched[i], errs[i] = h.Store.Touch(t.Context(), id(1), later(10+i), time.Duration(5+i)*time.Second)
+		})
 	}
 	wg.Wait()
 	winners := 0
@@ -427,12 +428,12 @@ func (s progressSuite) reopen(t *testing.T) {
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 1)
 	h.plan(t, id(2), later(1))
-	to := progress.Scan{}.Join("m").Advance("x", false, 7, 8)
+	to := progress.Scan{}.Join("m").Advance("x", false, progress.Counts{Delivered: 7, Skipped: 8})
 	h.step(t, later(2), progress.Step{ID: id(1), Partition: 1, To: to})
 	h = h.Reopen(t)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: to}, Moved: later(2)}, h.get(t, id(1)))
 	requireFanout(t, progress.Fanout{ID: id(2), Moved: later(1)}, h.get(t, id(2)))
-	next := to.Advance("", true, 1, 0)
+	next := to.Advance("", true, progress.Counts{Delivered: 1})
 	require.True(t, h.step(t, later(3), progress.Step{ID: id(1), Partition: 1, From: to, To: next})[0].Applied)
 	h = h.Reopen(t)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: next}, Moved: later(3)}, h.get(t, id(1)))

@@ -119,7 +119,8 @@ func (p postman) record(ctx context.Context, id message.ID, delivered, skipped i
 	if scan.Done {
 		return nil // a repeated event
 	}
-	stepped, err := p.db.Progress().Step(ctx, []progress.Step{{ID: id, From: scan, To: scan.Finish(int64(delivered), int64(skipped))}}, epoch)
+	counts := progress.Counts{Delivered: int64(delivered), Skipped: int64(skipped)}
+	stepped, err := p.db.Progress().Step(ctx, []progress.Step{{ID: id, From: scan, To: scan.Finish(counts)}}, epoch)
 	if err == nil && !stepped[0].Applied {
 		err = fmt.Errorf("progress of %s was not recorded", id)
 	}

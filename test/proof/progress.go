@@ -222,7 +222,7 @@ func (m *scanning) stretch(w *worker, audience owners, at, length int8) {
 			}
 		}
 	}
-	w.to = modelOf(joined.Advance(position(end), toEnd, int64(w.counts.len()), 0))
+	w.to = modelOf(joined.Advance(position(end), toEnd, progress.Counts{Delivered: int64(w.counts.len())}))
 	if m.mutation == plainStrings && !toEnd && end >= number(joined.Start) {
 		w.to.at, w.to.done = number(joined.Start), true
 	}

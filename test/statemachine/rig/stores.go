@@ -142,8 +142,8 @@ func (s Progress) Step(ctx context.Context, steps []progress.Step, now time.Time
 }
 
 // Touch implements progress.Store.
-func (s Progress) Touch(ctx context.Context, id message.ID, before, now time.Time) (bool, error) {
-	return through(ctx, "Touch", func() (bool, error) { return s.Store.Touch(ctx, id, before, now) })
+func (s Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error) {
+	return through(ctx, "Touch", func() (bool, error) { return s.Store.Touch(ctx, id, now, idle) })
 }
 
 // Users is a userstate.Store behind the seam.
