@@ -1,0 +1,49 @@
+package bustest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+// eventually returns the backlog as soon as it meets a condition: it may be a second old.
+func (s *suite) eventually(met func(bus.Backlog) bool) (backlog bus.Backlog) {
+	require.Eventually(s.t, func() bool {
+		var err error
+		backlog, err = s.Bus.Backlog(s.ctx())
+		require.NoError(s.t, err)
+		return met(backlog)
+	}, patience, 10*time.Millisecond)
+	return backlog
+}
+
+func (s *suite) backlog() {
+	s.emitTasks(event.Bulk, 0, 0, 2)
+	s.emitTasks(event.Bulk, 1, 0, 2)
+	s.emitTasks(event.Express, 1, 0, 1)
+	s.publish(0, 3)
+	require.NoError(s.t, s.Login(s.ctx(), []byte("a login")))
+	s.file(1, "fanmail.v1.published")
+	received := s.fetchAll(3)
+	held, other := s.take(event.Bulk, 0), s.take(event.Express, 1)
+	all := s.eventually(func(b bus.Backlog) bool { return b.DeadLetters.Messages == 1 && b.Tasks[event.Bulk].Messages == 4 })
+	require.Equal(s.t, bus.Queue{Messages: 4, Oldest: held.First().Stored}, all.Tasks[event.Bulk])
+	require.Equal(s.t, bus.Queue{Messages: 1, Oldest: other.First().Stored}, all.Tasks[event.Express])
+	require.Equal(s.t, bus.Queue{}, all.Tasks[event.Medium])
+	require.Equal(s.t, bus.Queue{Messages: 3, Oldest: received[0].Delivery().Stored}, all.Published)
+	require.Equal(s.t, uint64(1), all.Logins.Messages)
+	require.Equal(s.t, held.First().Stored, all.OldestTask())
+	for name, fill := range all.Streams {
+		require.NotZero(s.t, fill.Bytes, name)
+	}
+
+	waiting, err := held.Waiting(s.ctx(), 1)
+	require.NoError(s.t, err)
+	require.NoError(s.t, held.Remove(s.ctx(), waiting))
+	require.NoError(s.t, held.Done(s.ctx()))
+	rest := s.eventually(func(b bus.Backlog) bool { return b.Tasks[event.Bulk].Messages == 2 })
+	require.Equal(s.t, s.take(event.Bulk, 1).First().Stored, rest.OldestTask(), "the other partition has the oldest task now")
+}

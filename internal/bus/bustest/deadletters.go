@@ -1,0 +1,62 @@
+package bustest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/event"
+)
+
+func (s *suite) file(attempts int, subject string) {
+	require.NoError(s.t, s.Bus.DeadLetter(s.ctx(), event.DeadLetter{
+		Version: event.Version, Reason: "malformed", Error: "no", Attempts: attempts, Subject: subject, Payload: []byte{0xff},
+	}))
+}
+
+func (s *suite) deadLetters() {
+	for n, subject := range []string{"fanmail.v1.fanout.bulk.0", "fanmail.v1.published", "fanmail.v1.login", "elsewhere"} {
+		s.file(n+1, subject)
+	}
+	all, err := s.Bus.DeadLetters(s.ctx(), 0, 10)
+	require.NoError(s.t, err)
+	require.Len(s.t, all, 4)
+	for n, letter := range all {
+		require.Equal(s.t, n+1, letter.Attempts)
+		require.Equal(s.t, []byte{0xff}, letter.Payload)
+		require.False(s.t, letter.At.IsZero())
+	}
+	page, err := s.Bus.DeadLetters(s.ctx(), all[0].ID, 2)
+	require.NoError(s.t, err)
+	require.Equal(s.t, all[1:3], page)
+	page, err = s.Bus.DeadLetters(s.ctx(), all[3].ID, 2)
+	require.NoError(s.t, err)
+	require.Empty(s.t, page)
+}
+
+func (s *suite) dropGone() {
+	s.file(1, "fanmail.v1.published")
+	s.file(2, "fanmail.v1.published")
+	all, err := s.Bus.DeadLetters(s.ctx(), 0, 10)
+	require.NoError(s.t, err)
+	for range 2 {
+		require.NoError(s.t, s.Bus.Drop(s.ctx(), all[0].ID))
+	}
+	left, err := s.Bus.DeadLetters(s.ctx(), 0, 10)
+	require.NoError(s.t, err)
+	require.Equal(s.t, all[1:], left)
+}
+
+func (s *suite) emitAgain() {
+	s.emitTasks(event.Bulk, 1, 0, 1)
+	held := s.take(event.Bulk, 1)
+	require.NoError(s.t, s.Bus.Emit(s.ctx(), event.DeadLetter{Subject: held.First().Subject, Payload: held.First().Payload}))
+	require.Equal(s.t, ids(0, 1), s.behind(held, 10))
+}
+
+func (s *suite) consumed() {
+	for subject, consumed := range map[string]bool{
+		"fanmail.v1.published": true, "fanmail.v1.login": true, "fanmail.v1.fanout.bulk.0": true,
+		"fanmail.v1.fanout.bulk.2": false, "fanmail.v1.fanout.slow.0": false, "fanmail.v1.rehydrated": false, "": false,
+	} {
+		require.Equal(s.t, consumed, s.Bus.Consumed(subject), subject)
+	}
+}
