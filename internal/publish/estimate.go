@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// estimatePage is how many followers are read at a time.
+	// estimatePage is the number of followers in one read.
 	estimatePage = 5000
-	// estimateMost bounds the number of followers counted, because an estimate is needed while the store is busy.
+	// estimateMost bounds the number of followers counted, because clients ask for estimates while the store is busy.
 	estimateMost = 200_000
-	// estimateFew is the number of followers in one partition from which the other partitions are assumed to have as many.
+	// estimateFew is the smallest number of followers in one partition that Estimate takes as typical of all partitions.
 	estimateFew = 1000
 )
 
 // Estimate returns the approximate number of a message's recipients: the users that it names and the current followers of its author.
-// Users are spread evenly over the partitions, so Estimate counts the followers in one partition and multiplies. The result is too low
-// for authors with more than some millions of followers.
+// Users are spread evenly over the partitions, so Estimate counts the followers in one partition and multiplies. It stops
+// at about 200,000 followers (estimateMost) in that partition, so the result is too low for authors with millions of followers.
 func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, error) {
 	total := int64(len(m.To))
 	if !m.ToFollowers() {

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// forgetEvery is the time between removals of expired idempotency keys. Expired keys only take room.
+	// forgetEvery is the time between removals of expired idempotency keys. An expired key has no effect, it only takes room.
 	forgetEvery = time.Minute
-	// forgetAtOnce is how many keys one deletion removes. It is small, so that publishers do not wait for a large deletion.
+	// forgetAtOnce is the largest number of keys that one deletion removes. It is small, so that publishers do not wait for a large deletion.
 	forgetAtOnce = 1000
 )
 
-// ForgetKeys removes idempotency keys as they expire, until intake ends.
+// ForgetKeys removes expired idempotency keys every minute until intake ends. It logs an error of the store and tries again.
 func (s *Service) ForgetKeys(intake, work context.Context) {
 	ticker := time.NewTicker(forgetEvery)
 	defer ticker.Stop()
@@ -25,7 +25,7 @@ func (s *Service) ForgetKeys(intake, work context.Context) {
 		for n := forgetAtOnce; n == forgetAtOnce && intake.Err() == nil; {
 			var err error
 			if n, err = s.keys.Forget(work, s.opts.Now(), forgetAtOnce); err != nil {
-				s.opts.Logger.Error().Err(err).Msg("removing expired idempotency keys failed: it is tried again")
+				s.opts.Logger.Error().Err(err).Msg("cannot remove expired idempotency keys: trying again in a minute")
 			}
 		}
 	}

@@ -13,10 +13,10 @@ import (
 // maxKeyBytes bounds an idempotency key. UUIDs and hashes fit.
 const maxKeyBytes = 255
 
-// reserveConcurrency is how many keys of a call are reserved at the same time, so that they share commits of the store.
+// reserveConcurrency is how many keys one call reserves at the same time. Concurrent reservations share commits of the store.
 const reserveConcurrency = 64
 
-// reserveAll reserves the idempotency keys of attempts, and returns the attempts that are to be stored.
+// reserveAll reserves the idempotency keys of attempts. It returns the attempts without an error, which the caller then stores.
 func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attempt {
 	var group errgroup.Group
 	group.SetLimit(reserveConcurrency)
@@ -32,7 +32,7 @@ func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attemp
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
-// reserve gives a request the id that is reserved for its idempotency key. An earlier request may have stored the message under that id.
+// reserve gives a message the id that is reserved for its idempotency key. An earlier request may have stored the message under that id.
 // Inserting it again changes nothing, and returns the stored time, which decides whether the message counts or is void. The decision
 // uses no local clock, so all requests with the key agree.
 func (s *Service) reserve(ctx context.Context, a *attempt) error {

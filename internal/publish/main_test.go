@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// late is a message.Store that is as slow as the test wants.
+// late is a message.Store with slow inserts.
 type late struct {
 	message.Store
 	clock *rig.Clock
-	// delays are how long the next inserts take, one after the other.
+	// delays are the durations of the next inserts, in order.
 	delays []time.Duration
 }
 
@@ -36,7 +36,7 @@ func (s *late) Insert(ctx context.Context, messages []message.Message, timing me
 	return s.Store.Insert(ctx, messages, timing)
 }
 
-// emitter is a bus that takes note of events, or fails.
+// emitter is a bus that records events, or fails.
 type emitter struct {
 	err     error
 	emitted []event.Published

@@ -56,7 +56,7 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 		Name: "fanmail_messages_refused_total", Help: "Messages that were not accepted.",
 	}, []string{"reason"})
 	duration := factory.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "fanmail_publish_duration_seconds", Help: "How long it took to accept or refuse one message, or a part of a batch of them.",
+		Name: "fanmail_publish_duration_seconds", Help: "Time to accept or refuse one message, or one part of a batch.",
 		Buckets: meter.Requests(),
 	}, []string{"request"})
 	m := metrics{

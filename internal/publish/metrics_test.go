@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
-// What became of every message is counted once, whatever it was.
+// Every message is counted once: as accepted, or under the reason for its refusal.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -27,7 +27,7 @@ func TestMetrics(t *testing.T) {
 		d.store.delays = append(d.store.delays, 2*rig.Slack)
 	}
 	d.Publish(t.Context(), []publish.Request{request("", "slow")})
-	d.store.delays = []time.Duration{-time.Minute} // the clock is mended meanwhile
+	d.store.delays = []time.Duration{-time.Minute} // the clock is corrected meanwhile
 	d.Publish(t.Context(), []publish.Request{request("", "ahead"), request("", "ahead")})
 	d.emitter.err = errors.New("the stream is full")
 	d.Publish(t.Context(), []publish.Request{request("", "stored all the same"), request("", "this too")})

@@ -23,20 +23,21 @@ import (
 )
 
 var (
-	// ErrBusy says that no messages are accepted, because the bus has just refused events. Nothing was stored. Try again after
-	// RetryAfter.
+	// ErrBusy means that the bus has refused events within the last RetryAfter. Nothing was stored. Try again after RetryAfter.
 	ErrBusy = errors.New("no messages are accepted at the moment: the event bus is full or away")
-	// ErrLate says that each of several attempts was stored so late that the message was void.
+	// ErrLate means that the store was too slow for each of maxTries attempts, so that every stored message is void. Try again after
+	// RetryAfter.
 	ErrLate = errors.New("the store took too long: the message was not published")
-	// ErrAhead says that this process's clock is ahead of the store's clock by more than the tolerance, so the message is void. Other
-	// ids of the same clock are not tried. A repeat is published as soon as the clock is right, also with the same idempotency key.
+	// ErrAhead means that this process's clock is ahead of the store's clock by more than the tolerance, so the message is void. Publish
+	// does not try another id of the same clock. As soon as the clock is right, the client may repeat the request with the same
+	// idempotency key.
 	ErrAhead = errors.New("the publisher's clock is ahead of the store's: the message was not published")
 )
 
 // RetryAfter is how long a client should wait after ErrBusy, ErrLate and ErrAhead.
 const RetryAfter = time.Second
 
-// maxTries bounds how often a message that was stored too late is published again under a new id.
+// maxTries is how often Publish stores a message before it returns ErrLate. Each try has a new id.
 const maxTries = 3
 
 // Options configures a Service.
@@ -51,7 +52,7 @@ type Options struct {
 	Random io.Reader
 	Logger zerolog.Logger
 	Tracer tracing.Tracer
-	// Metrics is where the metrics are registered; nil means nowhere.
+	// Metrics is the registry of the metrics; nil means none.
 	Metrics prometheus.Registerer
 }
 
@@ -79,7 +80,7 @@ type Service struct {
 	opts     Options
 	metrics  metrics
 
-	// busyUntil is when the bus may be tried again, in Unix nanoseconds.
+	// busyUntil is the earliest time of the next attempt to use the bus, in Unix nanoseconds.
 	busyUntil atomic.Int64
 }
 
@@ -94,8 +95,9 @@ func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts 
 type attempt struct {
 	requested string // the idempotency key, or empty
 	result    *Result
-	key       message.Key // as it is reserved; zero without an idempotency key
-	// issued is the newest id that this call has issued for the attempt. The message has another id if the key was reserved before.
+	key       message.Key // the reserved key; zero without an idempotency key
+	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
+	// id of that request instead.
 	issued message.ID
 	void   error // the reason why the last id was void
 }
@@ -129,7 +131,8 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 	return results
 }
 
-// prepare gives requests their ids and messages, and returns an attempt for each valid request.
+// prepare makes a message with a new id for each request. It returns an attempt for each valid request, and sets the result's error
+// of the others.
 func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 	attempts := make([]*attempt, 0, len(requests))
 	for i, r := range requests {
@@ -145,13 +148,13 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 	return attempts
 }
 
-// store inserts messages. It returns the attempts to repeat: those whose id was void and was replaced.
+// store inserts the messages of attempts. It returns the attempts to repeat: their message was void, and now has a new id.
 func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstate.Rules) []*attempt {
 	if len(attempts) == 0 {
 		return nil
 	}
 	messages := make([]message.Message, 0, len(attempts))
-	place := make(map[message.ID]int, len(attempts)) // two requests with one key have one id
+	place := make(map[message.ID]int, len(attempts)) // requests with the same key have the same id
 	issued := make(map[message.ID]bool, len(attempts))
 	for _, a := range attempts {
 		m := a.result.Message
@@ -194,7 +197,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 	return again
 }
 
-// logAhead logs the messages that this process's clock made void.
+// logAhead logs, in one line, the messages that are void because this process's clock is ahead.
 func (s *Service) logAhead(void []message.Stored) {
 	if len(void) == 0 {
 		return

@@ -80,8 +80,8 @@ func TestOneKeyTwiceInABatch(t *testing.T) {
 	require.Len(t, d.valid(t), 1)
 }
 
-// A publisher is cut off at any operation, and its client tries again, at once or when the id that was reserved is no
-// longer good: there is one message.
+// A publisher fails at any operation. Its client tries again, at once or when the reserved id is too old. Exactly one message is
+// published.
 func TestRetryAfterADeath(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, rig.Slack - time.Millisecond, rig.Slack, rig.Slack + time.Millisecond, rig.KeyTTL / 2} {
@@ -103,8 +103,8 @@ func TestRetryAfterADeath(t *testing.T) {
 	}
 }
 
-// Two publishers are at the same key, the first stalls at any operation, and both clocks may be wrong: there is one
-// message, and both know it.
+// Two publishers use the same key. The first stalls at any operation, and both clocks may be wrong. Exactly one message is published,
+// and both publishers return it.
 func TestTwoPublishersWithOneKey(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []rig.Fault{rig.StallBefore, rig.StallAfter} {
@@ -131,7 +131,7 @@ func TestTwoPublishersWithOneKey(t *testing.T) {
 	}
 }
 
-// A message that was stored too late is void, and is published again under a new id.
+// A message that was stored too late is void. Publish stores it again under a new id.
 func TestVoidIsPublishedAgain(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "key"} {
@@ -150,8 +150,8 @@ func TestVoidIsPublishedAgain(t *testing.T) {
 	}
 }
 
-// A clock that is ahead by more than the tolerance publishes nothing. It stores one message for each request, which is void, and leaves no
-// work behind.
+// A publisher whose clock is ahead by more than the tolerance publishes nothing. It stores one void message for each request, and leaves no
+// unfinished work.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{rig.ClockTolerance + time.Millisecond, 365 * 24 * time.Hour} {
@@ -183,13 +183,13 @@ func TestClockAhead(t *testing.T) {
 				}
 				require.Contains(t, log.String(), fmt.Sprintf(`"ahead":%d`, skew.Milliseconds()))
 
-				// The clock was mended.
+				// The clock is correct now.
 				m := one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")}))
 				require.Equal(t, []message.ID{m.ID}, d.valid(t))
 				require.Len(t, d.emitter.emitted, 1)
 				if key != "" && skew < rig.KeyTTL { // otherwise that clock finds the key expired
 					require.Equal(t, m.ID, one(t, d.Publish(t.Context(), []publish.Request{request(key, "body")})).ID)
-					require.Equal(t, m.ID, one(t, ahead.Publish(t.Context(), []publish.Request{request(key, "body")})).ID, "the first result, by any clock")
+					require.Equal(t, m.ID, one(t, ahead.Publish(t.Context(), []publish.Request{request(key, "body")})).ID, "every publisher returns the first result")
 				}
 			})
 		}
@@ -204,8 +204,8 @@ func TestClockAheadByTheTolerance(t *testing.T) {
 	require.Len(t, d.emitter.emitted, 1)
 }
 
-// One key comes again and again while the clock is ahead, twice in each request: each request stores at most one message, besides trying the
-// one that is reserved.
+// A client repeats a key while the clock is ahead, twice in each request. Each request tries the reserved message, and stores at most one
+// new message.
 func TestClockStaysAhead(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -258,7 +258,7 @@ func TestStoredJustInTime(t *testing.T) {
 	require.Len(t, d.valid(t), 1)
 }
 
-// A store that is always too slow takes nothing.
+// If the store is always too slow, no message is published.
 func TestAlwaysTooLate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -272,7 +272,7 @@ func TestAlwaysTooLate(t *testing.T) {
 	require.Empty(t, d.emitter.emitted)
 }
 
-// When the bus takes no events, the publisher accepts the stored messages, and no more for a while.
+// If the bus refuses events, the publisher accepts the messages that it has stored. Then it refuses messages for a while.
 func TestBusyGate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -290,7 +290,7 @@ func TestBusyGate(t *testing.T) {
 	require.Len(t, d.emitter.emitted, 1)
 }
 
-// A client who hangs up when the message is stored does not keep its event from being emitted.
+// The event of a stored message is emitted even if the client disconnects.
 func TestHangingUp(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -321,7 +321,7 @@ func TestStatus(t *testing.T) {
 	estimate, err := reporter.Estimate(t.Context(), message.Message{From: "author", To: []message.UserID{"a", "b"}})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, estimate)
-	for _, followers := range []int{3, 2600} { // a few are counted, and of many those of one partition
+	for _, followers := range []int{3, 2600} { // few followers are counted in all partitions, many in one
 		author := message.UserID(fmt.Sprintf("author-%d", followers))
 		pairs := make([]follow.Pair, followers)
 		for i := range pairs {

@@ -34,7 +34,7 @@ func (s *Service) trace(ctx context.Context, span tracing.Span, events []event.P
 	}
 }
 
-// ids returns the ids of messages, at most as many as a span may have.
+// ids returns the ids of the events' messages, at most tracing.ListMax.
 func ids(events []event.Published) []string {
 	listed := make([]string, min(len(events), tracing.ListMax))
 	for i := range listed {

@@ -23,7 +23,7 @@ const (
 	fanoutError  = "fan-out work failed: trying again"
 	routeError   = "published messages cannot be routed now: routing other messages first"
 	sweepError   = "sweep failed: it is tried again"
-	forgetError  = "removing expired idempotency keys failed: it is tried again"
+	forgetError  = "cannot remove expired idempotency keys: trying again in a minute"
 	reapError    = "looking for abandoned rehydrations failed: it is tried again"
 	attemptError = "rehydration failed, and will be tried again"
 	leftToLease  = "rehydration cannot be released: another worker takes it over when its lease ends"
