@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// catchUp is the second half of a call of Follow, which has opened spans at now.
+// catchUp is the second half of a call of Follow. The first half has opened the spans, at now.
 type catchUp struct {
 	*Service
 	rules userstate.Rules
@@ -67,8 +67,8 @@ func (c *catchUp) author(ctx context.Context, author message.UserID, edges []fol
 // farFuture is later than every message.
 var farFuture = message.MaxID.Time()
 
-// window returns the first and the last time at which a message may have been sent that fan-out missed on an edge. If the span of the
-// edge began now, every later message may be missed. Otherwise this call repeats an earlier call of Follow, which may have died. The
+// window returns the first and the last send time of messages that fan-out may have missed on an edge. If the span of the edge began
+// now, fan-out may miss every later message. Otherwise this call repeats an earlier call of Follow, whose process may have died. That
 // edge became visible within PublishSlack after its span began, and fan-out has seen it since.
 func (c *catchUp) window(e follow.Edge) (since, until time.Time) {
 	since = e.Spans[len(e.Spans)-1].Since

@@ -1,8 +1,8 @@
 // Package following changes and lists edges: which user follows which author.
 //
 // A message is for each follower whose edge held when the message was sent. Fan-out can pass a follower after the edge's span began and
-// before the edge became visible. So Follow, after opening a span, appends the author's messages sent since then. If fan-out
-// appends one of them too, the inbox holds it once.
+// before the edge became visible. So Follow opens a span, and then appends the messages that the author has sent since it began. If
+// fan-out appends the same message, the inbox holds it once.
 package following
 
 import (
@@ -40,8 +40,8 @@ func New(edges follow.Store, messages message.Store, users userstate.Store, appe
 	return &Service{edges: edges, messages: messages, users: users, appender: appender, opts: opts}
 }
 
-// Follow makes every pair's follower follow its followee from now on. An invalid pair is an error (see follow.Pair.Validate), and nothing
-// changes. After any other error, some pairs may be followed: call Follow again, because it is idempotent.
+// Follow makes every pair's follower follow its followee from now on. If a pair is invalid (see follow.Pair.Validate), Follow changes
+// nothing and returns an error. After any other error, some of the edges may exist; call Follow again. Follow is idempotent.
 func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	unique := make([]follow.Pair, 0, len(pairs))
 	seen := make(map[follow.Pair]bool, len(pairs))
@@ -62,7 +62,7 @@ func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
 }
 
-// Unfollow ends the edge of a pair. It is idempotent.
+// Unfollow ends the edge of a pair. It returns an error if the pair is invalid. Unfollow is idempotent.
 func (s *Service) Unfollow(ctx context.Context, pair follow.Pair) error {
 	if err := pair.Validate(); err != nil {
 		return err

@@ -78,8 +78,7 @@ func users(n int) []message.UserID {
 	return users
 }
 
-// The edge's span begins, a message is sent and its fan-out passes, and only then the edge becomes visible: following
-// makes up for it.
+// A message is sent and fanned out after the edge's span began and before the edge is visible. Follow appends the message.
 func TestFollowCatchesUp(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -107,7 +106,7 @@ func TestFollowCatchesUp(t *testing.T) {
 	}
 }
 
-// A follow that was cut off anywhere is made up for when it is repeated.
+// A call of Follow fails or dies at any operation. The repeated call appends the missed message.
 func TestFollowAgainAfterADeath(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter} {
@@ -126,20 +125,20 @@ func TestFollowAgainAfterADeath(t *testing.T) {
 				if edges[0].Holds(missed.Time()) {
 					require.Equal(t, []message.ID{missed}, w.inbox(t, "ann"))
 				} else {
-					require.Empty(t, w.inbox(t, "ann"), "the edge had not begun then")
+					require.Empty(t, w.inbox(t, "ann"), "the edge began after the message was sent")
 				}
 			})
 		}
 	}
 }
 
-// Repeating a follow looks no further than fan-out can have missed, and adds nothing.
+// A repeated Follow appends only messages that fan-out can have missed. Here there are none.
 func TestFollowAgainAddsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	require.NoError(t, w.follow(t, "ann", rig.None, 0).Err())
 	w.Clock.Advance(rig.Slack + time.Second)
-	left := w.publish(t) // its fan-out has not come by yet
+	left := w.publish(t) // not fanned out yet
 	require.NoError(t, w.follow(t, "ann", rig.None, 0).Err())
 	require.NotContains(t, w.inbox(t, "ann"), left)
 	edges, err := w.Edges.Following(t.Context(), "ann", "", 10)
@@ -147,7 +146,7 @@ func TestFollowAgainAddsNothing(t *testing.T) {
 	require.Len(t, edges[0].Spans, 1)
 }
 
-// A user who has unfollowed in the meantime gets no message that was sent since.
+// A user unfollows while Follow runs. The inbox does not get messages that were sent after that.
 func TestUnfollowedWhileFollowing(t *testing.T) {
 	t.Parallel()
 	for after := range 2 {
@@ -171,7 +170,7 @@ func TestUnfollowedWhileFollowing(t *testing.T) {
 
 func TestFollowLeavesOut(t *testing.T) {
 	t.Parallel()
-	t.Run("who is dormant", func(t *testing.T) {
+	t.Run("a dormant user", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.Clock.Advance(rig.DormantAfter + time.Second)
@@ -181,7 +180,7 @@ func TestFollowLeavesOut(t *testing.T) {
 		require.NoError(t, actor.Err())
 		require.Empty(t, w.inbox(t, "ann"))
 	})
-	t.Run("what is void", func(t *testing.T) {
+	t.Run("a void message", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		actor := w.follow(t, "ann", rig.StallBefore, 0)
@@ -194,7 +193,7 @@ func TestFollowLeavesOut(t *testing.T) {
 		require.NoError(t, actor.Err())
 		require.Empty(t, w.inbox(t, "ann"))
 	})
-	t.Run("what is for others", func(t *testing.T) {
+	t.Run("a message to other users", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		actor := w.follow(t, "ann", rig.StallBefore, 0)
@@ -216,7 +215,7 @@ func TestFollowOfManyCatchesUpWithEach(t *testing.T) {
 	var pairs []follow.Pair
 	for _, user := range followers {
 		pairs = append(pairs, pair(user)...)
-		pairs = append(pairs, pair(user)...) // twice is once
+		pairs = append(pairs, pair(user)...) // a repeated pair counts once
 	}
 	actor := rig.Start(t.Context(), rig.StallBefore, 0, func(ctx context.Context) error {
 		return w.Following(0).Follow(ctx, pairs)
@@ -252,7 +251,7 @@ func TestListings(t *testing.T) {
 		require.NoError(t, service.Follow(t.Context(), []follow.Pair{
 			{Follower: user, Followee: "star"}, {Follower: "fan", Followee: user},
 		}))
-		if i%3 == 0 { // they are not shown, and do not shorten pages
+		if i%3 == 0 { // ended edges are not listed, and do not shorten pages
 			w.Clock.Advance(time.Millisecond)
 			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: user, Followee: "star"}))
 			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: "fan", Followee: user}))
@@ -283,7 +282,7 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// Catching up and fan-out both have the message: it is in the inbox once.
+// Follow and fan-out append the same message. The inbox holds it once.
 func TestCatchingUpWithWhatWasDelivered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
