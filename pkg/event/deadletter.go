@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Reasons of dead letters that anybody who reads events may have.
+// Reasons of dead letters that every consumer of events may give.
 const (
-	// ReasonMalformed is for an event that no release can decode.
+	// ReasonMalformed is the reason for an event that no release can decode.
 	ReasonMalformed = "malformed"
-	// ReasonNewer is that of an event which a newer program can read: it is to be redriven when there is one.
+	// ReasonNewer is the reason for an event that only a newer release can decode. Redrive the dead letter after an upgrade.
 	ReasonNewer = "newer_version"
 )
 
-// DeadLetter tells that a piece of work cannot succeed, and why.
+// DeadLetter is work that cannot succeed, with the reason.
 type DeadLetter struct {
 	Version int `json:"v"`
-	// Reason is a short word for the kind of failure, fit for a metric's label, such as "malformed".
+	// Reason is the kind of failure in one word, for example "malformed". It is also the value of a metric's label.
 	Reason string `json:"reason"`
-	// Error is what went wrong, in words.
+	// Error is the text of the error.
 	Error string `json:"error"`
-	// Attempts counts how often the work was handed out.
+	// Attempts is how often the bus handed out the work.
 	Attempts int `json:"attempts"`
-	// Subject is the one the work came on.
+	// Subject is the subject of the work on the bus.
 	Subject string `json:"subject"`
-	// Payload is the work as it came, which need not be JSON.
+	// Payload is the work as the bus delivered it. It may be any bytes, not only JSON.
 	Payload []byte `json:"payload"`
-	// Trace is that of the work. It travels beside the payload.
+	// Trace is the trace of the work. It travels in headers, not in the payload.
 	Trace Trace `json:"-"`
 }
 
-// Encode returns the event as it is sent.
+// Encode returns the encoded event.
 func (d DeadLetter) Encode() ([]byte, error) { return json.Marshal(d) }
 
-// DecodeDeadLetter reads what DeadLetter.Encode wrote. Every error is an ErrMalformed.
+// DecodeDeadLetter decodes the result of DeadLetter.Encode. Every error is an ErrMalformed.
 func DecodeDeadLetter(data []byte) (DeadLetter, error) {
 	var d DeadLetter
 	if err := decode(data, &d, &d.Version); err != nil {
@@ -46,11 +46,11 @@ func DecodeDeadLetter(data []byte) (DeadLetter, error) {
 	return d, nil
 }
 
-// Filed is a dead letter as the bus keeps it, until an operator redrives or drops it.
+// Filed is a stored dead letter. The bus keeps it until an operator redrives or drops it.
 type Filed struct {
-	// ID is its place in the stream: later ones have greater ids.
+	// ID is the sequence number of the letter in its stream. Later letters have greater ids.
 	ID uint64
-	// At is when the bus filed it, by the bus's own clock, in UTC.
+	// At is when the bus stored the letter, by the bus's own clock, in UTC.
 	At time.Time
 	DeadLetter
 }

@@ -1,6 +1,8 @@
-// Package event holds what Fanmail's roles tell each other over the bus, and how it is written: JSON objects with a
-// format version. Fields that are not known are passed over, so that an older role can read what a newer one
-// writes; a task hands them on to its continuation (Task.Rest). A later version is refused as ErrNewer, for somebody newer to read.
+// Package event defines the events that Fanmail's roles send each other over the bus, and their encoding: JSON objects with a
+// format version.
+//
+// A role ignores the fields that it does not know, so an older release can read the events of a newer one. A task passes such fields
+// on to its continuation (Task.Rest). An event with a later format version is refused with ErrNewer; a newer release can read it.
 package event
 
 import (
@@ -17,36 +19,37 @@ import (
 // Version is the format version that this package writes.
 const Version = 1
 
-// ErrMalformed says that an event cannot be read. Trying again does not help.
+// ErrMalformed means that an event cannot be decoded. Trying again does not help.
 var ErrMalformed = errors.New("malformed event")
 
-// ErrFull says that a stream of the bus, or the disk below it, has no room. Nothing that was in it has been dropped.
+// ErrFull means that a stream of the bus, or its disk, has no room for a new event. The stream still holds all earlier events.
 var ErrFull = errors.New("the bus is full")
 
-// ErrNewer says that an event has a later format version than this program reads. It is an ErrMalformed that a newer program can read.
+// ErrNewer means that an event has a later format version than this program reads. It wraps ErrMalformed. A newer program can read
+// the event.
 var ErrNewer = fmt.Errorf("%w: sent by a newer program", ErrMalformed)
 
 // Lane is a class of fan-out work, by the size of the audience.
 type Lane string
 
 const (
-	// Express is for audiences so small that tasks carry their recipients.
+	// Express is for small audiences: a task contains its recipients.
 	Express Lane = "express"
-	// Medium is for audiences that are scanned, and small enough to be done in a moment.
+	// Medium is for audiences that are scanned, and small enough to finish quickly.
 	Medium Lane = "medium"
-	// Bulk is for all larger ones.
+	// Bulk is for all larger audiences.
 	Bulk Lane = "bulk"
 )
 
-// Lanes returns all lanes, the fastest first.
+// Lanes returns all lanes, fastest first.
 func Lanes() []Lane { return []Lane{Express, Medium, Bulk} }
 
-// Published tells that a message has been stored and is to be fanned out.
+// Published announces that a message is stored. The routers start its fan-out.
 type Published struct {
 	Version int            `json:"v"`
 	ID      message.ID     `json:"id"`
 	From    message.UserID `json:"from"`
-	// Trace travels beside the payload.
+	// Trace travels in headers, not in the payload.
 	Trace Trace `json:"-"`
 }
 
@@ -58,39 +61,39 @@ func NewPublished(ref message.Ref) Published {
 // Ref returns the message's Ref.
 func (p Published) Ref() message.Ref { return message.Ref{From: p.From, ID: p.ID} }
 
-// Task is a unit of fan-out work: one message in one partition. Where its scan stands is in the progress
-// record, never in the task.
+// Task is a unit of fan-out work: one message in one partition. The progress record holds the position of its scan; a task
+// never does.
 type Task struct {
 	Version   int            `json:"v"`
 	ID        message.ID     `json:"id"`
 	From      message.UserID `json:"from"`
 	Lane      Lane           `json:"lane"`
 	Partition int            `json:"partition"`
-	// Recipients, ascending, each once, are the whole audience in this partition; in the express lane only.
+	// Recipients is the whole audience in this partition, ascending and without repeats. Only tasks in the express lane have it.
 	Recipients []message.UserID `json:"recipients,omitempty"`
-	// Rest are the fields that this program does not know, as they came from a newer one. Whoever sends the task on sends them with it.
+	// Rest holds the fields of a newer release that this program does not know. Encode writes them back unchanged.
 	Rest map[string]json.RawMessage `json:"-"`
-	// Trace travels beside the payload. A continuation has that of the task which it continues.
+	// Trace travels in headers, not in the payload. A continuation has the trace of the task that it continues.
 	Trace Trace `json:"-"`
 }
 
 // Ref returns the message's Ref.
 func (t Task) Ref() message.Ref { return message.Ref{From: t.From, ID: t.ID} }
 
-// Login says that a user has opened their inbox. A system that knows this, such as a login service, sends it. {"user":"ann"} is
+// Login announces that a user has opened their inbox. A login service or another system outside Fanmail sends it. {"user":"ann"} is
 // a complete login: without a version it has version 1.
 type Login struct {
 	User message.UserID `json:"user"`
 }
 
-// Rehydrated tells that a user came back, and that their inbox is complete again. Nobody stores it: who does not listen
-// misses it.
+// Rehydrated announces that the inbox of a user who returned is complete again. The bus does not store it, so a program that is not
+// subscribed misses it.
 type Rehydrated struct {
 	Version int            `json:"v"`
 	User    message.UserID `json:"user"`
-	// Recovered counts the messages that were found for the user.
+	// Recovered is the number of messages that the rehydration found for the user.
 	Recovered int64 `json:"recovered"`
-	// Trace travels beside the payload.
+	// Trace travels in headers, not in the payload.
 	Trace Trace `json:"-"`
 }
 
@@ -99,16 +102,16 @@ func NewRehydrated(user message.UserID, recovered int64) Rehydrated {
 	return Rehydrated{Version: Version, User: user, Recovered: recovered}
 }
 
-// Encode returns the event as it is sent.
+// Encode returns the encoded event.
 func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
 
-// Encode returns the event as it is sent.
+// Encode returns the encoded event.
 func (l Login) Encode() ([]byte, error) { return json.Marshal(l) }
 
-// Encode returns the event as it is sent.
+// Encode returns the encoded event.
 func (r Rehydrated) Encode() ([]byte, error) { return json.Marshal(r) }
 
-// DecodePublished reads what Published.Encode wrote. Every error is an ErrMalformed.
+// DecodePublished decodes the result of Published.Encode. Every error is an ErrMalformed.
 func DecodePublished(data []byte) (Published, error) {
 	var p Published
 	if err := decode(data, &p, &p.Version); err != nil {
@@ -120,7 +123,7 @@ func DecodePublished(data []byte) (Published, error) {
 	return p, nil
 }
 
-// DecodeTask reads what Task.Encode wrote. Every error is an ErrMalformed.
+// DecodeTask decodes the result of Task.Encode. Every error is an ErrMalformed.
 func DecodeTask(data []byte) (Task, error) {
 	var t Task
 	if err := decode(data, &t, &t.Version); err != nil {
@@ -162,7 +165,7 @@ func DecodeLogin(data []byte) (Login, error) {
 	return versioned.Login, nil
 }
 
-// DecodeRehydrated reads what Rehydrated.Encode wrote. Every error is an ErrMalformed.
+// DecodeRehydrated decodes the result of Rehydrated.Encode. Every error is an ErrMalformed.
 func DecodeRehydrated(data []byte) (Rehydrated, error) {
 	var r Rehydrated
 	if err := decode(data, &r, &r.Version); err != nil {
@@ -179,7 +182,7 @@ func DecodeRehydrated(data []byte) (Rehydrated, error) {
 
 func decode(data []byte, event any, version *int) error {
 	err := json.Unmarshal(data, event)
-	if err != nil { // in another version, fields may be of other types
+	if err != nil { // a later version may have other types of fields
 		*version = versionOf(data)
 	}
 	switch {
@@ -194,7 +197,7 @@ func decode(data []byte, event any, version *int) error {
 	}
 }
 
-// versionOf returns the version of something of which nothing else can be read, or 0.
+// versionOf returns the format version of an event whose other fields cannot be decoded, or 0.
 func versionOf(data []byte) int {
 	var only struct {
 		Version int `json:"v"`
@@ -227,18 +230,18 @@ func checkUser(user message.UserID) error {
 	return nil
 }
 
-// Delivery is an event as the bus hands it out.
+// Delivery is an event that the bus has handed out.
 type Delivery struct {
-	// Sequence is its place in the stream.
+	// Sequence is the sequence number of the event in its stream.
 	Sequence uint64
-	// Subject is the one it came on.
+	// Subject is the subject of the event on the bus.
 	Subject string
-	// Payload is the event as it was sent. Nobody may change it.
+	// Payload is the encoded event. It is shared: do not change it.
 	Payload []byte
-	// Trace is what its emitter has sent beside it.
+	// Trace is the trace that the emitter sent in the headers.
 	Trace Trace
-	// Attempts counts how often it was handed out, this time included; 0 if that is not known.
+	// Attempts is how often the bus has handed out the event, including this time; 0 if unknown.
 	Attempts int
-	// Stored is when the bus stored it, by the bus's own clock, in UTC.
+	// Stored is when the bus stored the event, by the bus's own clock, in UTC.
 	Stored time.Time
 }

@@ -20,7 +20,7 @@ func task(lane event.Lane, recipients ...message.UserID) event.Task {
 	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11, Recipients: recipients}
 }
 
-// goldens are events as they are sent. Programs of other versions read them: a file that is here is never edited.
+// goldens are encoded events. Programs of other versions read them, so an existing file is never edited.
 var goldens = []struct {
 	file  string
 	event interface{ Encode() ([]byte, error) }
@@ -67,7 +67,7 @@ func TestRefs(t *testing.T) {
 	require.Equal(t, []event.Lane{event.Express, event.Medium, event.Bulk}, event.Lanes())
 }
 
-// field returns an event with one field of its JSON replaced, or left out if the value is empty.
+// field returns an encoded event with one field replaced, or removed if the value is empty.
 func field(t *testing.T, encoded interface{ Encode() ([]byte, error) }, name, value string) []byte {
 	t.Helper()
 	data, err := encoded.Encode()
@@ -110,18 +110,18 @@ func TestDecodeLoginAcceptsAVersion(t *testing.T) {
 	}
 }
 
-// broken are fields that no event may have.
+// broken are field values that make any event malformed.
 var broken = []struct{ name, field, value string }{
 	{"no version", "v", ""},
 	{"version 0", "v", "0"},
 	{"a later version", "v", "2"},
-	{"a version that is no number", "v", `"1"`},
+	{"a version that is not a number", "v", `"1"`},
 	{"no id", "id", ""},
 	{"the zero id", "id", `"00000000-0000-0000-0000-000000000000"`},
-	{"an id that is none", "id", `"x"`},
+	{"an id that is not a UUID", "id", `"x"`},
 	{"an id of version 4", "id", `"017f22e2-79b0-4cc3-98c4-dc0c0c07398f"`},
 	{"no author", "from", ""},
-	{"an author that is no user id", "from", `"a b"`},
+	{"an author that is not a user id", "from", `"a b"`},
 }
 
 func TestDecodePublishedRefuses(t *testing.T) {
@@ -142,10 +142,10 @@ func TestDecodeTaskRefuses(t *testing.T) {
 		{"no lane", "lane", ""},
 		{"an unknown lane", "lane", `"fast"`},
 		{"a partition below zero", "partition", "-1"},
-		{"a partition that is no number", "partition", "1.5"},
+		{"a partition that is not a number", "partition", "1.5"},
 		{"recipients out of order", "recipients", `["zoe","bob"]`},
 		{"a recipient twice", "recipients", `["bob","bob"]`},
-		{"a recipient that is no user id", "recipients", `["a/b"]`},
+		{"a recipient that is not a user id", "recipients", `["a/b"]`},
 		{"an empty recipient", "recipients", `[""]`},
 	}...) {
 		t.Run(test.name, func(t *testing.T) {
@@ -157,15 +157,15 @@ func TestDecodeTaskRefuses(t *testing.T) {
 	}
 }
 
-// brokenUsers are fields that no event about a user may have.
+// brokenUsers are field values that make an event about a user malformed.
 var brokenUsers = []struct{ name, field, value string }{
 	{"version 0", "v", "0"},
 	{"a later version", "v", "2"},
-	{"a version that is no number", "v", `"1"`},
+	{"a version that is not a number", "v", `"1"`},
 	{"no user", "user", ""},
 	{"user null", "user", "null"},
 	{"an empty user", "user", `""`},
-	{"a user that is no text", "user", "7"},
+	{"a user that is not a string", "user", "7"},
 	{"a user with white space", "user", `"a b"`},
 	{"a user with a slash", "user", `"a/b"`},
 	{"a user with a control character", "user", `"a\u0000"`},
@@ -197,7 +197,7 @@ func TestDecodeRehydratedRefuses(t *testing.T) {
 	for _, test := range append(brokenUsers, []struct{ name, field, value string }{
 		{"no version", "v", ""},
 		{"a count below zero", "recovered", "-1"},
-		{"a count that is no number", "recovered", `"1"`},
+		{"a count that is not a number", "recovered", `"1"`},
 	}...) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

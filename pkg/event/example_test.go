@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// Events are JSON with a format version; one of another version is refused.
+// Events are JSON objects with a format version. An event with another version is refused.
 func ExampleDecodePublished() {
 	data, err := event.NewPublished(ref).Encode()
 	fmt.Println(string(data), err)
@@ -18,7 +18,7 @@ func ExampleDecodePublished() {
 	// true malformed event: sent by a newer program: format version is 9, this program reads 1
 }
 
-// A login service says who has looked, and no more. A version may go with it.
+// A login service sends only the user id. The version is optional.
 func ExampleDecodeLogin() {
 	fmt.Println(event.DecodeLogin([]byte(`{"user":"ann"}`)))
 	fmt.Println(event.DecodeLogin([]byte(`{"v":1,"user":"ann"}`)))

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// newer returns an event of a program that does not exist yet, as it will be sent.
+// newer returns an encoded event of a future release.
 func newer(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "newer", file))
@@ -20,8 +20,8 @@ func newer(t *testing.T, file string) []byte {
 	return []byte(strings.TrimSuffix(string(text), "\n"))
 }
 
-// TestNewerFields reads events with fields that this program does not know, and finds in them what it does. Tasks, which it may send
-// on, it writes just as they came.
+// TestNewerFields decodes events with fields that this program does not know. The known fields have their values. An encoded task has
+// the unknown fields unchanged, because a continuation passes them on.
 func TestNewerFields(t *testing.T) {
 	t.Parallel()
 	published, err := event.DecodePublished(newer(t, "published.fields.json"))
@@ -58,7 +58,7 @@ func TestNewerFields(t *testing.T) {
 	}
 }
 
-// TestNewerVersion refuses events of a later version, whatever their fields have become, as something that is not for this program.
+// TestNewerVersion refuses events of a later version with ErrNewer, even if their fields have other types.
 func TestNewerVersion(t *testing.T) {
 	t.Parallel()
 	for file, decode := range map[string]func([]byte) error{
@@ -70,12 +70,12 @@ func TestNewerVersion(t *testing.T) {
 	} {
 		err := decode(newer(t, file))
 		require.ErrorIs(t, err, event.ErrNewer, file)
-		require.ErrorIs(t, err, event.ErrMalformed, "who knows nothing of versions cannot read it either")
+		require.ErrorIs(t, err, event.ErrMalformed, "a caller that checks only ErrMalformed refuses the event too")
 		require.ErrorContains(t, err, "format version is 2, this program reads 1")
 	}
 }
 
-// TestOlderIsNotNewer makes sure that only what a newer program can read is called newer.
+// TestOlderIsNotNewer requires that no malformed event of this or an older version is an ErrNewer.
 func TestOlderIsNotNewer(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"v":0}`, `{}`, `{"v":"2"}`, `{"v":-1}`, `{"v":1,"id":7}`, `{"v":2`, `[2]`} {
@@ -85,7 +85,7 @@ func TestOlderIsNotNewer(t *testing.T) {
 	}
 }
 
-// TestRestHoldsNoKnownField makes sure that a field which is read in spite of its spelling is not sent twice.
+// TestRestHoldsNoKnownField requires that Rest has no known field with another capitalization; encoding would write it twice.
 func TestRestHoldsNoKnownField(t *testing.T) {
 	t.Parallel()
 	got, err := event.DecodeTask([]byte(`{"V":1,"ID":"` + ref.ID.String() + `","From":"ann","LANE":"bulk","partition":11,"later":[1, 2]}`))

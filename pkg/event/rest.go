@@ -11,7 +11,7 @@ import (
 // taskFields are the names of the fields of a Task.
 var taskFields = []string{"v", "id", "from", "lane", "partition", "recipients"}
 
-// Encode returns the event as it is sent, with the fields that came with it.
+// Encode returns the encoded task, including the fields in Rest.
 func (t Task) Encode() ([]byte, error) {
 	known, err := json.Marshal(t)
 	if err != nil || len(t.Rest) == 0 {
@@ -20,13 +20,13 @@ func (t Task) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(known[:len(known)-1])
 	rest := json.NewEncoder(&b)
-	rest.SetEscapeHTML(false) // they are sent as they came
+	rest.SetEscapeHTML(false) // the fields in Rest stay unchanged
 	from := b.Len()
 	if err := rest.Encode(t.Rest); err != nil {
 		return nil, err
 	}
 	data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	data[from] = ',' // in place of the brace
+	data[from] = ',' // replaces the opening brace of rest
 	return data, nil
 }
 

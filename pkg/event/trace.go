@@ -1,8 +1,8 @@
 package event
 
-// Trace tells which trace the work that an event asks for belongs to: the values of the headers traceparent and tracestate of the
-// W3C's Trace Context. It travels in the event's headers and never in its payload, which is the same with and without it. The
-// zero Trace belongs to none. Another system sent it, so it may hold any text.
+// Trace identifies the trace that an event belongs to: the values of the headers traceparent and tracestate of the W3C Trace Context.
+// It travels in the event's headers, never in its payload. The zero Trace means no trace. Another system may have sent the headers, so
+// the values may be any text.
 type Trace struct {
 	Parent, State string
 }
