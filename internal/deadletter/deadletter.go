@@ -1,9 +1,9 @@
 // Package deadletter lets operators handle work that could not succeed: show it, send it again after correcting the cause, or drop it.
 //
-// A dead letter of a fan-out is in two places: the bus keeps the task, and the progress record of the message says that the scan of its
-// partition was given up. Redriving revives the scan, emits the task, and then removes the letter. A crash between these steps leaves the
-// letter, which can be redriven again without harm: two tasks share one scan, and an append takes effect once. If the scan was
-// revived and the task not emitted, the sweep finds the scan.
+// A dead letter of a fan-out is in two places: the bus keeps the task, and the progress record of the message marks the scan of its
+// partition as dead. Redriving revives the scan, emits the task, and then removes the letter. After a crash between these steps the
+// letter still exists, and redriving it again is harmless: two tasks share one scan, and an append takes effect once. If the crash came
+// before the task was emitted, the sweep finds the revived scan.
 package deadletter
 
 import (
@@ -21,11 +21,11 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no dead letter with an id: it may have been redriven or dropped.
+	// ErrNotFound means that no dead letter has the id. An operator may have redriven or dropped it.
 	ErrNotFound = errors.New("no such dead letter")
-	// ErrNoConsumer says that no process takes work of this kind. Such a letter can only be dropped.
+	// ErrNoConsumer means that no process takes work of this kind. Such a letter can only be dropped.
 	ErrNoConsumer = errors.New("no process takes work of this kind; drop the dead letter")
-	// ErrBus says that the bus failed. Try again.
+	// ErrBus means that the bus failed. Try again.
 	ErrBus = errors.New("the bus failed")
 )
 
@@ -47,7 +47,7 @@ func New(bus bus.DeadLetterQueue, records progress.Store, opts Options) *Service
 	return &Service{bus: bus, progress: records, opts: opts}
 }
 
-// List returns the dead letters after an id, oldest first, at most limit.
+// List returns at most limit dead letters with ids above after, oldest first.
 func (s *Service) List(ctx context.Context, after uint64, limit int) ([]event.Filed, error) {
 	filed, err := s.bus.DeadLetters(ctx, after, limit)
 	return filed, ofBus(err)
@@ -76,8 +76,8 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 	return filed[0], nil
 }
 
-// Redrive puts the work of a dead letter back where it came from, and removes the letter. Work that fails again becomes another
-// letter. Redrive returns ErrNotFound, ErrNoConsumer, ErrBus or an error of the store. After the last two, call it again.
+// Redrive emits the work of a dead letter on its original subject, and removes the letter. If the work fails again, it becomes another
+// letter. Redrive returns ErrNotFound, ErrNoConsumer, ErrBus or an error of the store. After the last two, call Redrive again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// revive lets the scan of a task continue.
+// revive marks the scan of a task as alive. It does nothing if the scan is not dead.
 func (s *Service) revive(ctx context.Context, task event.Task) error {
 	for {
 		scans, planned, err := s.progress.Scans(ctx, task.Partition, []message.ID{task.ID})

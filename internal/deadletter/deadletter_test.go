@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// world is a fan-out whose reads of followers fail for good until it is mended.
+// world is a fan-out whose reads of followers fail permanently while broken is set.
 type world struct {
 	*rig.Rig
 	t       *testing.T
@@ -45,7 +45,7 @@ func (u unreadable) Followers(ctx context.Context, followee message.UserID, p in
 	return u.Store.Followers(ctx, followee, p, after, limit)
 }
 
-// newWorld returns a world in which the fan-out of a message to one follower has been given up.
+// newWorld returns a world in which the task of a message to one follower is a dead letter.
 func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) *world {
 	t.Helper()
 	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
@@ -70,7 +70,7 @@ func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) 
 	return w
 }
 
-// deliver routes and delivers all that waits.
+// deliver routes and delivers all waiting events and tasks.
 func (w *world) deliver() {
 	w.t.Helper()
 	stores := w.Stores()
@@ -104,7 +104,7 @@ func (w *world) letters() []event.Filed {
 	return letters
 }
 
-// requireDelivered requires that the follower has the message once, and that it is done.
+// requireDelivered requires that the follower has the message once, and that the fan-out is done.
 func (w *world) requireDelivered() {
 	w.t.Helper()
 	shown, _ := w.ReadInbox(w.t.Context(), w.t, w.fan, 50)
@@ -131,7 +131,7 @@ func TestRedriveGoesOn(t *testing.T) {
 	require.NoError(t, w.service.Redrive(t.Context(), letters[0].ID))
 	w.deliver()
 	again := w.letters()
-	require.Len(t, again, 1, "what fails again is a letter again")
+	require.Len(t, again, 1, "work that fails again becomes another letter")
 	require.Greater(t, again[0].ID, letters[0].ID)
 	require.ErrorIs(t, w.service.Redrive(t.Context(), letters[0].ID), deadletter.ErrNotFound)
 
@@ -141,7 +141,7 @@ func TestRedriveGoesOn(t *testing.T) {
 	w.requireDelivered()
 }
 
-// failing is a bus that fails where the test wants.
+// failing is a bus whose Emit and Drop return the given errors.
 type failing struct {
 	bus.DeadLetterQueue
 	emit, drop error
@@ -158,11 +158,11 @@ func (f *failing) Drop(ctx context.Context, id uint64) error {
 	return f.DeadLetterQueue.Drop(ctx, id)
 }
 
-// TestRedriveThatIsCutOff redrives with a crash before the letter is removed, once or twice, and redrives again.
+// TestRedriveThatIsCutOff redrives a letter and crashes before the letter is removed, once or twice. Then it redrives again.
 func TestRedriveThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(*failing){
-		"the task was emitted and its answer lost": func(f *failing) { f.emit = errors.New("no answer") },
+		"the task was emitted and the answer lost": func(f *failing) { f.emit = errors.New("no answer") },
 		"the letter was not removed":               func(f *failing) { f.drop = errors.New("no answer") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestRedriveThatIsCutOff(t *testing.T) {
 	}
 }
 
-// TestRevivedIsSwept loses the task of a revived scan, which the sweep has to find.
+// TestRevivedIsSwept loses the task of a revived scan. The sweep finds the scan.
 func TestRevivedIsSwept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, same)
@@ -214,7 +214,7 @@ func TestDropIsForGood(t *testing.T) {
 	require.Empty(t, shown)
 }
 
-// TestWhatNobodyTakes files what has no consumer, and is no event at all. It can only be dropped.
+// TestWhatNobodyTakes files letters whose work has no consumer or is not an event. They can only be dropped.
 func TestWhatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, same)
