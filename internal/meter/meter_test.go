@@ -19,23 +19,23 @@ func TestRate(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var r meter.Rate
-	require.Zero(t, r.PerSecond(start), "nothing has happened")
+	require.Zero(t, r.PerSecond(start), "there were no events")
 	now := start
 	for range 60 {
 		r.Add(now, 20)
 		now = now.Add(time.Second)
 	}
-	require.InEpsilon(t, 20, r.PerSecond(now), 0.02, "it is right from the beginning")
+	require.InEpsilon(t, 20, r.PerSecond(now), 0.02, "the rate of a new Rate is right")
 	for range 3600 {
 		r.Add(now, 5)
 		now = now.Add(time.Second)
 	}
-	require.InEpsilon(t, 5, r.PerSecond(now), 0.02, "what was long ago does not count")
+	require.InEpsilon(t, 5, r.PerSecond(now), 0.02, "old events do not count")
 	idle := r.PerSecond(now.Add(10 * time.Minute))
 	require.Positive(t, idle)
-	require.Less(t, idle, 1.0, "it falls while nothing happens")
+	require.Less(t, idle, 1.0, "the rate falls without events")
 	back := r.PerSecond(now.Add(-time.Hour))
-	require.InEpsilon(t, 5, back, 0.02, "a clock that goes back does not make it grow")
+	require.InEpsilon(t, 5, back, 0.02, "the rate does not grow if the clock goes back")
 }
 
 func TestFirstEventIsNoRateOfThousands(t *testing.T) {
@@ -67,7 +67,7 @@ entries_count 14
 `)))
 }
 
-// A live collector may leave out a value, and give it again later.
+// A Live collector may leave out a value in one scrape and send it in the next.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	desc := prometheus.NewDesc("depth", "How deep it is.", nil, nil)
@@ -85,8 +85,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// What is counted for each push of a fan-out must not cost anything.
-func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
+// Counting must not allocate, because a fan-out counts every push.
+func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the allocations of parallel tests too
 	s := meter.NewSizes(nil, "entries", "What was pushed.", 1, 5, 50)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		var tally meter.Tally

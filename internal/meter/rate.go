@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// remembered is the time after which an event in a Rate counts for about a third. It is longer than the pauses between the rounds of a
+// remembered is the age at which an event in a Rate counts for about a third (1/e). It is longer than the pauses between the rounds of a
 // large fan-out, and short enough to show a change within minutes.
 const remembered = 5 * time.Minute
 
@@ -16,11 +16,11 @@ type Rate struct {
 	mu    sync.Mutex
 	began time.Time
 	seen  time.Time
-	// weight is the sum of all events, each as much as it counted at seen.
+	// weight is the sum of the weights that the events had at the time seen.
 	weight float64
 }
 
-// Add records that the event has happened so many times.
+// Add records that the event has happened the given number of times.
 func (r *Rate) Add(now time.Time, times int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,8 @@ func (r *Rate) PerSecond(now time.Time) float64 {
 	if r.began.IsZero() {
 		return 0
 	}
-	// A young Rate divides by its age. The age is at least a second, or the first event would be a rate of thousands.
+	// A new Rate has no events from before began, so the divisor grows with its age. The age is at least a second: otherwise one event
+	// would give a rate of thousands.
 	age := max(now.Sub(r.began), r.seen.Sub(r.began), time.Second)
 	return r.at(now) / (remembered.Seconds() * (1 - math.Exp(-age.Seconds()/remembered.Seconds())))
 }

@@ -14,7 +14,7 @@ type Sizes struct {
 	counts [mostSize + 1]atomic.Uint64
 }
 
-// mostSize is the largest number that is counted as itself. Larger ones count as mostSize.
+// mostSize is the largest number that a Tally counts exactly. Larger numbers count as mostSize.
 const mostSize = 64
 
 // Tally counts numbers. The zero Tally is empty.
@@ -23,8 +23,8 @@ type Tally [mostSize + 1]uint64
 // Count counts one number.
 func (t *Tally) Count(size int) { t[min(max(size, 0), mostSize)]++ }
 
-// NewSizes returns a histogram with ascending upper bounds below 64, and registers it, unless the registerer is nil. A number above 64
-// counts as 64.
+// NewSizes returns a histogram with the given upper bounds, which are ascending and below 64. It registers the histogram unless the
+// registerer is nil. A number above 64 counts as 64.
 func NewSizes(registerer prometheus.Registerer, name, help string, bounds ...int) *Sizes {
 	s := &Sizes{desc: prometheus.NewDesc(name, help, nil, nil), bounds: bounds}
 	if registerer != nil {
