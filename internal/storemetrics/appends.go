@@ -8,8 +8,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// The steps of the append protocol, in the order in which they are tried: a guarded push onto the head as it was last seen, one onto
-// what a look has found, and one that opens the next bucket.
+// The steps of the append protocol, in the order in which an Appender tries them: a guarded push onto the last known head, a push
+// after a look at the inbox, and a push that opens the next bucket.
 const (
 	stepGuarded = iota
 	stepLooked
@@ -19,7 +19,7 @@ const (
 
 var stepNames = [steps]string{"guarded", "looked", "opening"}
 
-// appends is what the append protocol comes to.
+// appends counts the steps of the append protocol by their outcome.
 type appends struct {
 	applied, refused [steps]prometheus.Counter
 	entries          *meter.Sizes
@@ -27,9 +27,9 @@ type appends struct {
 
 func newAppends(registerer prometheus.Registerer) appends {
 	pushes := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
-		Name: "fanmail_pushes_total", Help: "Pushes of entries onto a bucket, by the step of the append protocol and what became of them.",
+		Name: "fanmail_pushes_total", Help: "Pushes of entries onto a bucket, by the step of the append protocol and the outcome.",
 	}, []string{"step", "outcome"})
-	a := appends{entries: meter.NewSizes(registerer, "fanmail_push_entries", "Entries that one push has carried into one inbox.", 1, 2, 5, 10, 20, 30, 40, 50)}
+	a := appends{entries: meter.NewSizes(registerer, "fanmail_push_entries", "Entries in one push to one inbox.", 1, 2, 5, 10, 20, 30, 40, 50)}
 	for step, name := range stepNames {
 		a.applied[step] = pushes.WithLabelValues(name, "applied")
 		a.refused[step] = pushes.WithLabelValues(name, "refused")
@@ -37,7 +37,7 @@ func newAppends(registerer prometheus.Registerer) appends {
 	return a
 }
 
-// count counts pushes that a store has answered.
+// count counts the outcomes of pushes. outcomes[i] is the outcome of pushes[i].
 func (a *appends) count(pushes []bucket.Push, outcomes []bucket.Outcome) {
 	var applied, refused [steps]int
 	var entries meter.Tally

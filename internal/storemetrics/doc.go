@@ -1,4 +1,3 @@
-// Package storemetrics measures stores from outside, whichever they are: how long each operation takes, how often it fails, and
-// what the append protocol comes to. A call is for hundreds or thousands of owners where it matters, so that measuring each
-// costs nothing.
+// Package storemetrics wraps any store and measures it: the duration and the failures of each operation, and the outcomes of the steps
+// of the append protocol. The cost of measuring is negligible, because one call of fan-out handles hundreds or thousands of owners.
 package storemetrics

@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Edges returns a store that is measured.
+// Edges returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Edges(store follow.Store) follow.Store {
 	return &edges{
 		Store:     store,

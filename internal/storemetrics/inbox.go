@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Inbox returns a store that is measured.
+// Inbox returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Inbox(store bucket.Store) bucket.Store {
 	return &inbox{
 		Store:       store,

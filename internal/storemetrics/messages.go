@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Messages returns a store that is measured.
+// Messages returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Messages(store message.Store) message.Store {
 	return &messages{
 		Store:            store,
@@ -72,7 +72,7 @@ func (s *messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
 	return s.Store.Finish(ctx, refs)
 }
 
-// Keys returns a store that is measured.
+// Keys returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Keys(store message.KeyStore) message.KeyStore {
 	return &keys{
 		KeyStore: store,

@@ -23,23 +23,23 @@ type Metrics struct {
 	appends  appends
 }
 
-// New returns Metrics that use the clock, and registers them.
+// New registers the metrics and returns Metrics. now is the clock that measures durations.
 func New(registerer prometheus.Registerer, now func() time.Time) *Metrics {
 	factory := promauto.With(registerer)
 	return &Metrics{
 		now: now,
 		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fanmail_store_duration_seconds", Help: "How long a call of a store took, for all that it was for together.",
+			Name: "fanmail_store_duration_seconds", Help: "Duration of a call of a store. One call can handle many records.",
 			Buckets: meter.Calls(),
 		}, []string{"operation"}),
 		errors: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanmail_store_errors_total", Help: "Calls of a store that have failed, but for those that were canceled or found nothing.",
+			Name: "fanmail_store_errors_total", Help: "Failed calls of a store. Calls that were canceled or found nothing are not counted.",
 		}, []string{"operation"}),
 		appends: newAppends(registerer),
 	}
 }
 
-// operation is what is measured of one method of a store.
+// operation holds the metrics of one method of a store.
 type operation struct {
 	now      func() time.Time
 	duration prometheus.Observer
@@ -50,7 +50,7 @@ func (m *Metrics) operation(name string) operation {
 	return operation{now: m.now, duration: m.duration.WithLabelValues(name), failed: m.errors.WithLabelValues(name)}
 }
 
-// done takes note of a call that began at a time, and of its error.
+// done records the duration and the error of a call that began at the given time.
 func (o *operation) done(began time.Time, err *error) {
 	o.duration.Observe(o.now().Sub(began).Seconds())
 	if *err != nil && !answer(*err) {
@@ -58,7 +58,8 @@ func (o *operation) done(began time.Time, err *error) {
 	}
 }
 
-// answer tells whether an error is an answer, or the caller's wish, and no failure of the store.
+// answer reports whether an error is no failure of the store: a regular answer such as message.ErrNotFound, or a cancellation by the
+// caller.
 func answer(err error) bool {
 	for _, expected := range []error{
 		message.ErrNotFound, message.ErrKeyChanged, bucket.ErrNotFound, progress.ErrNotFound, userstate.ErrNotFound, context.Canceled,

@@ -45,8 +45,8 @@ func counts(t *testing.T, registry *prometheus.Registry) map[string]uint64 {
 	return counts
 }
 
-// No method of any store is passed over, however interfaces grow, and each is measured as itself: also one that fails, or panics as
-// these do, which have nothing behind them.
+// Every method of every store interface is measured under its own name, also a method that fails or panics. The methods here panic,
+// because the wrapped store is nil.
 func TestEveryMethodIsMeasured(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -145,7 +145,7 @@ func entries(first, last int) []bucket.Entry {
 	return entries
 }
 
-// The steps of the append protocol show as they are taken.
+// The metrics show the steps of the append protocol in the order in which they are taken.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	measured, a := appender(t)
@@ -161,9 +161,9 @@ func TestSteps(t *testing.T) {
 	to(entries(61, 63))
 	require.Equal(t, "guarded/applied 2, guarded/refused 1, opening/applied 1", steps(t, measured), "the bucket was full")
 	to(entries(5, 5))
-	require.Equal(t, "guarded/applied 2, guarded/refused 2, looked/applied 1, opening/applied 1", steps(t, measured), "it came late, by an old hint")
+	require.Equal(t, "guarded/applied 2, guarded/refused 2, looked/applied 1, opening/applied 1", steps(t, measured), "the entry was late, and its hint old")
 	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
-# HELP fanmail_push_entries Entries that one push has carried into one inbox.
+# HELP fanmail_push_entries Entries in one push to one inbox.
 # TYPE fanmail_push_entries histogram
 fanmail_push_entries_bucket{le="1"} 1
 fanmail_push_entries_bucket{le="2"} 1
@@ -179,7 +179,7 @@ fanmail_push_entries_count 4
 `), "fanmail_push_entries"))
 }
 
-// steps returns the pushes that were counted.
+// steps returns the counted pushes by step and outcome.
 func steps(t *testing.T, registry *prometheus.Registry) string {
 	t.Helper()
 	families, err := registry.Gather()
@@ -203,8 +203,8 @@ func steps(t *testing.T, registry *prometheus.Registry) string {
 	return strings.Join(steps, ", ")
 }
 
-// A call allocates nothing for being measured.
-func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
+// Measuring a call allocates nothing.
+func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the allocations of parallel tests too
 	m := storemetrics.New(nil, time.Now)
 	plain := message.Store(broken{})
 	measured := m.Messages(plain)
@@ -215,7 +215,7 @@ func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // others woul
 	require.InDelta(t, get(plain), get(measured), 0)
 }
 
-// BenchmarkCall tells what measuring a call costs.
+// BenchmarkCall compares a call with and without measuring.
 func BenchmarkCall(b *testing.B) {
 	m := storemetrics.New(nil, time.Now)
 	for name, store := range map[string]message.Store{"plain": broken{}, "measured": m.Messages(broken{})} {
@@ -227,7 +227,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// pushes is a store of buckets that takes everything.
+// pushes is a store of buckets that applies every push.
 type pushes struct {
 	bucket.Store
 	outcomes []bucket.Outcome
@@ -237,7 +237,7 @@ func (p pushes) Push(context.Context, []bucket.Push) ([]bucket.Outcome, error) {
 	return p.outcomes, nil
 }
 
-// BenchmarkPush tells what measuring costs for each of the inboxes of a large push.
+// BenchmarkPush compares a large push with and without measuring, for each inbox.
 func BenchmarkPush(b *testing.B) {
 	const owners = 1000
 	all := make([]bucket.Push, owners)

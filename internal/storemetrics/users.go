@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Users returns a store that is measured.
+// Users returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Users(store userstate.Store) userstate.Store {
 	return &users{
 		Store:       store,
