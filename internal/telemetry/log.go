@@ -1,4 +1,4 @@
-// Package telemetry is how a running process tells what it does: its log.
+// Package telemetry sets up the log, the metrics and the traces of a process.
 package telemetry
 
 import (
@@ -15,9 +15,9 @@ import (
 const (
 	// FormatAuto is FormatConsole on a terminal and FormatJSON elsewhere.
 	FormatAuto = "auto"
-	// FormatConsole is for people.
+	// FormatConsole is text for people.
 	FormatConsole = "console"
-	// FormatJSON is a JSON object a line.
+	// FormatJSON is one JSON object per line.
 	FormatJSON = "json"
 )
 
@@ -26,17 +26,18 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // LogOptions configures a log.
 type LogOptions struct {
-	// Level is the least severe level that is logged: debug, info, warn or error.
+	// Level is the least severe level in the log: debug, info, warn or error.
 	Level string
 	// Format is one of the formats above.
 	Format string
-	// Writer is what lines are written to, usually os.Stderr: what a command prints goes to os.Stdout.
+	// Writer receives the lines. It is usually os.Stderr, because commands print their results to os.Stdout.
 	Writer io.Writer
-	// Now is the clock that lines are stamped by.
+	// Now is the clock for the time of each line.
 	Now func() time.Time
 }
 
-// NewLogger returns a logger that stamps every line with the time in UTC. It is safe for concurrent use.
+// NewLogger returns a logger that adds the time in UTC to every line. It returns an error for an unknown level or format. The logger is
+// safe for concurrent use.
 func NewLogger(opts LogOptions) (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(opts.Level)
 	if err != nil || opts.Level == "" {

@@ -43,7 +43,7 @@ func TestNewLoggerToAFileIsJSON(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
-	defer file.Close() //nolint:errcheck // what was written is read below
+	defer file.Close() //nolint:errcheck // the test reads the file below
 	log, err := telemetry.NewLogger(telemetry.LogOptions{Level: "info", Format: telemetry.FormatAuto, Writer: file, Now: noon})
 	require.NoError(t, err)
 	log.Info().Msg("started")

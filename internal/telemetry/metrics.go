@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewRegistry returns a registry that has the metrics of the Go runtime and of the process. The caller registers the others.
+// NewRegistry returns a registry with the metrics of the Go runtime and of the process. The caller registers all other metrics.
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -19,7 +19,7 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// MetricsHandler returns the handler that answers a scrape with the metrics of a registry.
+// MetricsHandler returns a handler that answers scrapes with the metrics of a registry.
 func MetricsHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }

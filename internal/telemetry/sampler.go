@@ -10,12 +10,12 @@ import (
 const (
 	samplerEnv = "OTEL_TRACES_SAMPLER"
 	ratioEnv   = "OTEL_TRACES_SAMPLER_ARG"
-	// defaultRatio is the share of traces that are recorded where the environment does not name a sampler: a server that delivers
-	// thousands of messages a second tells enough by one in a hundred.
+	// defaultRatio is the share of recorded traces if the environment names no sampler. One trace in a hundred is enough for a server
+	// that delivers thousands of messages a second.
 	defaultRatio = 0.01
 )
 
-// newSampler returns the sampler that the environment names.
+// newSampler returns the sampler that the environment names, or an error if the name is unknown.
 func newSampler(getenv func(string) string) (trace.Sampler, error) {
 	switch name := getenv(samplerEnv); name {
 	case "":
@@ -43,7 +43,7 @@ func newSampler(getenv func(string) string) (trace.Sampler, error) {
 	}
 }
 
-// sampleRatio reads a share of traces. Without one it is all of them, as the standard has it.
+// sampleRatio parses a share of traces. An empty text means all traces, as OpenTelemetry specifies.
 func sampleRatio(text string) (float64, error) {
 	if text == "" {
 		return 1, nil
@@ -58,8 +58,8 @@ func sampleRatio(text string) (float64, error) {
 // parentBased returns a sampler that follows the decision of the parent span. For a span without a parent, root decides.
 func parentBased(root trace.Sampler) trace.Sampler { return trace.ParentBased(linked{root}) }
 
-// linked samples a trace that begins with links if one of those that it links to is sampled: what works on several messages is
-// recorded if one of them is. All others it leaves to a Sampler.
+// linked samples a trace whose first span links to a sampled trace. So a batch of several messages is recorded if one of the messages
+// is. For all other traces, Sampler decides.
 type linked struct{ trace.Sampler }
 
 // ShouldSample implements trace.Sampler.

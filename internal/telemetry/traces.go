@@ -17,7 +17,7 @@ import (
 	apitrace "go.opentelemetry.io/otel/trace"
 )
 
-// The environment variables of OpenTelemetry that are read here. Its exporters, its batches and its limits read theirs.
+// The environment variables of OpenTelemetry that this package reads. OpenTelemetry itself reads those of exporters, batches and limits.
 const (
 	disabledEnv       = "OTEL_SDK_DISABLED"
 	exporterEnv       = "OTEL_TRACES_EXPORTER"
@@ -27,7 +27,7 @@ const (
 	tracesProtocolEnv = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
 )
 
-// Traces is where spans go. Shutdown exports what has not been yet, and ends it.
+// Traces records spans and exports them. Shutdown exports the remaining spans and stops exporting.
 type Traces interface {
 	apitrace.TracerProvider
 	Shutdown(ctx context.Context) error
@@ -35,19 +35,19 @@ type Traces interface {
 
 // TracesOptions configures NewTraces.
 type TracesOptions struct {
-	// Getenv returns the value of an environment variable, or nothing.
+	// Getenv returns the value of an environment variable, or "".
 	Getenv func(name string) string
-	// Service and Version are what spans are told to come from, unless the environment says otherwise. Instance tells this process
-	// from others like it.
+	// Service and Version are attributes of all spans, unless the environment sets others. Instance distinguishes this process from
+	// other processes of the same service.
 	Service, Version, Instance string
-	// Writer is what spans are written to that are for people to read.
+	// Writer receives the spans of the exporter "console".
 	Writer io.Writer
-	// Logger gets what goes wrong with exporting, and how spans are exported.
+	// Logger receives the errors of exporting, and one line with the exporter and the sampler.
 	Logger zerolog.Logger
 }
 
-// NewTraces returns what the environment asks for in the variables that OpenTelemetry has for it, and nil where it does not ask for
-// traces: then nothing is recorded. A variable that asks for something unknown is an error.
+// NewTraces returns the Traces that the environment variables of OpenTelemetry select. It returns nil if they select no exporter; then no
+// spans are recorded. It returns an error if a variable has an unknown value.
 func NewTraces(ctx context.Context, opts TracesOptions) (Traces, error) {
 	name, err := exporterName(opts.Getenv)
 	if err != nil || name == exporterNone {
@@ -61,7 +61,7 @@ func NewTraces(ctx context.Context, opts TracesOptions) (Traces, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the environment says of the resource comes last, and wins.
+	// WithFromEnv is last, so the attributes from the environment replace the others.
 	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", opts.Service), attribute.String("service.version", opts.Version),
 		attribute.String("service.instance.id", opts.Instance),
@@ -69,7 +69,7 @@ func NewTraces(ctx context.Context, opts TracesOptions) (Traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe this process to traces: %w", err)
 	}
-	// OpenTelemetry has one place in a process for the errors of exporting.
+	// The error handler of OpenTelemetry is global to the process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Logger.Warn().Err(err).Msg("spans cannot be exported") }))
 	opts.Logger.Info().Str("exporter", name).Str("sampler", sampler.Description()).Msg("spans are exported")
 	return trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSampler(sampler), trace.WithResource(described)), nil
@@ -82,7 +82,7 @@ const (
 	exporterConsole = "console"
 )
 
-// exporterName returns which exporter the environment asks for. Whoever names an endpoint and no exporter wants the spans there.
+// exporterName returns the exporter that the environment selects. If the environment names an endpoint and no exporter, it is OTLP.
 func exporterName(getenv func(string) string) (string, error) {
 	if strings.EqualFold(getenv(disabledEnv), "true") {
 		return exporterNone, nil

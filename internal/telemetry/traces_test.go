@@ -15,7 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/telemetry"
 )
 
-// environment returns a getenv on these variables.
+// environment returns a getenv that reads these variables.
 func environment(env map[string]string) func(string) string {
 	return func(name string) string { return env[name] }
 }
@@ -57,23 +57,23 @@ func TestTracesRefuse(t *testing.T) {
 	}
 }
 
-// TestTracesAreSampled demands, of a thousand traces, as many as the sampler is to record.
+// TestTracesAreSampled starts a thousand traces and counts the recorded ones.
 func TestTracesAreSampled(t *testing.T) {
 	t.Parallel()
 	link := trace.Link{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled})}
 	for name, test := range map[string]struct {
 		sampler, ratio string
 		least, most    int
-		linked         bool // whether a trace that begins with a link to a sampled one is
+		linked         bool // whether a trace that links to a sampled trace is recorded
 	}{
-		"one in a hundred by default": {least: 1, most: 40, linked: true},
-		"all":                         {sampler: "always_on", least: 1000, most: 1000, linked: true},
-		"none":                        {sampler: "always_off"},
-		"none but what was asked for": {sampler: "parentbased_always_off", linked: true},
-		"all that is asked for":       {sampler: "parentbased_always_on", least: 1000, most: 1000, linked: true},
-		"half":                        {sampler: "parentbased_traceidratio", ratio: "0.5", least: 350, most: 650, linked: true},
-		"a ratio of all":              {sampler: "traceidratio", least: 1000, most: 1000, linked: true},
-		"a ratio of none":             {sampler: "traceidratio", ratio: "0"},
+		"one in a hundred by default":        {least: 1, most: 40, linked: true},
+		"all":                                {sampler: "always_on", least: 1000, most: 1000, linked: true},
+		"none":                               {sampler: "always_off"},
+		"only with a sampled parent or link": {sampler: "parentbased_always_off", linked: true},
+		"all, parent based":                  {sampler: "parentbased_always_on", least: 1000, most: 1000, linked: true},
+		"half":                               {sampler: "parentbased_traceidratio", ratio: "0.5", least: 350, most: 650, linked: true},
+		"a ratio of all":                     {sampler: "traceidratio", least: 1000, most: 1000, linked: true},
+		"a ratio of none":                    {sampler: "traceidratio", ratio: "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,8 +101,8 @@ func TestTracesAreSampled(t *testing.T) {
 	}
 }
 
-// TestTracesAreExported sends a span to a collector, which is asked to take it no later than Shutdown.
-func TestTracesAreExported(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
+// TestTracesAreExported exports a span to a collector. The collector has received the span when Shutdown returns.
+func TestTracesAreExported(t *testing.T) { //nolint:paralleltest // the test sets the environment of the process
 	received := make(chan []byte, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -117,7 +117,7 @@ func TestTracesAreExported(t *testing.T) { //nolint:paralleltest // it sets the 
 		"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
 		"OTEL_TRACES_SAMPLER": "always_on", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
 	}
-	for name, value := range env { // the exporter reads the process's
+	for name, value := range env { // the exporter reads the environment of the process
 		t.Setenv(name, value)
 	}
 	var log bytes.Buffer

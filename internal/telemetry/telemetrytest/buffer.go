@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Buffer is a log, or the output of a process, that is read while it is written to. Its zero value is empty.
+// Buffer is a writer for a log or the output of a process. A test may read it while another goroutine writes. The zero Buffer is empty.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -18,7 +18,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String returns what has been written so far.
+// String returns the text that has been written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

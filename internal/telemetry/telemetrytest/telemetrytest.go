@@ -1,4 +1,4 @@
-// Package telemetrytest lets what is under test log to the output of the test, or into a buffer that the test looks at.
+// Package telemetrytest has logs for tests: a logger that writes to the output of the test, and a buffer that the test reads.
 package telemetrytest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Logger returns a logger that writes every level with t.Log. What comes after the test has ended, its cleanup
-// included, is dropped: t.Log would panic, and hide what the test found.
+// Logger returns a logger that writes every level with t.Log. When tb runs its cleanup, the logger closes and
+// drops all later lines, because t.Log would panic after the test and hide its result.
 func Logger(tb testing.TB) zerolog.Logger {
 	tb.Helper()
 	w := &writer{tb: tb}

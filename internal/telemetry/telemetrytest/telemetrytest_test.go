@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 )
 
-// recorder is a test that keeps what is logged, and is ended by end.
+// recorder is a testing.TB that records the logged lines. end runs its cleanup.
 type recorder struct {
 	testing.TB
 
