@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// backlogFresh is for how long Backlog returns the same answer. One request for metrics asks several times.
+// backlogFresh is how long Backlog returns the same answer. One scrape of the metrics calls Backlog several times.
 const backlogFresh = time.Second
 
 // backlogCache is the last answer of Backlog.
@@ -31,7 +31,7 @@ func (b *Bus) Backlog(ctx context.Context) (bus.Backlog, error) {
 	}
 	backlog, err := b.readBacklog(ctx)
 	if err != nil {
-		return bus.Backlog{}, classify(ctx, "ask what is waiting", err)
+		return bus.Backlog{}, classify(ctx, "read the backlog", err)
 	}
 	b.backlog.last, b.backlog.at = backlog, b.opts.Now()
 	return backlog, nil
@@ -42,7 +42,7 @@ func (b *Bus) readBacklog(ctx context.Context) (bus.Backlog, error) {
 	for name, queue := range map[string]*bus.Queue{
 		PublishedStream: &backlog.Published, LoginStream: &backlog.Logins, DeadLetterStream: &backlog.DeadLetters,
 	} {
-		stream, err := b.js.Stream(ctx, name) // which asks the server
+		stream, err := b.js.Stream(ctx, name) // sends a request to the server
 		if err != nil {
 			return bus.Backlog{}, err
 		}
@@ -80,7 +80,7 @@ func (b *Bus) tasks(ctx context.Context, state jetstream.StreamState) (map[event
 			if err != nil {
 				return nil, err
 			}
-			if len(oldest) > 0 { // or they are done by now
+			if len(oldest) > 0 { // otherwise the tasks are done by now
 				queue.Oldest = oldest[0].Stored
 			}
 		}

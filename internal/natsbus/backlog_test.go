@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// A backlog is the same for a second by the bus's clock.
+// Backlog returns the same answer for a second of the bus's clock.
 func TestBacklogIsRemembered(t *testing.T) {
 	t.Parallel()
 	var elapsed atomic.Int64
@@ -35,7 +35,7 @@ func TestBacklogIsRemembered(t *testing.T) {
 	require.Equal(t, uint64(3), waiting())
 }
 
-// A bus has its own metrics also while the server does not answer.
+// A scrape has the metrics of the bus itself even if the server does not answer.
 func TestMetricsWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
@@ -53,7 +53,7 @@ func TestMetricsWithoutTheServer(t *testing.T) {
 # HELP fanmail_bus_connected 1 while there is a connection to the bus, otherwise 0.
 # TYPE fanmail_bus_connected gauge
 fanmail_bus_connected 0
-# HELP fanmail_dead_letters_total Pieces of work that this process has given up.
+# HELP fanmail_dead_letters_total Dead letters that this process has written.
 # TYPE fanmail_dead_letters_total counter
 fanmail_dead_letters_total{work="bulk"} 0
 fanmail_dead_letters_total{work="express"} 0

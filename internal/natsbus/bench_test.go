@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// BenchmarkRoundTrip is the way of a single task through an idle bus: emit, take, done.
+// BenchmarkRoundTrip sends a single task through an idle bus: emit, take, done.
 func BenchmarkRoundTrip(b *testing.B) {
 	bus := newBus(b, natsbus.Options{})
 	one := tasks(event.Express, 0, 0, 1)
@@ -21,7 +21,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkBatches takes 1,000 tasks that wait in one lane and partition, in batches of 256.
+// BenchmarkBatches takes 1,000 waiting tasks of one lane and partition in batches of 256.
 func BenchmarkBatches(b *testing.B) {
 	const waiting, batch = 1000, 256
 	bus := newBus(b, natsbus.Options{})
@@ -43,7 +43,7 @@ func BenchmarkBatches(b *testing.B) {
 	b.ReportMetric(waiting*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// BenchmarkEmit is the rate at which tasks get into the stream, 256 at once.
+// BenchmarkEmit emits tasks, 256 per call.
 func BenchmarkEmit(b *testing.B) {
 	bus := newBus(b, natsbus.Options{})
 	batch := tasks(event.Bulk, 0, 0, 256)

@@ -23,12 +23,12 @@ import (
 // Defaults of Options.
 const (
 	// DefaultLease is long enough for a batch to stall on a slow store without losing its partition, and short
-	// enough for a crashed worker's partitions to go on within the minute.
+	// enough for another worker to continue a crashed worker's partitions within a minute.
 	DefaultLease = 30 * time.Second
 	// DefaultPublishedBytes holds more than a million events of some 200 bytes: an hour at 300 messages a
 	// second without any router.
 	DefaultPublishedBytes = 256 << 20
-	// DefaultFanoutBytes holds millions of tasks that are positions only, or some ten thousand messages in the
+	// DefaultFanoutBytes holds millions of tasks without recipients, or some ten thousand messages in the
 	// express lane with a thousand recipients each and long user ids.
 	DefaultFanoutBytes = 1 << 30
 	// DefaultLoginBytes holds more than a million logins, so all users can log in at once while no rehydrator runs.
@@ -37,7 +37,7 @@ const (
 	DefaultDeadLetterBytes = 256 << 20
 	// DefaultRequestTimeout is how long a request waits for the server.
 	DefaultRequestTimeout = 5 * time.Second
-	// DefaultDrainTimeout is how long a call whose context has ended waits for events on their way to it.
+	// DefaultDrainTimeout is how long a call whose context has ended waits for events that the server has already sent.
 	DefaultDrainTimeout = time.Second
 )
 
@@ -52,40 +52,40 @@ const (
 
 // Options configures a Bus. Give either Server or URL.
 type Options struct {
-	// Server is a NATS server in this process (natsserver.Server), to connect to without a network.
+	// Server is a NATS server in this process (natsserver.Server). The connection to it needs no network.
 	Server nats.InProcessConnProvider
-	// URL is where the NATS servers are, several separated by commas.
+	// URL is the address of the NATS server. Several addresses are separated by commas.
 	URL string
-	// CredentialsFile holds the JWT and the seed to authenticate with; empty for neither.
+	// CredentialsFile contains the JWT and the seed for authentication. Empty means no authentication.
 	CredentialsFile string
-	// CAFile holds the certificates of the authorities to trust, instead of the system's; with it the connection is encrypted.
+	// CAFile contains the certificates of the trusted authorities. It replaces those of the system, and requires TLS.
 	CAFile string
-	// CertFile and KeyFile hold the certificate to show, and its private key.
+	// CertFile and KeyFile contain the client certificate and its private key.
 	CertFile, KeyFile string
-	// Name is how this connection shows in the server's own reports. Empty means "fanmail".
+	// Name identifies this connection in the server's reports. Empty means "fanmail".
 	Name string
 	// Partitions is the number of partitions, 1 to partition.MaxCount. 0 means partition.DefaultCount.
 	Partitions int
-	// Lease is for how long a task, published event or login stays with who took it without being extended.
+	// Lease is how long a task, a published event or a login stays with its holder, unless the holder extends it.
 	// 0 means DefaultLease.
 	Lease time.Duration
-	// Replicas is how many servers keep a copy of each stream, 1 to 5. 0 means 1.
+	// Replicas is the number of servers that keep a copy of each stream, 1 to 5. 0 means 1.
 	Replicas int
-	// PublishedBytes, FanoutBytes, LoginBytes and DeadLetterBytes are the sizes of the streams, in bytes. A stream that is
-	// there and larger stays so. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultLoginBytes,
+	// PublishedBytes, FanoutBytes, LoginBytes and DeadLetterBytes are the sizes of the streams, in bytes. An
+	// existing larger stream keeps its size. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultLoginBytes,
 	// DefaultDeadLetterBytes.
 	PublishedBytes, FanoutBytes, LoginBytes, DeadLetterBytes int64
 	// RequestTimeout is how long a request waits for the answer of the server. 0 means DefaultRequestTimeout.
 	RequestTimeout time.Duration
-	// DrainTimeout is how long Take, FetchPublished and FetchLogins wait, after their context has ended, for an event on its
-	// way to them, so that they can hand it back. An event that arrives later is handed out again when its lease has ended.
+	// DrainTimeout is how long Take, FetchPublished and FetchLogins wait after their context has ended. In this time they hand
+	// back events that the server has already sent. The server hands out a later event again when its lease has ended.
 	// 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
 	// Now is the clock that measures ages of events. It must agree with the server's clock. Nil means time.Now.
 	Now func() time.Time
 	// Logger receives the log lines about the connection. The zero Logger writes nothing.
 	Logger zerolog.Logger
-	// Metrics is where the metrics are registered; nil means nowhere.
+	// Metrics is the registry of the metrics; nil means none.
 	Metrics prometheus.Registerer
 }
 
@@ -156,7 +156,7 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		nats.Timeout(b.opts.RequestTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
-		nats.IgnoreAuthErrorAbort(), // credentials may be on their way to the server
+		nats.IgnoreAuthErrorAbort(), // an operator may add the credentials to the server later
 		// Without a connection, sending fails at once. A buffer would hide the failure from every caller.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -189,14 +189,14 @@ func (b *Bus) open(ctx context.Context) (err error) {
 	b.js, err = jetstream.New(b.nc,
 		jetstream.WithDefaultTimeout(b.opts.RequestTimeout),
 		jetstream.WithPublishAsyncTimeout(b.opts.RequestTimeout),
-		jetstream.WithPublishAsyncMaxPending(2*maxUnacknowledged)) // never reached: it would stall and fail
+		jetstream.WithPublishAsyncMaxPending(2*maxUnacknowledged)) // above the limit that emit keeps, because a publish would stall and fail at it
 	if err != nil {
 		return fmt.Errorf("natsbus: connect: %w", err)
 	}
 	return b.declare(ctx)
 }
 
-// checkVersion refuses servers that ignore the batch in a direct get, as those before 2.11 do.
+// checkVersion refuses servers before 2.11, because they ignore the batch in a direct get.
 func checkVersion(version string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); err != nil {
@@ -214,8 +214,8 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return classify(ctx, "check health", err)
 }
 
-// Close sends pending data and closes the connection. Calls that wait return bus.ErrUnavailable. The server hands out again
-// every task and event that is not acknowledged, when its lease has ended. Further calls of Close do nothing.
+// Close sends pending data and closes the connection. Calls that wait return bus.ErrUnavailable. Tasks and events
+// without an acknowledgement are handed out again when their lease has ended. Further calls of Close do nothing.
 func (b *Bus) Close() {
 	b.closeOnce.Do(func() {
 		close(b.closed)
@@ -246,7 +246,7 @@ type broadcast struct {
 	ch chan struct{}
 }
 
-// next returns a channel that is closed when the event happens next.
+// next returns a channel that is closed at the next event.
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// DeadLetters implements bus.DeadLetterQueue. It returns a letter that it cannot read too, with the reason "unreadable", because
-// an operator must decide about it.
+// DeadLetters implements bus.DeadLetterQueue. A letter that cannot be decoded has the reason "unreadable". An operator
+// must decide what to do with it.
 func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event.Filed, error) {
 	stored, err := b.read(ctx, DeadLetterStream, deadLetterPrefix+">", after+1, limit)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 )
 
-// A dead letter that cannot be read is listed with its payload.
+// A dead letter that cannot be decoded is listed with its payload.
 func TestUnreadableDeadLetter(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// duplicateWindow is for how long a message id suppresses repeats. It has to outlast a publisher's own
-	// retries and nothing else; every id in it costs the server memory.
+	// duplicateWindow is how long a message id suppresses repeats. It is longer than a publisher's retries take. A longer
+	// window would cost memory, because the server keeps every id in it.
 	duplicateWindow = 2 * time.Minute
-	// routerAckPending bounds the published events that all routers together are at work on, and thereby what
-	// is repeated when one of them dies.
+	// routerAckPending is the largest number of published events that all routers together hold. It also bounds the events that
+	// are repeated when a router dies.
 	routerAckPending = 512
-	// rehydratorAckPending bounds the logins that all rehydrators together are noting: enough for many of them, each with
-	// more than a hundred at a time.
+	// rehydratorAckPending is the largest number of logins that all rehydrators together hold. It is enough for many rehydrators
+	// with more than a hundred logins each.
 	rehydratorAckPending = 2048
-	// maxLoginBytes bounds a single login: it comes from anybody, and has to fit into a dead letter if it is malformed.
+	// maxLoginBytes is the largest size of a login. Logins come from other systems, and a malformed login has to fit into a dead letter.
 	maxLoginBytes = 64 << 10
-	// declareConcurrency bounds the requests under way while 3 × 256 consumers are declared.
+	// declareConcurrency bounds the concurrent requests, because there are up to 3 × 256 consumers to declare.
 	declareConcurrency = 16
 )
 
-// source is a consumer, and the stream that it takes from.
+// source is a consumer and its stream.
 type source struct {
 	stream   string
 	consumer jetstream.ConsumerConfig
@@ -41,7 +41,7 @@ func (b *Bus) publishedSource() source {
 		Description:   "Routers: each published event goes to one of them.",
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       b.opts.Lease,
-		MaxDeliver:    -1, // a work queue keeps a message above the limit without end, and hands it out to no consumer
+		MaxDeliver:    -1, // a work queue would keep a message above the limit permanently, and never hand it out
 		MaxAckPending: routerAckPending,
 	}}
 }
@@ -65,7 +65,7 @@ func (b *Bus) taskSource(lane event.Lane, partition int) source {
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       b.opts.Lease,
 		MaxDeliver:    -1, // see publishedSource
-		MaxAckPending: 1,  // the exclusion: more would be a sliding window, dealt round robin
+		MaxAckPending: 1,  // one holder at a time; with more, the server would deal tasks to several workers
 	}}
 }
 
@@ -110,7 +110,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{published, fanout, login, dead}
 }
 
-// declare creates what is missing on the server. Any number of processes may do so at the same time.
+// declare creates the streams and consumers that do not exist on the server. Any number of processes may call it at the same time.
 func (b *Bus) declare(ctx context.Context) error {
 	if err := b.declareStreams(ctx); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) er
 	if (unlimited || have.MaxBytes >= want.MaxBytes) && have.Replicas >= want.Replicas {
 		return nil
 	}
-	// Whoever made a stream larger than this process is configured for knows why: limits are only raised.
+	// An operator may have made the stream larger than the configuration of this process says. So limits are only raised.
 	if !unlimited {
 		have.MaxBytes = max(have.MaxBytes, want.MaxBytes)
 	}
@@ -164,7 +164,7 @@ func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) er
 	return classify(ctx, doing, err)
 }
 
-// createStream creates a stream that did not exist a moment ago. The server checks for room before it checks whether the stream
+// createStream creates a stream that did not exist when declare looked. The server checks for room before it checks whether the stream
 // exists. So if another process has created the stream meanwhile, the server may report that there is no room.
 func (b *Bus) createStream(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	stream, err := b.js.CreateStream(ctx, want)
@@ -177,7 +177,7 @@ func (b *Bus) createStream(ctx context.Context, want jetstream.StreamConfig) (je
 	return nil, err
 }
 
-// compatible returns an error if the stream that is there does not behave as the one that is wanted.
+// compatible returns an error if an existing stream differs from the wanted stream in a setting that changes its behaviour.
 func compatible(have, want jetstream.StreamConfig) error {
 	switch {
 	case !slices.Equal(have.Subjects, want.Subjects):

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// admin returns JetStream as an operator sees it.
+// admin returns a JetStream client of an operator.
 func admin(t *testing.T, server *natsserver.Server) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
@@ -33,7 +33,7 @@ func admin(t *testing.T, server *natsserver.Server) jetstream.JetStream {
 	return js
 }
 
-// declared returns the configuration of every stream and consumer there is, as the server has it.
+// declared returns the configuration of every stream and consumer on the server.
 func declared(t *testing.T, js jetstream.JetStream) string {
 	t.Helper()
 	type stream struct {
@@ -104,7 +104,8 @@ func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	require.Equal(t, string(want), declared(t, admin(t, server)))
 }
 
-// Streams take the room that they may grow to. Where that is all there is, others still find them, and so does who starts again.
+// Streams reserve the room that they may grow to. If they reserve all the room of the server, other processes can still connect, and a
+// process can connect again.
 func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -197,7 +198,7 @@ func TestConnectRefuses(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("no server", func(t *testing.T) {
 		t.Parallel()
 		_, err := natsbus.Connect(t.Context(), natsbus.Options{URL: "nats://127.0.0.1:1"})
 		require.ErrorIs(t, err, bus.ErrUnavailable)

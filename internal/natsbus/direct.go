@@ -16,20 +16,20 @@ import (
 const (
 	directGetPrefix = "$JS.API.DIRECT.GET."
 	deletePrefix    = "$JS.API.STREAM.MSG.DELETE."
-	// removeWindow is how many deletions are under way at a time. The server has one queue for the requests of all clients,
-	// and drops the whole queue if it grows to thousands.
+	// removeWindow is the number of concurrent deletions. The server has one queue for the requests of all clients, and drops
+	// the whole queue if it grows to thousands.
 	removeWindow = 256
 )
 
-// directGetRequest is the request of the JetStream API for stored messages by sequence and subject. The
-// server answers with one message each, and one that says that there are no more.
+// directGetRequest is the request of the JetStream API for stored messages by sequence and subject. The server sends each message
+// as an answer of its own. A last answer marks the end.
 type directGetRequest struct {
 	Sequence uint64 `json:"seq"`
 	Subject  string `json:"next_by_subj"`
 	Batch    int    `json:"batch"`
 }
 
-// read returns messages of a stream from a sequence on, ascending, at most limit of those whose subject matches.
+// read returns at most limit messages of a stream whose subject matches, from a sequence number on, ascending.
 func (b *Bus) read(ctx context.Context, stream, subject string, from uint64, limit int) ([]event.Delivery, error) {
 	data, err := json.Marshal(directGetRequest{Sequence: from, Subject: subject, Batch: limit})
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Bus) read(ctx context.Context, stream, subject string, from uint64, lim
 	}
 }
 
-// stored returns a message that was read from a stream as a Delivery.
+// stored returns a message from the answer to a directGetRequest as a Delivery.
 func stored(msg *nats.Msg) (event.Delivery, error) {
 	sequence, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
 	if err != nil {
@@ -84,11 +84,11 @@ func stored(msg *nats.Msg) (event.Delivery, error) {
 // deleteRequest is the request of the JetStream API to delete a message.
 type deleteRequest struct {
 	Sequence uint64 `json:"seq"`
-	// NoErase spares the server from overwriting the message on disk.
+	// NoErase is set, so the server does not overwrite the message on disk.
 	NoErase bool `json:"no_erase"`
 }
 
-// remove removes messages from a stream. It ignores messages that are gone.
+// remove removes messages from a stream. It ignores messages that are already removed.
 func (b *Bus) remove(ctx context.Context, stream string, sequences []uint64) error {
 	in, err := b.openInbox(len(sequences))
 	if err != nil {
@@ -135,12 +135,12 @@ func removed(msg *nats.Msg) error {
 	return nil
 }
 
-// isGone reports whether deleting a message failed because it is not there.
+// isGone reports whether a deletion failed because the message is already removed.
 func isGone(err *jetstream.APIError) bool {
 	switch err.ErrorCode {
 	case codeSequenceNotFound:
 		return true
-	case codeDeleteFailed: // one code for everything that a store refuses
+	case codeDeleteFailed: // the store has this one code for every reason
 		return err.Description == storeNotFound || err.Description == storeEnd
 	default:
 		return false

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxUnacknowledged bounds the events of all callers together that are sent and not yet acknowledged.
+	// maxUnacknowledged is the largest number of events, of all callers together, that are sent and not yet acknowledged.
 	maxUnacknowledged = 2048
-	// emitChunk is how many events one call sends before it waits for their acknowledgements: enough for the
-	// waiting not to count, and so few that many callers get their turn.
+	// emitChunk is how many events one call sends before it waits for their acknowledgements. The wait is short compared with
+	// sending so many, and many callers can take turns.
 	emitChunk = 256
 )
 
@@ -39,7 +39,7 @@ func (b *Bus) EmitPublished(ctx context.Context, events []event.Published, fresh
 func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 	msgs := make([]*nats.Msg, len(tasks))
 	for i, t := range tasks {
-		// No consumer would take it.
+		// No consumer would take the task.
 		if err := b.checkPlace(t.Lane, t.Partition); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (b *Bus) EmitRehydrated(e event.Rehydrated) {
 		err = b.nc.PublishMsg(newMsg(rehydratedSubject, data, e.Trace))
 	}
 	if err != nil {
-		b.complaints.Warn().Err(err).Str("user", string(e.User)).Msg("cannot tell that a user is rehydrated")
+		b.complaints.Warn().Err(err).Str("user", string(e.User)).Msg("cannot announce a rehydrated user")
 	}
 }
 

@@ -93,7 +93,7 @@ func TestDeadLetterIsFiledBySubject(t *testing.T) {
 			require.NoError(t, err)
 			var got event.DeadLetter
 			require.NoError(t, json.Unmarshal(msg.Data, &got))
-			if to != "fanmail.v1.dlq.unknown" { // two cases go there
+			if to != "fanmail.v1.dlq.unknown" { // two cases use this subject
 				require.Equal(t, letter, got)
 			}
 		})
@@ -108,7 +108,7 @@ func TestWithoutServerTheBusIsUnavailable(t *testing.T) {
 	held := take(t, b, event.Bulk, 0)
 	require.NoError(t, b.Healthy(patient(t)))
 	server.Stop()
-	require.Eventually(t, func() bool { return held.Extend() != nil }, patience, time.Millisecond, "the bus notices")
+	require.Eventually(t, func() bool { return held.Extend() != nil }, patience, time.Millisecond, "the bus does not notice the lost connection")
 
 	for name, call := range map[string]func(context.Context) error{
 		"emit published": func(ctx context.Context) error {

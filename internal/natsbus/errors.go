@@ -14,10 +14,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// ErrIncompatible says that the server, or a stream that is already there, cannot be used.
+// ErrIncompatible means that Fanmail cannot use the server or an existing stream.
 var ErrIncompatible = errors.New("the bus is incompatible")
 
-// Codes of the JetStream API that nats.go has no names for.
+// Codes of the JetStream API for which nats.go has no names.
 const (
 	codeAccountResourcesExceeded jetstream.ErrorCode = 10002
 	codeClusterNotAvailable      jetstream.ErrorCode = 10008
@@ -29,7 +29,7 @@ const (
 	codeTooManyRequests          jetstream.ErrorCode = 10167
 )
 
-// Descriptions that the server sends with a code that has several reasons. They are copied from the server, because its package
+// Descriptions of errors whose code has several reasons. They are copied from the source of the server, because importing its package
 // would link the whole server into every client.
 const (
 	storeMaxBytes    = "maximum bytes exceeded"
@@ -38,16 +38,16 @@ const (
 	storeEnd         = "stream store EOF"
 )
 
-// classify returns err with the sentinel that it amounts to, and what was being done. The caller's own
-// cancellation passes untouched: it says nothing about the bus.
+// classify wraps err with the sentinel for its cause, and with the operation that failed. It returns the caller's own
+// cancellation unchanged, because that says nothing about the bus.
 func classify(ctx context.Context, doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded): // this package's own, which must not pass for the caller's
-		return fmt.Errorf("natsbus: %s: %w: there is no answer", doing, bus.ErrUnavailable)
+	case errors.Is(err, context.DeadlineExceeded): // a timeout of this package, not of the caller
+		return fmt.Errorf("natsbus: %s: %w: the server does not answer", doing, bus.ErrUnavailable)
 	case isFull(err):
 		return fmt.Errorf("natsbus: %s: %w: %w", doing, event.ErrFull, err)
 	case isUnavailable(err):
@@ -65,7 +65,7 @@ func isFull(err error) bool {
 	switch api.ErrorCode {
 	case codeAccountResourcesExceeded, codeInsufficientResources, codeStorageExceeded:
 		return true
-	case codeStoreFailed: // one code for everything that a store refuses
+	case codeStoreFailed: // the store has this one code for every reason
 		return api.Description == storeMaxBytes || api.Description == storeMaxMessages
 	default:
 		return false
@@ -82,7 +82,7 @@ func isUnavailable(err error) bool {
 			return false
 		}
 	}
-	// nats.go passes on what the operating system says of a write to a connection that has just broken.
+	// nats.go returns the error of the operating system for a write to a connection that has just broken.
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
@@ -90,7 +90,7 @@ func isUnavailable(err error) bool {
 		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers, nats.ErrDisconnected,
 		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
 		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
-		io.ErrClosedPipe, // a write to the embedded server that has just stopped
+		io.ErrClosedPipe, // a write to an embedded server that has just stopped
 	} {
 		if errors.Is(err, target) {
 			return true

@@ -18,7 +18,7 @@ type received struct {
 	delivery event.Delivery
 }
 
-// FetchPublished implements bus.Intake. It may leave an event that was emitted a moment ago to the next call.
+// FetchPublished implements bus.Intake. An event that was emitted a moment ago may be left to the next call.
 func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]bus.Received, error) {
 	return b.fetch(ctx, b.publishedSource(), "fetch published messages", limit)
 }
@@ -28,7 +28,7 @@ func (b *Bus) FetchLogins(ctx context.Context, limit int) ([]bus.Received, error
 	return b.fetch(ctx, b.loginSource(), "fetch logins", limit)
 }
 
-// fetch waits until a consumer that hands out many events at a time has any, and returns what is there.
+// fetch waits until a consumer has events, and returns at most limit of them.
 func (b *Bus) fetch(ctx context.Context, src source, doing string, limit int) ([]bus.Received, error) {
 	msg, err := b.pull(ctx, src)
 	if err != nil {

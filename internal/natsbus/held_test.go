@@ -34,7 +34,7 @@ func TestOneHolderPerLaneAndPartition(t *testing.T) {
 	} {
 		require.Equal(t, 1, other.First().Attempts)
 	}
-	require.Empty(t, behind, "two hold the same lane and partition")
+	require.Empty(t, behind, "two workers hold the same lane and partition")
 
 	require.NoError(t, held.Done(patient(t)))
 	next := receive(t, behind)
@@ -52,7 +52,7 @@ func TestLeaseThatRunsOutHandsOver(t *testing.T) {
 	require.Equal(t, slow.First().Sequence, next.First().Sequence)
 	require.Equal(t, 1, slow.First().Attempts)
 	require.Equal(t, 2, next.First().Attempts)
-	// The slow one has finished the work after all: no worker needs to repeat it.
+	// The slow worker has finished the work, so no worker needs to repeat it.
 	require.NoError(t, slow.Done(patient(t)))
 	require.NoError(t, next.Done(patient(t)))
 	require.Equal(t, messages(1, 2), ids(t, []event.Delivery{take(t, b, event.Bulk, 0).First()}))

@@ -7,10 +7,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Codes in the header of messages from the server that carry no event.
+// Codes in the header of server messages that contain no event.
 const (
-	statusNone         = ""    // it is an event
-	statusHeartbeat    = "100" // the request is still there
+	statusNone         = ""    // the message is an event
+	statusHeartbeat    = "100" // the server still has the request
 	statusEndOfBatch   = "204"
 	statusNotFound     = "404"
 	statusExpired      = "408"
@@ -19,7 +19,7 @@ const (
 
 func status(msg *nats.Msg) string { return msg.Header.Get("Status") }
 
-// statusError is an answer that ends a request before its time.
+// statusError is an answer that ends a request early.
 type statusError struct{ code, description string }
 
 func newStatusError(msg *nats.Msg) *statusError {
@@ -33,7 +33,7 @@ func (e *statusError) Is(target error) bool {
 	return target == nats.ErrNoResponders && e.code == statusNoResponders
 }
 
-// statusRoom is room in an inbox for messages that carry no event.
+// statusRoom is the room in an inbox for messages that contain no event.
 const statusRoom = 8
 
 // inbox receives the answers to one request.
@@ -45,7 +45,7 @@ type inbox struct {
 	drain time.Duration
 }
 
-// openInbox returns an inbox with room for so many events. It must be closed or abandoned.
+// openInbox returns an inbox with room for the given number of events. The caller must close or abandon it.
 func (b *Bus) openInbox(events int) (*inbox, error) {
 	msgs := make(chan *nats.Msg, events+statusRoom)
 	sub, err := b.nc.ChanSubscribe(b.nc.NewInbox(), msgs)
@@ -69,7 +69,7 @@ func (in *inbox) next(ctx context.Context, closed <-chan struct{}) (*nats.Msg, e
 
 // close ends an inbox whose request is answered, or whose answers are not needed.
 func (in *inbox) close() {
-	_ = in.sub.Unsubscribe() // it fails only if there is nothing to unsubscribe
+	_ = in.sub.Unsubscribe() // fails only if the subscription has ended already
 }
 
 // abandon ends an inbox whose request may still be answered, and returns the events that have arrived. The caller must use

@@ -20,7 +20,7 @@ import (
 
 const loginSubject = "fanmail.v1.login"
 
-// loginService returns a bus, and JetStream as a login service elsewhere has it: a plain client of the server's address.
+// loginService returns a bus, and the JetStream client of a login service: a plain client that knows the server's address.
 func loginService(t *testing.T, opts natsbus.Options) (*natsbus.Bus, jetstream.JetStream) {
 	t.Helper()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
@@ -96,7 +96,7 @@ func TestLoginsAreShared(t *testing.T) {
 			if len(seen) == 10 {
 				break
 			}
-			for _, r := range fetchLogins(t, b, 3) { // none is acknowledged: all are out at the same time
+			for _, r := range fetchLogins(t, b, 3) { // no login is acknowledged, so all are handed out at the same time
 				require.False(t, seen[string(r.Delivery().Payload)])
 				seen[string(r.Delivery().Payload)] = true
 			}
@@ -119,7 +119,7 @@ func TestMalformedLoginBecomesADeadLetter(t *testing.T) {
 	b, js := loginService(t, natsbus.Options{})
 	stream, err := js.Stream(t.Context(), natsbus.DeadLetterStream)
 	require.NoError(t, err)
-	largest := bytes.Repeat([]byte{0xff}, 64<<10-100) // less what the subject takes
+	largest := bytes.Repeat([]byte{0xff}, 64<<10-100) // the subject needs some of the room
 	for name, payload := range map[string][]byte{
 		"nothing": nil, "no JSON": []byte("\xff"), "no user": []byte(`{}`), "no user id": []byte(`{"user":"a b"}`),
 		"a later version": []byte(`{"v":2,"user":"ann"}`), "as large as a login may be": largest,
@@ -145,7 +145,7 @@ func TestMalformedLoginBecomesADeadLetter(t *testing.T) {
 
 func TestLoginThatIsNotTakenIsTold(t *testing.T) {
 	t.Parallel()
-	t.Run("where the stream is full", func(t *testing.T) {
+	t.Run("the stream is full", func(t *testing.T) {
 		t.Parallel()
 		b, js := loginService(t, natsbus.Options{LoginBytes: 4 << 10})
 		accepted := 0
@@ -156,15 +156,15 @@ func TestLoginThatIsNotTakenIsTold(t *testing.T) {
 			}
 		}
 		require.ErrorContains(t, err, "maximum bytes exceeded")
-		for range accepted { // nothing that was accepted is dropped
+		for range accepted { // no accepted login is dropped
 			require.NoError(t, fetchLogins(t, b, 1)[0].Ack())
 		}
-		require.Eventually(t, func() bool { // an acknowledgement is not waited for
+		require.Eventually(t, func() bool { // Ack does not wait for the server
 			_, err := js.Publish(t.Context(), loginSubject, []byte(`{"user":"ann"}`))
 			return err == nil
 		}, patience, time.Millisecond, "there is room again")
 	})
-	t.Run("where it is too large", func(t *testing.T) {
+	t.Run("the login is too large", func(t *testing.T) {
 		t.Parallel()
 		_, js := loginService(t, natsbus.Options{})
 		_, err := js.Publish(t.Context(), loginSubject, make([]byte, 64<<10+1))
@@ -179,8 +179,8 @@ func TestRehydratedIsToldToWhoeverListens(t *testing.T) {
 	nc, err := nats.Connect(server.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
-	b.EmitRehydrated(event.NewRehydrated("early", 1)) // nobody listens
-	require.NoError(t, b.Healthy(patient(t)))         // the server has passed over what came before that
+	b.EmitRehydrated(event.NewRehydrated("early", 1)) // no program has subscribed yet
+	require.NoError(t, b.Healthy(patient(t)))         // the server has processed the earlier event
 	told := make(chan *nats.Msg, 2)
 	_, err = nc.ChanSubscribe("fanmail.v1.rehydrated", told)
 	require.NoError(t, err)
@@ -199,5 +199,5 @@ func TestRehydratedWithoutAServerIsLogged(t *testing.T) {
 	require.NoError(t, err)
 	b.Close()
 	b.EmitRehydrated(event.NewRehydrated("ann", 42))
-	require.Contains(t, log.String(), "cannot tell that a user is rehydrated")
+	require.Contains(t, log.String(), "cannot announce a rehydrated user")
 }

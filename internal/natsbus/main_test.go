@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// patience bounds what a test waits for; it is only used up when something is broken.
+// patience bounds the waits of a test. It passes only if the code is broken.
 const patience = time.Minute
 
 func patient(tb testing.TB) context.Context {
@@ -94,7 +94,7 @@ func messages(from, to int) []message.ID {
 	return all
 }
 
-// ids returns the messages that deliveries are about.
+// ids returns the ids of the messages in deliveries.
 func ids(tb testing.TB, deliveries []event.Delivery) []message.ID {
 	tb.Helper()
 	var all []message.ID
@@ -119,7 +119,7 @@ type taken struct {
 	err  error
 }
 
-// takeBehind takes in the background.
+// takeBehind calls Take in the background.
 func takeBehind(ctx context.Context, b *natsbus.Bus, lane event.Lane, partition int) <-chan taken {
 	got := make(chan taken, 1)
 	go func() {
@@ -135,7 +135,7 @@ func receive[T any](tb testing.TB, from <-chan T) T {
 	case got := <-from:
 		return got
 	case <-patient(tb).Done():
-		require.FailNow(tb, "nothing came")
+		require.FailNow(tb, "no event arrived")
 		panic("unreachable")
 	}
 }

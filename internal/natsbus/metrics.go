@@ -25,7 +25,7 @@ var (
 	publishAgeDesc = prometheus.NewDesc("fanmail_published_oldest_seconds", "For how long the oldest message that has not been routed has been on the bus; 0 if there is none.", nil, nil)
 	loginsDesc     = prometheus.NewDesc("fanmail_logins_waiting", "Logins on the bus that have not been noted.", nil, nil)
 	loginAgeDesc   = prometheus.NewDesc("fanmail_logins_oldest_seconds", "For how long the oldest login that has not been noted has been on the bus; 0 if there is none.", nil, nil)
-	deadDesc       = prometheus.NewDesc("fanmail_dead_letters", "Dead letters about which nobody has decided.", nil, nil)
+	deadDesc       = prometheus.NewDesc("fanmail_dead_letters", "Dead letters that no operator has redriven or dropped.", nil, nil)
 	bytesDesc      = prometheus.NewDesc("fanmail_stream_bytes", "The size of a stream of the bus.", []string{"stream"}, nil)
 	limitDesc      = prometheus.NewDesc("fanmail_stream_limit_bytes", "The size up to which a stream of the bus takes something; 0 if there is no limit.", []string{"stream"}, nil)
 )
@@ -34,13 +34,13 @@ var (
 type metrics struct {
 	disconnects prometheus.Counter
 	given       *prometheus.CounterVec        // dead letters
-	deadLetters map[string]prometheus.Counter // by the subject that they are filed under
+	deadLetters map[string]prometheus.Counter // by the subject of the dead letter
 }
 
-// newMetrics returns the metrics of a Bus. They are registered by register, because connecting may fail and be repeated.
+// newMetrics returns the metrics of a Bus. It does not register them, because Connect may fail and be repeated: register does.
 func newMetrics() metrics {
 	deadLetters := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fanmail_dead_letters_total", Help: "Pieces of work that this process has given up.",
+		Name: "fanmail_dead_letters_total", Help: "Dead letters that this process has written.",
 	}, []string{"work"})
 	m := metrics{
 		disconnects: prometheus.NewCounter(prometheus.CounterOpts{
@@ -66,7 +66,7 @@ func (b *Bus) register(registerer prometheus.Registerer) {
 	}
 }
 
-// collect sends the values that a scrape reads from the server. It leaves out the backlog while the server does not answer.
+// collect sends the values that a scrape reads from the server. If the server does not answer, it leaves out the backlog.
 func (b *Bus) collect(collected chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		collected <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
@@ -80,7 +80,7 @@ func (b *Bus) collect(collected chan<- prometheus.Metric) {
 	defer cancel()
 	backlog, err := b.Backlog(ctx)
 	if err != nil {
-		b.complaints.Warn().Err(err).Msg("cannot tell what is waiting on the bus")
+		b.complaints.Warn().Err(err).Msg("cannot read the backlog of the bus")
 		return
 	}
 	now := b.opts.Now()

@@ -68,7 +68,7 @@ func TestPublishedComesAgain(t *testing.T) {
 	require.GreaterOrEqual(t, again[0].Delivery().Attempts, 2)
 }
 
-// An event that is released for a while stays with the server, and others are handed out meanwhile.
+// The server does not hand out an event before the time given to Release. Meanwhile it hands out other events.
 func TestPublishedIsReleasedForAWhile(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})

@@ -15,11 +15,11 @@ import (
 const (
 	// pullExpires is how long the server keeps a request for one message.
 	pullExpires = 30 * time.Second
-	// pullHeartbeat is how often the server tells that it still has the request. Two missed ones are taken
-	// for a request that was lost.
+	// pullHeartbeat is the time between two heartbeats, which say that the server still has the request. After two missing
+	// heartbeats the request counts as lost.
 	pullHeartbeat = 5 * time.Second
-	// moreWait bounds how long the messages that follow the first are waited for. It is hardly ever needed:
-	// the server says when there are no more.
+	// moreWait bounds the wait for the messages after the first. It rarely passes, because the server says when there are no
+	// more messages.
 	moreWait = time.Second
 
 	minBackoff = 50 * time.Millisecond
@@ -34,8 +34,8 @@ type pullRequest struct {
 	NoWait    bool          `json:"no_wait,omitempty"`
 }
 
-// errSilent says that the heartbeats of a request have stopped.
-var errSilent = errors.New("the server went silent")
+// errSilent means that the heartbeats of a request have stopped.
+var errSilent = errors.New("the server sends no heartbeats")
 
 // pull waits for the next message of a consumer. It tries again after every failure of the server. It returns an error only
 // when ctx has ended or the bus is closed.
@@ -56,7 +56,7 @@ func (b *Bus) pull(ctx context.Context, src source) (*nats.Msg, error) {
 			pause.Reset()
 			continue
 		}
-		// That the connection is lost has been logged for all consumers at once.
+		// The lost connection is already logged, once for all consumers.
 		if b.nc.IsConnected() {
 			b.complaints.Warn().Err(err).Str("consumer", src.consumer.Durable).Msg("cannot take from the bus, trying again")
 		}
@@ -119,8 +119,8 @@ func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struc
 	}
 }
 
-// pullMore returns the messages that a consumer has now, at most limit. After a failure it returns the messages that have
-// arrived: the next pull meets the failure again.
+// pullMore returns at most limit messages that a consumer has now. After a failure it returns the messages that have arrived,
+// because the next pull meets the failure again.
 func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 	in, err := b.openInbox(limit)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 
 // restore declares a consumer again that was deleted, or whose server has lost its streams.
 func (b *Bus) restore(ctx context.Context, src source) {
-	// A request that is lost with the connection never ends by itself.
+	// A request without a timeout never ends if the connection breaks.
 	ctx, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
 	defer cancel()
 	err := b.declareConsumer(ctx, src)
@@ -170,11 +170,11 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	}
 }
 
-// release hands a message back. The server hands it out at once.
+// release hands a message back. The server hands it out again at once.
 func (b *Bus) release(msg *nats.Msg) {
 	// After a failure the server hands the message out when its lease has ended.
 	if err := b.nc.Publish(msg.Reply, ackRelease); err != nil {
-		b.complaints.Warn().Err(err).Str("subject", msg.Subject).Msg("cannot hand back to the bus")
+		b.complaints.Warn().Err(err).Str("subject", msg.Subject).Msg("cannot hand a message back to the bus")
 	}
 }
 
@@ -194,7 +194,7 @@ func first(msgs []*nats.Msg) *nats.Msg {
 	return msgs[0]
 }
 
-// isMissing reports whether a request failed because there is no such consumer.
+// isMissing reports whether a request failed because the consumer does not exist.
 func isMissing(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
 	return ok && (status.code == statusNoResponders || status.description == "Consumer Deleted")

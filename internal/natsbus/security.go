@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// security returns what a connection needs to be let in. Its files are read again for every connection that is made, so that
-// they can be exchanged; that they can be read is checked here, since the connection would be tried for ever without them.
+// security returns the connection options for credentials and certificates. It returns an error if a file cannot be read, because
+// the client would otherwise retry without limit. Every new connection reads the files again, so an operator can replace them.
 func (o Options) security() ([]nats.Option, error) {
 	var needed []nats.Option
 	if o.CredentialsFile != "" {
@@ -42,9 +42,9 @@ func (o Options) security() ([]nats.Option, error) {
 	return needed, nil
 }
 
-// explainTLS adds to an err of connecting that the server may have refused this client's certificate, where it broke off. It looks
-// at the certificate when the handshake is over for the client already (RFC 8446, 4.4.2), which then reads the server's alert or
-// fails to write to a connection that is closed, whichever it comes to first: only the alert names the reason.
+// explainTLS adds a probable cause to an error of connecting: the server may have refused this client's certificate. The server checks
+// the certificate after the handshake has ended for the client (RFC 8446, 4.4.2). The client then either reads the server's alert, which
+// names the reason, or fails to write to the closed connection.
 func explainTLS(err error) error {
 	alert, ok := errors.AsType[*net.OpError](err)
 	alerted := ok && alert.Op == "remote error"
@@ -52,5 +52,5 @@ func explainTLS(err error) error {
 	if !alerted && !closed {
 		return err
 	}
-	return fmt.Errorf("the server broke off TLS, as it does with a client whose certificate it refuses or misses: %w", err)
+	return fmt.Errorf("the server ended the TLS connection; it may require a client certificate or refuse the given one: %w", err)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// guarded starts a NATS server that lets in who has a certificate of the authority and credentials of its operator, and returns its
-// URL and the file of such credentials.
+// guarded starts a NATS server that accepts only clients with a certificate of the authority and credentials of its operator. It returns
+// the URL and a file with such credentials.
 func guarded(t *testing.T, authority *testenv.Authority) (url, credentials string) {
 	t.Helper()
 	certFile, keyFile := authority.Issue("nats")
@@ -60,7 +60,7 @@ func public(t *testing.T, pair nkeys.KeyPair) string {
 	return key
 }
 
-// addAccount adds an account with so much room for streams, -1 for any amount.
+// addAccount adds an account with the given room for streams in bytes; -1 means no limit.
 func addAccount(t *testing.T, resolver *server.MemAccResolver, operator nkeys.KeyPair, room int64) (account nkeys.KeyPair, key string) {
 	t.Helper()
 	account, err := nkeys.CreateAccount()
@@ -92,7 +92,8 @@ func credentialsOf(t *testing.T, account nkeys.KeyPair) string {
 	return path
 }
 
-// TestConnectSecurely connects to a server that asks for everything: with all of it, and with each part missing or another's.
+// TestConnectSecurely connects to a server that requires a certificate and credentials: with both, and with each file missing or of
+// another operator.
 func TestConnectSecurely(t *testing.T) {
 	t.Parallel()
 	ours, strangers := testenv.NewAuthority(t), testenv.NewAuthority(t)
@@ -110,22 +111,22 @@ func TestConnectSecurely(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 
-	// The server's alert itself ("certificate required") is read or not, as it happens.
-	const refused = "the server broke off TLS, as it does with a client whose certificate it refuses or misses"
+	// The client may or may not read the server's alert ("certificate required"): both results are right.
+	const refused = "the server ended the TLS connection; it may require a client certificate or refuse the given one"
 	for name, test := range map[string]struct {
 		change func(*natsbus.Options)
-		// passes tells that it may pass: the server may get to know the credentials.
+		// passes reports whether the error may go away, for example because the server learns the credentials later.
 		passes bool
 		want   string
 	}{
-		"no credentials":        {func(o *natsbus.Options) { o.CredentialsFile = "" }, true, "Authorization Violation"},
-		"another's credentials": {func(o *natsbus.Options) { o.CredentialsFile = credentialsOf(t, stranger) }, true, "Authorization Violation"},
-		"no certificate":        {func(o *natsbus.Options) { o.CertFile, o.KeyFile = "", "" }, true, refused},
-		"another's certificate": {func(o *natsbus.Options) { o.CertFile, o.KeyFile = strangeCert, strangeKey }, true, refused},
-		"another authority":     {func(o *natsbus.Options) { o.CAFile = strangers.File }, true, "certificate signed by unknown authority"},
-		"files that are away":   {func(o *natsbus.Options) { o.CredentialsFile = "nowhere" }, false, "credentials: open nowhere"},
-		"no authority in it":    {func(o *natsbus.Options) { o.CAFile = keyFile }, false, "there is no certificate in"},
-		"no certificate in it":  {func(o *natsbus.Options) { o.CertFile = keyFile }, false, "certificate: tls: failed to find"},
+		"no credentials":                           {func(o *natsbus.Options) { o.CredentialsFile = "" }, true, "Authorization Violation"},
+		"another's credentials":                    {func(o *natsbus.Options) { o.CredentialsFile = credentialsOf(t, stranger) }, true, "Authorization Violation"},
+		"no certificate":                           {func(o *natsbus.Options) { o.CertFile, o.KeyFile = "", "" }, true, refused},
+		"another's certificate":                    {func(o *natsbus.Options) { o.CertFile, o.KeyFile = strangeCert, strangeKey }, true, refused},
+		"another authority":                        {func(o *natsbus.Options) { o.CAFile = strangers.File }, true, "certificate signed by unknown authority"},
+		"files that do not exist":                  {func(o *natsbus.Options) { o.CredentialsFile = "nowhere" }, false, "credentials: open nowhere"},
+		"a CA file without a certificate":          {func(o *natsbus.Options) { o.CAFile = keyFile }, false, "there is no certificate in"},
+		"a certificate file without a certificate": {func(o *natsbus.Options) { o.CertFile = keyFile }, false, "certificate: tls: failed to find"},
 	} {
 		opts := good
 		test.change(&opts)

@@ -16,7 +16,7 @@ const (
 	FanoutStream = "FANMAIL_FANOUT"
 	// LoginStream holds logins that no rehydrator has noted yet.
 	LoginStream = "FANMAIL_LOGIN"
-	// DeadLetterStream holds events that cannot succeed, until an operator redrives or drops them.
+	// DeadLetterStream holds dead letters until an operator redrives or drops them.
 	DeadLetterStream = "FANMAIL_DLQ"
 )
 
@@ -42,7 +42,7 @@ func taskConsumer(lane event.Lane, partition int) string {
 	return string(lane) + "-" + strconv.Itoa(partition)
 }
 
-// deadLetterSubject returns where work that came on the given subject goes when it is given up.
+// deadLetterSubject returns the subject of the dead letters of work from the given subject.
 func deadLetterSubject(subject string) string {
 	switch subject {
 	case publishedSubject:

@@ -8,13 +8,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// The headers that an event.Trace travels in.
+// The headers of an event.Trace.
 const (
 	traceParentHeader = "traceparent"
 	traceStateHeader  = "tracestate"
 )
 
-// newMsg returns a message with a trace in its header, if there is one.
+// newMsg returns a message with the trace in its headers.
 func newMsg(subject string, data []byte, trace event.Trace) *nats.Msg {
 	msg := &nats.Msg{Subject: subject, Data: data}
 	if trace.Parent != "" {
@@ -33,13 +33,13 @@ func setHeader(msg *nats.Msg, name, value string) {
 	msg.Header[name] = []string{value}
 }
 
-// traceOf returns the trace that a header has.
+// traceOf returns the trace in a header.
 func traceOf(h nats.Header) event.Trace {
 	return event.Trace{Parent: value(h, traceParentHeader), State: value(h, traceStateHeader)}
 }
 
-// value returns a header's value. The names in NATS headers differ by case, and who sends logins may use a library that writes
-// them as HTTP does.
+// value returns the value of a header. It also finds the name in the capitalization of HTTP, for example Traceparent: names in NATS
+// headers are case-sensitive, and the library of a login service may write them like HTTP headers.
 func value(h nats.Header, name string) string {
 	if v := h.Get(name); v != "" || len(h) == 0 {
 		return v

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// TestLoginsBringTheirTrace sends logins as other programs do, whose libraries spell the names of headers in their own ways.
+// TestLoginsBringTheirTrace sends logins whose headers have the names in several capitalizations, as the libraries of other programs do.
 func TestLoginsBringTheirTrace(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
