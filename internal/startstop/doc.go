@@ -1,25 +1,24 @@
-// Package startstop is the one lifecycle of everything long-lived: how it is started, how it is told to stop, and
-// who waits for its goroutines.
+// Package startstop is the lifecycle of every long-lived part of a process. It starts a part, stops it, and waits for its
+// goroutines.
 //
 // A Service is in one of three states:
 //
 //	new ──Start──▶ running ──Stop──▶ stopped
 //	 └─────────────Stop─────────────────▲
 //
-// A service runs once. Start of one that runs returns ErrRunning, of one that was stopped ErrStopped; Stop may be
-// called at any time, from anywhere, any number of times, of a service that was never started too.
+// A service runs once. Start returns ErrRunning if the service runs already, and ErrStopped if it was stopped. Any goroutine may
+// call Stop at any time and any number of times, even if the service was never started.
 //
 // Stopping has two steps, and a running goroutine has a context for each:
 //
-//	intake ends at once when Stop is called: take on nothing new.
-//	work   ends when the context of Stop does: what is in flight is cut off and will have to be repeated.
+//	intake ends when Stop is called: begin no new work.
+//	work   ends when the context of Stop ends: abort the work in flight, which has to be repeated later.
 //
-// So the context of Stop is the drain timeout. Stop returns when the last goroutine has returned, whatever its
-// context says, for nothing that a service uses may be closed before that. It returns ErrCutShort if work was cut off.
+// So the context of Stop is the drain timeout. Stop always waits until the last goroutine has returned, even if its context has
+// ended, because the caller then closes the resources that the service uses. Stop returns ErrCutShort if it aborted work.
 //
-// The context of Start bounds the starting alone, and lends its values to what runs: a service does not stop
-// because the context that it was started with ends.
+// The context of Start bounds only the start. Its values are passed on to the goroutines; its end does not stop the service.
 //
-// A Runner makes a Service of functions, a Group makes one of Services. What uses something is added to a Group after
-// it: a Group starts in order, and stops in reverse, one after another, with one context for all.
+// A Runner makes a Service from functions. A Group makes one Service from several. Add a service to a Group after the services that
+// it uses: a Group starts its services in order and stops them in reverse order, one after another, with one context for all.
 package startstop

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Group makes one Service of several.
+// Group makes one Service from several.
 type Group struct {
 	mu      sync.Mutex
 	state   state
@@ -20,14 +20,13 @@ type member struct {
 	service Service
 }
 
-// Add adds a service behind those that were added before, under a name that errors mention. It may only be called
-// before Start.
+// Add adds a service after the services that were added before. Errors mention the name. Call Add only before Start.
 func (g *Group) Add(name string, service Service) {
 	g.members = append(g.members, member{name: name, service: service})
 }
 
-// Start starts the services in order. If one cannot be started, it stops those that were, cutting their work short
-// only if ctx has ended, and returns all errors.
+// Start starts the services in order. If a service fails to start, Start stops the services that it has started, and returns all
+// errors. It aborts their work only if ctx has ended.
 func (g *Group) Start(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,8 +43,8 @@ func (g *Group) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop waits for a Start that has begun, and stops the services in reverse order, each once those behind it have
-// stopped. It stops all of them, and returns all errors.
+// Stop first waits for a running call of Start. Then it stops the services in reverse order, one after another. It stops all
+// services even if some fail, and returns all errors.
 func (g *Group) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	g.state = stopped

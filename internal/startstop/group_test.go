@@ -11,7 +11,7 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop/startstoptest"
 )
 
-// recorder writes down what happens to it.
+// recorder is a Service that records its calls.
 type recorder struct {
 	name              string
 	events            *[]string

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Loop is a function that runs until intake ends, and then finishes what it has begun unless work ends before. It
-// may return earlier. The package comment tells what the two contexts mean.
+// Loop is a function that begins new work until intake ends. Then it finishes the work in flight, or aborts it when work ends. It may
+// return earlier. The package comment explains the two contexts.
 type Loop func(intake, work context.Context)
 
-// Runner runs loops, each in a goroutine of its own. It is a Service.
+// Runner is a Service that runs each of its loops in a goroutine.
 type Runner struct {
 	loops []Loop
 
@@ -18,7 +18,7 @@ type Runner struct {
 	state      state
 	stopIntake context.CancelFunc
 	stopWork   context.CancelFunc
-	// cutShort is why work was cut short, or nil.
+	// cutShort is the reason why work was aborted, or nil.
 	cutShort error
 	// done is closed when all loops have returned.
 	done chan struct{}
@@ -51,8 +51,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends intake, and waits for the loops. Of several calls the one whose context ends first cuts work short, and
-// all of them return ErrCutShort.
+// Stop ends intake and waits for the loops. If several goroutines call Stop, the first context that ends aborts the work, and all
+// calls return ErrCutShort.
 func (r *Runner) Stop(ctx context.Context) error {
 	if !r.stopIntaking() {
 		return nil
@@ -71,7 +71,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	return nil
 }
 
-// stopIntaking tells whether the loops were ever started.
+// stopIntaking ends intake. It reports whether the loops were started.
 func (r *Runner) stopIntaking() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Runner) stopIntaking() bool {
 	return true
 }
 
-// cutWork ends work unless all loops have returned in the meantime.
+// cutWork ends work, unless all loops have returned already.
 func (r *Runner) cutWork(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,26 +6,25 @@ import (
 )
 
 var (
-	// ErrRunning is returned by Start of a service that was started before.
+	// ErrRunning means that Start was called on a running service.
 	ErrRunning = errors.New("service is running already")
-	// ErrStopped is returned by Start of a service that was stopped before.
+	// ErrStopped means that Start was called on a stopped service.
 	ErrStopped = errors.New("service was stopped")
-	// ErrCutShort is returned by Stop when work in flight did not finish in time.
+	// ErrCutShort means that the context of Stop ended before the work in flight was finished.
 	ErrCutShort = errors.New("work in flight was cut short")
 )
 
-// Service is something that runs from Start to Stop. The package comment tells what holds between the two. All
-// methods are safe for concurrent use.
+// Service runs from Start to Stop; see the package comment. All methods are safe for concurrent use.
 type Service interface {
-	// Start returns when the service is running, or with an error, after which it is not running and cannot be
-	// started again unless ctx had ended before Start was called.
+	// Start returns when the service is running. After an error the service is not running, and cannot be started again, except if
+	// ctx had ended before the call.
 	Start(ctx context.Context) error
-	// Stop returns when nothing of the service is running any more. It lets work in flight finish until ctx ends, and
-	// returns ErrCutShort if that was not enough.
+	// Stop returns when all goroutines of the service have returned. Work in flight may finish until ctx ends; after that Stop aborts
+	// it and returns ErrCutShort.
 	Stop(ctx context.Context) error
 }
 
-// state is where a service is on its way.
+// state is the state of a service.
 type state int
 
 const (
@@ -34,7 +33,7 @@ const (
 	stopped
 )
 
-// start tells whether a service in this state can be started.
+// start returns nil if a service in this state can be started.
 func (s state) start(ctx context.Context) error {
 	switch s {
 	case running:

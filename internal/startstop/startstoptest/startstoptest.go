@@ -1,4 +1,4 @@
-// Package startstoptest holds every startstop.Service to its lifecycle.
+// Package startstoptest checks that a startstop.Service keeps the contract of its lifecycle.
 package startstoptest
 
 import (
@@ -12,15 +12,14 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 )
 
-// rounds is how often Stress lets goroutines collide, each time on a fresh service, and hammers is how many there are.
+// rounds is how often Stress lets goroutines collide, each time on a new service. hammers is the number of these goroutines.
 const (
 	rounds  = 20
 	hammers = 8
 )
 
-// Stress starts and stops services in every order there is, one after another and at once. Each call of open
-// returns a new service, which is idle, so that it stops without being cut short. Whether it leaves goroutines behind
-// is for the caller's goleak to tell.
+// Stress starts and stops services in every order, one after another and concurrently. Each call of open returns a new, idle service,
+// which stops without aborting work. Stress does not check for remaining goroutines: use goleak in TestMain.
 func Stress(t *testing.T, open func() startstop.Service) {
 	t.Helper()
 	t.Run("starts and stops", func(t *testing.T) {
