@@ -1,8 +1,8 @@
 // Package reload keeps values that were read from files, such as keys and certificates. It reads the files again when they have
 // changed, so an operator can replace them while a server runs.
 //
-// A value checks its files when a caller asks for it. It needs no watcher, so there is nothing to stop. It also notices
-// replaced files, and mounted folders that are swapped as a whole.
+// Get checks the files, so there is no watcher to stop. Get also notices replaced files, and mounted folders that are swapped as a
+// whole.
 package reload
 
 import (
@@ -35,7 +35,7 @@ type Value[T any] struct {
 	opts    Options
 	read    func() (T, error)
 	current atomic.Pointer[T]
-	checked atomic.Int64 // when the files were last looked at, in nanoseconds
+	checked atomic.Int64 // the time of the last check of the files, in Unix nanoseconds
 
 	mu     sync.Mutex
 	seen   []digest // of the files when the value was last read
@@ -55,8 +55,8 @@ func New[T any](opts Options, read func() (T, error)) (*Value[T], error) {
 	return v, nil
 }
 
-// Get returns the value as it was last read. If the files have changed, they are read first; if that fails, the log tells
-// why, and the value stays what it was.
+// Get returns the value. If the files have changed, Get reads them first. If that fails, Get logs the error and returns the previous
+// value. Get checks the files at most once per Every.
 func (v *Value[T]) Get() T {
 	now := v.opts.Now().UnixNano()
 	since := time.Duration(now - v.checked.Load())
@@ -70,8 +70,9 @@ func (v *Value[T]) Get() T {
 }
 
 func (v *Value[T]) refresh() {
-	// They are looked at before they are read: what is written meanwhile is noticed the next time. What cannot be read is tried
-	// again, changed or not: a token that was taken out must not stay valid since the process had no descriptor left for a moment.
+	// look runs before read, so the next call notices a change that happens between the two. After a failure, seen stays as it was, so
+	// the next call reads the files again. Otherwise a removed token could stay valid because the process had no file descriptor left
+	// for a moment.
 	seen := v.look()
 	if slices.Equal(seen, v.seen) {
 		return
@@ -80,7 +81,7 @@ func (v *Value[T]) refresh() {
 	if err != nil {
 		if v.failed == nil || !slices.Equal(seen, v.failed) {
 			v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
-				Msg("files cannot be read again: what was read before stays in force")
+				Msg("cannot read changed files: the previous content stays in force")
 		}
 		v.failed = seen
 		return
@@ -90,8 +91,8 @@ func (v *Value[T]) refresh() {
 	v.opts.Logger.Info().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Msg("files were read again")
 }
 
-// digest is that of the content of a file, or zero if the file cannot be read. Two contents of the same size that were written in the
-// same moment have the same size and time, but not the same digest.
+// digest is the digest of a file's content, or zero if the file cannot be read. Sizes and times would not do: two contents of the same
+// size that were written in the same moment differ only in their digest.
 type digest [sha256.Size]byte
 
 func (v *Value[T]) look() []digest {

@@ -40,19 +40,19 @@ func TestValue(t *testing.T) {
 	require.Equal(t, "one", v.Get())
 
 	write("three")
-	require.Equal(t, "one", v.Get(), "it was looked at just now")
+	require.Equal(t, "one", v.Get(), "the files were checked less than Every ago")
 	now = now.Add(reload.Every)
 	require.Equal(t, "three", v.Get())
 	now = now.Add(reload.Every)
 	require.Equal(t, "three", v.Get())
-	require.Equal(t, 2, reads, "what has not changed is not read again")
+	require.Equal(t, 2, reads, "unchanged files are not read again")
 
 	write("bad")
 	for range 3 {
 		now = now.Add(reload.Every)
-		require.Equal(t, "three", v.Get(), "what was read before stays in force")
+		require.Equal(t, "three", v.Get(), "the previous content stays in force")
 	}
-	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("a bad word")), "it is complained about once")
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("a bad word")), "the error is logged once")
 
 	write("five!")
 	away = true
@@ -60,7 +60,7 @@ func TestValue(t *testing.T) {
 	require.Equal(t, "three", v.Get())
 	away = false
 	now = now.Add(reload.Every)
-	require.Equal(t, "five!", v.Get(), "what could not be read is read when it can")
+	require.Equal(t, "five!", v.Get(), "the files are read again after a failure, although they have not changed")
 	write("three")
 	now = now.Add(reload.Every)
 	require.Equal(t, "three", v.Get())
@@ -70,7 +70,7 @@ func TestValue(t *testing.T) {
 	require.Equal(t, "three", v.Get())
 	write("four")
 	now = now.Add(-time.Hour)
-	require.Equal(t, "four", v.Get(), "a clock that was set back does not keep it from looking")
+	require.Equal(t, "four", v.Get(), "the files are checked although the clock was set back")
 }
 
 func TestNewFails(t *testing.T) {
