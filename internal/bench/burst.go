@@ -14,24 +14,25 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// BurstOptions say who talks to whom.
+// BurstOptions configure Env.Burst.
 type BurstOptions struct {
-	// Celebrities is how many authors there are, Messages how many messages each of them publishes.
+	// Celebrities is the number of authors. Messages is the number of messages that each author publishes.
 	Celebrities, Messages int
-	// Followers is the size of the largest audience. If Graded is set, the nth of the authors has n times as many followers as the
-	// first; otherwise all have as many.
+	// Followers is the size of the largest audience. If Graded is set, the nth author has n times as many followers as the first.
+	// Otherwise all authors have the same number.
 	Followers int
 	Graded    bool
-	// Overlap is which share of each audience, from 0 to 1, is taken from the same users.
+	// Overlap is the share of each audience, from 0 to 1, that is taken from a pool of users common to all authors.
 	Overlap float64
-	// Apart is how long after one author the next one begins.
+	// Apart is the time between the starts of two authors.
 	Apart time.Duration
 }
 
-// rawOwners bounds the inboxes onto which the raw limits push: one by one, everybody would take longer than the burst.
+// rawOwners bounds the number of inboxes in the measurement of the raw limits. Pushing to all inboxes one by one would take longer than
+// the burst.
 const rawOwners = 10_000
 
-// Burst measures the fan-out of messages by several authors, whose audiences overlap, at the same time.
+// Burst measures the concurrent fan-out of messages by several authors whose audiences overlap.
 func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 	w, err := e.open(ctx)
 	if err != nil {
@@ -39,7 +40,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
 	expected := make(map[message.UserID]int)
-	var everybody []message.UserID
+	var recipients []message.UserID
 	audiences := make([]int, o.Celebrities)
 	for c := range o.Celebrities {
 		audience := o.audience(c)
@@ -50,21 +51,21 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		}
 		for _, u := range audience {
 			if expected[u] == 0 {
-				everybody = append(everybody, u)
+				recipients = append(recipients, u)
 			}
 			expected[u] += o.Messages
 		}
 	}
-	if err := w.see(ctx, e.Now(), everybody); err != nil {
+	if err := w.see(ctx, e.Now(), recipients); err != nil {
 		return Report{}, err
 	}
 	e.Tell("measuring the raw limits, one by one and all at once")
 	messages := min(o.Celebrities*o.Messages, bucket.Capacity)
-	raw, err := w.rawBatches(ctx, min(rawOwners, len(everybody)), messages, 1)
+	raw, err := w.rawBatches(ctx, min(rawOwners, len(recipients)), messages, 1)
 	if err != nil {
 		return Report{}, err
 	}
-	together, err := w.rawBatches(ctx, min(rawOwners, len(everybody)), 1, messages)
+	together, err := w.rawBatches(ctx, min(rawOwners, len(recipients)), 1, messages)
 	if err != nil {
 		return Report{}, err
 	}
@@ -88,7 +89,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		possible += int64((n + bucket.Capacity - 1) / bucket.Capacity)
 	}
 	if total.Delivered != want || total.Skipped != 0 {
-		return Report{}, fmt.Errorf("delivered %d and skipped %d, instead of %d and 0", total.Delivered, total.Skipped, want)
+		return Report{}, fmt.Errorf("delivered %d and skipped %d, want %d and 0", total.Delivered, total.Skipped, want)
 	}
 	entries, applied := w.pushes.entries.Load()-entriesBefore, w.pushes.applied.Load()-appliedBefore
 	perPush, most := float64(entries)/float64(applied), float64(want)/float64(possible)
@@ -113,7 +114,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 	}}}, nil
 }
 
-// audience returns the followers of the nth author: so many of a common pool, and the rest of their own.
+// audience returns the followers of the nth author: the given share from the common pool, and the rest only theirs.
 func (o BurstOptions) audience(n int) []message.UserID {
 	size := o.Followers
 	if o.Graded {
@@ -123,7 +124,7 @@ func (o BurstOptions) audience(n int) []message.UserID {
 	return append(users("user", 0, common), users(fmt.Sprintf("own-%03d", n), 0, size-common)...)
 }
 
-// burst lets everybody publish, and returns after how long each author's messages were done, counted from when they were published.
+// burst lets all authors publish. For each author, it returns the time from publishing until the fan-out of their messages is done.
 func (w *world) burst(ctx context.Context, o BurstOptions) (done times, total client.Fanout, err error) {
 	done = make(times, o.Celebrities)
 	totals := make([]client.Fanout, o.Celebrities)

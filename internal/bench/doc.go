@@ -1,6 +1,6 @@
-// Package bench measures Fanmail, as "fanmail serve" runs it, beside the raw limit of the store below: in the same run, on the same
-// disk or server, and on entries of the same size. Machines differ more than ratios do.
+// Package bench measures Fanmail as "fanmail serve" runs it. The same run measures the raw limit of the store, on the same disk or
+// database server and with entries of the same size. Compare their ratio, because rates differ much more between machines.
 //
-// Each benchmark makes a world: everything in this process, on a new store that is thrown away, filled by generators that make the
-// same in each run. What is delivered is counted, and a benchmark whose counts are not exact fails.
+// Each benchmark runs a world: a server in this process on a new, temporary store. Generators fill the store with the same data in
+// every run. A benchmark fails if the counts of its deliveries are not exact.
 package bench

@@ -12,19 +12,19 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// FanoutOptions say what is fanned out.
+// FanoutOptions configure Env.Fanout.
 type FanoutOptions struct {
-	// Followers are the sizes of the audience, each measured in a world of its own.
+	// Followers are the sizes of the audience. Each size is measured in a world of its own.
 	Followers []int
-	// Dormant is which share of them, from 0 to 1, has not looked for long.
+	// Dormant is the share of the followers, from 0 to 1, who are dormant.
 	Dormant float64
-	// Messages is how many messages the author publishes at once.
+	// Messages is the number of messages that the author publishes in one batch.
 	Messages int
-	// There is how many messages are in each inbox before.
+	// There is the number of messages in each inbox before the measurement.
 	There int
 }
 
-// Fanout measures the fan-out of messages by one author, from publishing to done.
+// Fanout measures the fan-out of messages by one author, from publishing until it is done.
 func (e Env) Fanout(ctx context.Context, o FanoutOptions) (Report, error) {
 	report := Report{Benchmark: "fanout", Store: e.Config.Store, XName: "followers", Plotted: []string{"deliveries", "raw"}}
 	if o.Dormant > 0 {
@@ -90,7 +90,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	resident := memory()
 	want := client.Fanout{Delivered: int64((followers - dormant) * o.Messages), Skipped: int64(dormant * o.Messages)}
 	if total != want {
-		return nil, fmt.Errorf("delivered %d and skipped %d, instead of %d and %d", total.Delivered, total.Skipped, want.Delivered, want.Skipped)
+		return nil, fmt.Errorf("delivered %d and skipped %d, want %d and %d", total.Delivered, total.Skipped, want.Delivered, want.Skipped)
 	}
 	if dormant > 0 {
 		rate := float64(followers) / took
@@ -108,7 +108,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	}, nil
 }
 
-// audience makes followers of an author, the last of whom are dormant.
+// audience makes users follow an author. The last of them are dormant.
 func (w *world) audience(ctx context.Context, author message.UserID, followers, dormant int) error {
 	w.env.Tell(fmt.Sprintf("making %d followers", followers))
 	now := w.env.Now()
@@ -121,8 +121,8 @@ func (w *world) audience(ctx context.Context, author message.UserID, followers, 
 	return w.follow(ctx, author, users("user", 0, followers))
 }
 
-// rawScan returns how many followers a second can be read with their states, by as many at a time as large fan-outs work, and with
-// nothing done about them.
+// rawScan returns how many followers a second can be read, with their states, and without any other work. It uses as many goroutines as
+// the bulk lane has workers.
 func (w *world) rawScan(ctx context.Context, author message.UserID, followers int) (rate float64, err error) {
 	if err := settle(ctx); err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// residentBytes returns how much memory this process has, as Linux tells, or 0 elsewhere.
+// residentBytes returns the resident memory of this process. It returns 0 on systems other than Linux.
 func residentBytes() uint64 {
 	status, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -23,11 +23,11 @@ func residentBytes() uint64 {
 	if err != nil {
 		return 0
 	}
-	return pages * uint64(os.Getpagesize()) //nolint:gosec // it is positive
+	return pages * uint64(os.Getpagesize()) //nolint:gosec // a page size is positive
 }
 
-// peak gives back memory that is not needed, and watches what this process has until the function that it returns is called,
-// which returns the most that there was, in MiB.
+// peak returns unused memory to the system, and begins to sample the resident memory of this process. The caller must call stop, which
+// ends the sampling and returns the largest sample in MiB.
 func peak() (stop func() float64) {
 	debug.FreeOSMemory()
 	most := residentBytes()

@@ -11,16 +11,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// MixedOptions say what goes on at the same time.
+// MixedOptions configure Env.Mixed.
 type MixedOptions struct {
-	// Followers is how many get the messages that are being fanned out in bulk, Medium how many get a message meanwhile.
+	// Followers is the size of the audience in the bulk lane. Medium is the size of the audience in the medium lane.
 	Followers, Medium int
-	// Probes is how many direct messages are sent, one after the other, and published in each way.
+	// Probes is the number of direct messages, sent one after the other, and the number of messages published in each way.
 	Probes int
 }
 
-// Mixed measures direct messages, and a message to a medium audience, while a message is fanned out to a large one; and how long
-// publishing takes meanwhile, to a large audience and to one.
+// Mixed measures the delivery of direct messages and of messages to a medium audience, while messages are fanned out to a large audience.
+// It also measures how long publishing takes during this time, to the large audience and to one user.
 func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	w, err := e.open(ctx)
 	if err != nil {
@@ -76,7 +76,8 @@ type mixed struct {
 	o MixedOptions
 }
 
-// direct sends direct messages while it is to go on, and returns how long after its answer each could be read.
+// direct sends direct messages while goOn returns true. For each message, it returns the time from the answer until the recipient could
+// read it.
 func (m mixed) direct(ctx context.Context, goOn func() bool) (took times, err error) {
 	for n := 0; n < m.o.Probes && goOn(); n++ {
 		receipt, err := m.client.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: m.env.body()}, "")
@@ -98,7 +99,7 @@ func (m mixed) direct(ctx context.Context, goOn func() bool) (took times, err er
 	return took, nil
 }
 
-// medium publishes a message to a medium audience, and returns how long after its answer it was done.
+// medium publishes a message to a medium audience. It returns the time from the answer until the fan-out was done.
 func (m mixed) medium(ctx context.Context) (time.Duration, error) {
 	receipt, err := m.client.Publish(ctx, m.toFollowers("local"), "")
 	if err != nil {
@@ -112,9 +113,9 @@ func (m mixed) medium(ctx context.Context) (time.Duration, error) {
 	return time.Since(accepted), err
 }
 
-// meanwhile sends direct messages and some to a medium audience while a message is fanned out to a large one.
+// meanwhile sends direct messages, and messages to a medium audience, while a message is fanned out to a large audience.
 func (m mixed) meanwhile(ctx context.Context) (direct, medium times, err error) {
-	for len(direct) < m.o.Probes { // one fan-out may be over before all are sent
+	for len(direct) < m.o.Probes { // one fan-out may be done before all probes are sent
 		receipt, err := m.client.Publish(ctx, m.toFollowers("celebrity"), "")
 		if err != nil {
 			return nil, nil, err
@@ -142,7 +143,7 @@ func (m mixed) meanwhile(ctx context.Context) (direct, medium times, err error) 
 	return direct, medium, nil
 }
 
-// publishing publishes to a large audience and to one, in turn, while messages to the large one are fanned out.
+// publishing publishes alternately to a large audience and to one user, while the messages to the large audience are fanned out.
 func (m mixed) publishing(ctx context.Context) (large, one times, err error) {
 	for range m.o.Probes {
 		for took, draft := range map[*times]message.Draft{

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Plot draws the figures that are to be plotted over the rows' X, with logarithmic axes, into a file whose name tells the format,
-// such as figures.svg. A report with fewer than two rows that have an X cannot be drawn.
+// Plot draws the figures in Plotted over the rows' X, with logarithmic axes. The extension of the file selects the format, for example
+// figures.svg. Plot returns an error if fewer than two rows have an X.
 func (r Report) Plot(file string) error {
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("fanmail bench %s, store %s", r.Benchmark, r.Store)
@@ -39,7 +39,7 @@ func (r Report) Plot(file string) error {
 	return nil
 }
 
-// points returns where a figure is over the rows' X. Logarithmic axes have no place for what is not positive.
+// points returns the points of a figure over the rows' X. It leaves out values that are not positive, because the axes are logarithmic.
 func (r Report) points(name string) (points plotter.XYs, unit string) {
 	for _, row := range r.Rows {
 		for _, f := range row.Figures {

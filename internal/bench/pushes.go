@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// pushes counts what is pushed onto buckets.
+// pushes counts the applied pushes and their entries.
 type pushes struct {
 	bucket.Store
 	applied, entries atomic.Int64

@@ -14,16 +14,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// RehydrateOptions say who comes back.
+// RehydrateOptions configure Env.Rehydrate.
 type RehydrateOptions struct {
-	// Users is how many come back, one after the other, each of whom follows all of the Authors.
+	// Users is the number of users who return, one after the other. Each follows all of the Authors.
 	Users, Authors int
-	// Missed are how many messages were published in the year that they were away, each measured in a world of its own. How many of
-	// them an author has published is Zipf-distributed.
+	// Missed are the numbers of messages published in the year of their absence. Each number is measured in a world of its own. The
+	// numbers of messages by each author have a Zipf distribution.
 	Missed []int
 }
 
-// Rehydrate measures the first page of users who were away for a year, and how long it takes until their inbox is rebuilt.
+// Rehydrate measures the first page of users who return after a year, and the time until their inbox is rebuilt.
 func (e Env) Rehydrate(ctx context.Context, o RehydrateOptions) (Report, error) {
 	report := Report{Benchmark: "rehydrate", Store: e.Config.Store, XName: "messages missed", Plotted: []string{"first page p50", "rebuilt p50"}}
 	for _, missed := range o.Missed {
@@ -90,10 +90,10 @@ func (e Env) rehydrate(ctx context.Context, missed int, o RehydrateOptions) (fig
 	return append(latency("first page", first), latency("rebuilt", rebuilt)...), nil
 }
 
-// anyTime makes no message void: the store's clock stands still where the archive begins.
+// anyTime makes no message void, although the store's clock stands still at the beginning of the archive.
 var anyTime = message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack}
 
-// archive stores messages that were sent at even distances, whose fan-out is over, and returns the id of the last.
+// archive stores messages that are sent at regular intervals, and marks them as finished. It returns the id of the last message.
 func (w *world) archive(ctx context.Context, begin time.Time, span time.Duration, messages, authors int) (last message.ID, err error) {
 	sent, distance := begin, span/time.Duration(messages+1)
 	ids := message.NewGenerator(func() time.Time { return sent }, rand.Reader)
@@ -119,17 +119,17 @@ func (w *world) archive(ctx context.Context, begin time.Time, span time.Duration
 	return last, nil
 }
 
-// zipf draws numbers below a bound, the nth with a probability in proportion to 1/(n+1), the same in each run.
+// zipf draws numbers n below a bound, with a probability proportional to 1/(n+1). The sequence is the same in every run.
 type zipf struct {
 	random *mathrand.Rand
 	bound  float64
 }
 
 func newZipf(bound int) zipf {
-	return zipf{mathrand.New(mathrand.NewPCG(1, 2)), float64(bound)} //nolint:gosec // it shall be the same each time
+	return zipf{mathrand.New(mathrand.NewPCG(1, 2)), float64(bound)} //nolint:gosec // every run must draw the same numbers
 }
 
-// next inverts the distribution, whose sum is about the logarithm.
+// next inverts the cumulative distribution, which is approximately a logarithm.
 func (z zipf) next() int {
 	return min(int(math.Exp(z.random.Float64()*math.Log(z.bound+1)))-1, int(z.bound)-1)
 }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Figure is one number that was measured.
+// Figure is one measured number.
 type Figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
-	// Unit is what the value counts, such as "ms"; empty for a ratio.
+	// Unit is the unit of the value, for example "ms"; empty for a ratio.
 	Unit string `json:"unit,omitempty"`
 }
 
-// Row is what was measured in one case.
+// Row holds the figures of one case.
 type Row struct {
 	Case    string   `json:"case"`
 	Figures []Figure `json:"figures"`
-	// X is where the row is in a plot; 0 if it is in none.
+	// X is the position of the row in a plot; 0 if the row is not plotted.
 	X float64 `json:"x,omitempty"`
 }
 
@@ -25,15 +25,15 @@ type Row struct {
 type Report struct {
 	Benchmark string `json:"benchmark"`
 	Store     string `json:"store"`
-	// Runs is of how many runs each figure is the median.
+	// Runs is the number of runs. Each figure is the median of them.
 	Runs int   `json:"runs"`
 	Rows []Row `json:"rows"`
-	// XName says what the rows' X is, and Plotted which figures are drawn over it.
+	// XName is the name of the rows' X. Plotted are the names of the figures in a plot.
 	XName   string   `json:"x_name,omitempty"`
 	Plotted []string `json:"plotted,omitempty"`
 }
 
-// median returns the report of several runs of the same benchmark.
+// median returns a report with the medians of several runs of the same benchmark.
 func median(runs []Report) Report {
 	report := runs[0]
 	report.Runs = len(runs)
@@ -50,10 +50,10 @@ func median(runs []Report) Report {
 	return report
 }
 
-// times are durations that were measured.
+// times are measured durations.
 type times []time.Duration
 
-// percentile returns the time that so many percent of all are at or below, in milliseconds.
+// percentile returns a percentile of the times in milliseconds. It sorts the times.
 func (t times) percentile(percent int) float64 {
 	slices.Sort(t)
 	return milliseconds(t[(len(t)-1)*percent/100])
@@ -61,7 +61,7 @@ func (t times) percentile(percent int) float64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// latency returns the percentiles that matter.
+// latency returns the percentiles 50 and 99.
 func latency(name string, t times) []Figure {
 	return []Figure{{name + " p50", t.percentile(50), "ms"}, {name + " p99", t.percentile(99), "ms"}}
 }

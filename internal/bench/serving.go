@@ -15,15 +15,15 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// PublishOptions say how messages are published.
+// PublishOptions configure Env.Publish.
 type PublishOptions struct {
-	// Connections are over how many connections at a time it is measured.
+	// Connections are numbers of concurrent connections. Each number is measured in a world of its own.
 	Connections []int
-	// Messages is how many messages are published over each number of connections.
+	// Messages is the number of messages in each measurement.
 	Messages int
 }
 
-// Publish measures how many direct messages are accepted, while they are delivered.
+// Publish measures how many direct messages a second are accepted. Their delivery runs at the same time.
 func (e Env) Publish(ctx context.Context, o PublishOptions) (Report, error) {
 	report := Report{Benchmark: "publish", Store: e.Config.Store, XName: "connections", Plotted: []string{"accepted", "raw"}}
 	for _, connections := range o.Connections {
@@ -88,15 +88,15 @@ func (e Env) publish(ctx context.Context, connections, messages int) (figures []
 	return append(figures, latency("took", took)...), nil
 }
 
-// ReadOptions say what is read.
+// ReadOptions configure Env.Read.
 type ReadOptions struct {
-	// Entries is how many messages are in the inboxes that are read.
+	// Entries are the numbers of messages in the measured inboxes.
 	Entries []int
-	// Pages is how often the newest page of each is read.
+	// Pages is how often the newest page of each inbox is read.
 	Pages int
 }
 
-// Read measures how long the newest page of an inbox takes, by how much there is in the inbox.
+// Read measures how long it takes to read the newest page of inboxes of several sizes.
 func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 	w, err := e.open(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 			}
 			took = append(took, time.Since(began))
 			if len(got.Messages) != min(page, n) || got.Total != int64(n) {
-				return Report{}, fmt.Errorf("a page has %d messages of %d, instead of %d of %d", len(got.Messages), got.Total, min(page, n), n)
+				return Report{}, fmt.Errorf("a page has %d messages of %d, want %d of %d", len(got.Messages), got.Total, min(page, n), n)
 			}
 		}
 		report.Rows = append(report.Rows, Row{Case: fmt.Sprintf("%d messages", n), X: float64(n), Figures: latency("page", took)})

@@ -8,8 +8,8 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 )
 
-// settle waits until this process has next to nothing to do any more, so that what filling a world has left behind, such as
-// compactions, is not measured; or for a minute.
+// settle waits until this process uses less than a tenth of a processor, but at most a minute. So work that is left from filling a
+// world, such as compactions, is not measured.
 func settle(ctx context.Context) error {
 	const window, most = 500 * time.Millisecond, time.Minute
 	for waited := time.Duration(0); waited < most; waited += window {
@@ -25,7 +25,7 @@ func settle(ctx context.Context) error {
 	return nil
 }
 
-// processorTime returns how long processors have worked for this process so far.
+// processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

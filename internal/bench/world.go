@@ -25,24 +25,24 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Env is what benchmarks run in.
+// Env configures all benchmarks.
 type Env struct {
-	// Config is that of the server which is measured. The database of a store on MongoDB gets a name of its own.
+	// Config is the configuration of the measured server. On MongoDB, each world has a database with another name.
 	Config config.Config
-	// Dir is the folder, on the disk that is measured, in which temporary folders are made.
+	// Dir is the folder for temporary folders. It is on the measured disk.
 	Dir    string
 	Logger zerolog.Logger
 	Now    func() time.Time
-	// Tell is told what is being done.
+	// Tell receives a line of text at each step of a benchmark.
 	Tell func(what string)
-	// Body is how many bytes the body of a message has.
+	// Body is the size of the body of a message in bytes.
 	Body int
 }
 
-// together is how many records are written at a time when a world is filled.
+// together is the number of records in one write when a world is filled.
 const together = 5000
 
-// world is a Fanmail of its own.
+// world is a running server with its own store.
 type world struct {
 	env    Env
 	cfg    config.Config
@@ -53,10 +53,10 @@ type world struct {
 	opened time.Time
 }
 
-// open makes a world. Close it.
+// open makes a world. The caller must close it.
 func (e Env) open(ctx context.Context) (*world, error) { return e.openStamped(ctx, nil) }
 
-// openStamped makes a world whose messages are stored when the stamp says. Close it.
+// openStamped makes a world in which stamp returns the time at which a message is stored. The caller must close it.
 func (e Env) openStamped(ctx context.Context, stamp func() time.Time) (_ *world, err error) {
 	w := &world{env: e, cfg: e.Config, opened: e.Now()}
 	if w.cfg.Data, err = os.MkdirTemp(e.Dir, "fanmail-bench-"); err != nil {
@@ -78,7 +78,7 @@ func (e Env) openStamped(ctx context.Context, stamp func() time.Time) (_ *world,
 
 func (w *world) onMongoDB() bool { return w.cfg.Store == config.StoreMongoDB }
 
-// start starts the server. Messages are stored when the stamp says; nil means when they are.
+// start starts the server. stamp returns the time at which a message is stored; nil means the real time.
 func (w *world) start(ctx context.Context, stamp func() time.Time) error {
 	w.cfg.Addr = "127.0.0.1:0"
 	w.app = app.New(w.cfg, app.Options{Embedded: embedded.Engines{}, Logger: w.env.Logger, Now: w.env.Now, Stamp: stamp, Wrap: func(p app.Parts) app.Parts {
@@ -95,7 +95,7 @@ func (w *world) start(ctx context.Context, stamp func() time.Time) error {
 	return err
 }
 
-// stop stops the server, which may be started again.
+// stop stops the server. start may start it again.
 func (w *world) stop(ctx context.Context) error {
 	if w.client != nil {
 		w.client.Close()
@@ -105,7 +105,7 @@ func (w *world) stop(ctx context.Context) error {
 	return w.app.Stop(bounded)
 }
 
-// close stops the server and removes what it has stored.
+// close stops the server and removes its data.
 func (w *world) close(ctx context.Context) error { return errors.Join(w.stop(ctx), w.remove(ctx)) }
 
 func (w *world) remove(ctx context.Context) error {
@@ -116,7 +116,7 @@ func (w *world) remove(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(w.cfg.Data))
 }
 
-// user returns the nth user with a name that begins like this.
+// user returns the nth user id with a prefix.
 func user(prefix string, n int) message.UserID {
 	return message.UserID(fmt.Sprintf("%s-%07d", prefix, n))
 }
@@ -129,7 +129,7 @@ func users(prefix string, from, to int) []message.UserID {
 	return users
 }
 
-// see records that users were seen at a time.
+// see records that users opened their inbox at the given time.
 func (w *world) see(ctx context.Context, at time.Time, all []message.UserID) error {
 	at = at.UTC().Truncate(time.Millisecond)
 	for some := range slices.Chunk(all, together) {
@@ -144,7 +144,7 @@ func (w *world) see(ctx context.Context, at time.Time, all []message.UserID) err
 	return nil
 }
 
-// follow makes users follow an author, from an hour ago on.
+// follow makes users follow an author. The edges begin an hour before the world was opened.
 func (w *world) follow(ctx context.Context, author message.UserID, all []message.UserID) error {
 	since := w.opened.Add(-time.Hour)
 	for some := range slices.Chunk(all, together) {
@@ -159,7 +159,7 @@ func (w *world) follow(ctx context.Context, author message.UserID, all []message
 	return nil
 }
 
-// preload gives users so many entries, from before anything is measured.
+// preload appends entries to the inboxes of users.
 func (w *world) preload(ctx context.Context, all []message.UserID, entries []bucket.Entry) error {
 	appender := bucket.NewAppender(w.parts.Inbox, w.parts.Users)
 	for some := range slices.Chunk(all, together) {
@@ -180,7 +180,7 @@ func (w *world) preload(ctx context.Context, all []message.UserID, entries []buc
 	return nil
 }
 
-// entries returns n entries by an author, from before anything is measured. Those with a greater first are later.
+// entries returns n entries that were sent before the world was opened. A greater first returns later entries.
 func (w *world) entries(first, n int) []bucket.Entry {
 	sent := w.opened.Add(-time.Hour + time.Duration(first)*time.Millisecond)
 	ids := message.NewGenerator(func() time.Time { return sent }, rand.Reader)
@@ -189,7 +189,7 @@ func (w *world) entries(first, n int) []bucket.Entry {
 		sent = sent.Add(time.Millisecond)
 		id, err := ids.Next()
 		if err != nil {
-			panic(err) // the system's source of random bytes does not fail
+			panic(err) // the system's random source does not fail
 		}
 		entries[i] = bucket.Entry{ID: id, From: "earlier", Body: w.env.body()}
 	}
@@ -203,7 +203,7 @@ func (w *world) toFollowers(author message.UserID) message.Draft {
 	return message.Draft{From: author, Audience: message.AudienceFollowers, Body: w.env.body()}
 }
 
-// publish publishes messages, and returns their ids.
+// publish publishes messages and returns their ids.
 func (w *world) publish(ctx context.Context, drafts ...message.Draft) ([]message.ID, error) {
 	answers, err := w.client.PublishBatch(ctx, drafts, "")
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *world) publish(ctx context.Context, drafts ...message.Draft) ([]message
 	return ids, nil
 }
 
-// await waits until messages are done, and returns what became of them together.
+// await waits until the fan-out of messages is done, and returns the sums of their deliveries.
 func (w *world) await(ctx context.Context, ids []message.ID) (total client.Fanout, err error) {
 	for _, id := range ids {
 		status, err := w.client.WaitDone(ctx, id, 0)
@@ -232,7 +232,8 @@ func (w *world) await(ctx context.Context, ids []message.ID) (total client.Fanou
 	return total, nil
 }
 
-// rawBatches returns how many deliveries a second the store below does at most, where each owner gets so many pushes of so many entries.
+// rawBatches measures the raw limit of the store: the deliveries a second if each owner gets the given number of pushes with the given
+// number of entries.
 func (w *world) rawBatches(ctx context.Context, owners, pushes, entries int) (rate float64, err error) {
 	if w.onMongoDB() {
 		f, m := w.cfg.Fanout, w.cfg.MongoDB
