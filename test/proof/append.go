@@ -19,11 +19,16 @@ type appending struct {
 	attempts int8 // by each writer
 	batches  bool // several messages at once
 	deletes  int8
+
+	repaired bool // a pass may lower bounds (repair.go): a push that may create a bucket names its floor
+	held     int8 // ids from the future that a writer may have in hand, after the messages
+	marks    bool // the order of slots matters, because a search may set a read mark
+	gap      ids  // messages in a gap: writers append their tombstones
 }
 
 const (
 	maxWriters = 3
-	maxBuckets = 4
+	maxBuckets = 5
 )
 
 // inbox is a state of appending.
@@ -33,6 +38,8 @@ type inbox struct {
 	deletes int8
 	// The protocol does not know these:
 	acknowledged, deleted, removed ids
+
+	lowest int8 // the lowest bucket of the embedded store, where messages expire (repair.go)
 
 	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
 	counter int8 // the next slot (a mutation)
@@ -44,6 +51,12 @@ type bucket struct {
 	ids         ids // tombstones included
 	floor, last int8
 	created     int8 // a reading of the creator's clock (a mutation)
+
+	// Where the inbox is repaired:
+	late  int8   // the least id that was pushed without proof that it is above the floor, or 0
+	dead  ids    // tombstones
+	order uint16 // the ids in the order of their slots, four bits for each
+	stub  bool   // emptied, because all has expired; ids are what it held
 }
 
 // writer is an Append under way, and what the writer knows: see pending in pkg/bucket.
@@ -53,10 +66,10 @@ type writer struct {
 	all      ids
 	entries  ids // neither pushed nor found yet
 
-	hint, hintFloor int8
-	next            push
-	filled          extent
-	refusals        int8
+	hint     int8
+	next     push
+	filled   extent
+	refusals int8
 
 	head  int8   // the bucket that was seen as the head
 	seen  extent // as it was then
@@ -89,7 +102,7 @@ const (
 const maxRefusals = 6
 
 func (m *appending) initial() []inbox {
-	s := inbox{deletes: m.deletes, now: m.messages}
+	s := inbox{deletes: m.deletes, now: m.messages + m.held}
 	if m.mutation == onceForBatch {
 		s.now = 1
 	}
@@ -120,8 +133,8 @@ func (m *appending) next(s inbox, yield func(event, inbox)) {
 
 // start begins an attempt with any messages and any hint.
 func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
-	for all := ids(2); all < 2<<m.messages; all += 2 {
-		if all.len() > 1 && !m.batches || all.most() > s.now {
+	for all := ids(2); all < 2<<(m.messages+m.held); all += 2 {
+		if all.len() > 1 && (!m.batches || all&m.gap != 0) || all.most() > s.now {
 			continue
 		}
 		for hint := range m.hints(&s) {
@@ -131,13 +144,18 @@ func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 			if m.mutation == onceForBatch {
 				w.now = s.now
 			}
-			w.hintFloor = m.floor(s.buckets[hint])
+			if m.repaired {
+				w.hint = 0 // it is never ahead, so the look does not depend on it
+				if hint == 0 {
+					yield(happened("writer %d is to append "+all.String()+", with an old floor for a hint", n), m.normal(t))
+				}
+			}
 			switch {
 			case m.mutation == counterAndPush:
 				w.phase = counted
 				w.head = t.counter
 				t.counter++
-			case all.len() <= m.capacity && w.hintFloor < all.least() || m.mutation == newestGuards:
+			case all.len() <= m.capacity && m.floor(s.buckets[hint]) < all.least() || m.mutation == newestGuards:
 				w.plan(push{bucket: hint, entries: all, guard: true})
 			}
 			yield(happened("writer %d is to append "+all.String()+", with bucket %d for a hint", n, hint), m.normal(t))
@@ -175,7 +193,7 @@ func (m *appending) work(s inbox, n int8, yield func(event, inbox)) {
 	case lower:
 		b := s.buckets[w.below]
 		at := w.below
-		w.entries &^= b.ids
+		w.entries &^= s.holds(at)
 		w.below--
 		m.goDown(&s, w, m.floor(b))
 		yield(happened("writer %d looks at bucket %d", n, at), m.normal(s))
@@ -203,7 +221,7 @@ func (m *appending) look(s *inbox, w *writer) {
 	}
 	if head < w.hint {
 		if w.hint > 0 {
-			w.hint, w.hintFloor = 0, 0
+			w.hint = 0
 			return
 		}
 		w.plan(push{bucket: 0, entries: w.entries.oldest(m.capacity), guard: true})
@@ -211,9 +229,9 @@ func (m *appending) look(s *inbox, w *writer) {
 		return
 	}
 	b := s.buckets[head]
-	w.saw(head, b.floor)
+	m.saw(w, head)
 	w.head, w.seen = head, extent{b.slots, b.last}
-	w.entries &^= b.ids
+	w.entries &^= s.holds(head)
 	w.below = head - 1
 	if m.mutation == fullHeadOnly && b.slots == m.capacity {
 		w.below = -1
@@ -240,7 +258,7 @@ func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
 	if at < maxBuckets && s.buckets[at].exists {
 		b := s.buckets[at]
 		w.entries &^= b.ids
-		w.saw(at, b.floor)
+		m.saw(w, at)
 		w.head, w.seen = at, extent{b.slots, b.last}
 		w.below++
 		yield(happened("writer %d reads bucket %d in its query", n, at), m.normal(s))
@@ -251,13 +269,28 @@ func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
 	yield(happened("writer %d comes to the end of its query", n), m.normal(s))
 }
 
-func (w *writer) saw(bucket, floor int8) {
-	if bucket > w.hint {
-		w.hint, w.hintFloor = bucket, floor
+// holds returns the ids that a writer takes as delivered when it reads a bucket.
+func (s *inbox) holds(bucket int8) ids {
+	switch b := s.buckets[bucket]; {
+	case bucket < s.lowest:
+		return upTo(s.buckets[s.lowest].floor)
+	case b.stub:
+		return upTo(b.last)
+	default:
+		return b.ids
 	}
 }
 
-func (w *writer) plan(p push) { w.phase, w.next, w.filled = pushing, p, extent{} }
+func (m *appending) saw(w *writer, bucket int8) {
+	if !m.repaired {
+		w.hint = max(w.hint, bucket)
+	}
+}
+
+func (w *writer) plan(p push) {
+	w.phase, w.next, w.filled = pushing, p, extent{}
+	w.head, w.seen, w.below = 0, extent{}, 0
+}
 
 // fill notes the extent of the bucket after next, if next fills it.
 func (w *writer) fill(capacity int8, onto extent) {
@@ -289,7 +322,9 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 		seen := extent{b.slots, b.last}
 		w.next, w.filled = push{}, extent{}
 		w.phase = looking
-		w.refusals++
+		if w.refusals++; m.repaired {
+			w.refusals = min(w.refusals, 2)
+		}
 		yield(happened("writer %d is refused by bucket %d", n, p.bucket), m.normal(s))
 		if w.refusals == 1 && seen.slots > 0 && (seen.last < w.entries.least() || m.mutation == refusalIsLook) {
 			m.planOnto(w, p.bucket, seen)
@@ -306,12 +341,15 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 			b.created = w.now // with timeForFloor, the host's clock is behind by more than there are messages
 		}
 	}
+	if m.repaired {
+		b.note(p, m.gap, m.marks)
+	}
 	b.slots += p.entries.len()
 	b.ids |= p.entries
 	b.last = max(b.last, p.entries.most())
 	w.entries &^= p.entries
 	if p.create {
-		w.saw(p.bucket, p.floor)
+		m.saw(w, p.bucket)
 	}
 	filled := w.filled
 	w.next, w.filled = push{}, extent{}
@@ -325,6 +363,23 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	yield(happened("writer %d pushes "+p.entries.String()+" onto bucket %d", n, p.bucket), m.normal(s))
 }
 
+// note keeps what reading needs of a push: see placed.mayBeLate in internal/mongostore.
+func (b *bucket) note(p push, gap ids, ordered bool) {
+	least := p.entries.least()
+	if p.bucket > 0 && !p.guard && !(p.create && p.floor < least) && (b.late == 0 || least < b.late) {
+		b.late = least
+	}
+	slot := b.slots
+	b.dead |= p.entries & gap
+	if !ordered {
+		return
+	}
+	for rest := p.entries; rest != 0; rest &= rest - 1 {
+		b.order |= uint16(rest.least()) << (4 * slot) //nolint:gosec // ids are below 8
+		slot++
+	}
+}
+
 // floor returns the floor of a bucket, or what takes its place.
 func (m *appending) floor(b bucket) int8 {
 	if m.mutation == timeForFloor || m.mutation == onceForBatch {
@@ -336,6 +391,9 @@ func (m *appending) floor(b bucket) int8 {
 // applies is the condition of a push.
 func (m *appending) applies(b bucket, p push) bool {
 	if !b.exists && p.bucket > 0 && !p.create && m.mutation != hintAhead {
+		return false
+	}
+	if m.repaired && b.exists && p.create && p.floor != b.floor && m.mutation != createAsToday {
 		return false
 	}
 	guarded := b.floor < p.entries.least()
@@ -352,6 +410,11 @@ func (m *appending) applies(b bucket, p push) bool {
 // finish ends an attempt: all its messages are pushed or found.
 func (m *appending) finish(s *inbox, w *writer) {
 	s.acknowledged |= w.all
+	if m.repaired {
+		for i := range s.buckets {
+			s.acknowledged &^= s.holds(int8(i)) // and buckets lose nothing
+		}
+	}
 	*w = writer{attempts: w.attempts}
 }
 
@@ -394,7 +457,7 @@ func (m *appending) surroundings(s inbox, yield func(event, inbox)) {
 func (m *appending) wrong(s inbox) string {
 	var seen ids
 	for i, b := range s.buckets {
-		if twice := seen & b.ids; twice != 0 {
+		if twice := seen & b.ids; twice&^m.mayBeTwice() != 0 {
 			return fmt.Sprintf("message %v is in the inbox twice", twice)
 		}
 		seen |= b.ids
@@ -417,6 +480,14 @@ func (m *appending) wrong(s inbox) string {
 		}
 	}
 	return ""
+}
+
+// mayBeTwice returns the ids from the future that a writer may have in hand: they are void.
+func (m *appending) mayBeTwice() ids {
+	if m.mutation == futureNotVoid {
+		return 0
+	}
+	return upTo(m.messages+m.held) &^ upTo(m.messages)
 }
 
 // stuck has nothing to find: a writer can always go on.
@@ -454,7 +525,7 @@ func (w *writer) weight() uint64 {
 	}
 	weight = weight<<6 | uint64(w.next.entries)
 	for _, v := range [...]int8{
-		int8(w.phase), w.attempts, w.hint, w.hintFloor, w.next.bucket, int8(flags), w.next.floor,
+		int8(w.phase), w.attempts, w.hint, w.next.bucket, int8(flags), w.next.floor,
 		w.filled.slots, w.filled.last, w.refusals, w.head, w.seen.slots, w.seen.last, w.below, w.now,
 	} {
 		weight = weight<<3 | uint64(v+1)&7

@@ -10,7 +10,7 @@ type instance struct {
 
 func instances() []instance {
 	both := []int8{0, 1} // never seen, and seen
-	return []instance{
+	all := []instance{
 		{
 			"append-1", "one message at a time into buckets of 1, 2 writers with 3 attempts each, a deletion", false,
 			search(&appending{messages: 3, capacity: 1, writers: 2, attempts: 3, deletes: 1}),
@@ -177,4 +177,5 @@ func instances() []instance {
 			search(&scanning{owners: 4, batch: 3, repeats: 2, crashes: 2, leaves: 1}),
 		},
 	}
+	return append(all, repairInstances()...)
 }

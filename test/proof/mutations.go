@@ -73,6 +73,29 @@ const (
 	plainRecord
 	newOnly
 
+	blindSet
+	slotsIgnored
+	lastOfLive
+	beyondRoom
+	futureNotVoid
+	onePass
+	bucketBelowAlone
+	lastThenFloor
+	futureRemoved
+	boundsFirst
+	cursorTrusted
+	deletionsFromZero
+	createAsToday
+	beyondRefusal
+	boundsSet
+	overlapForDelete
+	overlapForCursor
+	overlapForMark
+	mendedEarly
+	gapForgottenByMend
+	stubForgotten
+	lowestFromZero
+
 	mutations // how many there are, with correct
 )
 
@@ -191,6 +214,53 @@ func shortcuts() []shortcut {
 	scans(plainStrings, "compare positions as plain strings", quiet)
 	scans(plainRecord, "record without compare-and-set", rough)
 	scans(newOnly, "count only new pushes", rough)
+	return append(all, repairShortcuts()...)
+}
+
+// repairShortcuts are those in the repair of an inbox.
+func repairShortcuts() (all []shortcut) {
+	repairs := func(is mutation, name string, m repairing, change func(*repairing)) {
+		if change != nil {
+			change(&m)
+		}
+		m.mutation = is
+		all = append(all, shortcut{is, name, search(&m)})
+	}
+	one := repairing{
+		appending: appending{messages: 2, capacity: 1, writers: 1, attempts: 1, repaired: true},
+		length:    2, futures: 1, repairers: 1, passes: 1,
+	}
+	two := one
+	two.capacity, two.writers, two.length = 2, 2, 1
+	reads := one
+	reads.searches = 1
+	marked := one
+	marked.searches, marked.marks = 1, true
+	repairs(blindSet, "set the bounds without a filter", two, nil)
+	repairs(slotsIgnored, "lower the bounds without the slots in the filter", two, nil)
+	repairs(lastOfLive, "last from live entries only", one, func(m *repairing) { m.deletions = 1 })
+	repairs(beyondRoom, "continue from a bucket that was read with room", two, nil)
+	repairs(futureNotVoid, "a message from the future that is not void for writers", one, func(m *repairing) { m.held = 1 })
+	repairs(onePass, "one pass is enough", one, nil)
+	repairs(bucketBelowAlone, "the greatest id of the bucket below alone", one, func(m *repairing) { m.length = 3 })
+	repairs(lastThenFloor, "lower last first, and the floor later", one, nil)
+	repairs(futureRemoved, "remove the message from the future from its slot", one, nil)
+	repairs(boundsFirst, "lower the bounds before the tombstone", one, nil)
+	repairs(cursorTrusted, "trust the bucket in a cursor", one, func(m *repairing) { m.cursors = true })
+	repairs(deletionsFromZero, "count all tombstones against the read mark", marked, nil)
+	repairs(createAsToday, "a push that creates a bucket, with any floor", two, func(m *repairing) { m.messages, m.length = 3, 2 })
+	repairs(beyondRefusal, "continue after an update that was refused", two, nil)
+	repairs(boundsSet, "set both bounds instead of lowering each", two,
+		func(m *repairing) { m.futures, m.held, m.apart, m.repairers, m.passes, m.length = 2, 2, true, 2, 2, 2 })
+	repairs(overlapForDelete, "find late entries by the floor: Delete", reads, nil)
+	repairs(overlapForCursor, "find late entries by the floor: a cursor", reads, func(m *repairing) { m.cursors = true })
+	repairs(overlapForMark, "find late entries by the floor: a read mark", marked, nil)
+	repairs(mendedEarly, "mend a read mark while a message from the future is live", marked, func(m *repairing) { m.futureIs = true })
+	repairs(gapForgottenByMend, "mend a read mark without its gaps", marked,
+		func(m *repairing) { m.futureIs, m.gap, m.length = true, 1<<2, 1 })
+	repairs(stubForgotten, "continue from a stub without its last", one, func(m *repairing) { m.expiry, m.length = true, 3 })
+	repairs(lowestFromZero, "begin at the lowest bucket with 0", one,
+		func(m *repairing) { m.expiry, m.embedded, m.length = true, true, 3 })
 	return all
 }
 

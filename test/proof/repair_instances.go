@@ -1,0 +1,104 @@
+package main
+
+// repairInstances are those of the repair of an inbox.
+func repairInstances() []instance {
+	one := repairing{
+		appending: appending{messages: 2, capacity: 1, writers: 2, attempts: 1, repaired: true},
+		length:    2, futures: 1, repairers: 2, passes: 2,
+	}
+	with := func(change func(*repairing)) func() outcome {
+		m := one
+		change(&m)
+		return search(&m)
+	}
+	wide := func(m *repairing) { m.capacity, m.batches = 2, true }
+	single := func(m *repairing) { m.repairers, m.passes = 1, 1 }
+	return []instance{
+		{
+			"repair", "2 messages and F, buckets of 1, 2 writers, 2 repairers with 2 passes", false,
+			with(func(m *repairing) { m.held = 1 }),
+		},
+		{
+			"repair-end", "as repair, F in no writer's hand: every run ends", false,
+			searchToTheEnd(&one),
+		},
+		{
+			"repair-2", "3 messages and F, any together, buckets of 2", false,
+			with(func(m *repairing) { wide(m); m.messages = 3 }),
+		},
+		{
+			"repair-cursor", "a pass, and a page from a cursor at any time", false,
+			with(func(m *repairing) { single(m); m.cursors = true }),
+		},
+		{
+			"repair-mark", "a pass; a search step by step, which may set a read mark", false,
+			with(func(m *repairing) { single(m); m.searches, m.marks = 1, true }),
+		},
+		{
+			"repair-mark-gap", "a read mark up to F, which is mended; a message in a gap, deleted; 3 messages, 1 slot at first", false,
+			with(func(m *repairing) {
+				single(m)
+				m.messages, m.length, m.gap, m.searches, m.marks, m.futureIs = 3, 1, 1<<2, 1, true, true
+			}),
+		},
+		{
+			"repair-stub", "messages expire: full buckets become stubs; a pass", false,
+			with(func(m *repairing) { single(m); m.expiry = true }),
+		},
+		{
+			"repair-lowest", "as repair-stub, embedded: the lowest bucket is removed", false,
+			with(func(m *repairing) { single(m); m.expiry, m.embedded = true, true }),
+		},
+
+		{
+			"repair-long", "Z1: as repair, a cursor, a deletion", true,
+			with(func(m *repairing) { m.held, m.deletions, m.cursors = 1, 1, true }),
+		},
+		{
+			"repair-mark-long", "K1, Z1: a repairer with 2 passes; a read mark up to any id, a deletion", true,
+			with(func(m *repairing) {
+				m.held, m.repairers, m.deletions, m.searches, m.marks, m.futureIs = 1, 1, 1, 1, true, true
+			}),
+		},
+		{
+			"repair-2-long", "Z3: as repair-2, a deletion", true,
+			with(func(m *repairing) { wide(m); m.messages, m.deletions = 3, 1 }),
+		},
+		{
+			"repair-2-mark-long", "Z2: buckets of 2, together; a cursor, a search, a read mark; a pass", true,
+			with(func(m *repairing) { wide(m); single(m); m.held, m.cursors, m.searches, m.marks = 1, true, 1, true }),
+		},
+		{
+			"repair-2-again-long", "R6: buckets of 2, together, 2 attempts each", true,
+			with(func(m *repairing) { wide(m); m.held, m.attempts, m.passes, m.repairers = 1, 2, 2, 1 }),
+		},
+		{
+			"repair-apart-long", "Z4: two ids from the future, void one after the other", true,
+			with(func(m *repairing) { m.futures, m.held, m.apart = 2, 2, true }),
+		},
+		{
+			"repair-futures-long", "D3: two ids from the future", true,
+			with(func(m *repairing) { m.futures, m.held, m.length = 2, 2, 2 }),
+		},
+		{
+			"repair-cursor-long", "Y6: as repair-cursor, 2 passes, the page step by step", true,
+			with(func(m *repairing) { m.repairers, m.cursors, m.searches = 1, true, 1 }),
+		},
+		{
+			"repair-mark-twice-long", "Y7: as repair-mark, 2 marks", true,
+			with(func(m *repairing) { single(m); m.searches, m.marks, m.futureIs = 2, true, true }),
+		},
+		{
+			"repair-3-long", "as repair, 3 slots at first, a deletion", true,
+			with(func(m *repairing) { m.held, m.length, m.deletions = 1, 3, 1 }),
+		},
+		{
+			"repair-stub-long", "as repair-stub, 3 messages, 3 slots at first, 2 passes", true,
+			with(func(m *repairing) { m.messages, m.length, m.expiry, m.repairers = 3, 3, true, 1 }),
+		},
+		{
+			"repair-lowest-long", "as repair-lowest, 3 messages, 3 slots at first, 2 passes", true,
+			with(func(m *repairing) { m.messages, m.length, m.expiry, m.embedded, m.repairers = 3, 3, true, true, 1 }),
+		},
+	}
+}
