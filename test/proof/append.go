@@ -144,11 +144,8 @@ func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 			if m.mutation == onceForBatch {
 				w.now = s.now
 			}
-			if m.repaired {
-				w.hint = 0 // it is never ahead, so the look does not depend on it
-				if hint == 0 {
-					yield(happened("writer %d is to append "+all.String()+", with an old floor for a hint", n), m.normal(t))
-				}
+			if m.repaired && hint == 0 {
+				yield(happened("writer %d is to append "+all.String()+", with an old floor for a hint", n), m.normal(t))
 			}
 			switch {
 			case m.mutation == counterAndPush:
@@ -229,7 +226,7 @@ func (m *appending) look(s *inbox, w *writer) {
 		return
 	}
 	b := s.buckets[head]
-	m.saw(w, head)
+	w.saw(head)
 	w.head, w.seen = head, extent{b.slots, b.last}
 	w.entries &^= s.holds(head)
 	w.below = head - 1
@@ -258,7 +255,7 @@ func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
 	if at < maxBuckets && s.buckets[at].exists {
 		b := s.buckets[at]
 		w.entries &^= b.ids
-		m.saw(w, at)
+		w.saw(at)
 		w.head, w.seen = at, extent{b.slots, b.last}
 		w.below++
 		yield(happened("writer %d reads bucket %d in its query", n, at), m.normal(s))
@@ -281,16 +278,9 @@ func (s *inbox) holds(bucket int8) ids {
 	}
 }
 
-func (m *appending) saw(w *writer, bucket int8) {
-	if !m.repaired {
-		w.hint = max(w.hint, bucket)
-	}
-}
+func (w *writer) saw(bucket int8) { w.hint = max(w.hint, bucket) }
 
-func (w *writer) plan(p push) {
-	w.phase, w.next, w.filled = pushing, p, extent{}
-	w.head, w.seen, w.below = 0, extent{}, 0
-}
+func (w *writer) plan(p push) { w.phase, w.next, w.filled = pushing, p, extent{} }
 
 // fill notes the extent of the bucket after next, if next fills it.
 func (w *writer) fill(capacity int8, onto extent) {
@@ -322,9 +312,7 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 		seen := extent{b.slots, b.last}
 		w.next, w.filled = push{}, extent{}
 		w.phase = looking
-		if w.refusals++; m.repaired {
-			w.refusals = min(w.refusals, 2)
-		}
+		w.refusals++
 		yield(happened("writer %d is refused by bucket %d", n, p.bucket), m.normal(s))
 		if w.refusals == 1 && seen.slots > 0 && (seen.last < w.entries.least() || m.mutation == refusalIsLook) {
 			m.planOnto(w, p.bucket, seen)
@@ -349,7 +337,7 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	b.last = max(b.last, p.entries.most())
 	w.entries &^= p.entries
 	if p.create {
-		m.saw(w, p.bucket)
+		w.saw(p.bucket)
 	}
 	filled := w.filled
 	w.next, w.filled = push{}, extent{}
@@ -410,11 +398,6 @@ func (m *appending) applies(b bucket, p push) bool {
 // finish ends an attempt: all its messages are pushed or found.
 func (m *appending) finish(s *inbox, w *writer) {
 	s.acknowledged |= w.all
-	if m.repaired {
-		for i := range s.buckets {
-			s.acknowledged &^= s.holds(int8(i)) // and buckets lose nothing
-		}
-	}
 	*w = writer{attempts: w.attempts}
 }
 

@@ -251,7 +251,10 @@ func repairShortcuts() (all []shortcut) {
 	repairs(createAsToday, "a push that creates a bucket, with any floor", two, func(m *repairing) { m.messages, m.length = 3, 2 })
 	repairs(beyondRefusal, "continue after an update that was refused", two, nil)
 	repairs(boundsSet, "set both bounds instead of lowering each", two,
-		func(m *repairing) { m.futures, m.held, m.apart, m.repairers, m.passes, m.length = 2, 2, true, 2, 2, 2 })
+		func(m *repairing) {
+			m.messages, m.futures, m.held, m.apart, m.length = 1, 2, 2, true, 2
+			m.repairers, m.passes, m.writers, m.attempts = 2, 2, 1, 2
+		})
 	repairs(overlapForDelete, "find late entries by the floor: Delete", reads, nil)
 	repairs(overlapForCursor, "find late entries by the floor: a cursor", reads, func(m *repairing) { m.cursors = true })
 	repairs(overlapForMark, "find late entries by the floor: a read mark", marked, nil)

@@ -66,7 +66,7 @@ func (m *repairing) top() int8 { return m.messages + m.futures }
 // future returns all ids from the future.
 func (m *repairing) future() ids { return upTo(m.top()) &^ upTo(m.messages) }
 
-// initial returns every inbox of the length that holds an id from the future.
+// initial returns every inbox of the length that holds an id from the future, or to which a writer may still append one.
 func (m *repairing) initial() []poisoned {
 	var all []poisoned
 	var add func(s inbox, left int8, held ids)
@@ -79,7 +79,7 @@ func (m *repairing) initial() []poisoned {
 			}
 			return
 		}
-		if held&m.future() == 0 {
+		if held&m.future() == 0 && m.held == 0 {
 			return
 		}
 		known := []ids{m.future()}
@@ -122,7 +122,7 @@ func (m *repairing) next(s poisoned, yield func(event, poisoned)) {
 				t.fault = fullChanged
 			}
 		}
-		yield(e, m.ordered(t))
+		yield(e, m.normal(t))
 	}
 	m.appending.next(s.inbox, func(e event, to inbox) {
 		t := s
@@ -150,7 +150,7 @@ func (m *repairing) remove(s poisoned, yield func(event, poisoned)) {
 	}
 	s.deletions--
 	for i, b := range s.buckets {
-		for rest := b.ids &^ b.dead &^ m.future(); rest != 0; rest &= rest - 1 {
+		for rest := b.ids &^ b.dead; rest != 0; rest &= rest - 1 {
 			t := s
 			t.buckets[i].dead |= 1 << rest.least()
 			yield(happened("the owner deletes %d", rest.least()), t)
@@ -279,8 +279,20 @@ func (m *repairing) stuck(s poisoned) string {
 	return m.appending.stuck(s.inbox)
 }
 
-// ordered puts the repairers into an order: they have no identity.
-func (m *repairing) ordered(s poisoned) poisoned {
+// normal leaves out what the future does not depend on, and puts writers and repairers into an order: they have no identity.
+func (m *repairing) normal(s poisoned) poisoned {
+	for i := range s.writers {
+		w := &s.writers[i]
+		w.hint = 0 // never ahead, so a look does not depend on it
+		w.refusals = min(w.refusals, 2)
+		if w.phase == pushing {
+			w.head, w.seen, w.below = 0, extent{}, 0
+		}
+	}
+	for i := range s.buckets {
+		s.acknowledged &^= s.holds(int8(i)) // a bucket that loses an id is a fault of its own
+	}
+	s.inbox = m.appending.normal(s.inbox)
 	if m.mutation == correct && s.repairers[0].weight() < s.repairers[1].weight() {
 		s.repairers[0], s.repairers[1] = s.repairers[1], s.repairers[0]
 	}
