@@ -354,7 +354,8 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 // note keeps what reading needs of a push: see placed.mayBeLate in internal/mongostore.
 func (b *bucket) note(p push, gap ids, ordered bool) {
 	least := p.entries.least()
-	if p.bucket > 0 && !p.guard && !(p.create && p.floor < least) && (b.late == 0 || least < b.late) {
+	proved := p.bucket == 0 || p.guard || p.create && p.floor < least
+	if !proved && (b.late == 0 || least < b.late) {
 		b.late = least
 	}
 	slot := b.slots
@@ -363,7 +364,7 @@ func (b *bucket) note(p push, gap ids, ordered bool) {
 		return
 	}
 	for rest := p.entries; rest != 0; rest &= rest - 1 {
-		b.order |= uint16(rest.least()) << (4 * slot) //nolint:gosec // ids are below 8
+		b.order |= uint16(rest.least()) << (4 * slot)
 		slot++
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // repairing models the repair of an inbox that was poisoned by messages from the future. The ids above the messages are from
 // the future. The model begins with every inbox of a length that holds such an id, and appends as appending does. Repairers lower
@@ -163,7 +166,7 @@ func (m *repairing) expire(s poisoned, yield func(event, poisoned)) {
 	if !m.expiry {
 		return
 	}
-	if s.expired < m.messages {
+	if s.expired < m.top() {
 		t := s
 		t.expired++
 		yield(happened("what was sent up to %d expires", t.expired), t)
@@ -198,7 +201,7 @@ func (m *repairing) wrong(s poisoned) string {
 	if w := m.found(&s); w != "" {
 		return w
 	}
-	if got, is := m.unread(&s), m.reallyUnread(&s); got != int8(is.len()) {
+	if got, is := m.unread(&s), m.reallyUnread(&s); got != is.len() {
 		return fmt.Sprintf("%d messages count as unread, and %d are", got, is.len())
 	}
 	if m.mutation == onePass && (!s.passed || !s.atRest()) {
@@ -248,11 +251,11 @@ func (m *repairing) dishonest(s *poisoned) string {
 			below |= b.ids &^ s.void
 			continue
 		}
-		if b.floor != max(below.most(), 0) {
+		if b.floor != max(below.most(), 0) && b.floor > s.expired {
 			return fmt.Sprintf("after a pass the floor of bucket %d is %d", i, b.floor)
 		}
 		below |= b.ids &^ s.void
-		if b.last != max(below.most(), 0) {
+		if b.last != max(below.most(), 0) && b.last > s.expired {
 			return fmt.Sprintf("after a pass the last of bucket %d is %d", i, b.last)
 		}
 	}
@@ -300,17 +303,18 @@ func (m *repairing) normal(s poisoned) poisoned {
 }
 
 func (m *repairing) show(s poisoned) string {
-	text := m.appending.show(s.inbox)
+	var text strings.Builder
+	text.WriteString(m.appending.show(s.inbox))
 	for i, b := range s.buckets {
 		if b.exists && (b.late != 0 || b.dead != 0 || b.stub) {
-			text += fmt.Sprintf("; bucket %d: late %d, tombstones {%v}, stub %t", i, b.late, b.dead, b.stub)
+			fmt.Fprintf(&text, "; bucket %d: late %d, tombstones {%v}, stub %t", i, b.late, b.dead, b.stub)
 		}
 	}
 	if s.mark != (mark{}) {
-		text += fmt.Sprintf("; read %+v", s.mark)
+		fmt.Fprintf(&text, "; read %+v", s.mark)
 	}
 	if s.cursor != (cursor{}) {
-		text += fmt.Sprintf("; cursor %+v", s.cursor)
+		fmt.Fprintf(&text, "; cursor %+v", s.cursor)
 	}
-	return text
+	return text.String()
 }

@@ -55,38 +55,45 @@ func repairInstances() []instance {
 			with(func(m *repairing) { m.held, m.deletions, m.cursors = 1, 1, true }),
 		},
 		{
-			"repair-mark-long", "K1, Z1: a repairer with 2 passes; a read mark up to any id, a deletion", true,
+			"repair-mark-long", "K1: as repair-all-long, one repairer, read marks up to any id", true,
 			with(func(m *repairing) {
 				m.held, m.repairers, m.deletions, m.searches, m.marks, m.futureIs = 1, 1, 1, 1, true, true
 			}),
 		},
 		{
-			"repair-2-long", "Z3: as repair-2, a deletion", true,
-			with(func(m *repairing) { wide(m); m.messages, m.deletions = 3, 1 }),
+			"repair-2-long", "Z3: as repair-2, 3 slots at first, a cursor, a deletion", true,
+			with(func(m *repairing) { wide(m); m.messages, m.length, m.deletions, m.cursors = 3, 3, 1, true }),
 		},
 		{
-			"repair-2-mark-long", "Z2: buckets of 2, together; a cursor, a search, a read mark; a pass", true,
-			with(func(m *repairing) { wide(m); single(m); m.held, m.cursors, m.searches, m.marks = 1, true, 1, true }),
+			"repair-2-mark-long", "Z2: buckets of 2, together; a repairer; a cursor, and a search, which may set a read mark", true,
+			with(func(m *repairing) {
+				wide(m)
+				m.held, m.repairers, m.cursors, m.searches, m.marks, m.futureIs = 1, 1, true, 1, true, true
+			}),
 		},
 		{
 			"repair-2-again-long", "R6: buckets of 2, together, 2 attempts each", true,
-			with(func(m *repairing) { wide(m); m.held, m.attempts, m.passes, m.repairers = 1, 2, 2, 1 }),
+			with(func(m *repairing) { wide(m); m.held, m.attempts = 1, 2 }),
 		},
 		{
 			"repair-apart-long", "Z4: two ids from the future, void one after the other", true,
 			with(func(m *repairing) { m.futures, m.held, m.apart = 2, 2, true }),
 		},
 		{
-			"repair-futures-long", "D3: two ids from the future", true,
-			with(func(m *repairing) { m.futures, m.held, m.length = 2, 2, 2 }),
+			"repair-futures-long", "D3: two ids from the future, 3 slots at first, a deletion", true,
+			with(func(m *repairing) { m.futures, m.held, m.length, m.deletions = 2, 2, 3, 1 }),
 		},
 		{
-			"repair-cursor-long", "Y6: as repair-cursor, 2 passes, the page step by step", true,
-			with(func(m *repairing) { m.repairers, m.cursors, m.searches = 1, true, 1 }),
+			"repair-cursor-long", "Y6: as repair, a cursor, the page step by step", true,
+			with(func(m *repairing) { m.held, m.cursors, m.searches = 1, true, 1 }),
 		},
 		{
-			"repair-mark-twice-long", "Y7: as repair-mark, 2 marks", true,
-			with(func(m *repairing) { single(m); m.searches, m.marks, m.futureIs = 2, true, true }),
+			"repair-mark-twice-long", "Y7: as repair-mark, 2 passes, 2 marks up to any id", true,
+			with(func(m *repairing) { m.repairers, m.searches, m.marks, m.futureIs = 1, 2, true, true }),
+		},
+		{
+			"repair-all-long", "Z1: as repair, a deletion; a search, which may set a read mark", true,
+			with(func(m *repairing) { m.held, m.deletions, m.searches, m.marks = 1, 1, 1, true }),
 		},
 		{
 			"repair-3-long", "as repair, 3 slots at first, a deletion", true,

@@ -137,12 +137,12 @@ func (m *repairing) seek(s poisoned, yield func(event, poisoned)) {
 	case overlapping:
 		m.scanLate(s, yield)
 	case storing:
-		new := mark{upTo: q.id, bucket: q.at, slots: q.slots, read: q.read}
+		to := mark{upTo: q.id, bucket: q.at, slots: q.slots, read: q.read}
 		*q = seeking{}
-		if s.mark.upTo <= new.upTo && s.mark.slots <= new.slots {
-			s.mark = new
+		if s.mark.upTo <= to.upTo && s.mark.slots <= to.slots {
+			s.mark = to
 		}
-		yield(happened("the mark up to %d is stored, with read %d", new.upTo, new.read), s)
+		yield(happened("the mark up to %d, with %d read, is stored unless it goes back", to.upTo, to.read), s)
 	}
 }
 
@@ -263,7 +263,7 @@ func (s *inbox) slots(capacity int8) int8 {
 // each yields the slots of a bucket with their ids.
 func (b *bucket) each(yield func(slot, id int8)) {
 	for slot := range b.slots {
-		yield(slot, int8(b.order>>(4*slot)&15)) //nolint:gosec // ids are below 8
+		yield(slot, int8(b.order>>(4*slot)&15))
 	}
 }
 
@@ -327,30 +327,30 @@ func (m *repairing) mend(s poisoned, yield func(event, poisoned)) {
 		return
 	}
 	before := m.reallyUnread(&s)
-	upto, read := int8(0), s.mark.bucket*m.capacity
+	to, read := int8(0), s.mark.bucket*m.capacity
 	if m.mutation != gapForgottenByMend {
-		upto = max(upto, (m.gap & upTo(s.mark.upTo)).most())
+		to = max(to, (m.gap & upTo(s.mark.upTo)).most())
 	}
 	live := false
 	m.counted(&s, func(_, id int8, dead bool) {
 		live = live || s.void.has(id) && !dead
 		if !s.void.has(id) {
-			upto = max(upto, id)
+			to = max(to, id)
 		}
 	})
 	if live && m.mutation != mendedEarly {
 		return
 	}
 	m.counted(&s, func(n, id int8, _ bool) {
-		if n >= s.mark.bucket && id <= upto {
+		if n >= s.mark.bucket && id <= to {
 			read++
 		}
 	})
-	s.mark.upTo, s.mark.read = upto, read+(m.gap&upTo(upto)).len()
+	s.mark.upTo, s.mark.read = to, read+(m.gap&upTo(to)).len()
 	if m.reallyUnread(&s) != before {
 		s.fault = unreadAgain
 	}
-	yield(happened("the read mark is mended, up to %d", upto), s)
+	yield(happened("the read mark is mended, up to %d", to), s)
 }
 
 // counted yields the slots that the read mark counts.
