@@ -83,7 +83,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		say(stderr, usage)
 		flags.PrintDefaults()
 	}
-	flags.BoolVar(&opts.full, "full", false, "search the long instances too: some minutes, and up to 1.5 GiB")
+	flags.BoolVar(&opts.full, "full", false, "search the long instances too: some minutes, and up to 2 GiB")
 	flags.BoolVar(&opts.traces, "traces", false, "print a shortest way to what is wrong")
 	which := flags.String("run", "", "search only what a regular `expression` matches, in any case of letters")
 	if err := flags.Parse(args); err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// repairInstances are those of the repair of an inbox.
+// repairInstances are those of the repair of an inbox. F is a message from the future.
 func repairInstances() []instance {
 	one := repairing{
 		appending: appending{messages: 2, capacity: 1, writers: 2, attempts: 1, repaired: true},
@@ -23,30 +23,30 @@ func repairInstances() []instance {
 			searchToTheEnd(&one),
 		},
 		{
-			"repair-2", "3 messages and F, any together, buckets of 2", false,
+			"repair-2", "as repair-end, 3 messages, any together, buckets of 2", false,
 			with(func(m *repairing) { wide(m); m.messages = 3 }),
 		},
 		{
-			"repair-cursor", "a pass, and a page from a cursor at any time", false,
+			"repair-cursor", "as repair-end, a pass; a page from a cursor, at one moment", false,
 			with(func(m *repairing) { single(m); m.cursors = true }),
 		},
 		{
-			"repair-mark", "a pass; a search step by step, which may set a read mark", false,
+			"repair-mark", "as repair-end, a pass; a search, step by step, which may set a read mark", false,
 			with(func(m *repairing) { single(m); m.searches, m.marks = 1, true }),
 		},
 		{
-			"repair-mark-gap", "a read mark up to F, which is mended; a message in a gap, deleted; 3 messages, 1 slot at first", false,
+			"repair-mark-gap", "as repair-mark, also up to F; 3 messages, one of them in a gap; 1 slot at first", false,
 			with(func(m *repairing) {
 				single(m)
 				m.messages, m.length, m.gap, m.searches, m.marks, m.futureIs = 3, 1, 1<<2, 1, true, true
 			}),
 		},
 		{
-			"repair-stub", "messages expire: full buckets become stubs; a pass", false,
+			"repair-stub", "as repair-end, a pass; messages expire, F too", false,
 			with(func(m *repairing) { single(m); m.expiry = true }),
 		},
 		{
-			"repair-lowest", "as repair-stub, embedded: the lowest bucket is removed", false,
+			"repair-lowest", "as repair-stub, embedded", false,
 			with(func(m *repairing) { single(m); m.expiry, m.embedded = true, true }),
 		},
 
@@ -76,7 +76,7 @@ func repairInstances() []instance {
 			with(func(m *repairing) { wide(m); m.held, m.attempts = 1, 2 }),
 		},
 		{
-			"repair-apart-long", "Z4: two ids from the future, void one after the other", true,
+			"repair-apart-long", "Z4: as repair, two ids from the future, of which one is known to be void only later", true,
 			with(func(m *repairing) { m.futures, m.held, m.apart = 2, 2, true }),
 		},
 		{
