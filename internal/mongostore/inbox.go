@@ -56,7 +56,7 @@ func bucketsOf(records []bucketRecord) (buckets []bucket.Bucket, err error) {
 	return buckets, nil
 }
 
-// Overlapping implements bucket.Store. A bucket that is marked as late need not overlap: see bucketRecord.
+// Overlapping implements bucket.Store. The mark alone decides: a repair may have lowered the floor since the push. See bucketRecord.
 func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
 	if above == math.MaxUint32 {
 		return nil, nil
@@ -69,21 +69,7 @@ func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uin
 	if err != nil {
 		return nil, err
 	}
-	var buckets []bucket.Bucket
-	for i := range records {
-		b, err := records[i].bucket()
-		if err != nil {
-			return nil, err
-		}
-		ids, err := records[i].ids()
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(ids, func(held message.ID) bool { return !b.Floor.Less(held) && held.Less(id) }) {
-			buckets = append(buckets, b)
-		}
-	}
-	return buckets, nil
+	return bucketsOf(records)
 }
 
 // inboxSchema returns how buckets are sharded and indexed. The buckets of an owner lie side by side in the order of sequences.

@@ -196,18 +196,16 @@ func (p placed) model() *mongo.UpdateOneModel {
 		ofThisVersion,
 		bson.E{Key: fieldSlots, Value: operator("$lte", room)},
 		bson.E{Key: path(fieldEntries, fieldEntryID), Value: operator("$nin", ids)})
-	if p.push.Guard {
-		filter = append(filter, bson.E{Key: fieldFloor, Value: operator("$not", operator("$gte", uuid(least)))})
-	}
-	var created bson.D // fields of a new bucket that the filter does not set
 	switch {
-	case p.mustExist():
-		created = operator(fieldID, notAnID)
-	case p.push.Create && !p.push.Floor.IsZero():
-		created = operator(fieldFloor, uuid(p.push.Floor))
+	case p.push.Create && p.push.Floor.IsZero():
+		filter = append(filter, bson.E{Key: fieldFloor, Value: operator("$exists", false)})
+	case p.push.Create: // an upsert takes the floor of a new bucket from the filter
+		filter = append(filter, bson.E{Key: fieldFloor, Value: uuid(p.push.Floor)})
 		if last.Less(p.push.Floor) {
 			last = p.push.Floor
 		}
+	case p.push.Guard:
+		filter = append(filter, bson.E{Key: fieldFloor, Value: operator("$not", operator("$gte", uuid(least)))})
 	}
 	pushed, counted := operator(fieldEntries, operator("$each", p.entries)), operator(fieldSlots, k)
 	if p.tombstone() {
@@ -220,8 +218,8 @@ func (p placed) model() *mongo.UpdateOneModel {
 		{Key: "$inc", Value: counted},
 		{Key: "$max", Value: operator(fieldLast, uuid(last))},
 	}
-	if created != nil {
-		update = append(update, bson.E{Key: "$setOnInsert", Value: created})
+	if p.mustExist() {
+		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldID, notAnID)})
 	}
 	if p.mayBeLate() {
 		update = append(update, bson.E{Key: "$min", Value: operator(fieldLate, uuid(least))})

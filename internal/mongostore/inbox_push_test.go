@@ -154,27 +154,6 @@ func TestBucketOfAnotherVersion(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// TestOverlappingOfBlankedEntries is not misled by entries that have no id, in a bucket into which something came out of turn.
-func TestOverlappingOfBlankedEntries(t *testing.T) {
-	t.Parallel()
-	db, _, _ := metered(t, nil)
-	ctx, inbox := t.Context(), db.Inbox()
-	for _, push := range []bucket.Push{
-		{Entries: entriesOf(1, bucket.Capacity), Guard: true},
-		{Sequence: 1, Entries: entriesOf(60, 1), Create: true, Floor: messagetest.ID(bucket.Capacity)},
-		{Sequence: 1, Entries: entriesOf(55, 1)}, // not guarded, but above the floor
-	} {
-		push.Owner = "ann"
-		outcomes, err := inbox.Push(ctx, []bucket.Push{push})
-		require.NoError(t, err)
-		require.True(t, outcomes[0].Applied)
-	}
-	require.NoError(t, inbox.Blank(ctx, "ann", 1, 0, messagetest.ID(60)))
-	late, err := inbox.Overlapping(ctx, "ann", 0, message.MaxID)
-	require.NoError(t, err)
-	require.Empty(t, late)
-}
-
 // TestFillLostSlots damages buckets as no store would, and puts tombstones where entries are lost.
 func TestFillLostSlots(t *testing.T) {
 	t.Parallel()

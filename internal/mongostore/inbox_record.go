@@ -1,7 +1,6 @@
 package mongostore
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -29,7 +28,7 @@ const (
 //
 // An index on late finds the buckets with late entries. A push that may put an id at or below the floor stores that id in late.
 // The appender need not know the floor, so the id may turn out to be above it. Such a bucket is only an extra result of the
-// query. The caller has already found a floor below the id it asks for, and the floors of all buckets above are higher.
+// query.
 //
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
 // counted, because a page needs all tombstones but the entries of only two buckets. The tombstone keeps the id of a blanked
@@ -130,21 +129,4 @@ func (r *bucketRecord) outline() (o bucket.Outline, err error) {
 		}
 	}
 	return o, nil
-}
-
-// ids returns the ids of all entries, tombstones and blanked entries in the bucket, in no particular order.
-func (r *bucketRecord) ids() (ids []message.ID, err error) {
-	add := func(b *bson.Binary) {
-		id, wrong := optionalID(b)
-		if err = cmp.Or(err, wrong); !id.IsZero() {
-			ids = append(ids, id)
-		}
-	}
-	for i := range r.Entries {
-		add(r.Entries[i].ID)
-	}
-	for i := range r.Tombstones {
-		add(r.Tombstones[i].ID)
-	}
-	return ids, err
 }

@@ -201,6 +201,11 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 		return state{}, false, nil
 	}
 	least := push.Entries[0].ID
+	if exists && push.Create { // two callers created the bucket, or the first one fell behind
+		if floor, held, err := p.search(push); err != nil || held || floor != push.Floor {
+			return state{}, false, err
+		}
+	}
 	switch {
 	case onto.slots+len(push.Entries) > bucket.Capacity:
 		return onto, false, nil

@@ -65,8 +65,8 @@ func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread 
 	}
 	for _, t := range d.Recent {
 		above := mark.UpTo.Less(t.ID)
-		if above || Position(t.Sequence, t.Slot) >= mark.Slots {
-			unread--
+		if t.Sequence >= mark.Sequence && (above || Position(t.Sequence, t.Slot) >= mark.Slots) {
+			unread-- // the slots below the mark's sequence are all read, also one that held a message from the future
 		}
 		if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Stretch().Holds(t.ID) }); i >= 0 {
 			total--
@@ -163,8 +163,8 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	return head, append(holders, late...), err
 }
 
-// highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence and never change. So it first steps
-// down from the head with growing steps, and then bisects: a few reads are enough.
+// highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence, also while a repair lowers them. So it
+// first steps down from the head with growing steps, and then bisects: a few reads are enough.
 func highestBelow(ctx context.Context, store Store, owner message.UserID, head Outline, id message.ID) (uint32, error) {
 	if head.Sequence == 0 || head.Floor.Less(id) {
 		return head.Sequence, nil

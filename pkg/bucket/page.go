@@ -158,9 +158,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 		return ErrCursor
 	}
 	r.slots = Position(head.Sequence, len(head.IDs))
-	span := r.span()
-	low := c.Sequence - min(c.Sequence, span-1)
-	if r.run, err = r.store.Range(ctx, r.Owner, low, c.Sequence, int(span)); err != nil {
+	if r.run, err = r.place(ctx, &c, head); err != nil {
 		return err
 	}
 	if len(r.run) == 0 {
@@ -173,6 +171,31 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	}
 	r.deletions, err = r.store.Deletions(ctx, r.Owner, r.DeletionsFrom)
 	return err
+}
+
+// place reads the buckets from the cursor's downward. The bucket in a cursor is a hint: a repair may have lowered floors since. If the
+// bucket above it has a floor below the cursor's id too, place searches for the bucket again, and corrects the cursor.
+func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket, error) {
+	span := r.span()
+	high := c.Sequence
+	if c.Sequence+1 < head.Sequence {
+		high++ // for its floor; that of the head is known
+	}
+	run, err := r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), high, int(span+high-c.Sequence))
+	if err != nil || len(run) == 0 {
+		return nil, err
+	}
+	above := head.Floor
+	if high > c.Sequence {
+		above, run = run[0].Floor, run[1:]
+	}
+	if c.Sequence == head.Sequence || !above.Less(c.ID) {
+		return run, nil
+	}
+	if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID); err != nil {
+		return nil, err
+	}
+	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span))
 }
 
 func (r *reading) readBelow(ctx context.Context) error {

@@ -83,6 +83,20 @@ func TestDeleteReadsFewBuckets(t *testing.T) {
 	}
 }
 
+// A mark below which everything is read counts the slot of a message from the future, whose tombstone is above the mark.
+func TestTombstoneBelowTheReadMark(t *testing.T) {
+	t.Parallel()
+	mark := bucket.ReadMark{UpTo: id(60), Sequence: 1, Slots: 60, Read: 60}
+	deleted := bucket.Deletions{Total: 2, Recent: []bucket.Tombstone{{Sequence: 0, Slot: 7, ID: id(9000)}, {Sequence: 1, Slot: 9, ID: id(9001)}}}
+	total, unread := bucket.Counts(61, deleted, mark, nil)
+	require.Equal(t, int64(59), total)
+	require.Zero(t, unread, "the tombstone in the bucket of the mark is subtracted, the one below is read")
+	gap := bucket.Gap{After: id(8000).Time(), Before: id(10_000).Time(), Messages: 2}
+	total, unread = bucket.Counts(61, deleted, mark, []bucket.Gap{gap})
+	require.Equal(t, int64(59), total)
+	require.Zero(t, unread, "of a gap, both are subtracted")
+}
+
 func TestEntryOf(t *testing.T) {
 	t.Parallel()
 	m := messagetest.Message(7, "ann")

@@ -23,7 +23,8 @@ var (
 //
 // It applies if and only if the bucket exists or may be created by it, has room for all the entries, holds
 // no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids.
-// Bucket 0 may be created by any push, every other bucket only by one with Create set.
+// Bucket 0 may be created by any push, every other bucket only by one with Create set. Such a push names the floor, and does not
+// apply to a bucket with another floor.
 type Push struct {
 	Owner    message.UserID
 	Sequence uint32
@@ -31,12 +32,13 @@ type Push struct {
 	// is afterwards as if the message had been pushed and then deleted, and so are the Deletions. A store may refuse a
 	// tombstone because another push to the same bucket is applied at the same time.
 	Entries []Entry
-	// Guard also demands that the bucket's floor is below the least of the ids.
+	// Guard also demands that the bucket's floor is below the least of the ids. A push with Create needs no Guard: it names the floor.
 	Guard bool
 	// Create allows the push to create the bucket, with Floor as its floor. The caller sets it only after it has seen the
 	// previous bucket full, with Floor as its last.
 	Create bool
-	// Floor is the floor of a new bucket. If the bucket exists, the store ignores it.
+	// Floor is the floor of the bucket, if Create is set. If the bucket exists with another floor, a repair has lowered a floor since
+	// this caller or the creator looked. The push is refused, because a store marks late entries by the floor.
 	Floor message.ID
 }
 
@@ -107,8 +109,10 @@ type Store interface {
 	// head needs both, and a remote store answers both in one round trip.
 	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)
 
-	// Overlapping returns the owner's buckets above the given sequence into which a message below id came late: it is at or
-	// below the floor of its bucket. Entries that were blanked count as well. The buckets are in no particular order.
+	// Overlapping returns the owner's buckets above the given sequence into which a message below id came late: when it was
+	// pushed, it was at or below the floor of its bucket. A floor that was lowered since does not matter. Entries that were blanked
+	// count as well. A store that does not know the floor when it pushes also returns buckets into which such a message came in
+	// order. The buckets are in no particular order.
 	Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]Bucket, error)
 
 	// Delete puts a tombstone in place of the entry with that id in that bucket. It is atomic, idempotent,

@@ -31,13 +31,34 @@ const (
 	pipeline = "./test/statemachine"
 
 	suiteTraps    = "^TestModel$/^Append$/avoids_the_trap_of"
+	suiteCursor   = "^TestModel$/^Pages$/^below_a_cursor"
 	pebblePush    = "^TestConformance$/^Inbox$/^Push$"
 	pebbleDeletes = "^TestConformance$/^Inbox$/^Delete"
 )
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), reading(), rehydrating())
+	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing())
+}
+
+func repairing() []mutation {
+	return []mutation{
+		{
+			name: "creating a bucket whatever its floor", trap: "two creators believe in two floors: what comes late is not marked",
+			edits: []edit{{pushGo, "held || floor != push.Floor {", "held || floor != push.Floor && false {"}},
+			pkg:   pebble, run: pebblePush,
+		},
+		{
+			name: "trusting the bucket in a cursor", trap: "floors were lowered since: a page lacks what came after the cursor was made",
+			edits: []edit{{"pkg/bucket/page.go", "if c.Sequence == head.Sequence || !above.Less(c.ID) {", "if above.Less(c.ID) || true {"}},
+			pkg:   suite, run: suiteCursor,
+		},
+		{
+			name: "counting every tombstone above the read mark", trap: "a healed mark counts the slot of a message from the future as read, and its tombstone too: unread is too low",
+			edits: []edit{{"pkg/bucket/inbox.go", "if t.Sequence >= mark.Sequence && (above", "if t.Sequence >= 0 && (above"}},
+			pkg:   "./pkg/bucket", run: "^TestTombstoneBelowTheReadMark$",
+		},
+	}
 }
 
 func appending() []mutation {

@@ -60,6 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Pages/of what is in no bucket", s.absentOnly)
 	t.Run("Pages/take few buckets", s.pagesCost)
 	t.Run("Pages/read buckets above only for late messages", s.pagesReadLateBuckets)
+	t.Run("Pages/below a cursor to too low a bucket", s.lowCursor)
 	t.Run("Pages/of an empty inbox", s.emptyInbox)
 	t.Run("Pages/below a foreign cursor", s.foreignCursor)
 }

@@ -71,7 +71,7 @@ func (m *Model) push(p bucket.Push) bool {
 			b.Floor, b.Last = p.Floor, p.Floor
 		}
 	}
-	if b.Slots()+len(p.Entries) > bucket.Capacity || p.Guard && !b.Floor.Less(p.Entries[0].ID) {
+	if p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Slots()+len(p.Entries) > bucket.Capacity {
 		return false
 	}
 	for _, e := range p.Entries {

@@ -285,6 +285,21 @@ func (s suite) emptyInbox(t *testing.T) {
 	r.requireCounts(t) // older than the mark, and the owner has not seen it
 }
 
+// lowCursor reads below cursors whose bucket is lower than the highest with a floor below their id, as after a repair.
+func (s suite) lowCursor(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	r := newReader(store, "ann")
+	r.arrived = numbers(10, 10, 230)
+	prefill(t, store, r.owner, r.arrived)
+	for _, bound := range []int{2300, 1510, 1100, 510} {
+		for sequence := range uint32(min(bound-10, 2290)/500 + 1) {
+			r.requirePage(t, &bucket.Cursor{ID: id(bound), Sequence: sequence}, bound, 50)
+			require.LessOrEqual(t, r.buckets, 3, "below %d from bucket %d", bound, sequence)
+		}
+	}
+}
+
 // foreignCursor reads below cursors that name buckets which the inbox does not have.
 func (s suite) foreignCursor(t *testing.T) {
 	t.Parallel()

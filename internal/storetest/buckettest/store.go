@@ -47,6 +47,9 @@ func (s suite) pushConditions(t *testing.T) {
 		{"of several, the first of which is there", bucket.Push{Sequence: 1, Entries: entries(980, 2000), Guard: true}, false},
 		{"of one that was deleted", bucket.Push{Sequence: 1, Entries: entries(520)}, false},
 		{"onto a bucket that is there, prepared to create it", bucket.Push{Sequence: 1, Entries: entries(5), Create: true, Floor: id(500)}, true},
+		{"prepared to create it with a higher floor", bucket.Push{Sequence: 1, Entries: entries(2000), Create: true, Floor: id(980)}, false},
+		{"prepared to create it with a lower floor", bucket.Push{Sequence: 1, Entries: entries(2000), Create: true, Floor: id(490)}, false},
+		{"prepared to create it without a floor", bucket.Push{Sequence: 1, Entries: entries(2000), Create: true}, false},
 		{"onto a full bucket, prepared to create it", bucket.Push{Sequence: 0, Entries: entries(5), Create: true}, false},
 		{"onto a bucket that is not there", bucket.Push{Sequence: 2, Entries: entries(2000)}, false},
 		{"guarded onto a bucket that is not there", bucket.Push{Sequence: 2, Entries: entries(2000), Guard: true}, false},
@@ -84,6 +87,7 @@ func (s suite) pushCreates(t *testing.T) {
 		{"bucket 0, not guarded", nil, bucket.Push{Entries: entries(7, 8)}, id(8)},
 		{"bucket 0 with 50 entries", nil, bucket.Push{Entries: entries(numbers(1, 1, 50)...), Guard: true}, id(50)},
 		{"bucket 1, above its floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(505), Create: true, Floor: id(500)}, id(505)},
+		{"bucket 1, without a floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(505), Create: true}, id(505)},
 		{"bucket 1, below its floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(5, 6), Create: true, Floor: id(500)}, id(500)},
 		{"bucket 1, around its floor", numbers(10, 10, 50), bucket.Push{Sequence: 1, Entries: entries(5, 505), Create: true, Floor: id(500)}, id(505)},
 	} {
