@@ -43,9 +43,9 @@ func (f field) text() string {
 func (f field) parse(text string) error {
 	switch f.value.Interface().(type) {
 	case time.Duration:
-		d, err := time.ParseDuration(text)
+		d, err := ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("is %q, which is not a duration such as 500ms, 30s, 5m or 720h", text)
+			return fmt.Errorf("is %w", err)
 		}
 		f.value.SetInt(int64(d))
 	case Size:

@@ -165,11 +165,11 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		"duration without a unit": {
 			env:  []string{"FANMAIL_DORMANT_AFTER=30"},
-			want: `FANMAIL_DORMANT_AFTER: dormant_after is "30", which is not a duration such as 500ms, 30s, 5m or 720h`,
+			want: `FANMAIL_DORMANT_AFTER: dormant_after is "30", which is not a duration such as 500ms, 30s, 5m, 720h or 30d`,
 		},
-		"duration in days": {
-			file: "dormant_after: 30d",
-			want: `FILE: dormant_after is "30d", which is not a duration such as 500ms, 30s, 5m or 720h`,
+		"duration in parts of days": {
+			file: "dormant_after: 1.5d",
+			want: `FILE: dormant_after is "1.5d", which is not a duration such as 500ms, 30s, 5m, 720h or 30d`,
 		},
 		"size in powers of ten": {
 			file: "limits:\n  body: 64KB",

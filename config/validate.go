@@ -24,9 +24,6 @@ const maxEntry = 127 * KiB
 // the largest event that the bus takes, which is 8 MiB.
 const maxExpress = 10_000
 
-// day is the longest that anything but dormancy and idempotency keys takes.
-const day = 24 * time.Hour
-
 // Validate returns an error that lists everything that is wrong with the configuration, a line for each, or nil.
 // Each is an *InvalidError.
 func (c Config) Validate() error { return c.validate(nil) }
@@ -102,17 +99,9 @@ func (c Config) security(v *validator) {
 const maxRate = 1_000_000
 
 func (c Config) times(v *validator) {
-	within(v, "clock_tolerance", c.ClockTolerance, time.Millisecond, day)
-	v.require("dormant_after", c.DormantAfter >= 4*c.ClockTolerance,
-		"is %s: it must be at least four times clock_tolerance, which is %s", durationText(c.DormantAfter), durationText(c.ClockTolerance))
-	v.require("publish_slack", c.PublishSlack > c.ClockTolerance/2,
-		"is %s: it must be more than half of clock_tolerance, which is %s, for that is how far clocks may be apart",
-		durationText(c.PublishSlack), durationText(c.ClockTolerance))
-	within(v, "publish_slack", c.PublishSlack, time.Millisecond, day)
+	c.Recorded().times(v)
 	within(v, "drain_delay", c.DrainDelay, 0, day)
 	within(v, "drain_timeout", c.DrainTimeout, time.Millisecond, day)
-	v.require("idempotency.ttl", c.Idempotency.TTL >= c.PublishSlack,
-		"is %s: it must be at least publish_slack, which is %s", durationText(c.Idempotency.TTL), durationText(c.PublishSlack))
 }
 
 func (c Config) limits(v *validator) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/internal/tracing"
@@ -49,6 +50,8 @@ type App struct {
 	server *httpServer
 	auth   httpapi.Authenticator
 	group  startstop.Group
+	// settings has the rules and the format level that hold now.
+	settings *settings.Current
 }
 
 // New returns an App that is not started.
@@ -73,6 +76,9 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.warn()
 	var err error
+	if a.settings, err = a.configured(); err != nil {
+		return err
+	}
 	if a.auth, err = a.authenticator(); err != nil {
 		return err
 	}
@@ -94,7 +100,7 @@ func (a *App) Start(ctx context.Context) error {
 }
 
 func (a *App) startRoles(ctx context.Context) error {
-	parts, err := a.world.open(ctx, a.config, a.opts)
+	parts, err := a.world.open(ctx, a.config, a.settings, a.opts)
 	if err != nil {
 		return err
 	}

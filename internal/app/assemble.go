@@ -16,12 +16,12 @@ import (
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // assembly builds the roles of a process.
@@ -36,6 +36,7 @@ type assembly struct {
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts) http.Handler {
 	s := &assembly{App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users)}
+	s.group.Add("settings", startstop.NewRunner(s.settings.Poll, s.settings.Report))
 	if a.has(FanoutWorker) {
 		s.fanout()
 	}
@@ -56,13 +57,6 @@ func (a *App) assemble(p Parts) http.Handler {
 	}))
 }
 
-// rules returns the rules that hold now.
-func (a *App) rules() userstate.Rules {
-	return userstate.Rules{
-		DormantAfter: a.config.DormantAfter, ClockTolerance: a.config.ClockTolerance, PublishSlack: a.config.PublishSlack,
-	}
-}
-
 func (a *App) limits() message.Limits {
 	return message.Limits{
 		BodyBytes:  int(a.config.Limits.Body),
@@ -73,13 +67,13 @@ func (a *App) limits() message.Limits {
 
 func (s *assembly) publisher() {
 	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
-		Limits: s.limits(), Rules: s.rules, KeyTTL: s.config.Idempotency.TTL,
+		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL,
 		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: s.opts.Metrics,
 	})
 	s.services.Publish = publisher
-	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.rules)
+	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
-		Partitions: s.config.Partitions, Rules: s.rules, Now: s.opts.Now,
+		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now,
 	})
 	s.group.Add("idempotency keys", startstop.NewRunner(publisher.ForgetKeys))
 }
@@ -102,7 +96,7 @@ func (s *assembly) fanout() {
 func (a *App) fanoutOptions() fanout.Options {
 	f := a.config.Fanout
 	return fanout.Options{
-		Partitions: a.config.Partitions, Rules: a.rules,
+		Partitions: a.config.Partitions, Rules: a.settings.Rules,
 		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL,
 		Workers: map[event.Lane]int{
 			event.Express: f.ExpressWorkers, event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers,
@@ -122,7 +116,7 @@ func (s *assembly) rehydrator() {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
 		rehydrate.Options{
-			Rules: s.rules,
+			Rules: s.settings.Rules,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
 			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
@@ -131,7 +125,7 @@ func (s *assembly) rehydrator() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
-		inbox.Options{Rules: s.rules, Now: s.opts.Now, Metrics: s.opts.Metrics},
+		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Metrics: s.opts.Metrics},
 	)
 	s.services.Inbox = inboxes
 	s.services.Audit = audit.New(
@@ -139,9 +133,12 @@ func (s *assembly) rehydrator() {
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
 		},
 		audit.Options{
-			Partitions: s.config.Partitions, Rules: s.rules, Random: rand.Reader, Now: s.opts.Now,
+			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now,
 		},
 	)
+	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{
+		Users: p.Users, Partitions: s.config.Partitions, Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now,
+	})
 	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})
 	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
 	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) }))

@@ -9,12 +9,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/settings"
 )
 
 // Embedded opens the engines that run inside this process. Package internal/app/embedded implements it.
 type Embedded interface {
-	// OpenStore opens the store in the data folder.
-	OpenStore(ctx context.Context, cfg config.Config, opts Options) (*Store, error)
+	// OpenStore opens the store in the data folder, and current on it.
+	OpenStore(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error)
 	// StartServer starts the NATS server on the data folder.
 	StartServer(ctx context.Context, cfg config.Config, logger zerolog.Logger) (Server, error)
 }

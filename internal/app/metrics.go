@@ -5,7 +5,6 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,16 +30,10 @@ func (a *App) measureBuild() {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		version = info.Main.Version
 	}
-	var roles []string
-	for _, role := range []Role{Publisher, FanoutWorker, Rehydrator} {
-		if a.has(role) {
-			roles = append(roles, string(role))
-		}
-	}
 	promauto.With(a.opts.Metrics).NewGauge(prometheus.GaugeOpts{
 		Name: "fanmail_build_info", Help: "1, for the version that runs here, and the roles that it has.",
 		ConstLabels: prometheus.Labels{
-			"version": version, "goversion": runtime.Version(), "roles": strings.Join(roles, "+"), "store": a.config.Store,
+			"version": version, "goversion": runtime.Version(), "roles": a.roles(), "store": a.config.Store,
 		},
 	}).Set(1)
 }

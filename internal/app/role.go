@@ -1,6 +1,9 @@
 package app
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Role is a part of Fanmail that can run in a process of its own.
 type Role string
@@ -18,4 +21,15 @@ const (
 // has reports whether this process has a role.
 func (a *App) has(role Role) bool {
 	return len(a.opts.Roles) == 0 || slices.Contains(a.opts.Roles, role)
+}
+
+// roles returns the roles of this process, joined by "+".
+func (a *App) roles() string {
+	var roles []string
+	for _, role := range []Role{Publisher, FanoutWorker, Rehydrator} {
+		if a.has(role) {
+			roles = append(roles, string(role))
+		}
+	}
+	return strings.Join(roles, "+")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/settings"
 )
 
 // Store is an open store.
@@ -28,12 +29,13 @@ type Store struct {
 	room *room // nil if Available is
 }
 
-// openStore opens the store that the configuration names. The caller has checked that this program contains it.
-func openStore(ctx context.Context, cfg config.Config, opts Options) (*Store, error) {
+// openStore opens the store that the configuration names, and the recorded settings in it. The caller has checked that this program
+// contains the store.
+func openStore(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error) {
 	if cfg.Store == config.StoreMongoDB {
-		return openMongoDB(ctx, cfg, opts)
+		return openMongoDB(ctx, cfg, current, opts)
 	}
-	s, err := opts.Embedded.OpenStore(ctx, cfg, opts)
+	s, err := opts.Embedded.OpenStore(ctx, cfg, current, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +49,18 @@ func openStore(ctx context.Context, cfg config.Config, opts Options) (*Store, er
 // messageBytes is the memory for the messages that were read last from MongoDB.
 const messageBytes = 40 << 20
 
-func openMongoDB(ctx context.Context, cfg config.Config, opts Options) (*Store, error) {
+func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error) {
 	options, err := mongoOptions(cfg, opts)
+	options.ClockTolerance = current.ClockTolerance
 	if err != nil {
 		return nil, err
 	}
 	db, err := mongostore.Open(ctx, options)
 	if err != nil {
 		return nil, err
+	}
+	if err := current.Open(ctx, db.Settings()); err != nil {
+		return nil, errors.Join(err, db.Close()) //nolint:contextcheck // the database is closed also after ctx has ended
 	}
 	return &Store{
 		Parts: Parts{
@@ -71,7 +77,7 @@ func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	uri, err := mongoURI(m)
 	return mongostore.Options{
 		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
-		ClockTolerance: cfg.ClockTolerance, BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
+		Settings: cfg.Recorded().Texts(), BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
 		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger,
 	}, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/natsbus"
+	"github.com/fanmail/fanmail/internal/settings"
 )
 
 // world has the store and the bus of an App. The App opens them, and closes them when the roles have stopped.
@@ -30,14 +31,14 @@ func (w *world) waiting() string {
 }
 
 // open opens the stores, and connects to the bus. It waits for either until ctx ends. After an error nothing is left open.
-func (w *world) open(ctx context.Context, cfg config.Config, opts Options) (_ Parts, err error) {
+func (w *world) open(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (_ Parts, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
 		}
 	}()
 	w.awaited.Store("the store")
-	if w.store, err = openStore(ctx, cfg, opts); err != nil {
+	if w.store, err = openStore(ctx, cfg, current, opts); err != nil {
 		return Parts{}, err
 	}
 	w.awaited.Store("the bus")

@@ -84,7 +84,7 @@ func (s operation) voidSentence(m message.Stored) string {
 	stored := fmt.Sprintf("%s counts for nobody: it was stored at %s, ", m.ID, at(m.StoredAt))
 	switch {
 	case m.Verdict == message.Undecided:
-		return stored + fmt.Sprintf("%v after it was sent, which is more than publish_slack (%v)", m.StoredAt.Sub(m.Sent()), s.rules.PublishSlack)
+		return stored + fmt.Sprintf("%v after it was sent, which is more than publish_slack (%v)", m.StoredAt.Sub(m.Sent()), s.rules.VoidSlack())
 	case m.FromFuture():
 		return stored + fmt.Sprintf("%v before the time in its id, which was more than clock_tolerance", m.Sent().Sub(m.StoredAt))
 	default:

@@ -17,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -39,11 +40,12 @@ type Services struct {
 	Publish   *publish.Service
 	Reporter  *publish.Reporter
 	Following *following.Service
-	// Inbox, Rehydrate, Audit and DeadLetters are a rehydrator's, all or none of them.
+	// Inbox, Rehydrate, Audit, DeadLetters and Settings are a rehydrator's, all or none of them.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
+	Settings    *settings.Service
 	// Room returns nil, or why nothing new is accepted at the moment; nil if there is always room.
 	Room func() error
 	// Ready returns why requests should not be sent here at the moment; nothing if they should. It is required.

@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -34,6 +35,8 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemMethod:       {http.StatusMethodNotAllowed, "The path does not have this method"},
 	client.ProblemConflict:     {http.StatusConflict, "The state does not allow this"},
 	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
+	client.ProblemUnconfirmed:  {http.StatusConflict, "The change has to be confirmed"},
+	client.ProblemUpgrade:      {http.StatusConflict, "The database has to be upgraded first"},
 	client.ProblemTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
 	client.ProblemMediaType:    {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
 	client.ProblemInvalid:      {http.StatusUnprocessableEntity, "A value is not allowed"},
@@ -70,6 +73,9 @@ func problemOf(err error) *client.Problem {
 	if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
 		return newProblem(client.ProblemInvalid, invalid.Field, invalid.Error())
 	}
+	if p := settingsProblem(err); p != nil {
+		return p
+	}
 	switch {
 	case errors.Is(err, message.ErrKeyReused):
 		return newProblem(client.ProblemKeyReused, client.IdempotencyKeyHeader,
@@ -103,6 +109,23 @@ func problemOf(err error) *client.Problem {
 	default:
 		return newProblem(client.ProblemInternal, "", internalDetail)
 	}
+}
+
+// settingsProblem returns the problem document for an error of package settings, or nil.
+func settingsProblem(err error) *client.Problem {
+	if level, ok := errors.AsType[*settings.LevelError](err); ok {
+		return newProblem(client.ProblemUpgrade, "", level.Error())
+	}
+	if unconfirmed, ok := errors.AsType[*settings.UnconfirmedError](err); ok {
+		return newProblem(client.ProblemUnconfirmed, "confirm", unconfirmed.Error())
+	}
+	if old, ok := errors.AsType[*settings.TooOldError](err); ok {
+		return newProblem(client.ProblemConflict, "", old.Error())
+	}
+	if misfit, ok := errors.AsType[*settings.MisfitError](err); ok {
+		return newProblem(client.ProblemConflict, "value", misfit.Error())
+	}
+	return nil
 }
 
 // temporary reports whether a repeated request may succeed.

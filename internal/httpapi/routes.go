@@ -64,6 +64,18 @@ func (s *server) routes() {
 		http.MethodPost:   {handle: s.redrive, access: admins},
 		http.MethodDelete: {handle: s.drop, access: admins},
 	})
+	admin.route("/v1/admin/settings", methods{
+		http.MethodGet: {handle: s.listSettings, access: admins},
+	})
+	admin.route("/v1/admin/settings/{key}", methods{
+		http.MethodPut: {handle: s.changeSetting, access: admins, body: true},
+	})
+	admin.route("/v1/admin/processes", methods{
+		http.MethodGet: {handle: s.processes, access: admins},
+	})
+	admin.route("/v1/admin/upgrade", methods{
+		http.MethodPost: {handle: s.upgrade, access: admins, body: true},
+	})
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
 	s.route("/readyz", methods{http.MethodGet: {handle: s.ready, access: open}})
 	s.route("/openapi.json", methods{http.MethodGet: {handle: s.openapi, access: open}})

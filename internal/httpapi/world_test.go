@@ -100,7 +100,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	}
 	services := httpapi.Services{
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
-			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: 24 * time.Hour, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
+			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),
 		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, userstate.DefaultRules),
 		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{

@@ -78,7 +78,7 @@ func newMeasured(t *testing.T) measured {
 	uri, database := testenv.MongoDB(t)
 	asked := &commands{}
 	opts := mongostore.Options{
-		URI: uri, Database: database, Partitions: rig.Partitions, Timeout: patience, ClockTolerance: tolerance,
+		URI: uri, Database: database, Partitions: rig.Partitions, Timeout: patience, ClockTolerance: func() time.Duration { return tolerance },
 		Now: time.Now, Logger: zerolog.Nop(), Monitor: asked.monitor(),
 	}
 	prepared, err := mongostore.Connect(t.Context(), opts)

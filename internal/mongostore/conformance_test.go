@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest"
 )
@@ -36,6 +39,15 @@ func TestConformance(t *testing.T) {
 func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
+		Settings: db.Settings(),
+		ToLevel1: func(t *testing.T) {
+			t.Helper()
+			_, err := raw(t, opts).Collection("meta").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "format"}}, bson.D{
+				{Key: "$set", Value: bson.D{{Key: "v", Value: int32(1)}}},
+				{Key: "$unset", Value: bson.D{{Key: "settings", Value: ""}, {Key: "revision", Value: ""}}},
+			})
+			require.NoError(t, err)
+		},
 		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(open(t, opts), opts) },
 	}
 }

@@ -8,17 +8,31 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// formatID is the id of the single record with the settings that are fixed when a database is initialized.
+// formatID is the id of the single record with the format level, the recorded settings, and the values that are fixed when a
+// database is initialized.
 const formatID = "format"
 
+// formatRecord has the format level as its version, so that a release refuses a database of a level that it does not know.
 type formatRecord struct {
-	ID         string `bson:"_id"`
-	Version    int32  `bson:"v"`
-	Partitions int32  `bson:"partitions"`
-	Capacity   int32  `bson:"capacity"`
+	ID         string          `bson:"_id"`
+	Version    int32           `bson:"v"`
+	Partitions int32           `bson:"partitions"`
+	Capacity   int32           `bson:"capacity"`
+	Revision   int64           `bson:"revision,omitempty"`
+	Settings   []settingRecord `bson:"settings,omitempty"`
+}
+
+// checkLevel returns an error unless this release knows the level of a database.
+func checkLevel(found int32) error {
+	if found < settings.Unrecorded || found > settings.Highest {
+		return fmt.Errorf("%w in %s: the database has format level %d, this release knows level %d: run the release that raised it, or a later one",
+			ErrFormat, metaName, found, settings.Highest)
+	}
+	return nil
 }
 
 // Check returns nil if the database was initialized with the configured values and has all its collections and indexes.
@@ -46,8 +60,8 @@ func (db *DB) checkFormat(ctx context.Context) error {
 		return fmt.Errorf("the database %s %w", db.database.Name(), ErrNotInitialized)
 	case err != nil:
 		return err
-	case found.Version != wanted.Version:
-		return checkVersion(metaName, found.Version)
+	case checkLevel(found.Version) != nil:
+		return checkLevel(found.Version)
 	case found.Partitions != wanted.Partitions:
 		return fmt.Errorf("%w: the database was initialized with %d, %d are configured: configure %d, or choose another database",
 			ErrPartitions, found.Partitions, wanted.Partitions, found.Partitions)
@@ -58,8 +72,13 @@ func (db *DB) checkFormat(ctx context.Context) error {
 	return nil
 }
 
+// format returns the record of a new database.
 func (db *DB) format() formatRecord {
-	return formatRecord{ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity} //nolint:gosec // at most partition.MaxCount
+	first := settings.First(db.opts.Settings, db.opts.Now())
+	return formatRecord{
+		ID: formatID, Version: int32(first.Level), Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity, //nolint:gosec // at most partition.MaxCount
+		Settings: settingRecords(first),
+	}
 }
 
 // recordFormat records the configured settings, unless a record exists.

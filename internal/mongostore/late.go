@@ -26,7 +26,7 @@ import (
 // With t <= T/4, which the configuration demands, D is at least t, and two operations fit under one context of T/2 if the clocks
 // agree: a view, and the step that follows it.
 func (db *DB) latest(ctx context.Context) bson.DateTime {
-	decided, cancel := context.WithTimeout(ctx, db.opts.ClockTolerance/2)
+	decided, cancel := context.WithTimeout(ctx, db.opts.ClockTolerance()/2)
 	defer cancel()
 	bound, _ := decided.Deadline()
 	return date(bound)

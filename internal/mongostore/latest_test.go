@@ -26,7 +26,10 @@ func TestDecisionsByAClockTakeEffectWithinHalfOfTheTolerance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := mongostore.Options{URI: "mongodb://unused", Now: time.Now, Timeout: test.timeout, ClockTolerance: test.tolerance}
+			opts := mongostore.Options{URI: "mongodb://unused", Now: time.Now, Timeout: test.timeout}
+			if test.tolerance != 0 {
+				opts.ClockTolerance = func() time.Duration { return test.tolerance }
+			}
 			before := time.Now().Truncate(time.Millisecond)
 			latest, err := mongostore.Latest(t.Context(), opts)
 			after := time.Now()

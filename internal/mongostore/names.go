@@ -54,6 +54,10 @@ const (
 	fieldMoved = "moved"
 	fieldScans = "partitions"
 
+	// Of meta.
+	fieldRecorded = "settings"
+	fieldSeen     = "seen" // by the server's clock
+
 	// Of publish_keys.
 	fieldMessage = "message_id"
 	fieldDigest  = "digest"

@@ -59,9 +59,11 @@ type Options struct {
 	// Timeout is how long an operation may take, including all attempts; 0 is DefaultTimeout. It should be at most a quarter of
 	// ClockTolerance: what it leaves of the half is how far the clocks of hosts and servers may be apart.
 	Timeout time.Duration
-	// ClockTolerance is that of userstate.Rules, which the callers decide by; 0 is that of userstate.DefaultRules. An update that a
-	// caller decided by a clock takes effect before the server's clock is half of it after the call, or not at all.
-	ClockTolerance time.Duration
+	// ClockTolerance returns that of userstate.Rules, which the callers decide by; nil means that of userstate.DefaultRules. An update
+	// that a caller decided by a clock takes effect before the server's clock is half of it after the call, or not at all.
+	ClockTolerance func() time.Duration
+	// Settings are the settings that Init records in a new database, by key.
+	Settings map[string]string
 	// BulkOperations is how many updates one command holds, at most MaxBulkOperations; 0 is DefaultBulkOperations.
 	BulkOperations int
 	// BulkBytes is how many bytes of updates one command holds, at most MaxBulkBytes; 0 is DefaultBulkBytes. A single update
@@ -92,7 +94,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Database, DefaultDatabase)
 	setDefault(&o.Partitions, partition.DefaultCount)
 	setDefault(&o.Timeout, DefaultTimeout)
-	setDefault(&o.ClockTolerance, userstate.DefaultRules().ClockTolerance)
+	if o.ClockTolerance == nil {
+		o.ClockTolerance = func() time.Duration { return userstate.DefaultRules().ClockTolerance }
+	}
 	setDefault(&o.BulkOperations, DefaultBulkOperations)
 	setDefault(&o.BulkBytes, DefaultBulkBytes)
 	setDefault(&o.Concurrency, DefaultConcurrency)
@@ -100,8 +104,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.KeyGrace < 0 || o.KeyGrace > MaxKeyGrace:
 		return o, fmt.Errorf("options: KeyGrace is %v: it can be up to %v", o.KeyGrace, MaxKeyGrace)
-	case o.Timeout < 0 || o.ClockTolerance < 0 || o.Concurrency < 0:
-		return o, errors.New("options: Timeout, ClockTolerance and Concurrency must not be negative")
+	case o.Timeout < 0 || o.Concurrency < 0:
+		return o, errors.New("options: Timeout and Concurrency must not be negative")
 	case o.BulkOperations < 0 || o.BulkOperations > MaxBulkOperations:
 		return o, fmt.Errorf("options: BulkOperations is %d: it can be 1 to %d", o.BulkOperations, MaxBulkOperations)
 	case o.BulkBytes < 0 || o.BulkBytes > MaxBulkBytes:
@@ -131,6 +135,7 @@ type DB struct {
 	users    *Users
 	edges    *Edges
 	progress *Progress
+	settings *Settings
 }
 
 // Open connects to a server and checks that the database was initialized with the configured values. If the server does not
@@ -201,6 +206,7 @@ func (db *DB) open() {
 	db.users = &Users{c: db.collection(usersName)}
 	db.edges = &Edges{followers: db.collection(followersName), following: db.collection(followingName), pages: newPages()}
 	db.progress = &Progress{c: db.collection(fanoutsName)}
+	db.settings = &Settings{c: db.collection(metaName)}
 }
 
 // Healthy returns nil if the server answers. A broken connection is not a failure: Healthy then asks again.
@@ -249,3 +255,6 @@ func (db *DB) Edges() *Edges { return db.edges }
 
 // Progress returns the store of fan-outs.
 func (db *DB) Progress() *Progress { return db.progress }
+
+// Settings returns the store of the recorded settings and of the processes.
+func (db *DB) Settings() *Settings { return db.settings }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
@@ -30,6 +31,7 @@ func TestConformance(t *testing.T) {
 func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Database {
 	t.Helper()
 	opts := options(t, files)
+	opts.Settings = storetest.Proposed
 	if now != nil {
 		opts.Now = now
 	}
@@ -38,6 +40,11 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
+		Settings: db.Settings(),
+		ToLevel1: func(t *testing.T) {
+			t.Helper()
+			require.NoError(t, db.Engine().Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
+		},
 		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), now) },
 	}
 }

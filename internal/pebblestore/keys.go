@@ -15,7 +15,7 @@ import (
 // users of one partition in ascending order, finds edges, states and inboxes side by side.
 //
 //	space        key                                       value
-//	'!' format   !                                         partitions, bucket capacity
+//	'!' format   !                                         partitions, bucket capacity, recorded settings
 //	'a' authors  a from 00 id[16]                          when the message, to the author's followers, was stored
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there

@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/settings"
 )
 
 var (
@@ -57,6 +58,8 @@ type Options struct {
 	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 is partition.DefaultCount. It
 	// is fixed when the store is created.
 	Partitions int
+	// Settings are the settings that are recorded when the store is created, by key.
+	Settings map[string]string
 	// FS is the file system; nil is the disk.
 	FS vfs.FS
 	// Now is the clock that stamps messages. It is required.
@@ -125,6 +128,7 @@ type DB struct {
 	users    *Users
 	edges    *Edges
 	progress *Progress
+	settings *Settings
 }
 
 // Open opens the store in a folder, and creates both if need be. It returns an error that wraps ErrLocked,
@@ -156,7 +160,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
-	if err := checkFormat(engine, opts.Partitions); err != nil {
+	if err := checkFormat(engine, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
 	}
 	db := newDB(engine, lock, opts)
@@ -179,6 +183,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
+	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
 	return db
 }
 
@@ -268,3 +273,6 @@ func (db *DB) Edges() *Edges { return db.edges }
 
 // Progress returns the store of fan-outs.
 func (db *DB) Progress() *Progress { return db.progress }
+
+// Settings returns the store of the recorded settings and of the processes.
+func (db *DB) Settings() *Settings { return db.settings }

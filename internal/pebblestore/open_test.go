@@ -41,8 +41,12 @@ func TestOpenRefuses(t *testing.T) {
 			want: pebblestore.ErrPartitions, says: "created with 16, 8 are configured: configure 16",
 		},
 		"a later format": {
-			before: format(3),
-			want:   pebblestore.ErrFormat, says: "version 3, this release reads version 2: run the release that wrote it, or a later one",
+			before: format(4),
+			want:   pebblestore.ErrFormat, says: "format level 3, this release knows level 2: run the release that raised it, or a later one",
+		},
+		"a format that was never released": {
+			before: format(1),
+			want:   pebblestore.ErrFormat, says: "version 1, this release reads version 2: run the release that wrote it, or choose another folder",
 		},
 		"buckets of another size": {
 			before: format(2, 0xa2, 1, 16, 2, 10),

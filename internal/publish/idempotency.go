@@ -41,7 +41,7 @@ func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	}
 	now := s.opts.Now()
 	m := &a.result.Message
-	wanted := message.Key{From: m.From, Key: a.requested, ID: m.ID, Digest: m.Digest(), Expires: now.Add(s.opts.KeyTTL)}
+	wanted := message.Key{From: m.From, Key: a.requested, ID: m.ID, Digest: m.Digest(), Expires: now.Add(s.opts.KeyTTL())}
 	var err error
 	if a.key, err = s.keys.Reserve(ctx, wanted, now); err != nil {
 		return err

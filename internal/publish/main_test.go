@@ -83,7 +83,7 @@ func (d *desk) logged(skew time.Duration, log io.Writer) *publish.Service {
 
 func (d *desk) options(skew time.Duration, metrics prometheus.Registerer, logger zerolog.Logger) publish.Options {
 	return publish.Options{
-		Limits: message.DefaultLimits(), Rules: rig.Rules, KeyTTL: rig.KeyTTL,
+		Limits: message.DefaultLimits(), Rules: rig.Rules, KeyTTL: func() time.Duration { return rig.KeyTTL },
 		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: logger, Metrics: metrics,
 	}
 }

@@ -45,8 +45,8 @@ type Options struct {
 	Limits message.Limits
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
-	// KeyTTL is how long an idempotency key is remembered.
-	KeyTTL time.Duration
+	// KeyTTL returns for how long an idempotency key that is reserved now is remembered.
+	KeyTTL func() time.Duration
 	Now    func() time.Time
 	// Random is the source of the random bits of ids.
 	Random io.Reader

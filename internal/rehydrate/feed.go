@@ -70,7 +70,7 @@ func (f *Feed) Oldest(ctx context.Context, s bucket.Stretch, limit int) ([]bucke
 // Count counts the messages of a stretch.
 func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 	const page = 1000
-	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.rules.PublishSlack)
+	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.rules.VoidSlack())
 	if err != nil {
 		return 0, fmt.Errorf("count the messages that %s missed: %w", f.user, err)
 	}

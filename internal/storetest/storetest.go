@@ -1,5 +1,5 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
-// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store and bucket.Store.
+// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store and settings.Store.
 package storetest
 
 import (
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -17,7 +18,7 @@ import (
 
 // Backend is an implementation of the stores.
 type Backend struct {
-	// New opens an empty database. It registers the closing with t.Cleanup. Most tests run in parallel, each on a database of
+	// New opens an empty database whose configuration has the settings Proposed. It registers the closing with t.Cleanup. Most tests run in parallel, each on a database of
 	// its own.
 	New func(t *testing.T) Database
 	// NewAt is New for a database that stamps messages with the given clock.
@@ -36,6 +37,9 @@ type Database struct {
 	Edges    follow.Store
 	Progress progress.Store
 	Inbox    bucket.Store
+	Settings settings.Store
+	// ToLevel1 makes the record of the settings that of a database from before there were levels.
+	ToLevel1 func(t *testing.T)
 	// Reopen simulates a crash and opens what is left after it. A backend that cannot simulate a crash opens the database
 	// again. The test does not use the old Database afterwards.
 	Reopen func(t *testing.T) Database
@@ -46,6 +50,7 @@ func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
+		"Settings": runSettings,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,6 +68,8 @@ func RunEdges(t *testing.T, b Backend) { t.Helper(); edgeSuite{b}.run(t) }
 func runUsers(t *testing.T, b Backend) { t.Helper(); userSuite{b}.run(t) }
 
 func runProgress(t *testing.T, b Backend) { t.Helper(); progressSuite{b}.run(t) }
+
+func runSettings(t *testing.T, b Backend) { t.Helper(); settingsSuite{b}.run(t) }
 
 func runInbox(t *testing.T, b Backend) {
 	t.Helper()

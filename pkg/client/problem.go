@@ -26,6 +26,10 @@ const (
 	ProblemBackwards ProblemType = "urn:fanmail:problem:backwards"
 	// ProblemConflict is something that cannot be done to what is there as it is, such as a dead letter that nobody would take: 409.
 	ProblemConflict ProblemType = "urn:fanmail:problem:conflict"
+	// ProblemUnconfirmed is a change that has to be confirmed, because it removes or hides something, or may: 409.
+	ProblemUnconfirmed ProblemType = "urn:fanmail:problem:unconfirmed"
+	// ProblemUpgrade is something that needs a higher format level than the database has: 409.
+	ProblemUpgrade ProblemType = "urn:fanmail:problem:upgrade-required"
 	// ProblemTooLarge is a body, a line or a batch over its limit: 413.
 	ProblemTooLarge ProblemType = "urn:fanmail:problem:too-large"
 	// ProblemMediaType is a body that is not JSON: 415.

@@ -56,7 +56,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	}()
 	server := httptest.NewServer(httpapi.New(httpapi.Services{
 		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender}, publish.Options{
-			Limits: limits, Rules: userstate.DefaultRules, KeyTTL: time.Hour, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
+			Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
 		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, userstate.DefaultRules),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{

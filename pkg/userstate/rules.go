@@ -1,6 +1,7 @@
 package userstate
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,6 +21,9 @@ type Rules struct {
 	// message whose time is more than ClockTolerance after the store's clock. An edge becomes visible within PublishSlack after a
 	// span of it began or ended.
 	PublishSlack time.Duration
+	// FirstSlack is the PublishSlack that was recorded first for all processes; 0 means PublishSlack. It judges messages without a
+	// stored verdict, so that a later change does not affect them.
+	FirstSlack time.Duration
 }
 
 // DefaultRules keeps inboxes warm for 30 days, allows clocks to differ by a minute, and gives a message two minutes to be stored.
@@ -84,4 +88,7 @@ func (r Rules) Timing() message.Timing {
 }
 
 // Void reports whether a message is void: see message.Stored.Void. The rules judge only messages without a stored verdict.
-func (r Rules) Void(m message.Stored) bool { return m.Void(r.PublishSlack) }
+func (r Rules) Void(m message.Stored) bool { return m.Void(r.VoidSlack()) }
+
+// VoidSlack returns the slack that judges messages without a stored verdict.
+func (r Rules) VoidSlack() time.Duration { return cmp.Or(r.FirstSlack, r.PublishSlack) }

@@ -79,7 +79,7 @@ func newPublishing(store *backend, bus *natsbus.Bus) *pipeline {
 	return &pipeline{
 		store: store,
 		publisher: publish.New(store.messages, store.keys, bus, publish.Options{
-			Limits: message.DefaultLimits(), Rules: userstate.DefaultRules, KeyTTL: time.Hour, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
+			Limits: message.DefaultLimits(), Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
 		reporter: publish.NewReporter(store.messages, store.progress, store.edges, partition.DefaultCount, userstate.DefaultRules),
 	}

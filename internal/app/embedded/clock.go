@@ -11,13 +11,13 @@ type stampClock struct {
 	// elapsed returns the time since began, by a clock that no process sets.
 	elapsed   func() time.Duration
 	began     time.Time
-	tolerance time.Duration
+	tolerance func() time.Duration
 }
 
 // newStampClock returns a stampClock that begins now. With a nil elapsed it takes the time since the host was booted or, where the system does
 // not know that, the monotonic readings of the wall clock's times. A wall clock whose times have no such readings is not the system's: it
 // is believed.
-func newStampClock(wall func() time.Time, elapsed func() time.Duration, tolerance time.Duration) *stampClock {
+func newStampClock(wall func() time.Time, elapsed, tolerance func() time.Duration) *stampClock {
 	began := wall()
 	if elapsed == nil {
 		elapsed = func() time.Duration {
@@ -36,7 +36,7 @@ func newStampClock(wall func() time.Time, elapsed func() time.Duration, toleranc
 
 func (c *stampClock) now() time.Time {
 	wall, steady := c.wall().Round(0), c.began.Add(c.elapsed())
-	if wall.Sub(steady) > c.tolerance {
+	if wall.Sub(steady) > c.tolerance() {
 		return steady
 	}
 	return wall

@@ -18,27 +18,32 @@ import (
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/settings"
 )
 
 // Engines opens the engines in the data folder of a configuration. It implements app.Embedded.
 type Engines struct{}
 
 // OpenStore opens the Pebble store.
-func (Engines) OpenStore(ctx context.Context, cfg config.Config, opts app.Options) (*app.Store, error) {
+func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settings.Current, opts app.Options) (*app.Store, error) {
 	stamp := opts.Stamp
 	if stamp == nil {
-		stamp = newStampClock(opts.Now, opts.Elapsed, cfg.ClockTolerance).now
+		stamp = newStampClock(opts.Now, opts.Elapsed, current.ClockTolerance).now
 	}
 	messages := messagecache.New(cfg.Embedded.RememberedMessages * messagecache.MessageBytes)
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
-		Partitions: cfg.Partitions, Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
+		Partitions: cfg.Partitions, Settings: cfg.Recorded().Texts(), Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
 		RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := checkClock(ctx, db.Messages(), stamp(), cfg.ClockTolerance, opts); err != nil {
+	err = current.Open(ctx, db.Settings())
+	if err == nil {
+		err = checkClock(ctx, db.Messages(), stamp(), current.ClockTolerance(), opts)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &app.Store{

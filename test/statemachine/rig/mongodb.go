@@ -58,7 +58,7 @@ func NewMongoDBByCommand(t *testing.T) *MongoDB {
 func (m *MongoDB) Create(ctx context.Context, clock *Clock) (*DB, error) {
 	opts := mongostore.Options{
 		URI: m.uri, Database: fmt.Sprintf("%s_%d", m.prefix, m.created.Add(1)), Partitions: Partitions,
-		Timeout: mongoTimeout, ClockTolerance: 4 * mongoTimeout, Now: clock.Now, Stamp: clock.Now, KeyGrace: mongostore.MaxKeyGrace, Logger: zerolog.Nop(),
+		Timeout: mongoTimeout, ClockTolerance: func() time.Duration { return 4 * mongoTimeout }, Now: clock.Now, Stamp: clock.Now, KeyGrace: mongostore.MaxKeyGrace, Logger: zerolog.Nop(),
 	}
 	if m.byCommand {
 		opts.Concurrency = 1 // an actor does one thing at a time

@@ -127,7 +127,7 @@ func (r *Rig) Stores() fanout.Stores {
 // Publisher returns a publisher whose clock is ahead of the rig's by skew.
 func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 	return publish.New(r.Messages, r.Keys, r.Bus, publish.Options{
-		Limits: message.DefaultLimits(), Rules: Rules, KeyTTL: KeyTTL,
+		Limits: message.DefaultLimits(), Rules: Rules, KeyTTL: func() time.Duration { return KeyTTL },
 		Now: r.Clock.Skewed(skew), Random: UniqueBytes{}, Logger: zerolog.Nop(),
 	})
 }

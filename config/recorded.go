@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Recorded has the settings that all processes on one store must agree on. The store records them, and a Config only proposes them.
+type Recorded struct {
+	// DormantAfter, ClockTolerance, PublishSlack and KeyTTL are those of Config and Idempotency.
+	DormantAfter   time.Duration `key:"dormant_after"`
+	ClockTolerance time.Duration `key:"clock_tolerance"`
+	PublishSlack   time.Duration `key:"publish_slack"`
+	KeyTTL         time.Duration `key:"idempotency.ttl"`
+	// EntryBytes is the largest entry of an inbox: a body, attributes, and 1 KiB for ids and the content type.
+	EntryBytes Size `key:"inbox.entry_bytes"`
+}
+
+// entryRest is the room in an entry for its ids and its content type.
+const entryRest = KiB
+
+// Recorded returns the settings that c proposes.
+func (c Config) Recorded() Recorded {
+	return Recorded{
+		DormantAfter: c.DormantAfter, ClockTolerance: c.ClockTolerance, PublishSlack: c.PublishSlack, KeyTTL: c.Idempotency.TTL,
+		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest,
+	}
+}
+
+// Texts returns the settings as they are written, by key.
+func (r Recorded) Texts() map[string]string {
+	texts := make(map[string]string)
+	for _, f := range appendFields(nil, "", reflect.ValueOf(&r).Elem()) {
+		texts[f.key] = f.text()
+	}
+	return texts
+}
+
+// Numbers returns the settings by key: durations in nanoseconds, sizes in bytes.
+func (r Recorded) Numbers() map[string]int64 {
+	numbers := make(map[string]int64)
+	for _, f := range appendFields(nil, "", reflect.ValueOf(&r).Elem()) {
+		numbers[f.key] = f.value.Int()
+	}
+	return numbers
+}
+
+// With returns the settings with the given ones changed. An error lists everything that is wrong, as that of Config.Validate does.
+func (r Recorded) With(texts map[string]string) (Recorded, error) {
+	all := appendFields(nil, "", reflect.ValueOf(&r).Elem())
+	var known []string
+	for _, f := range all {
+		known = append(known, f.key)
+	}
+	var errs []error
+	for key := range texts {
+		if !slices.Contains(known, key) {
+			errs = append(errs, invalid("", key, "is no recorded setting: those are %s", strings.Join(known, ", ")))
+		}
+	}
+	for _, f := range all {
+		if text, found := texts[f.key]; found {
+			if err := f.parse(text); err != nil {
+				errs = append(errs, invalid("", f.key, "%v", err))
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return Recorded{}, errors.Join(errs...)
+	}
+	v := validator{}
+	r.times(&v)
+	within(&v, "inbox.entry_bytes", r.EntryBytes, entryRest, maxEntry+entryRest)
+	return r, errors.Join(v.errs...)
+}
+
+func (r Recorded) times(v *validator) {
+	within(v, "clock_tolerance", r.ClockTolerance, time.Millisecond, day)
+	v.require("dormant_after", r.DormantAfter >= 4*r.ClockTolerance,
+		"is %s: it must be at least four times clock_tolerance, which is %s", durationText(r.DormantAfter), durationText(r.ClockTolerance))
+	v.require("publish_slack", r.PublishSlack > r.ClockTolerance/2,
+		"is %s: it must be more than half of clock_tolerance, which is %s, for that is how far clocks may be apart",
+		durationText(r.PublishSlack), durationText(r.ClockTolerance))
+	within(v, "publish_slack", r.PublishSlack, time.Millisecond, day)
+	v.require("idempotency.ttl", r.KeyTTL >= r.PublishSlack,
+		"is %s: it must be at least publish_slack, which is %s", durationText(r.KeyTTL), durationText(r.PublishSlack))
+}
+
+// Need is the least value of a recorded setting that fits keys of a process.
+type Need struct {
+	// Key is the recorded setting. Keys are the keys of the process, such as "mongodb.timeout", with their values.
+	Key, Keys string
+	// Number is the least value, as in Recorded.Numbers; Text is how it is written.
+	Number int64
+	Text   string
+}
+
+// Needs returns what the keys of this process need of the recorded settings.
+func (c Config) Needs() []Need {
+	entry := c.Recorded().EntryBytes
+	needs := []Need{{
+		Key: "inbox.entry_bytes", Keys: fmt.Sprintf("limits.body %s and limits.attrs %s", c.Limits.Body, c.Limits.Attrs),
+		Number: int64(entry), Text: entry.String(),
+	}}
+	if c.Store == StoreMongoDB {
+		tolerance := 4 * c.MongoDB.Timeout
+		needs = append(needs, Need{
+			Key: "clock_tolerance", Keys: "mongodb.timeout " + durationText(c.MongoDB.Timeout),
+			Number: int64(tolerance), Text: durationText(tolerance),
+		})
+	}
+	return needs
+}

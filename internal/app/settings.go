@@ -1,0 +1,45 @@
+package app
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// configured returns the settings of the configuration, which hold until the store has been read.
+func (a *App) configured() (*settings.Current, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("the name of this host: %w", err)
+	}
+	proposed := a.config.Recorded()
+	process := settings.Process{
+		// A process that is started again is another process: it may be of another release.
+		Name: host + "-" + strings.ToLower(rand.Text()[:8]), Role: a.roles(),
+	}
+	for _, need := range a.config.Needs() {
+		process.Needs = append(process.Needs, settings.Need(need))
+	}
+	return settings.New(settings.Options{
+		Configured: proposed.Texts(), Process: process, Logger: a.opts.Logger,
+		Parse: func(changed map[string]string) (settings.Values, error) { return parseSettings(proposed, changed) },
+	})
+}
+
+func parseSettings(proposed config.Recorded, changed map[string]string) (settings.Values, error) {
+	r, err := proposed.With(changed)
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		return settings.Values{}, &message.InvalidError{Field: invalid.Key, Reason: invalid.Reason}
+	}
+	return settings.Values{
+		Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
+		KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+	}, err
+}

@@ -1,0 +1,158 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/internal/settings"
+)
+
+// processPrefix begins the ids of processes. The byte after its last one ends them.
+const processPrefix, afterProcesses = "process:", "process;"
+
+// Settings is the store of the recorded settings and of the processes. The record is the document of the format, and each process
+// has a document beside it.
+type Settings struct{ c collection }
+
+var _ settings.Store = (*Settings)(nil)
+
+type settingRecord struct {
+	Key   string        `bson:"key"`
+	Value string        `bson:"value"`
+	First string        `bson:"first"`
+	Since bson.DateTime `bson:"since"`
+}
+
+func settingRecords(r settings.Record) []settingRecord {
+	var records []settingRecord
+	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
+		s := r.Settings[key]
+		records = append(records, settingRecord{Key: key, Value: s.Value, First: s.First, Since: date(s.Since)})
+	}
+	return records
+}
+
+type processRecord struct {
+	ID    string        `bson:"_id"`
+	Role  string        `bson:"role"`
+	Level int32         `bson:"level"`
+	Needs []needRecord  `bson:"needs"`
+	Seen  bson.DateTime `bson:"seen"`
+}
+
+type needRecord struct {
+	Key    string `bson:"key"`
+	Keys   string `bson:"keys"`
+	Number int64  `bson:"number"`
+	Text   string `bson:"text"`
+}
+
+// Load implements settings.Store.
+func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
+	var found formatRecord
+	err := s.c.call(ctx, "read the settings", func(ctx context.Context) error {
+		return s.c.FindOne(ctx, bson.D{{Key: fieldID, Value: formatID}}).Decode(&found)
+	})
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return settings.Record{}, fmt.Errorf("the database %s %w", s.c.Database().Name(), ErrNotInitialized)
+	case err != nil:
+		return settings.Record{}, err
+	}
+	if err := checkLevel(found.Version); err != nil {
+		return settings.Record{}, err
+	}
+	record := settings.Record{Level: int(found.Version), Revision: found.Revision, Settings: make(map[string]settings.Setting)}
+	for _, r := range found.Settings {
+		record.Settings[r.Key] = settings.Setting{Value: r.Value, First: r.First, Since: timeOf(r.Since)}
+	}
+	return record, nil
+}
+
+// Replace implements settings.Store. If the server carries out the update and the answer is lost, the repeated update finds another
+// revision, and Replace returns ErrChanged: the caller reads its own change then.
+func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error {
+	filter := bson.D{{Key: fieldID, Value: formatID}, {Key: fieldVersion, Value: from.Level}}
+	if from.Revision == 0 {
+		filter = append(filter, bson.E{Key: fieldRevision, Value: bson.D{{Key: "$exists", Value: false}}})
+	} else {
+		filter = append(filter, bson.E{Key: fieldRevision, Value: from.Revision})
+	}
+	update := bson.D{{Key: "$set", Value: bson.D{
+		{Key: fieldVersion, Value: int32(to.Level)}, //nolint:gosec // at most settings.Highest
+		{Key: fieldRevision, Value: from.Revision + 1},
+		{Key: fieldRecorded, Value: settingRecords(to)},
+	}}}
+	return s.c.call(ctx, "record the settings", func(ctx context.Context) error {
+		result, err := s.c.UpdateOne(ctx, filter, update)
+		if err == nil && result.MatchedCount == 0 {
+			return settings.ErrChanged
+		}
+		return err
+	})
+}
+
+// Report implements settings.Store.
+func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
+	needs := make([]needRecord, len(p.Needs))
+	for i, n := range p.Needs {
+		needs[i] = needRecord(n)
+	}
+	update := bson.D{
+		{Key: "$set", Value: bson.D{
+			{Key: "role", Value: p.Role}, {Key: "level", Value: int32(p.Level)}, {Key: "needs", Value: needs}, //nolint:gosec // a level
+		}},
+		{Key: "$currentDate", Value: bson.D{{Key: fieldSeen, Value: true}}},
+	}
+	var reported processRecord
+	err := s.c.call(ctx, "record the process", func(ctx context.Context) error {
+		opts := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
+		err := s.c.FindOneAndUpdate(ctx, bson.D{{Key: fieldID, Value: processPrefix + p.Name}}, update, opts).Decode(&reported)
+		if err != nil {
+			return err
+		}
+		_, err = s.c.DeleteMany(ctx, append(processes(), bson.E{
+			Key: fieldSeen, Value: bson.D{{Key: "$lt", Value: date(timeOf(reported.Seen).Add(-settings.Forget))}},
+		}))
+		return err
+	})
+	return timeOf(reported.Seen), err
+}
+
+// processes returns the filter of all processes.
+func processes() bson.D {
+	return bson.D{{Key: fieldID, Value: bson.D{{Key: "$gte", Value: processPrefix}, {Key: "$lt", Value: afterProcesses}}}}
+}
+
+// Processes implements settings.Store.
+func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
+	var found []processRecord
+	err := s.c.call(ctx, "read the processes", func(ctx context.Context) error {
+		found = nil
+		cursor, err := s.c.Find(ctx, processes(), options.Find().SetSort(ascending(fieldID)))
+		if err != nil {
+			return err
+		}
+		return cursor.All(ctx, &found)
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]settings.Process, len(found))
+	for i, r := range found {
+		all[i] = settings.Process{Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Level: int(r.Level), Seen: timeOf(r.Seen)}
+		for _, n := range r.Needs {
+			all[i].Needs = append(all[i].Needs, settings.Need(n))
+		}
+	}
+	return all, nil
+}

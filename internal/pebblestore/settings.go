@@ -1,0 +1,117 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/internal/settings"
+)
+
+// Settings is the store of the recorded settings. The process that has the store open is the only one, so processes are held in
+// memory.
+type Settings struct {
+	db *DB
+
+	mu        sync.Mutex // held while the record is replaced, and for processes
+	processes map[string]settings.Process
+}
+
+var _ settings.Store = (*Settings)(nil)
+
+type settingRecord struct {
+	Key   string `cbor:"1,keyasint"`
+	Value string `cbor:"2,keyasint"`
+	First string `cbor:"3,keyasint"`
+	Since int64  `cbor:"4,keyasint"`
+}
+
+func settingRecords(r settings.Record) []settingRecord {
+	var records []settingRecord
+	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
+		s := r.Settings[key]
+		records = append(records, settingRecord{Key: key, Value: s.Value, First: s.First, Since: s.Since.UnixMilli()})
+	}
+	return records
+}
+
+func (s *Settings) read() (r formatRecord, err error) {
+	found, err := s.db.get(formatKey, func(value []byte) (err error) {
+		r, err = decodeFormat(value)
+		return err
+	})
+	if err == nil && !found {
+		err = corrupt(spaceFormat)
+	}
+	return r, err
+}
+
+// Load implements settings.Store.
+func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return settings.Record{}, err
+	}
+	defer s.db.end()
+	found, err := s.read()
+	if err != nil {
+		return settings.Record{}, fmt.Errorf("read the settings: %w", err)
+	}
+	record := settings.Record{Level: found.level, Revision: found.Revision, Settings: make(map[string]settings.Setting)}
+	for _, r := range found.Settings {
+		record.Settings[r.Key] = settings.Setting{Value: r.Value, First: r.First, Since: fromMillis(r.Since)}
+	}
+	return record, nil
+}
+
+// Replace implements settings.Store. The write is synced before it returns.
+func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.read()
+	if err != nil {
+		return fmt.Errorf("record the settings: %w", err)
+	}
+	if found.level != from.Level || found.Revision != from.Revision {
+		return settings.ErrChanged
+	}
+	found.level, found.Revision, found.Settings = to.Level, from.Revision+1, settingRecords(to)
+	if err := s.db.engine.Set(formatKey, found.encode(), pebble.Sync); err != nil {
+		return fmt.Errorf("record the settings: %w", err)
+	}
+	return nil
+}
+
+// Report implements settings.Store.
+func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer s.db.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.Seen, p.Needs = s.db.now().UTC().Truncate(time.Millisecond), slices.Clone(p.Needs)
+	s.processes[p.Name] = p
+	maps.DeleteFunc(s.processes, func(_ string, other settings.Process) bool { return p.Seen.Sub(other.Seen) > settings.Forget })
+	return p.Seen, nil
+}
+
+// Processes implements settings.Store.
+func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.processes), func(a, b settings.Process) int { return strings.Compare(a.Name, b.Name) }), nil
+}

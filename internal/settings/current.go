@@ -1,0 +1,217 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const (
+	// pollEvery is short enough for a change to be used by all processes within 5 s.
+	pollEvery = 2 * time.Second
+	// reportEvery is how often a process reports itself.
+	reportEvery = 10 * time.Second
+)
+
+// Values are the settings in the form that the process uses.
+type Values struct {
+	Rules  userstate.Rules
+	KeyTTL time.Duration
+	// Texts are the settings as they are written, and Numbers their values in nanoseconds or bytes, by key.
+	Texts   map[string]string
+	Numbers map[string]int64
+}
+
+// Options configures a Current. Configured, Parse and Process.Name are required.
+type Options struct {
+	// Configured are the settings of the process's configuration, by key. They hold where none are recorded.
+	Configured map[string]string
+	// Parse returns the values for Configured with the given settings in their place. It returns a *message.InvalidError for a key or
+	// value that is not allowed.
+	Parse func(changed map[string]string) (Values, error)
+	// Process is how the process reports itself.
+	Process Process
+	Logger  zerolog.Logger
+}
+
+// Current has the settings and the level that hold now. It is safe for concurrent use. Before Open, the configured settings hold.
+type Current struct {
+	opts  Options
+	store Store
+
+	mu     sync.RWMutex
+	record Record
+	values Values
+	logged map[string]string // by key, the recorded value that was last logged as different
+}
+
+// New returns a Current with the configured settings. It returns an error if those are not valid.
+func New(opts Options) (*Current, error) {
+	values, err := opts.Parse(nil)
+	if err != nil {
+		return nil, err
+	}
+	opts.Process.Level = Highest
+	return &Current{opts: opts, values: values, record: Record{Level: Unrecorded}, logged: make(map[string]string)}, nil
+}
+
+// Open reports the process and reads the record, before the process uses the store for anything else. It returns a *UnfitError if a
+// key of the process does not fit the record. It must be called once.
+func (c *Current) Open(ctx context.Context, store Store) error {
+	c.store = store
+	if _, err := store.Report(ctx, c.opts.Process); err != nil {
+		return err
+	}
+	if err := c.Load(ctx); err != nil {
+		return err
+	}
+	_, values := c.snapshot()
+	return unfit(c.opts.Process, values)
+}
+
+// UnfitError says that a key of a process does not fit a setting.
+type UnfitError struct {
+	Process Process
+	Need    Need
+	Value   string
+}
+
+// Error names both values and the command.
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("%s is recorded as %s, and %s of this process needs at least %s: lower that, or run fanmail admin settings %s %s",
+		e.Need.Key, e.Value, e.Need.Keys, e.Need.Text, e.Need.Key, e.Need.Text)
+}
+
+// unfit returns an *UnfitError if a process needs more than the values, or nil.
+func unfit(p Process, v Values) error {
+	for _, need := range p.Needs {
+		if number, known := v.Numbers[need.Key]; known && number < need.Number {
+			return &UnfitError{Process: p, Need: need, Value: v.Texts[need.Key]}
+		}
+	}
+	return nil
+}
+
+// Load reads the record and uses it from then on. After an error the settings stay as they were.
+func (c *Current) Load(ctx context.Context) error {
+	record, err := c.store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	return c.adopt(record)
+}
+
+// adopt uses a record that has been read. Reads may overtake each other, so an older record is ignored.
+func (c *Current) adopt(record Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if record.Revision < c.record.Revision || record.Level < c.record.Level {
+		return nil
+	}
+	now, first := record.texts()
+	values, err := c.opts.Parse(now)
+	if err != nil {
+		return fmt.Errorf("the recorded settings: %w", err)
+	}
+	atFirst, err := c.opts.Parse(first)
+	if err != nil {
+		return fmt.Errorf("the settings that were recorded first: %w", err)
+	}
+	values.Rules.FirstSlack = atFirst.Rules.PublishSlack
+	c.record, c.values = record, values
+	c.log()
+	return nil
+}
+
+// texts returns the recorded values, and those that were recorded first.
+func (r Record) texts() (now, first map[string]string) {
+	now, first = make(map[string]string), make(map[string]string)
+	for key, s := range r.Settings {
+		now[key], first[key] = s.Value, s.First
+	}
+	return now, first
+}
+
+// log logs the settings in which the record differs from the configuration, once for each recorded value.
+func (c *Current) log() {
+	changed := false
+	for _, key := range slices.Sorted(maps.Keys(c.record.Settings)) {
+		recorded, configured := c.record.Settings[key].Value, c.opts.Configured[key]
+		if c.logged[key] == recorded {
+			continue
+		}
+		changed, c.logged[key] = true, recorded
+		if configured != "" && configured != recorded {
+			c.opts.Logger.Warn().Str("key", key).Str("recorded", recorded).Str("configured", configured).
+				Str("command", "fanmail admin settings "+key+" "+configured).
+				Msg("the configuration differs from the recorded setting: the recorded one holds, and the command changes it")
+		}
+	}
+	if err := unfit(c.opts.Process, c.values); changed && err != nil {
+		c.opts.Logger.Error().Err(err).Msg("a key of this process does not fit a recorded setting: the process will not start again")
+	}
+}
+
+func (c *Current) snapshot() (Record, Values) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.record, c.values
+}
+
+// Rules returns the rules that hold now.
+func (c *Current) Rules() userstate.Rules {
+	_, values := c.snapshot()
+	return values.Rules
+}
+
+// ClockTolerance returns the clock tolerance that holds now.
+func (c *Current) ClockTolerance() time.Duration { return c.Rules().ClockTolerance }
+
+// KeyTTL returns for how long idempotency keys that are reserved now are remembered.
+func (c *Current) KeyTTL() time.Duration {
+	_, values := c.snapshot()
+	return values.KeyTTL
+}
+
+// Level returns the format level that is in force. It only rises.
+func (c *Current) Level() int {
+	record, _ := c.snapshot()
+	return record.Level
+}
+
+// Poll reads the record every two seconds until intake ends.
+func (c *Current) Poll(intake, _ context.Context) {
+	c.repeat(intake, pollEvery, "the recorded settings cannot be read: the last ones hold", c.Load)
+}
+
+// Report reports the process every ten seconds until intake ends.
+func (c *Current) Report(intake, _ context.Context) {
+	c.repeat(intake, reportEvery, "this process cannot be recorded: it is tried again", func(ctx context.Context) error {
+		_, err := c.store.Report(ctx, c.opts.Process)
+		return err
+	})
+}
+
+// repeat calls do at intervals until intake ends, and logs the first failure of several.
+func (c *Current) repeat(intake context.Context, every time.Duration, failed string, do func(context.Context) error) {
+	failing := false
+	for {
+		startstop.Pause(intake, every)
+		if intake.Err() != nil {
+			return
+		}
+		err := do(intake)
+		if err != nil && !failing && intake.Err() == nil {
+			c.opts.Logger.Warn().Err(err).Msg(failed)
+		}
+		failing = err != nil
+	}
+}

@@ -1,0 +1,255 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// seenWithin is how recently a process must have reported itself to count as running.
+const seenWithin = time.Minute
+
+// keyDormantAfter is the only setting whose change can hide something.
+const keyDormantAfter = "dormant_after"
+
+// UnconfirmedError says that the caller has to confirm a change.
+type UnconfirmedError struct{ Reason string }
+
+// Error says why.
+func (e *UnconfirmedError) Error() string { return e.Reason }
+
+// TooOldError says that a process does not know a level.
+type TooOldError struct {
+	Process Process
+	Level   int
+}
+
+// Error names the process.
+func (e *TooOldError) Error() string {
+	return fmt.Sprintf("the process %s (%s), last seen at %s, knows format level %d only, and this needs %d: upgrade or stop it, and repeat this a minute later",
+		e.Process.Name, e.Process.Role, e.Process.Seen.UTC().Format(time.RFC3339), e.Process.Level, e.Level)
+}
+
+// MisfitError says that a process which runs does not fit a change.
+type MisfitError struct{ UnfitError }
+
+// Error names the process and its keys.
+func (e *MisfitError) Error() string {
+	return fmt.Sprintf("%s of the process %s (%s) needs %s of at least %s: restart it with a lower value, or repeat this a minute after it has stopped",
+		e.Need.Keys, e.Process.Name, e.Process.Role, e.Need.Key, e.Need.Text)
+}
+
+// Entry is one setting in a list.
+type Entry struct {
+	Key string
+	// Recorded is empty if the setting is not recorded.
+	Recorded   string
+	Configured string // of this process
+	Since      time.Time
+}
+
+// Effect is what a change does.
+type Effect struct {
+	// Changed reports whether the value is another one than the recorded one.
+	Changed bool
+	// Users is the number of users whom the change makes active or dormant.
+	Users int64
+}
+
+// ServiceOptions configures a Service. All fields but Alone are required.
+type ServiceOptions struct {
+	Users      userstate.Store
+	Partitions int
+	// Alone is true if no other process can have the store open.
+	Alone bool
+	Now   func() time.Time
+}
+
+// Service shows and changes the settings, the processes and the level. It is safe for concurrent use.
+type Service struct {
+	current *Current
+	opts    ServiceOptions
+}
+
+// NewService returns a Service on the settings of this process.
+func NewService(current *Current, opts ServiceOptions) *Service {
+	return &Service{current: current, opts: opts}
+}
+
+// List returns the recorded and the configured settings in the order of their keys.
+func (s *Service) List(ctx context.Context) ([]Entry, error) {
+	if err := s.current.Load(ctx); err != nil {
+		return nil, err
+	}
+	record, values := s.current.snapshot()
+	var entries []Entry
+	for _, key := range slices.Sorted(maps.Keys(values.Texts)) {
+		recorded := record.Settings[key]
+		entries = append(entries, Entry{Key: key, Recorded: recorded.Value, Configured: s.current.opts.Configured[key], Since: recorded.Since})
+	}
+	return entries, nil
+}
+
+// Processes returns the processes that were seen within a day, in the order of their names.
+func (s *Service) Processes(ctx context.Context) ([]Process, error) {
+	return s.current.store.Processes(ctx)
+}
+
+// Change records a value, and reports what that does. With dryRun it only reports. It returns
+//
+//   - a *LevelError if no settings are recorded yet,
+//   - a *message.InvalidError for an unknown key or a value that is not allowed,
+//   - a *MisfitError if a key of a process that was seen within a minute does not fit the value, and
+//   - an *UnconfirmedError for a change that can hide messages, unless it is confirmed or a dry run.
+//
+// This process uses the value when Change returns, all others within 5 s. Change is idempotent. It counts users after the change, so
+// after an error of the count the value is recorded.
+func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
+	changed := false
+	for {
+		effect, err := s.change(ctx, key, value, dryRun, confirmed)
+		if errors.Is(err, ErrChanged) { // another process has changed the record, or this one has, and the answer was lost
+			changed = true
+			continue
+		}
+		effect.Changed = effect.Changed || changed && err == nil
+		return effect, err
+	}
+}
+
+func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
+	running, err := s.running(ctx)
+	if err != nil {
+		return Effect{}, err
+	}
+	record, err := s.current.store.Load(ctx)
+	if err != nil {
+		return Effect{}, err
+	}
+	if err := Require(record.Level, Recorded); err != nil {
+		return Effect{}, err
+	}
+	texts, _ := record.texts()
+	was, err := s.current.opts.Parse(texts)
+	if err != nil {
+		return Effect{}, err
+	}
+	texts[key] = value
+	values, err := s.current.opts.Parse(texts)
+	if err != nil {
+		return Effect{}, err
+	}
+	effect := Effect{Changed: record.Settings[key].Value != values.Texts[key]}
+	if !effect.Changed {
+		return effect, s.current.adopt(record)
+	}
+	for _, p := range running {
+		if misfit, ok := errors.AsType[*UnfitError](unfit(p, values)); ok && misfit.Need.Key == key {
+			return Effect{}, &MisfitError{*misfit}
+		}
+	}
+	if !dryRun {
+		if !confirmed && key == keyDormantAfter && values.Rules.DormantAfter > was.Rules.DormantAfter {
+			return Effect{}, &UnconfirmedError{Reason: fmt.Sprintf("a longer %s makes users active whose inboxes lack the messages since their old horizon, "+
+				"until fanmail audit --repair: confirm that (--yes)", keyDormantAfter)}
+		}
+		changed := record.with(map[string]string{key: values.Texts[key]}, s.opts.Now(), record.Level)
+		if err := s.current.store.Replace(ctx, record, changed); err != nil {
+			return Effect{}, err
+		}
+		if err := s.current.Load(ctx); err != nil {
+			return Effect{}, err
+		}
+	}
+	if key == keyDormantAfter {
+		effect.Users, err = s.moved(ctx, was.Rules, values.Rules)
+	}
+	return effect, err
+}
+
+// userPage is how many users are read at a time.
+const userPage = 1000
+
+// moved counts the users who are active by one of the rules and not by the other. It reads the state of every user.
+func (s *Service) moved(ctx context.Context, a, b userstate.Rules) (int64, error) {
+	now, n := s.opts.Now(), int64(0)
+	for part := range s.opts.Partitions {
+		for after, more := message.UserID(""), true; more; {
+			states, err := s.opts.Users.List(ctx, part, after, userPage)
+			if err != nil {
+				return n, err
+			}
+			for _, st := range states {
+				if a.Active(st, now) != b.Active(st, now) {
+					n++
+				}
+				after = st.User
+			}
+			more = len(states) == userPage
+		}
+	}
+	return n, nil
+}
+
+// running returns the processes that were seen within a minute, this one among them.
+func (s *Service) running(ctx context.Context) ([]Process, error) {
+	now, err := s.current.store.Report(ctx, s.current.opts.Process)
+	if err != nil {
+		return nil, err
+	}
+	processes, err := s.current.store.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(processes, func(p Process) bool { return now.Sub(p.Seen) > seenWithin }), nil
+}
+
+// Upgrade raises the level to the Highest, and records the configuration of this process where nothing is recorded, in one write. It
+// returns the level in force. It returns a *TooOldError if a process that was seen within a minute does not know the level, and an
+// *UnconfirmedError if processes that do not report themselves could run, unless the caller confirms that none does. Upgrade is
+// idempotent.
+func (s *Service) Upgrade(ctx context.Context, confirmed bool) (int, error) {
+	for {
+		level, err := s.upgrade(ctx, confirmed)
+		if !errors.Is(err, ErrChanged) {
+			return level, err
+		}
+	}
+}
+
+func (s *Service) upgrade(ctx context.Context, confirmed bool) (int, error) {
+	running, err := s.running(ctx)
+	if err != nil {
+		return 0, err
+	}
+	record, err := s.current.store.Load(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if record.Level < Highest {
+		for _, p := range running {
+			if p.Level < Highest {
+				return 0, &TooOldError{Process: p, Level: Highest}
+			}
+		}
+		if record.Level == Unrecorded && !s.opts.Alone && !confirmed {
+			return 0, &UnconfirmedError{Reason: "processes of releases without recorded settings do not show themselves: " +
+				"stop or upgrade all of them, and confirm that (--yes)"}
+		}
+		missing := maps.Clone(s.current.opts.Configured)
+		maps.DeleteFunc(missing, func(key, _ string) bool { _, found := record.Settings[key]; return found })
+		if err := s.current.store.Replace(ctx, record, record.with(missing, s.opts.Now(), Highest)); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.current.Load(ctx); err != nil {
+		return 0, err
+	}
+	return s.current.Level(), nil
+}

@@ -1,0 +1,380 @@
+package settings_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const partitions = 2
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// clock is the clock of a store and of its processes.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// world is a store that several processes use.
+type world struct {
+	*pebblestore.DB
+	clock *clock
+}
+
+// newWorld returns a store of level 1, or a new one that has recorded the default settings.
+func newWorld(t *testing.T, level int) *world {
+	t.Helper()
+	w := &world{clock: &clock{now: epoch}}
+	files := vfs.NewMem()
+	if level == settings.Unrecorded { // as the release before wrote it
+		engine, err := pebble.Open("store", &pebble.Options{FS: files})
+		require.NoError(t, err)
+		require.NoError(t, engine.Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
+		require.NoError(t, engine.Close())
+	}
+	var err error
+	w.DB, err = pebblestore.Open(t.Context(), "store", pebblestore.Options{
+		Partitions: partitions, FS: files, Settings: config.Default().Recorded().Texts(), Now: w.clock.Now, Logger: zerolog.Nop(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	return w
+}
+
+// process is a process on the store.
+type process struct {
+	*settings.Current
+	*settings.Service
+	log *telemetrytest.Buffer
+}
+
+// newProcess returns a process that has not read the record yet.
+func (w *world) newProcess(t *testing.T, name string, change func(*config.Config)) process {
+	t.Helper()
+	cfg := config.Default()
+	if change != nil {
+		change(&cfg)
+	}
+	proposed := cfg.Recorded()
+	p := process{log: &telemetrytest.Buffer{}}
+	options := settings.Options{
+		Configured: proposed.Texts(), Process: settings.Process{Name: name, Role: "rehydrator"}, Logger: zerolog.New(p.log),
+		Parse: func(changed map[string]string) (settings.Values, error) {
+			r, err := proposed.With(changed)
+			if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+				err = &message.InvalidError{Field: invalid.Key, Reason: invalid.Reason}
+			}
+			return settings.Values{
+				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
+				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+			}, err
+		},
+	}
+	for _, need := range cfg.Needs() {
+		options.Process.Needs = append(options.Process.Needs, settings.Need(need))
+	}
+	var err error
+	p.Current, err = settings.New(options)
+	require.NoError(t, err)
+	p.Service = settings.NewService(p.Current, settings.ServiceOptions{Users: w.Users(), Partitions: partitions, Now: w.clock.Now})
+	return p
+}
+
+func (w *world) process(t *testing.T, name string, change func(*config.Config)) process {
+	t.Helper()
+	p := w.newProcess(t, name, change)
+	require.NoError(t, p.Open(t.Context(), w.Settings()))
+	return p
+}
+
+func (p process) change(t *testing.T, key, value string) settings.Effect {
+	t.Helper()
+	effect, err := p.Change(t.Context(), key, value, false, true)
+	require.NoError(t, err)
+	return effect
+}
+
+// longer configures what differs from the record of newWorld.
+func longer(c *config.Config) { c.DormantAfter, c.Idempotency.TTL = 60*24*time.Hour, 48*time.Hour }
+
+func TestTheConfigurationHoldsBeforeTheUpgrade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Unrecorded)
+	a, b := w.process(t, "a", nil), w.process(t, "b", longer)
+	require.Equal(t, 30*24*time.Hour, a.Rules().DormantAfter)
+	require.Equal(t, 60*24*time.Hour, b.Rules().DormantAfter)
+	require.Equal(t, settings.Unrecorded, b.Level())
+	require.Empty(t, b.log.String())
+	entries, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, settings.Entry{Key: "dormant_after", Configured: "1440h"}, entries[1])
+	_, err = b.Change(t.Context(), "dormant_after", "1h", true, true)
+	require.Equal(t, &settings.LevelError{Level: 1, Needed: 2}, err)
+	require.EqualError(t, err, "the database is of format level 1, and this needs 2: run fanmail admin upgrade")
+	require.Equal(t, err, settings.Require(b.Level(), settings.Recorded))
+
+	_, err = b.Upgrade(t.Context(), false)
+	require.ErrorAs(t, err, new(*settings.UnconfirmedError))
+	require.NoError(t, a.Load(t.Context()))
+	require.Equal(t, settings.Unrecorded, a.Level())
+	level, err := b.Upgrade(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, settings.Highest, level)
+	require.NoError(t, settings.Require(level, settings.Recorded))
+	require.NoError(t, a.Load(t.Context()))
+	require.Equal(t, 60*24*time.Hour, a.Rules().DormantAfter, "that of the process that carried out the upgrade")
+	require.Equal(t, 48*time.Hour, a.KeyTTL())
+	require.Equal(t, settings.Highest, a.Level())
+	require.Contains(t, a.log.String(), `"key":"dormant_after","recorded":"1440h","configured":"720h","command":"fanmail admin settings dormant_after 720h"`)
+	level, err = a.Upgrade(t.Context(), false)
+	require.NoError(t, err, "it was done")
+	require.Equal(t, settings.Highest, level)
+}
+
+func TestTheUpgradeWaitsForOldProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Unrecorded)
+	_, err := w.Settings().Report(t.Context(), settings.Process{Name: "old", Role: "publisher", Level: 1})
+	require.NoError(t, err)
+	w.clock.pass(time.Minute)
+	a := w.process(t, "a", nil)
+	_, err = a.Upgrade(t.Context(), true)
+	var old *settings.TooOldError
+	require.ErrorAs(t, err, &old)
+	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 2: "+
+		"upgrade or stop it, and repeat this a minute later")
+	w.clock.pass(time.Millisecond)
+	_, err = a.Upgrade(t.Context(), true)
+	require.NoError(t, err)
+}
+
+func TestAProcessFollowsTheRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	b := w.process(t, "b", longer)
+	require.Equal(t, 30*24*time.Hour, b.Rules().DormantAfter)
+	require.Equal(t, 24*time.Hour, b.KeyTTL())
+	lines := func() int { return strings.Count(b.log.String(), "the configuration differs from the recorded setting") }
+	require.Equal(t, 2, lines())
+	require.NoError(t, b.Load(t.Context()))
+	require.Equal(t, 2, lines(), "once per start")
+	a := w.process(t, "a", nil)
+	require.Equal(t, settings.Effect{Changed: true}, a.change(t, "dormant_after", "90d"))
+	require.Equal(t, settings.Effect{}, a.change(t, "dormant_after", "2160h"))
+	require.Equal(t, 90*24*time.Hour, a.Rules().DormantAfter, "at once")
+	require.NoError(t, b.Load(t.Context()))
+	require.NoError(t, b.Load(t.Context()))
+	require.Equal(t, 90*24*time.Hour, b.Rules().DormantAfter)
+	require.Equal(t, 3, lines(), "and once per change")
+	a.change(t, "dormant_after", "60d")
+	require.NoError(t, b.Load(t.Context()))
+	require.Equal(t, 3, lines(), "it does not differ any more")
+	entries, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, settings.Entry{Key: "dormant_after", Recorded: "1440h", Configured: "1440h", Since: epoch}, entries[1])
+}
+
+// TestOlderMessagesAreJudgedByTheFirstSlack changes the slack. Messages that were stored without a verdict do not change sides.
+func TestOlderMessagesAreJudgedByTheFirstSlack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	a := w.process(t, "a", nil)
+	a.change(t, "publish_slack", "10m")
+	old := message.Stored{Message: message.Message{ID: messagetest.ID(1)}}
+	sent := old.Sent()
+	old.StoredAt = sent.Add(2 * time.Minute)
+	require.False(t, a.Rules().Void(old))
+	old.StoredAt = sent.Add(2*time.Minute + time.Millisecond)
+	require.True(t, a.Rules().Void(old))
+	require.Equal(t, 10*time.Minute, a.Rules().Timing().Slack)
+	old.Verdict = message.Valid
+	require.False(t, a.Rules().Void(old))
+	a.change(t, "publish_slack", "70s")
+	old.Verdict, old.StoredAt = message.Undecided, sent.Add(2*time.Minute)
+	require.False(t, a.Rules().Void(old))
+}
+
+func TestChangeRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	a := w.process(t, "a", nil)
+	for name, test := range map[string]struct{ key, value, says string }{
+		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, inbox.entry_bytes"},
+		"a value without a unit":  {"dormant_after", "30", "is not a duration such as 500ms, 30s, 5m, 720h or 30d"},
+		"values that do not fit":  {"clock_tolerance", "5m", "publish_slack is 2m: it must be more than half of clock_tolerance"},
+		"a value out of bounds":   {"inbox.entry_bytes", "1MiB", "inbox.entry_bytes is 1MiB: it must be from 1KiB to 128KiB"},
+		"an empty value":          {"dormant_after", "", "is not a duration"},
+		"keys forgotten too soon": {"idempotency.ttl", "1m", "idempotency.ttl is 1m: it must be at least publish_slack, which is 2m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := a.Change(t.Context(), test.key, test.value, false, true)
+			require.ErrorAs(t, err, new(*message.InvalidError))
+			require.ErrorContains(t, err, test.says)
+		})
+	}
+}
+
+// TestAChangeMustFitTheProcesses lowers the largest entry below what a process that runs may write.
+func TestAChangeMustFitTheProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	big := w.process(t, "big", nil)
+	w.clock.pass(time.Minute)
+	small := w.process(t, "small", func(c *config.Config) { c.Limits.Body, c.Limits.Attrs = 16*config.KiB, config.KiB })
+	_, err := small.Change(t.Context(), "inbox.entry_bytes", "20KiB", true, false)
+	require.ErrorAs(t, err, new(*settings.MisfitError))
+	require.EqualError(t, err, "limits.body 64KiB and limits.attrs 16KiB of the process big (rehydrator) needs inbox.entry_bytes of at least 81KiB: "+
+		"restart it with a lower value, or repeat this a minute after it has stopped")
+	w.clock.pass(time.Millisecond)
+	small.change(t, "inbox.entry_bytes", "20KiB")
+
+	require.NoError(t, big.Load(t.Context()))
+	require.Equal(t, 1, strings.Count(big.log.String(), "the process will not start again"))
+	err = w.newProcess(t, "again", nil).Open(t.Context(), w.Settings())
+	require.ErrorAs(t, err, new(*settings.UnfitError))
+	require.EqualError(t, err, "inbox.entry_bytes is recorded as 20KiB, and limits.body 64KiB and limits.attrs 16KiB of this process needs at least 81KiB: "+
+		"lower that, or run fanmail admin settings inbox.entry_bytes 81KiB")
+	small.change(t, "inbox.entry_bytes", "81KiB")
+	w.process(t, "again", nil)
+}
+
+func TestTheTimeoutMustFitTheTolerance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	mongodb := func(timeout time.Duration) func(*config.Config) {
+		return func(c *config.Config) { c.Store, c.MongoDB.URI, c.MongoDB.Timeout = config.StoreMongoDB, "mongodb://x", timeout }
+	}
+	a := w.process(t, "a", mongodb(10*time.Second))
+	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false, true)
+	require.ErrorContains(t, err, "mongodb.timeout 10s of the process a (rehydrator) needs clock_tolerance of at least 40s")
+	a.change(t, "clock_tolerance", "40s")
+	err = w.newProcess(t, "b", mongodb(11*time.Second)).Open(t.Context(), w.Settings())
+	require.ErrorContains(t, err, "clock_tolerance is recorded as 40s, and mongodb.timeout 11s of this process needs at least 44s")
+}
+
+// TestALongerDormancyHasToBeConfirmed counts the users whom it makes active.
+func TestALongerDormancyHasToBeConfirmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	a := w.process(t, "a", nil)
+	for user, days := range map[message.UserID]int{"ann": 1, "bob": 40, "cid": 50, "dan": 70} {
+		st := userstate.State{User: user, LastViewed: epoch.Add(-time.Duration(days) * 24 * time.Hour)}
+		_, err := w.Users().Step(t.Context(), []userstate.Step{{From: userstate.State{User: user}, To: st}})
+		require.NoError(t, err)
+	}
+	effect, err := a.Change(t.Context(), "dormant_after", "60d", true, false)
+	require.NoError(t, err)
+	require.Equal(t, settings.Effect{Changed: true, Users: 2}, effect)
+	require.Equal(t, 30*24*time.Hour, a.Rules().DormantAfter)
+	_, err = a.Change(t.Context(), "dormant_after", "60d", false, false)
+	require.ErrorAs(t, err, new(*settings.UnconfirmedError))
+	require.Equal(t, settings.Effect{Changed: true, Users: 2}, a.change(t, "dormant_after", "60d"))
+	effect, err = a.Change(t.Context(), "dormant_after", "45d", false, false)
+	require.NoError(t, err, "a shorter one hides nothing")
+	require.Equal(t, settings.Effect{Changed: true, Users: 1}, effect)
+}
+
+func TestChangesByManyLoseNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	changes := map[string]string{"idempotency.ttl": "48h", "publish_slack": "3m", "dormant_after": "20d", "inbox.entry_bytes": "100KiB"}
+	var wg sync.WaitGroup
+	for key, value := range changes {
+		p := w.process(t, key, nil)
+		wg.Go(func() {
+			if effect, err := p.Change(t.Context(), key, value, false, true); err != nil || !effect.Changed {
+				t.Errorf("%s: %v, %v", key, effect, err)
+			}
+		})
+	}
+	wg.Wait()
+	record, err := w.Settings().Load(t.Context())
+	require.NoError(t, err)
+	for key := range maps.Keys(changes) {
+		require.NotEqual(t, record.Settings[key].First, record.Settings[key].Value, key)
+	}
+}
+
+// brokenStore fails while it is broken, and counts the calls.
+type brokenStore struct {
+	settings.Store
+	mu             sync.Mutex
+	broken         bool
+	loads, reports int
+}
+
+func (s *brokenStore) count(n *int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n++
+	if s.broken {
+		return message.ErrUnavailable
+	}
+	return nil
+}
+
+func (s *brokenStore) Load(context.Context) (settings.Record, error) {
+	return settings.First(config.Default().Recorded().Texts(), epoch), s.count(&s.loads)
+}
+
+func (s *brokenStore) Report(context.Context, settings.Process) (time.Time, error) {
+	return epoch, s.count(&s.reports)
+}
+
+// TestPolling counts reads and reports in a minute of a clock that only waiting advances.
+func TestPolling(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	p := w.newProcess(t, "a", nil)
+	synctest.Test(t, func(t *testing.T) {
+		store := &brokenStore{}
+		require.NoError(t, p.Open(t.Context(), store))
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { p.Poll(ctx, ctx) })
+		wg.Go(func() { p.Report(ctx, ctx) })
+		time.Sleep(time.Minute + time.Second)
+		require.Equal(t, 1+30, store.loads)
+		require.Equal(t, 1+6, store.reports)
+		store.mu.Lock()
+		store.broken = true
+		store.mu.Unlock()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, strings.Count(p.log.String(), "the last ones hold"))
+		require.Equal(t, 30*24*time.Hour, p.Rules().DormantAfter)
+		stop()
+		wg.Wait()
+	})
+}

@@ -1,0 +1,121 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// The format levels.
+const (
+	// Unrecorded is the level of a store without recorded settings.
+	Unrecorded = 1
+	// Recorded is the level from which on settings are recorded.
+	Recorded = 2
+	// Highest is the highest level that this release knows.
+	Highest = Recorded
+)
+
+// ErrChanged says that the record is another one than the caller read.
+var ErrChanged = errors.New("the recorded settings have changed")
+
+// LevelError says that a feature needs a higher level than the one in force.
+type LevelError struct{ Level, Needed int }
+
+// Error names the command that raises the level.
+func (e *LevelError) Error() string {
+	return fmt.Sprintf("the database is of format level %d, and this needs %d: run fanmail admin upgrade", e.Level, e.Needed)
+}
+
+// Require returns a *LevelError if a feature needs a higher level than the one in force, or nil.
+func Require(level, needed int) error {
+	if level < needed {
+		return &LevelError{Level: level, Needed: needed}
+	}
+	return nil
+}
+
+// Record is what a store records for all processes.
+type Record struct {
+	// Level is the format level in force.
+	Level int
+	// Revision counts the changes of the record. A store sets it.
+	Revision int64
+	// Settings are the recorded settings by key; none at the level Unrecorded.
+	Settings map[string]Setting
+}
+
+// Setting is a recorded setting.
+type Setting struct {
+	// Value is the setting as it is written in a configuration, such as "720h".
+	Value string
+	// First is the value that was recorded first. Records that are older than the upgrade are judged by it.
+	First string
+	// Since is when Value was recorded, in milliseconds.
+	Since time.Time
+}
+
+// First returns the record of a new store.
+func First(settings map[string]string, now time.Time) Record {
+	return Record{Level: Unrecorded}.with(settings, now, Highest)
+}
+
+// with returns the record with a level, and with settings that are recorded now.
+func (r Record) with(settings map[string]string, now time.Time, level int) Record {
+	now = now.UTC().Truncate(time.Millisecond)
+	changed := Record{Level: level, Revision: r.Revision, Settings: maps.Clone(r.Settings)}
+	if changed.Settings == nil {
+		changed.Settings = make(map[string]Setting)
+	}
+	for key, value := range settings {
+		first := value
+		if s, found := r.Settings[key]; found {
+			first = s.First
+		}
+		changed.Settings[key] = Setting{Value: value, First: first, Since: now}
+	}
+	return changed
+}
+
+// Process is a process on a store.
+type Process struct {
+	// Name tells the process from all others. Role has its roles, joined by "+".
+	Name, Role string
+	// Level is the highest level that the process knows.
+	Level int
+	// Needs are the least values of settings that fit the keys of the process.
+	Needs []Need
+	// Seen is when the process reported itself, by the store's clock.
+	Seen time.Time
+}
+
+// Need is the least value of a setting that fits keys of a process.
+type Need struct {
+	// Key is the setting. Keys are the keys of the process with their values, such as "mongodb.timeout 10s".
+	Key, Keys string
+	// Number is the least value: nanoseconds or bytes. Text is how it is written.
+	Number int64
+	Text   string
+}
+
+// Forget is the age at which a store forgets a process.
+const Forget = 24 * time.Hour
+
+// Store holds the record and the processes. It is safe for concurrent use.
+type Store interface {
+	// Load returns the record. It sees every change that had returned before the call.
+	Load(ctx context.Context) (Record, error)
+
+	// Replace replaces the record that the caller has loaded by another one, durably. It returns ErrChanged, and changes nothing, if the
+	// stored record is not the loaded one any more. After another error the change may have happened.
+	Replace(ctx context.Context, from, to Record) error
+
+	// Report records a process, or that it still runs. It returns the current time by the store's clock, which becomes the process's
+	// Seen. It removes the processes that were not seen for Forget. The caller's Seen counts for nothing.
+	Report(ctx context.Context, p Process) (time.Time, error)
+
+	// Processes returns the processes in the order of their names. A store that one process owns may know only this one.
+	Processes(ctx context.Context) ([]Process, error)
+}

@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/settings"
+)
+
+// Proposed are the settings with which Backend.New creates a database.
+var Proposed = map[string]string{"dormant_after": "720h", "idempotency.ttl": "24h"}
+
+type settingsSuite struct{ backend Backend }
+
+// run tests a backend's settings.Store.
+func (s settingsSuite) run(t *testing.T) {
+	t.Helper()
+	t.Run("Load/of a new database", s.first)
+	t.Run("Reopen/keeps what was recorded first", s.recordedOnce)
+	t.Run("Replace/applies to the record that was loaded", s.replace)
+	t.Run("Replace/by many has one winner", s.replaceConcurrently)
+	t.Run("Replace/raises the level from one without settings", s.upgrade)
+	t.Run("Report/lists processes", s.processes)
+}
+
+func load(t *testing.T, store settings.Store) settings.Record {
+	t.Helper()
+	record, err := store.Load(t.Context())
+	require.NoError(t, err)
+	return record
+}
+
+// changed returns a record with another value, as a change of it has.
+func changed(from settings.Record, key, value string) settings.Record {
+	to := settings.Record{Level: from.Level, Settings: make(map[string]settings.Setting)}
+	for k, s := range from.Settings {
+		to.Settings[k] = s
+	}
+	to.Settings[key] = settings.Setting{Value: value, First: from.Settings[key].First, Since: later(17)}
+	return to
+}
+
+func (s settingsSuite) first(t *testing.T) {
+	t.Parallel()
+	record := load(t, s.backend.New(t).Settings)
+	require.Equal(t, settings.Highest, record.Level)
+	require.Len(t, record.Settings, len(Proposed))
+	for key, value := range Proposed {
+		require.Equal(t, value, record.Settings[key].Value)
+		require.Equal(t, value, record.Settings[key].First)
+		require.False(t, record.Settings[key].Since.IsZero())
+		require.Equal(t, time.UTC, record.Settings[key].Since.Location())
+	}
+}
+
+func (s settingsSuite) recordedOnce(t *testing.T) {
+	t.Parallel()
+	db := s.backend.New(t)
+	record := load(t, db.Settings)
+	require.Equal(t, record, load(t, db.Reopen(t).Settings))
+}
+
+func (s settingsSuite) replace(t *testing.T) {
+	t.Parallel()
+	db := s.backend.New(t)
+	record := load(t, db.Settings)
+	want := changed(record, "dormant_after", "1440h")
+	require.NoError(t, db.Settings.Replace(t.Context(), record, want))
+	got := load(t, db.Settings)
+	require.Greater(t, got.Revision, record.Revision)
+	require.Equal(t, want.Settings, got.Settings)
+	require.Equal(t, want.Level, got.Level)
+
+	require.ErrorIs(t, db.Settings.Replace(t.Context(), record, changed(record, "dormant_after", "1h")), settings.ErrChanged)
+	require.Equal(t, got, load(t, db.Settings), "a refused change changes nothing")
+	require.NoError(t, db.Settings.Replace(t.Context(), got, changed(got, "inbox.entry_bytes", "81KiB")), "a key that was not recorded")
+	again := load(t, db.Settings)
+	require.Equal(t, "81KiB", again.Settings["inbox.entry_bytes"].Value)
+	require.Equal(t, again, load(t, db.Reopen(t).Settings), "a change lasts")
+}
+
+func (s settingsSuite) replaceConcurrently(t *testing.T) {
+	t.Parallel()
+	const callers = 8
+	store := s.backend.New(t).Settings
+	record := load(t, store)
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		to := changed(record, "dormant_after", (time.Duration(i+1) * time.Hour).String())
+		wg.Go(func() { errs[i] = store.Replace(t.Context(), record, to) })
+	}
+	wg.Wait()
+	winners := 0
+	for i, err := range errs {
+		if err == nil {
+			winners++
+			require.Equal(t, (time.Duration(i+1) * time.Hour).String(), load(t, store).Settings["dormant_after"].Value)
+			continue
+		}
+		require.ErrorIs(t, err, settings.ErrChanged)
+	}
+	require.Equal(t, 1, winners)
+}
+
+func (s settingsSuite) upgrade(t *testing.T) {
+	t.Parallel()
+	db := s.backend.New(t)
+	db.ToLevel1(t)
+	db = db.Reopen(t)
+	record := load(t, db.Settings)
+	require.Equal(t, settings.Record{Level: settings.Unrecorded, Settings: map[string]settings.Setting{}}, record)
+	to := settings.First(Proposed, epoch)
+	require.NoError(t, db.Settings.Replace(t.Context(), record, to))
+	require.ErrorIs(t, db.Settings.Replace(t.Context(), record, to), settings.ErrChanged, "another process raised it")
+	db = db.Reopen(t)
+	require.Equal(t, settings.Highest, load(t, db.Settings).Level)
+	require.Equal(t, to.Settings, load(t, db.Settings).Settings)
+}
+
+func (s settingsSuite) processes(t *testing.T) {
+	t.Parallel()
+	store := s.backend.New(t).Settings
+	list := func() []settings.Process {
+		all, err := store.Processes(t.Context())
+		require.NoError(t, err)
+		return all
+	}
+	require.Empty(t, list())
+	two := settings.Process{
+		Name: "b-2", Role: "publisher", Level: 2,
+		Needs: []settings.Need{{Key: "clock_tolerance", Keys: "mongodb.timeout 10s", Number: 40_000_000_000, Text: "40s"}},
+	}
+	one := settings.Process{Name: "a-1", Role: "fanout-worker+rehydrator", Level: 7}
+	for _, p := range []*settings.Process{&two, &one} {
+		seen, err := store.Report(t.Context(), *p)
+		require.NoError(t, err)
+		require.False(t, seen.IsZero())
+		p.Seen = seen
+	}
+	require.Equal(t, []settings.Process{one, two}, list())
+	was := two.Seen
+	two.Level = 8
+	var err error
+	two.Seen, err = store.Report(t.Context(), two)
+	require.NoError(t, err)
+	require.False(t, two.Seen.Before(was))
+	require.Equal(t, []settings.Process{one, two}, list(), "a repeated report replaces the one before")
+}

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// Setting is a setting that all processes on a store agree on.
+type Setting struct {
+	Key string `json:"key"`
+	// Recorded is the value that holds. It is empty while the store is of format level 1: each process follows its own configuration.
+	Recorded string `json:"recorded,omitempty"`
+	// Configured is the value in the configuration of the server that answers.
+	Configured string `json:"configured"`
+	// Since is when Recorded was recorded.
+	Since Time `json:"since,omitzero"`
+}
+
+// SettingList is a list of settings.
+type SettingList struct {
+	Settings []Setting `json:"settings"`
+}
+
+// SettingChange is a change of a setting.
+type SettingChange struct {
+	// Value is written as in a configuration, such as 720h, 30d or 81KiB.
+	Value string `json:"value"`
+	// DryRun only tells what the change would do.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Confirm allows a change that removes or hides something.
+	Confirm bool `json:"confirm,omitempty"`
+}
+
+// SettingEffect is what a change of a setting does.
+type SettingEffect struct {
+	// Changed is false if the value is the recorded one.
+	Changed bool `json:"changed"`
+	// Users is the number of users whom a change of dormant_after makes active or dormant.
+	Users int64 `json:"users"`
+	// Entries and Bytes count the entries that the change removes.
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// Process is a process on a store.
+type Process struct {
+	Name string `json:"name"`
+	// Role has the roles, joined by "+".
+	Role string `json:"role"`
+	// Level is the highest format level that the process knows.
+	Level int `json:"level"`
+	// Seen is when it reported itself last.
+	Seen Time `json:"seen"`
+}
+
+// ProcessList is a list of processes.
+type ProcessList struct {
+	Processes []Process `json:"processes"`
+}
+
+// UpgradeOptions says how the format level is raised.
+type UpgradeOptions struct {
+	// Confirm says that no process of a release without recorded settings runs.
+	Confirm bool `json:"confirm,omitempty"`
+}
+
+// FormatLevel is the format level that is in force.
+type FormatLevel struct {
+	Level int `json:"level"`
+}
+
+// Settings returns the recorded and the configured settings.
+func (c *Client) Settings(ctx context.Context) ([]Setting, error) {
+	var list SettingList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/settings", idempotent: true, read: jsonInto(&list)})
+	return list.Settings, err
+}
+
+// ChangeSetting changes a recorded setting, and returns what that does.
+func (c *Client) ChangeSetting(ctx context.Context, key string, change SettingChange) (SettingEffect, error) {
+	var effect SettingEffect
+	body, err := json.Marshal(change)
+	if err != nil {
+		return effect, fmt.Errorf("encode the change: %w", err)
+	}
+	err = c.do(ctx, call{
+		method: http.MethodPut, path: "/v1/admin/settings/" + url.PathEscape(key), content: ContentJSON, body: body,
+		idempotent: true, read: jsonInto(&effect),
+	})
+	return effect, err
+}
+
+// Processes returns the processes that were seen within a day.
+func (c *Client) Processes(ctx context.Context) ([]Process, error) {
+	var list ProcessList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/processes", idempotent: true, read: jsonInto(&list)})
+	return list.Processes, err
+}
+
+// Upgrade raises the format level to the highest that the server knows, and returns the level in force.
+func (c *Client) Upgrade(ctx context.Context, options UpgradeOptions) (int, error) {
+	var level FormatLevel
+	body, err := json.Marshal(options)
+	if err != nil {
+		return 0, fmt.Errorf("encode the options: %w", err)
+	}
+	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/admin/upgrade", content: ContentJSON, body: body, idempotent: true, read: jsonInto(&level)})
+	return level.Level, err
+}
