@@ -13,16 +13,16 @@ import (
 func newAdmin(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
-		Short: "Prepare the database of servers",
+		Short: "Prepare and upgrade the database of servers, and change what its processes agree on",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to do: init")
+				return program.Usagef("say what to do: init, settings, processes or upgrade")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(newAdminInit(p))
+	cmd.AddCommand(newAdminInit(p), newAdminSettings(p), newAdminProcesses(p), newAdminUpgrade(p))
 	return cmd
 }
 
@@ -39,10 +39,10 @@ func newAdminInit(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Prepare a MongoDB database for Fanmail",
-		Long: "Prepare a MongoDB database for Fanmail: create collections, indexes, and a record of the settings that are fixed\n" +
-			"from then on (number of partitions, size of buckets, version of the format). Existing ones stay unchanged, so\n" +
-			"you can repeat the command, also after an upgrade, and run it on several hosts at once. With --shard it also\n" +
-			"shards the collections, which needs the router (mongos) of a sharded cluster.",
+		Long: "Prepare a MongoDB database for Fanmail: create collections, indexes, and a record of the number of partitions, the\n" +
+			"size of buckets, the format level, and the settings that all processes follow (fanmail admin settings). Existing\n" +
+			"ones stay unchanged, so you can repeat the command, also after an upgrade, and run it on several hosts at once.\n" +
+			"With --shard it also shards the collections, which needs the router (mongos) of a sharded cluster.",
 		Example: "  fanmail admin init --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
 		Args:    program.Exactly(),
 	}

@@ -14,7 +14,7 @@ func TestHelp(t *testing.T) {
 	for _, command := range []string{
 		"", "serve", "demo", "config", "import", "import follows", "import users", "publish", "login", "inbox", "status", "explain", "audit", "bench", "bench fanout", "bench burst", "bench mixed", "bench publish", "bench read", "bench rehydrate",
 		"dlq", "dlq list", "dlq show", "dlq redrive", "dlq drop",
-		"admin", "admin init",
+		"admin", "admin init", "admin settings", "admin processes", "admin upgrade",
 	} {
 		name := strings.TrimSpace("fanmail " + command)
 		t.Run(name, func(t *testing.T) {

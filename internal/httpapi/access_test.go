@@ -88,6 +88,10 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/admin/dlq":                            {"/v1/admin/dlq", "", "operator"},
 	"POST /v1/admin/dlq/{id}":                      {"/v1/admin/dlq/1:redrive", "", "operator"},
 	"DELETE /v1/admin/dlq/{id}":                    {"/v1/admin/dlq/1", "", "operator"},
+	"GET /v1/admin/settings":                       {"/v1/admin/settings", "", "operator"},
+	"PUT /v1/admin/settings/{key}":                 {"/v1/admin/settings/dormant_after", `{"value":"20d"}`, "operator"},
+	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator"},
+	"POST /v1/admin/upgrade":                       {"/v1/admin/upgrade", `{"confirm":true}`, "operator"},
 	"GET /metrics":                                 {"/metrics", "", "watcher operator"},
 	"GET /healthz":                                 {"/healthz", "", "*"},
 	"GET /openapi.json":                            {"/openapi.json", "", "*"},
@@ -102,7 +106,7 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 	w := guarded(t, settings{
 		services: func(s *httpapi.Services) { services = *s }, options: func(o *httpapi.Options) { options = *o },
 	})
-	addAudit(w, &services, w.db.Inbox())
+	addAudit(t, w, &services, w.db.Inbox())
 	w.handler = httpapi.New(services, options)
 	m := messagetest.Message(1, "ann")
 	m.To, m.Audience = []message.UserID{"bob"}, ""

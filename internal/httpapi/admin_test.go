@@ -28,19 +28,21 @@ import (
 func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 	t.Helper()
 	var services httpapi.Services
-	addAudit(w, &services, buckets)
+	addAudit(t, w, &services, buckets)
 	w.handler = httpapi.New(services, httpapi.Options{Logger: zerolog.New(w.log), Now: w.clock})
 	return w
 }
 
 // addAudit adds to the services of a world those for operators, without a bus.
-func addAudit(w *world, s *httpapi.Services, buckets bucket.Store) {
+func addAudit(t *testing.T, w *world, s *httpapi.Services, buckets bucket.Store) {
+	t.Helper()
 	s.Audit = audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock,
 	})
+	_, s.Settings = recordedIn(t, w.db.Settings(), w)
 	s.DeadLetters = deadletter.New(absent{}, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 }
 

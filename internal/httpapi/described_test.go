@@ -109,7 +109,7 @@ func requireDescribed(tb testing.TB, r *http.Request, body string, answer *httpt
 			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, // which of the tests' servers ask for tokens, they know
 		},
 	}
-	for _, name := range []string{"user", "followee", "id"} {
+	for _, name := range []string{"user", "followee", "id", "key"} {
 		input.PathParams[name] = strings.TrimSuffix(r.PathValue(name), ":redrive")
 	}
 	refused := strings.Contains(answer.Body.String(), `"line":`) // a line of a batch that was accepted

@@ -143,6 +143,17 @@ func TestEveryOperation(t *testing.T) {
 		{409, "redriveDeadLetter", "POST", "/v1/admin/dlq/2:redrive", "", "", ""},
 		{204, "dropDeadLetter", "DELETE", "/v1/admin/dlq/2", "", "", ""},
 		{404, "dropDeadLetter", "DELETE", "/v1/admin/dlq/2", "", "", ""},
+		{200, "settings", "GET", "/v1/admin/settings", "", "", ""},
+		{422, "settings", "GET", "/v1/admin/settings?x=1", "", "", ""},
+		{200, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"20d","dry_run":true}`, "", ""},
+		{200, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"20d"}`, "", ""},
+		{409, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"21d","confirm":false}`, "", ""},
+		{422, "changeSetting", "PUT", "/v1/admin/settings/addr", `{"value":"x"}`, "", ""},
+		{200, "processes", "GET", "/v1/admin/processes", "", "", ""},
+		{422, "processes", "GET", "/v1/admin/processes?x=1", "", "", ""},
+		{200, "upgrade", "POST", "/v1/admin/upgrade", "", "", ""},
+		{200, "upgrade", "POST", "/v1/admin/upgrade", `{"confirm":true}`, "", ""},
+		{400, "upgrade", "POST", "/v1/admin/upgrade", `{"yes":true}`, "", ""},
 		{200, "health", "GET", "/healthz", "", "", ""},
 		{422, "health", "GET", "/healthz?x=1", "", "", ""},
 		{200, "ready", "GET", "/readyz", "", "", ""},
@@ -191,6 +202,7 @@ func everything(t *testing.T, w *world) *world {
 		Buckets: w.db.Inbox(), Appender: w.appender,
 	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
 	services.DeadLetters = deadletter.New(bus, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
+	_, services.Settings = recordedIn(t, w.db.Settings(), w)
 	w.handler = httpapi.New(services, w.options)
 	return w
 }

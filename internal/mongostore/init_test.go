@@ -182,7 +182,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"URI":            func(o *mongostore.Options) { o.URI = "" },
 		"Now":            func(o *mongostore.Options) { o.Now = nil },
 		"Timeout":        func(o *mongostore.Options) { o.Timeout = -1 },
-		"ClockTolerance": func(o *mongostore.Options) { o.ClockTolerance = -1 },
 		"BulkOperations": func(o *mongostore.Options) { o.BulkOperations = mongostore.MaxBulkOperations + 1 },
 		"BulkBytes":      func(o *mongostore.Options) { o.BulkBytes = mongostore.MaxBulkBytes + 1 },
 		"Concurrency":    func(o *mongostore.Options) { o.Concurrency = -1 },

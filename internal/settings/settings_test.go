@@ -185,7 +185,9 @@ func TestAProcessFollowsTheRecord(t *testing.T) {
 	b := w.process(t, "b", longer)
 	require.Equal(t, 30*24*time.Hour, b.Rules().DormantAfter)
 	require.Equal(t, 24*time.Hour, b.KeyTTL())
-	lines := func() int { return strings.Count(b.log.String(), "the configuration differs from the recorded setting") }
+	lines := func() int {
+		return strings.Count(b.log.String(), "the configuration differs from the recorded setting")
+	}
 	require.Equal(t, 2, lines())
 	require.NoError(t, b.Load(t.Context()))
 	require.Equal(t, 2, lines(), "once per start")
@@ -274,7 +276,9 @@ func TestTheTimeoutMustFitTheTolerance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings.Highest)
 	mongodb := func(timeout time.Duration) func(*config.Config) {
-		return func(c *config.Config) { c.Store, c.MongoDB.URI, c.MongoDB.Timeout = config.StoreMongoDB, "mongodb://x", timeout }
+		return func(c *config.Config) {
+			c.Store, c.MongoDB.URI, c.MongoDB.Timeout = config.StoreMongoDB, "mongodb://x", timeout
+		}
 	}
 	a := w.process(t, "a", mongodb(10*time.Second))
 	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false, true)

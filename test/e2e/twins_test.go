@@ -184,6 +184,6 @@ func (w *world) everybodyActive(ctx context.Context, server server, pairs string
 	testenv.Eventually(ctx, w.T, "everything comes to rest", func() bool {
 		return w.metric(ctx, "fanmail_rehydrations_running")+w.metric(ctx, "fanmail_rehydrations_waiting") == 0
 	})
+	testenv.Run(ctx, w.T, w.programs.Fanmail, "admin", "settings", "dormant_after", "720h", "--yes", "--server", w.site.URL())
 	server.Stop(ctx)
-	w.site.Settings["dormant_after"] = "720h"
 }

@@ -38,7 +38,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing())
+	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing(), agreeing())
 }
 
 func repairing() []mutation {

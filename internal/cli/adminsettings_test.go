@@ -1,0 +1,40 @@
+package cli_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/cli/program"
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+// TestAdminSettings shows and changes settings on a real server.
+func TestAdminSettings(t *testing.T) {
+	t.Parallel()
+	server := []string{"--server", serve(t)}
+	ask := func(args ...string) string { return fanmail(t, append(args, server...)...) }
+	fail := func(args ...string) result { return run{args: append(args, server...)}.do(t.Context(), t) }
+	require.Regexp(t, `(?m)^dormant_after      720h           configured 720h       since \S+ \S+$`, ask("admin", "settings"))
+	list := fromJSON[client.SettingList](t, ask("admin", "settings", "--json")).Settings
+	require.Len(t, list, 5)
+	require.Equal(t, "inbox.entry_bytes", list[3].Key)
+	require.Equal(t, "81KiB", list[3].Recorded)
+
+	ask("import", "users", file(t, "users", `{"user":"ben","last_viewed":"`+time.Now().AddDate(0, 0, -40).UTC().Format(time.RFC3339)+`"}`+"\n"))
+	require.Equal(t, "dormant_after would become 60d: 1 user would change between active and dormant\n", ask("admin", "settings", "dormant_after", "60d", "--dry-run"))
+	refused := fail("admin", "settings", "dormant_after", "60d")
+	require.Equal(t, program.ExitFailed, refused.code)
+	require.Contains(t, refused.stderr, "confirm that (--yes)")
+	require.Equal(t, "dormant_after is 60d now: 1 user changed between active and dormant\n", ask("admin", "settings", "dormant_after", "60d", "--yes"))
+	require.Equal(t, "dormant_after is 60d already\n", ask("admin", "settings", "dormant_after", "60d"))
+	require.Contains(t, ask("admin", "settings"), "dormant_after      1440h          configured 720h ")
+	require.Contains(t, fail("admin", "settings", "dormant_after", "soon").stderr, "is not a duration such as")
+	require.Contains(t, fail("admin", "settings", "addr", "x").stderr, "addr is no recorded setting: those are dormant_after")
+	require.Equal(t, program.ExitUsage, fail("admin", "settings", "dormant_after").code)
+
+	require.Regexp(t, `^\S+-\w{8}  publisher\+fanout-worker\+rehydrator  level 2  seen \S+ \S+\n$`, ask("admin", "processes"))
+	require.Equal(t, "the database has format level 2\n", ask("admin", "upgrade"))
+	require.Equal(t, 2, fromJSON[client.FormatLevel](t, ask("admin", "upgrade", "--yes", "--json")).Level)
+}

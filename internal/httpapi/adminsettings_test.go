@@ -1,0 +1,105 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	recorded "github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// recordedIn opens the recorded settings in a store, as a process with the default configuration does.
+func recordedIn(t *testing.T, store recorded.Store, w *world) (*recorded.Current, *recorded.Service) {
+	t.Helper()
+	proposed := config.Default().Recorded()
+	current, err := recorded.New(recorded.Options{
+		Configured: proposed.Texts(), Process: recorded.Process{Name: "here-1", Role: "rehydrator"}, Logger: zerolog.Nop(),
+		Parse: func(changed map[string]string) (recorded.Values, error) {
+			r, err := proposed.With(changed)
+			if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+				err = &message.InvalidError{Field: invalid.Key, Reason: invalid.Reason}
+			}
+			return recorded.Values{
+				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
+				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+			}, err
+		},
+	})
+	require.NoError(t, err)
+	require.NoError(t, current.Open(t.Context(), store))
+	return current, recorded.NewService(current, recorded.ServiceOptions{
+		Users: w.db.Users(), Partitions: partitions, Now: w.clock,
+	})
+}
+
+// TestSettings upgrades a store that the release before wrote, and changes a setting.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	files := vfs.NewMem()
+	engine, err := pebble.Open("store", &pebble.Options{FS: files})
+	require.NoError(t, err)
+	require.NoError(t, engine.Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
+	require.NoError(t, engine.Close())
+	old, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{Partitions: partitions, FS: files, Now: w.clock, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, old.Close()) })
+	services := w.services
+	services.Audit = new(audit.Service) // not asked
+	var current *recorded.Current
+	current, services.Settings = recordedIn(t, old.Settings(), w)
+	w.handler = httpapi.New(services, w.options)
+	problem := func(status int, method, target, body string) client.Problem {
+		var p client.Problem
+		require.NoError(t, json.Unmarshal([]byte(w.must(t, status, method, target, body)), &p))
+		return p
+	}
+
+	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""), `{"key":"dormant_after","configured":"720h"}`)
+	p := problem(http.StatusConflict, http.MethodPut, "/v1/admin/settings/dormant_after", `{"value":"60d","confirm":true}`)
+	require.Equal(t, client.ProblemUpgrade, p.Type)
+	require.Equal(t, "the database is of format level 1, and this needs 2: run fanmail admin upgrade", p.Detail)
+	p = problem(http.StatusConflict, http.MethodPost, "/v1/admin/upgrade", "")
+	require.Equal(t, client.ProblemUnconfirmed, p.Type)
+	_, err = old.Settings().Report(t.Context(), recorded.Process{Name: "old-1", Role: "publisher", Level: 1})
+	require.NoError(t, err)
+	p = problem(http.StatusConflict, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`)
+	require.Equal(t, client.ProblemConflict, p.Type)
+	require.Contains(t, p.Detail, "the process old-1 (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only")
+	require.Equal(t, `{"processes":[{"name":"here-1","role":"rehydrator","level":2,"seen":"2026-01-02T03:04:05.000Z"},`+
+		`{"name":"old-1","role":"publisher","level":1,"seen":"2026-01-02T03:04:05.000Z"}]}`+"\n", w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/processes", ""))
+	w.pass(time.Minute + time.Millisecond)
+	require.Equal(t, `{"level":2}`+"\n", w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`))
+	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""),
+		`{"key":"dormant_after","recorded":"720h","configured":"720h","since":"2026-01-02T03:05:05.001Z"}`)
+
+	w.see(t, "ann")
+	w.pass(40 * 24 * time.Hour)
+	const nothing = `"entries":0,"bytes":0}` + "\n"
+	change := "/v1/admin/settings/dormant_after"
+	require.Equal(t, `{"changed":true,"users":1,`+nothing, w.must(t, http.StatusOK, http.MethodPut, change, `{"value":"60d","dry_run":true}`))
+	require.Equal(t, 720*time.Hour, current.Rules().DormantAfter)
+	p = problem(http.StatusConflict, http.MethodPut, change, `{"value":"60d"}`)
+	require.Equal(t, client.ProblemUnconfirmed, p.Type)
+	require.Equal(t, `{"changed":true,"users":1,`+nothing, w.must(t, http.StatusOK, http.MethodPut, change, `{"value":"60d","confirm":true}`))
+	require.Equal(t, 1440*time.Hour, current.Rules().DormantAfter)
+	require.Equal(t, `{"changed":false,"users":0,`+nothing, w.must(t, http.StatusOK, http.MethodPut, change, `{"value":"1440h"}`))
+	p = problem(http.StatusUnprocessableEntity, http.MethodPut, "/v1/admin/settings/clock_tolerance", `{"value":"5m"}`)
+	require.Equal(t, "publish_slack", p.Field)
+	p = problem(http.StatusUnprocessableEntity, http.MethodPut, "/v1/admin/settings/addr", `{"value":":1"}`)
+	require.Contains(t, p.Detail, "addr is no recorded setting")
+}
