@@ -51,6 +51,7 @@ type Current struct {
 	record Record
 	values Values
 	logged map[string]string // by key, the recorded value that was last logged as different
+	opened bool              // Open has returned
 }
 
 // New returns a Current with the configured settings. It returns an error if those are not valid.
@@ -73,8 +74,10 @@ func (c *Current) Open(ctx context.Context, store Store) error {
 	if err := c.Load(ctx); err != nil {
 		return err
 	}
-	_, values := c.snapshot()
-	return unfit(c.opts.Process, values)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opened = true
+	return unfit(c.opts.Process, c.values)
 }
 
 // UnfitError says that a key of a process does not fit a setting.
@@ -155,7 +158,7 @@ func (c *Current) log() {
 				Msg("the configuration differs from the recorded setting: the recorded one holds, and the command changes it")
 		}
 	}
-	if err := unfit(c.opts.Process, c.values); changed && err != nil {
+	if err := unfit(c.opts.Process, c.values); c.opened && changed && err != nil { // Open returns it
 		c.opts.Logger.Error().Err(err).Msg("a key of this process does not fit a recorded setting: the process will not start again")
 	}
 }

@@ -264,7 +264,9 @@ func TestAChangeMustFitTheProcesses(t *testing.T) {
 
 	require.NoError(t, big.Load(t.Context()))
 	require.Equal(t, 1, strings.Count(big.log.String(), "the process will not start again"))
-	err = w.newProcess(t, "again", nil).Open(t.Context(), w.Settings())
+	again := w.newProcess(t, "again", nil)
+	err = again.Open(t.Context(), w.Settings())
+	require.NotContains(t, again.log.String(), "will not start again", "the error says it")
 	require.ErrorAs(t, err, new(*settings.UnfitError))
 	require.EqualError(t, err, "inbox.entry_bytes is recorded as 20KiB, and limits.body 64KiB and limits.attrs 16KiB of this process needs at least 81KiB: "+
 		"lower that, or run fanmail admin settings inbox.entry_bytes 81KiB")

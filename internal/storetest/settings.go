@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -35,10 +36,7 @@ func load(t *testing.T, store settings.Store) settings.Record {
 
 // changed returns a record with another value, as a change of it has.
 func changed(from settings.Record, key, value string) settings.Record {
-	to := settings.Record{Level: from.Level, Settings: make(map[string]settings.Setting)}
-	for k, s := range from.Settings {
-		to.Settings[k] = s
-	}
+	to := settings.Record{Level: from.Level, Settings: maps.Clone(from.Settings)}
 	to.Settings[key] = settings.Setting{Value: value, First: from.Settings[key].First, Since: later(17)}
 	return to
 }

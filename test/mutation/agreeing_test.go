@@ -37,7 +37,7 @@ func agreeing() []mutation {
 		},
 		{
 			name: "the configuration after the upgrade", trap: "processes with different configurations decide differently: lost",
-			edits: []edit{{currentGo, "	values, err := c.opts.Parse(now)\n", "	values, err := c.opts.Parse(nil)\n"}},
+			edits: []edit{{currentGo, "	values, err := c.opts.Parse(now)\n", "	_ = now\n	values, err := c.opts.Parse(nil)\n"}},
 			pkg:   recordedGo, run: "^TestAProcessFollowsTheRecord$",
 		},
 	}
