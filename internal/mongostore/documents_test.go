@@ -14,6 +14,8 @@ import (
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -105,7 +107,16 @@ func TestDocuments(t *testing.T) {
 	_, err = db.Keys().Reserve(ctx, message.Key{From: "ann", Key: "order 17", ID: m.ID, Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}, at)
 	require.NoError(t, err)
 	requireGolden(t, "key.golden.json", documentIn(t, opts, "publish_keys", bson.D{}))
+
+	record, err := db.Settings().Load(ctx)
+	require.NoError(t, err)
+	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
+	requireGolden(t, "meta_level2.golden.json", documentIn(t, opts, "meta", bson.D{}))
+	database(db, opts).ToLevel1(t)
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
+	record, err = db.Settings().Load(ctx)
+	require.NoError(t, err)
+	require.Equal(t, settings.Unrecorded, record.Level)
 }
 
 // TestOtherFormatsAreRefused has each store come across a document of a later version, and one of none.
