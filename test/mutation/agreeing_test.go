@@ -32,7 +32,7 @@ func agreeing() []mutation {
 		},
 		{
 			name: "a start that does not compare its keys with the record", trap: "the same, by a process that starts",
-			edits: []edit{{currentGo, "	return unfit(c.opts.Process, values)\n", "	_ = values\n	return nil\n"}},
+			edits: []edit{{currentGo, "	return unfit(c.opts.Process, c.values)\n", "	return nil\n"}},
 			pkg:   recordedGo, run: "^TestAChangeMustFitTheProcesses$",
 		},
 		{
