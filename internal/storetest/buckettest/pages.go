@@ -292,10 +292,13 @@ func (s suite) lowCursor(t *testing.T) {
 	r := newReader(store, "ann")
 	r.arrived = numbers(10, 10, 230)
 	prefill(t, store, r.owner, r.arrived)
-	for _, bound := range []int{2300, 1510, 1100, 510} {
-		for sequence := range uint32(min(bound-10, 2290)/500 + 1) {
-			r.requirePage(t, &bucket.Cursor{ID: id(bound), Sequence: sequence}, bound, 50)
-			require.LessOrEqual(t, r.buckets, 3, "below %d from bucket %d", bound, sequence)
+	for _, test := range []struct {
+		bound   int
+		buckets uint32 // with a message below the bound
+	}{{2300, 5}, {1510, 4}, {1100, 3}, {510, 2}} {
+		for sequence := range test.buckets {
+			r.requirePage(t, &bucket.Cursor{ID: id(test.bound), Sequence: sequence}, test.bound, 50)
+			require.LessOrEqual(t, r.buckets, 3, "below %d from bucket %d", test.bound, sequence)
 		}
 	}
 }
