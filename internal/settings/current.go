@@ -192,19 +192,23 @@ func (c *Current) Level() int {
 
 // Poll reads the record every two seconds until intake ends.
 func (c *Current) Poll(intake, _ context.Context) {
-	c.repeat(intake, pollEvery, "the recorded settings cannot be read: the last ones hold", c.Load)
+	c.repeat(intake, pollEvery, c.Load, func(err error) {
+		c.opts.Logger.Warn().Err(err).Msg("the recorded settings cannot be read: the last ones hold")
+	})
 }
 
 // Report reports the process every ten seconds until intake ends.
 func (c *Current) Report(intake, _ context.Context) {
-	c.repeat(intake, reportEvery, "this process cannot be recorded: it is tried again", func(ctx context.Context) error {
+	c.repeat(intake, reportEvery, func(ctx context.Context) error {
 		_, err := c.store.Report(ctx, c.opts.Process)
 		return err
+	}, func(err error) {
+		c.opts.Logger.Warn().Err(err).Msg("this process cannot be recorded: it is tried again")
 	})
 }
 
 // repeat calls do at intervals until intake ends, and logs the first failure of several.
-func (c *Current) repeat(intake context.Context, every time.Duration, failed string, do func(context.Context) error) {
+func (c *Current) repeat(intake context.Context, every time.Duration, do func(context.Context) error, log func(error)) {
 	failing := false
 	for {
 		startstop.Pause(intake, every)
@@ -213,7 +217,7 @@ func (c *Current) repeat(intake context.Context, every time.Duration, failed str
 		}
 		err := do(intake)
 		if err != nil && !failing && intake.Err() == nil {
-			c.opts.Logger.Warn().Err(err).Msg(failed)
+			log(err)
 		}
 		failing = err != nil
 	}
