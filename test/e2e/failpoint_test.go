@@ -55,12 +55,12 @@ func TestFailpoints(t *testing.T) {
 			if !testenv.Long {
 				tests = tests[:1] // one shows that the machinery works
 			}
-			for _, test := range sample(on, tests) {
+			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 2*time.Minute)
 					w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
-					if testenv.Long && on == embedded {
+					if testenv.Long && on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
 					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)

@@ -43,7 +43,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 			if !testenv.Long {
 				tests = tests[:1] // one shows that the machinery works
 			}
-			for _, test := range sample(on, tests) {
+			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					const limit, fresh = 20, 15
@@ -52,7 +52,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 						"partitions": "4", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.lease": "4s", "rehydrate.reap_every": "500ms",
 					}))
-					if testenv.Long && on == embedded {
+					if testenv.Long && on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
 					w.checking = []string{"--settled-after", (2 * on.tolerance()).String(), "--rehydrate-limit", strconv.Itoa(limit), "--page-sizes", "50,7"}

@@ -66,6 +66,9 @@ func sample[T any](on store, tests []T) (some []T) {
 	return some
 }
 
+// everyRace is how many failpoints have one server with the race detector, with which everything takes several times as long.
+const everyRace = 3
+
 // tolerance is the clock_tolerance, and the publish_slack, of scenarios that wait for what these bound. A quarter of it is how long
 // an operation on MongoDB may take, which is long on a machine that is busy with tests.
 func (on store) tolerance() time.Duration {

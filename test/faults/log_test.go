@@ -36,6 +36,7 @@ var subjects = []string{"request_id", "server", "user", "message_id", "message_i
 // general are lines that are about nothing in particular.
 var general = []string{
 	silence, sweepError, forgetError, reapError, "messages had not moved: emitted them again",
+	"the recorded settings cannot be read: the last ones hold", "this process cannot be recorded: it is tried again",
 	"rehydrations have waited too long: more workers or processes would help",
 }
 
