@@ -51,48 +51,48 @@ func repairInstances() []instance {
 		},
 
 		{
-			"repair-long", "Z1: as repair, a cursor, a deletion", true,
+			"repair-long", "as repair, a cursor, a deletion", true,
 			with(func(m *repairing) { m.held, m.deletions, m.cursors = 1, 1, true }),
 		},
 		{
-			"repair-mark-long", "K1: as repair-all-long, one repairer, read marks up to any id", true,
+			"repair-mark-long", "as repair-all-long, one repairer, read marks up to any id", true,
 			with(func(m *repairing) {
 				m.held, m.repairers, m.deletions, m.searches, m.marks, m.futureIs = 1, 1, 1, 1, true, true
 			}),
 		},
 		{
-			"repair-2-long", "Z3: as repair-2, 3 slots at first, a cursor, a deletion", true,
+			"repair-2-long", "as repair-2, 3 slots at first, a cursor, a deletion", true,
 			with(func(m *repairing) { wide(m); m.messages, m.length, m.deletions, m.cursors = 3, 3, 1, true }),
 		},
 		{
-			"repair-2-mark-long", "Z2: buckets of 2, together; a repairer; a cursor, and a search, which may set a read mark", true,
+			"repair-2-mark-long", "buckets of 2, together; a repairer; a cursor, and a search, which may set a read mark", true,
 			with(func(m *repairing) {
 				wide(m)
 				m.held, m.repairers, m.cursors, m.searches, m.marks, m.futureIs = 1, 1, true, 1, true, true
 			}),
 		},
 		{
-			"repair-2-again-long", "R6: buckets of 2, together, 2 attempts each", true,
+			"repair-2-again-long", "buckets of 2, together, 2 attempts each", true,
 			with(func(m *repairing) { wide(m); m.held, m.attempts = 1, 2 }),
 		},
 		{
-			"repair-apart-long", "Z4: as repair, two ids from the future, of which one is known to be void only later", true,
+			"repair-apart-long", "as repair, two ids from the future, of which one is known to be void only later", true,
 			with(func(m *repairing) { m.futures, m.held, m.apart = 2, 2, true }),
 		},
 		{
-			"repair-futures-long", "D3: two ids from the future, 3 slots at first, a deletion", true,
+			"repair-futures-long", "two ids from the future, 3 slots at first, a deletion", true,
 			with(func(m *repairing) { m.futures, m.held, m.length, m.deletions = 2, 2, 3, 1 }),
 		},
 		{
-			"repair-cursor-long", "Y6: as repair, a cursor, the page step by step", true,
+			"repair-cursor-long", "as repair, a cursor, the page step by step", true,
 			with(func(m *repairing) { m.held, m.cursors, m.searches = 1, true, 1 }),
 		},
 		{
-			"repair-mark-twice-long", "Y7: as repair-mark, 2 passes, 2 marks up to any id", true,
+			"repair-mark-twice-long", "as repair-mark, 2 passes, 2 marks up to any id", true,
 			with(func(m *repairing) { m.repairers, m.searches, m.marks, m.futureIs = 1, 2, true, true }),
 		},
 		{
-			"repair-all-long", "Z1: as repair, a deletion; a search, which may set a read mark", true,
+			"repair-all-long", "as repair, a deletion; a search, which may set a read mark", true,
 			with(func(m *repairing) { m.held, m.deletions, m.searches, m.marks = 1, 1, 1, true }),
 		},
 		{
