@@ -1,5 +1,5 @@
-// Package app wires Fanmail: it opens the stores and the bus from a configuration, builds the roles on them, runs them,
-// and drains them when they are to stop. It is the only place that knows which implementation is behind which interface.
+// Package app wires Fanmail. It opens the stores and the bus from a configuration, builds the roles on them, runs them, and drains
+// them when the process stops. Only this package and its subpackages know which implementation is behind which interface.
 package app
 
 import (
@@ -19,22 +19,21 @@ import (
 	"github.com/fanmail/fanmail/internal/tracing"
 )
 
-// Options has what an App needs besides its configuration.
+// Options configures an App, in addition to its configuration.
 type Options struct {
 	// Roles are the roles of this process; none means all roles.
 	Roles []Role
-	// Embedded opens the embedded engines. It is nil in programs that do not contain them: Start then refuses a configuration
-	// that names one.
+	// Embedded opens the embedded engines. It is nil in programs without them. Then Start refuses a configuration that names one.
 	Embedded Embedded
 	Logger   zerolog.Logger
 	// Traces receives spans; nil means no tracing. The App shuts it down when it stops.
 	Traces telemetry.Traces
-	// Metrics is where the parts of the process register their metrics; nil means a registry of the App's own. /metrics shows it.
+	// Metrics is the registry for the metrics of the process, which /metrics shows; nil means a new registry.
 	Metrics *prometheus.Registry
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
-	// Elapsed returns the time since some moment by a clock that no process sets; nil means the system's, if Now is the system's clock. The
-	// embedded store notices by it that Now was set forward.
+	// Elapsed returns the time since a fixed moment, by a clock that cannot be set; nil means the time since the host booted, if Now is
+	// the system's clock. The embedded store uses it to notice that Now was set forward.
 	Elapsed func() time.Duration
 	// Stamp is the clock for the storage time of messages; nil means the clock of the store. Benchmarks store messages in the past.
 	Stamp func() time.Time
@@ -50,7 +49,7 @@ type App struct {
 	server *httpServer
 	auth   httpapi.Authenticator
 	group  startstop.Group
-	// settings has the rules and the format level that hold now.
+	// settings has the rules and the format level in force.
 	settings *settings.Current
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// clocks are a wall clock that is set now and then, and a clock that no process sets.
+// clocks are a wall clock that the test sets, and a clock that no process sets.
 type clocks struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -38,13 +38,13 @@ func (c *clocks) setBy(d time.Duration) {
 	c.set += d
 }
 
-// options makes a server go by the clocks, on the data of a folder.
+// options makes a server use the clocks.
 func (c *clocks) options(o *app.Options) {
 	c.metrics = prometheus.NewRegistry()
 	o.Now, o.Elapsed, o.Metrics = c.wall, c.elapsed, c.metrics
 }
 
-// TestClockOfOneHost sets the clock of a host with an embedded store.
+// TestClockOfOneHost changes the clock of a host with an embedded store.
 func TestClockOfOneHost(t *testing.T) {
 	t.Parallel()
 	c := &clocks{began: time.Now()}
@@ -85,7 +85,7 @@ func TestClockOfOneHost(t *testing.T) {
 	w, stop = start()
 	require.NotContains(t, w.log.String(), line)
 	require.Zero(t, behind())
-	publish(w, http.StatusAccepted, "third") // a jump while no process runs is not noticed
+	publish(w, http.StatusAccepted, "third") // the store does not notice a jump while no process runs
 	stop()
 	c.setBy(-ahead)
 	w, _ = start()

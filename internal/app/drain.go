@@ -13,8 +13,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrTerminated is the cause of a context that ends by SIGTERM. Run then serves for the configured drain delay before it stops, so that
-// load balancers notice. After any other cause, such as an interrupt at a terminal, there is no delay.
+// ErrTerminated is the cause of a context that ends because of SIGTERM. Then Run serves for the drain delay before it stops, so
+// that load balancers notice. After any other cause, such as an interrupt at a terminal, there is no delay.
 var ErrTerminated = errors.New("told to terminate")
 
 // drain makes the process unready. After SIGTERM it waits for the drain delay, while the process still serves. Each connection closes
@@ -34,8 +34,8 @@ func (a *App) drain(ctx context.Context) {
 // readyTimeout is how long the store and the bus may take to answer before the process is not ready.
 const readyTimeout = 2 * time.Second
 
-// ready returns the reasons why this process should not get requests now. It reports stopping at once, without asking the store and the
-// bus: a slow store must not use up the drain delay.
+// ready returns the reasons why this process should not receive requests now. While the process stops, ready returns at once,
+// without checking the store and the bus, because a slow store must not use up the drain delay.
 func (a *App) ready(ctx context.Context) []client.Reason {
 	if a.server.draining.Load() {
 		return []client.Reason{{Name: client.ReasonStopping, Detail: "it is stopping"}}
@@ -43,7 +43,7 @@ func (a *App) ready(ctx context.Context) []client.Reason {
 	return a.unhealthy(ctx)
 }
 
-// unhealthy asks the store and the bus at the same time, and returns what is wrong with them.
+// unhealthy checks the store and the bus concurrently, and returns what is wrong with them.
 func (a *App) unhealthy(ctx context.Context) []client.Reason {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

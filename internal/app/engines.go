@@ -14,9 +14,9 @@ import (
 
 // Embedded opens the engines that run inside this process. Package internal/app/embedded implements it.
 type Embedded interface {
-	// OpenStore opens the store in the data folder, and current on it.
+	// OpenStore opens the store in the data folder, and opens current on it.
 	OpenStore(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error)
-	// StartServer starts the NATS server on the data folder.
+	// StartServer starts the NATS server with its data in the data folder.
 	StartServer(ctx context.Context, cfg config.Config, logger zerolog.Logger) (Server, error)
 }
 
@@ -28,7 +28,7 @@ type Server interface {
 	Stop()
 }
 
-// ErrNotEmbedded says that a configuration names an embedded engine, and the program contains none.
+// ErrNotEmbedded means that the configuration names an embedded engine, but the program contains none.
 var ErrNotEmbedded = errors.New("roles that run apart share a store and a bus")
 
 // checkEngines returns an error that wraps ErrNotEmbedded if the configuration names an engine that this program does not

@@ -16,8 +16,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// TestNoLineOfTheLogHasABody sends what only its recipients may read through everything that there is, in good order and bad, and looks
-// for it in the log at its most talkative, and in spans.
+// TestNoLineOfTheLogHasABody sends a marked body through all requests and events, valid and invalid. The log at its most detailed
+// level, and the spans, must not contain the marker.
 func TestNoLineOfTheLogHasABody(t *testing.T) {
 	t.Parallel()
 	var events bus.Bus
@@ -52,7 +52,7 @@ func TestNoLineOfTheLogHasABody(t *testing.T) {
 	w.ask(t, http.MethodPost, "/v1/admin/audit?repair=true", "", 200, nil)
 	w.ask(t, http.MethodDelete, "/v1/users/bob/inbox/"+receipt.ID.String(), "", 204, nil)
 
-	// Another program puts garbage on the bus.
+	// Another program publishes invalid data on the bus.
 	subjects := []string{"fanmail.v1.login", "fanmail.v1.published", "fanmail.v1.fanout.bulk.3"}
 	for _, subject := range subjects {
 		for _, payload := range []string{marker, `{` + says + `}`, `{"v":1,"user":5,` + says + `}`} {

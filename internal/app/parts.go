@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Parts is what the roles are built on.
+// Parts are the stores and the bus of the roles.
 type Parts struct {
 	Messages message.Store
 	Keys     message.KeyStore

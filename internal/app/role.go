@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Role is a part of Fanmail that can run in a process of its own.
+// Role is a part of Fanmail that can run in its own process.
 type Role string
 
-// The roles. A process without any has all of them.
+// The roles. A process without a configured role has all of them.
 const (
 	// Publisher accepts messages and edges.
 	Publisher Role = "publisher"

@@ -13,7 +13,7 @@ import (
 // roomEvery is the interval between two checks of the disk. A busy server writes some tens of MiB in it.
 const roomEvery = time.Second
 
-// room checks whether the disk of an embedded store has room for more. It is safe for concurrent use.
+// room checks whether the disk of an embedded store has space for more data. It is safe for concurrent use.
 type room struct {
 	available func() (bytes uint64, err error)
 	least     config.Size
@@ -25,7 +25,8 @@ type room struct {
 	full   error
 }
 
-// check returns an error if the disk is nearly full. There is still room to deliver accepted messages then.
+// check returns an error if less than least is free. That still leaves space to deliver the accepted messages. It checks the disk
+// at most once per roomEvery.
 func (r *room) check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,13 +36,13 @@ func (r *room) check() error {
 	}
 	r.looked = now
 	available, err := r.available()
-	if err != nil { // a write fails if there is no room
+	if err != nil { // if the disk is full, the write itself fails
 		r.logger.Warn().Err(err).Msg("cannot tell how full the disk is")
 		return r.full
 	}
 	was := r.full
 	r.full = nil
-	if available < uint64(r.least) { //nolint:gosec // it is not negative
+	if available < uint64(r.least) { //nolint:gosec // a size is never negative
 		r.full = fmt.Errorf("the disk has %d MiB left, which is less than embedded.min_free", available>>20)
 	}
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/reload"
 )
 
-// ErrOpen says that other hosts could reach a server without authentication.
+// ErrOpen means that other hosts could reach a server without authentication.
 var ErrOpen = errors.New("which others can reach, and there is no authentication")
 
 // CheckOpen returns an error that wraps ErrOpen if other hosts could reach a server without authentication, unless the
@@ -72,7 +72,7 @@ func (a *App) secure(o httpapi.Options) httpapi.Options {
 	return o
 }
 
-// serverTLS returns the configuration of the HTTP server's TLS, or nil if it speaks plain HTTP. Files that change are read again.
+// serverTLS returns the TLS configuration of the HTTP server, or nil for plain HTTP. It reloads changed files.
 func (a *App) serverTLS() (*tls.Config, error) {
 	t := a.config.TLS
 	if t.CertFile == "" {
@@ -117,7 +117,7 @@ func readServerTLS(t config.TLS) (*tls.Config, error) {
 	return c, nil
 }
 
-// mongoURI returns the connection string of the deployment, from the configuration or from a file of its own.
+// mongoURI returns the connection string, from the configuration or from the file that the configuration names.
 func mongoURI(m config.MongoDB) (string, error) {
 	switch {
 	case m.URIFile == "":

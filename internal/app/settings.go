@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// configured returns the settings of the configuration, which hold until the store has been read.
+// configured returns the settings of the configuration. They are in force until the store is read.
 func (a *App) configured() (*settings.Current, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -21,7 +21,7 @@ func (a *App) configured() (*settings.Current, error) {
 	}
 	proposed := a.config.Recorded()
 	process := settings.Process{
-		// A process that is started again is another process: it may be of another release.
+		// A restarted process gets a new name, because it may be of another release.
 		Name: host + "-" + strings.ToLower(rand.Text()[:8]), Role: a.roles(),
 	}
 	for _, need := range a.config.Needs() {

@@ -17,20 +17,21 @@ import (
 type Store struct {
 	// Parts has the stores only, no bus.
 	Parts Parts
-	// Available returns the free space, in bytes, of the disk that the store is on. It is nil if that is the disk of a server.
+	// Available returns the free space, in bytes, of the store's disk. It is nil for the store on MongoDB, whose disk belongs to a
+	// server.
 	Available func() (uint64, error)
 	// Healthy returns nil if the store answers.
 	Healthy func(context.Context) error
 	Close   func() error
 
-	// Messages holds the messages that were read last.
+	// Messages caches recently read messages.
 	Messages *messagecache.Cache
 
-	room *room // nil if Available is
+	room *room // nil if Available is nil
 }
 
-// openStore opens the store that the configuration names, and the recorded settings in it. The caller has checked that this program
-// contains the store.
+// openStore opens the configured store, and the recorded settings in it. The caller has checked that this program contains the
+// store.
 func openStore(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error) {
 	if cfg.Store == config.StoreMongoDB {
 		return openMongoDB(ctx, cfg, current, opts)
@@ -46,7 +47,7 @@ func openStore(ctx context.Context, cfg config.Config, current *settings.Current
 	return s, nil
 }
 
-// messageBytes is the memory for the messages that were read last from MongoDB.
+// messageBytes is the size of the message cache for MongoDB.
 const messageBytes = 40 << 20
 
 func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error) {
@@ -82,7 +83,7 @@ func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	}, err
 }
 
-// connect connects to the store on MongoDB, initialized or not.
+// connect connects to the store on MongoDB, even if it is not initialized.
 func connect(ctx context.Context, cfg config.Config, logger zerolog.Logger) (*mongostore.DB, error) {
 	options, err := mongoOptions(cfg, Options{Logger: logger, Now: now})
 	if err != nil {
@@ -109,7 +110,7 @@ func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Log
 	return nil
 }
 
-// Drop removes the database of a store on MongoDB. Only benchmarks call it, for databases of their own.
+// Drop removes the database of a store on MongoDB. Only benchmarks call it, for databases that they have created.
 func Drop(ctx context.Context, cfg config.Config, logger zerolog.Logger) error {
 	db, err := connect(ctx, cfg, logger)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// The traces that requests come with.
+// The ids of the traces that the requests belong to.
 const (
 	publishing = "11111111111111111111111111111111"
 	returning  = "22222222222222222222222222222222"
@@ -35,8 +35,8 @@ func header(traceID string) http.Header {
 	return http.Header{"Traceparent": {"00-" + traceID + "-" + caller + "-01"}}
 }
 
-// TestTraceOfAMessage follows a message from the request that publishes it, over the bus, into the inbox of somebody active, and later
-// into that of somebody who was away and comes back.
+// TestTraceOfAMessage follows a message from its request over the bus into the inbox of an active user, and later into the inbox of
+// a dormant user who returns.
 func TestTraceOfAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, traced)
@@ -75,7 +75,7 @@ func TestTraceOfAMessage(t *testing.T) {
 	require.Equal(t, "express", value(route, "fanmail.lane"))
 
 	delivered, skipped := 0, 0
-	for _, deliver := range spans.named("deliver") { // one for each partition with a recipient
+	for _, deliver := range spans.named("deliver") { // one span for each partition with a recipient
 		require.Equal(t, route.SpanContext.SpanID(), deliver.Parent.SpanID())
 		require.True(t, deliver.Parent.IsRemote(), "over the bus")
 		require.Equal(t, `["`+id+`"]`, value(&deliver, "fanmail.message_ids"))
@@ -100,7 +100,8 @@ func TestTraceOfAMessage(t *testing.T) {
 	require.NotContains(t, spans.String(), marker)
 }
 
-// TestTraceOfABatch delivers several messages with one append, which belongs to none of their traces and links to all.
+// TestTraceOfABatch delivers several messages with one append. The span of the append belongs to none of their traces and links to
+// all.
 func TestTraceOfABatch(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -112,7 +113,7 @@ func TestTraceOfABatch(t *testing.T) {
 	h := header(batching)
 	h.Set("Content-Type", client.ContentNDJSON)
 	w.ask(t, http.MethodPost, "/v1/messages:batch", strings.Repeat(line, 3), http.StatusOK, nil, h)
-	routed := w.await(t, func(s spans) bool { return len(s.named("route")) == 3 }) // so all tasks are on the bus
+	routed := w.await(t, func(s spans) bool { return len(s.named("route")) == 3 }) // now all tasks are on the bus
 	var ids []message.ID
 	for _, route := range routed.named("route") {
 		id, err := message.ParseID(value(&route, "fanmail.message_id"))
@@ -147,7 +148,8 @@ func TestTraceOfABatch(t *testing.T) {
 	require.Equal(t, "1", value(appended, "fanmail.owners"))
 }
 
-// TestTraceThatIsNotSampled records nothing of what its caller does not record, on either side of the bus.
+// TestTraceThatIsNotSampled checks that nothing is recorded for a request whose caller does not record it, before and behind the
+// bus.
 func TestTraceThatIsNotSampled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, traced)
@@ -160,7 +162,7 @@ func TestTraceThatIsNotSampled(t *testing.T) {
 	require.Empty(t, w.await(t, func(spans) bool { return true }).named("deliver"))
 }
 
-// behind gives no process tasks of the express lane before a gate is open.
+// behind withholds the tasks of the express lane until a gate is open.
 func behind(gate <-chan struct{}) func(app.Parts) app.Parts {
 	return func(p app.Parts) app.Parts {
 		p.Bus = gated{p.Bus, gate}
@@ -183,7 +185,7 @@ func (g gated) Take(ctx context.Context, lane event.Lane, partition int) (bus.He
 	}
 }
 
-// traced records all spans whose callers do not say otherwise.
+// traced records all spans, unless the caller's trace says otherwise.
 func traced(o *app.Options) {
 	o.Traces = sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
 }
@@ -214,7 +216,7 @@ func (s spans) one(t *testing.T, name string) *tracetest.SpanStub {
 	return &found[0]
 }
 
-// child returns the only child of a span with a name.
+// child returns the only child of a span with this name.
 func (s spans) child(t *testing.T, parent *tracetest.SpanStub, name string) *tracetest.SpanStub {
 	t.Helper()
 	found := slices.DeleteFunc(s.named(name), func(one tracetest.SpanStub) bool {
@@ -233,7 +235,7 @@ func (s spans) parent(of tracetest.SpanStub) *tracetest.SpanStub {
 	return nil
 }
 
-// String returns the spans as trees, each within its trace, in the order in which they began.
+// String returns the spans as one tree per trace, in the order of their beginnings.
 func (s spans) String() string {
 	sorted := slices.Clone(s)
 	slices.SortStableFunc(sorted, func(x, y tracetest.SpanStub) int {

@@ -20,17 +20,17 @@ type world struct {
 	store  *Store
 	server Server
 	bus    *natsbus.Bus
-	// awaited is what has to be there before anything can be served.
+	// awaited is the dependency that the start waits for, as a string.
 	awaited atomic.Value
 }
 
-// waiting tells what is waited for before anything can be served.
+// waiting returns the dependency that the start waits for.
 func (w *world) waiting() string {
 	what, _ := w.awaited.Load().(string)
 	return what
 }
 
-// open opens the stores, and connects to the bus. It waits for either until ctx ends. After an error nothing is left open.
+// open opens the stores and connects to the bus. It waits for each of them until ctx ends. After an error it closes everything.
 func (w *world) open(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (_ Parts, err error) {
 	defer func() {
 		if err != nil {
@@ -69,7 +69,7 @@ func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (e
 	return err
 }
 
-// awaitBus connects to a bus as soon as that can be reached.
+// awaitBus connects to the bus. It tries again until the bus answers or ctx ends.
 func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error) {
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = awaitAtMost
@@ -84,10 +84,10 @@ func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error
 	}))
 }
 
-// awaitAtMost is the longest pause between two attempts to reach the bus at the start.
+// awaitAtMost is the longest pause between two attempts to connect to the bus.
 const awaitAtMost = 5 * time.Second
 
-// close closes what is open. It may be called more than once.
+// close closes everything that is open. It is idempotent.
 func (w *world) close() error {
 	var err error
 	if w.bus != nil {

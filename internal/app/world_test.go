@@ -24,13 +24,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// marker is what no line of a log and no span may have: a part of what messages say.
+// marker is a part of messages' bodies. No line of the log and no span may contain it.
 const marker = "the-body-of-a-message"
 
-// unrecorded is the header of requests that no spans are to be recorded for.
+// unrecorded is the header of a request that must not be recorded.
 var unrecorded = http.Header{"Traceparent": {"00-44444444444444444444444444444444-aaaaaaaaaaaaaaaa-00"}}
 
-// world is a server of its own, with all roles.
+// world is a server with all roles.
 type world struct {
 	app   *app.App
 	spans *tracetest.InMemoryExporter
@@ -44,7 +44,7 @@ func newWorld(t *testing.T, change ...func(*app.Options)) *world {
 	return w
 }
 
-// newWorldIn returns a server on the data of a folder, and a function that stops it before the test ends.
+// newWorldIn returns a server with its data in a folder, and a function that stops it before the test ends.
 func newWorldIn(t *testing.T, dir string, change ...func(*app.Options)) (*world, func()) {
 	t.Helper()
 	w := &world{log: new(telemetrytest.Buffer), spans: tracetest.NewInMemoryExporter(), web: &http.Client{Transport: &http.Transport{}}}
@@ -71,7 +71,7 @@ func newWorldIn(t *testing.T, dir string, change ...func(*app.Options)) (*world,
 	return w, stop
 }
 
-// ask sends a request, demands a status, and reads the answer into what is given, if it is.
+// ask sends a request, requires a status, and decodes the answer into answer unless that is nil.
 func (w *world) ask(t *testing.T, method, path, body string, status int, answer any, headers ...http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.app.URL()+path, strings.NewReader(body))
@@ -101,7 +101,7 @@ func (w *world) see(t *testing.T, users ...string) {
 	}
 }
 
-// done waits until a message is done.
+// done waits until the fan-out of a message is done.
 func (w *world) done(t *testing.T, id message.ID) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -111,7 +111,7 @@ func (w *world) done(t *testing.T, id message.ID) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// await waits until the spans that have ended are as they are wanted, and returns them.
+// await waits until the ended spans satisfy wanted, and returns them.
 func (w *world) await(t *testing.T, wanted func(spans) bool) spans {
 	t.Helper()
 	require.Eventually(t, func() bool { return wanted(spans(w.spans.GetSpans())) }, time.Minute, 10*time.Millisecond)

@@ -19,7 +19,7 @@ func TestAdminInit(t *testing.T) {
 	require.Equal(t, program.ExitFailed, serve.code)
 	require.Contains(t, serve.stderr, "is not initialized: run fanmail admin init")
 
-	for range 2 { // it can be repeated
+	for range 2 { // the command is idempotent
 		require.Equal(t, "the database "+database+" is ready, with 16 partitions\n", fanmail(t, append([]string{"admin", "init"}, where...)...))
 	}
 	other := run{args: append([]string{"admin", "init", "--partitions", "8"}, where...)}.do(t.Context(), t)

@@ -142,12 +142,12 @@ type benchmark struct {
 	checks []func() error
 }
 
-// newBenchmark gives a command what all benchmarks have.
+// newBenchmark adds the flags and the run function that all benchmarks share.
 func newBenchmark(p program.Process, cmd *cobra.Command, measure func(context.Context, bench.Env) (bench.Report, error)) *benchmark {
 	b := &benchmark{cmd: cmd, output: output{w: p.Stdout}, runs: 1, body: 200}
 	cmd.Args = program.Exactly()
 	s := program.NewSettings(p, cmd)
-	for _, ours := range []string{"addr", "data"} { // a benchmark has a port and a folder of its own
+	for _, ours := range []string{"addr", "data"} { // a benchmark uses its own port and folder
 		cmd.Flags().Lookup(ours).Hidden = true
 	}
 	b.output.addJSON(cmd, "print the figures as JSON")
@@ -173,7 +173,7 @@ func newBenchmark(p program.Process, cmd *cobra.Command, measure func(context.Co
 			return err
 		}
 		env := bench.Env{Config: cfg, Dir: b.dir, Logger: logger, Now: p.Now, Body: b.body, Tell: func(what string) {
-			_, _ = fmt.Fprintln(p.Stderr, what) // progress that cannot be shown is no reason to fail
+			_, _ = fmt.Fprintln(p.Stderr, what) // failing to show progress is not an error
 		}}
 		if env.Dir == "" {
 			env.Dir = os.TempDir()
@@ -192,7 +192,7 @@ func newBenchmark(p program.Process, cmd *cobra.Command, measure func(context.Co
 	return b
 }
 
-// number gives the command a flag for a number that is at least 1.
+// number adds a flag for a number that is at least 1.
 func (b *benchmark) number(value *int, name, usage string) {
 	b.cmd.Flags().IntVar(value, name, *value, usage)
 	b.checks = append(b.checks, func() error {
@@ -203,7 +203,7 @@ func (b *benchmark) number(value *int, name, usage string) {
 	})
 }
 
-// numbers gives the command a flag for several numbers that are at least 1.
+// numbers adds a flag for several numbers that are at least 1.
 func (b *benchmark) numbers(values *[]int, name, usage string) {
 	b.cmd.Flags().IntSliceVar(values, name, *values, usage)
 	b.checks = append(b.checks, func() error {
@@ -216,7 +216,7 @@ func (b *benchmark) numbers(values *[]int, name, usage string) {
 	})
 }
 
-// share gives the command a flag for a part of something.
+// share adds a flag for a number from 0 to 1.
 func (b *benchmark) share(value *float64, name, usage string) {
 	b.cmd.Flags().Float64Var(value, name, *value, usage)
 	b.checks = append(b.checks, func() error {
@@ -249,7 +249,7 @@ func printReport(w io.Writer, r bench.Report) error {
 	return nil
 }
 
-// figure writes a number with as many digits as mean something.
+// figure formats a number with its significant digits.
 func figure(value float64) string {
 	switch {
 	case value >= 1000:

@@ -11,13 +11,13 @@ import (
 	"github.com/fanmail/fanmail/internal/bench"
 )
 
-// small keeps what a benchmark reserves small.
+// small reduces the space that a benchmark reserves.
 var small = []string{
 	"--nats-max-published", "16MiB", "--nats-max-fanout", "16MiB", "--nats-max-login", "16MiB", "--nats-max-dlq", "16MiB",
 	"--embedded-cache", "8MiB", "--embedded-memtable", "4MiB",
 }
 
-// TestBench lets every benchmark measure a little, which fails unless what it has delivered is exact.
+// TestBench runs every benchmark with small numbers. A benchmark fails unless its deliveries are exact.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	for args, figures := range map[string]map[string][]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// credentials are what a command shows a server, and what it trusts.
+// credentials name the files with the token and the certificate that a command sends, and with the authorities that it trusts.
 type credentials struct {
 	tokenFile, caFile, certFile, keyFile string
 }
@@ -29,7 +29,7 @@ func (c *credentials) add(cmd *cobra.Command) {
 	flags.StringVar(&c.keyFile, "key-file", "", "file with its private key, PEM (default $"+program.KeyFileEnv+")")
 }
 
-// options returns the options of a client that shows the credentials.
+// options returns the options of a client with these credentials.
 func (c *credentials) options(p program.Process) (client.Options, error) {
 	transport, err := c.transport(p)
 	if err != nil {
@@ -61,12 +61,12 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// transport returns how to connect by TLS, or nil for the usual way.
+// transport returns the TLS configuration, or nil for the default.
 func (c *credentials) transport(p program.Process) (*tls.Config, error) {
 	caFile := cmp.Or(c.caFile, p.Getenv(program.CAFileEnv))
 	certFile, keyFile := cmp.Or(c.certFile, p.Getenv(program.CertFileEnv)), cmp.Or(c.keyFile, p.Getenv(program.KeyFileEnv))
 	if caFile == "" && certFile == "" && keyFile == "" {
-		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
+		return nil, nil //nolint:nilnil // no flag or variable configures TLS
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {

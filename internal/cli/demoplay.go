@@ -14,8 +14,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// The cast of the demo. The followers are enough for the shared scan of large audiences; one in demoDormantEvery has
-// been away for demoAway.
+// The users of the demo. There are enough followers for the shared scan of large audiences. One in demoDormantEvery followers was
+// last seen demoAway ago.
 const (
 	demoFollowers    = 2000
 	demoDormantEvery = 8
@@ -25,7 +25,7 @@ const (
 	demoBen message.UserID = "ben"
 )
 
-// demoTalk is what the celebrities say, in turn.
+// demoTalk is the dialog of the celebrities.
 var demoTalk = []struct {
 	from, to message.UserID
 	body     string
@@ -42,13 +42,13 @@ var demoTalk = []struct {
 	{"atlas", "nova", "They are already packing."},
 }
 
-// demo plays a small world on a server.
+// demo runs a small scenario on a server.
 type demo struct {
 	process program.Process
 	client  *client.Client
 }
 
-// demoMessage is a message of the demo, and what is to become of it.
+// demoMessage is a message of the demo, its expected counts, and its result.
 type demoMessage struct {
 	draft              message.Draft
 	delivered, skipped int64
@@ -61,7 +61,7 @@ func demoFollower(i int) message.UserID { return message.UserID(fmt.Sprintf("fan
 
 func demoDormant(i int) bool { return i%demoDormantEvery == 0 }
 
-// play sets up the world, publishes, waits, and checks.
+// play creates the users and edges, publishes, waits, and checks.
 func (d *demo) play(ctx context.Context) (*demoReport, error) {
 	if err := d.populate(ctx); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (d *demo) play(ctx context.Context) (*demoReport, error) {
 	return report, d.checkInboxes(ctx, messages, report)
 }
 
-// populate tells the server who was last seen when, and who follows whom.
+// populate imports the users and the edges.
 func (d *demo) populate(ctx context.Context) error {
 	now := d.process.Now()
 	seen := []client.Seen{
@@ -115,7 +115,7 @@ func (d *demo) script() []*demoMessage {
 	for _, line := range demoTalk {
 		messages = append(messages, &demoMessage{
 			draft:     message.Draft{From: line.from, To: []message.UserID{line.to}, Audience: message.AudienceFollowers, Body: line.body},
-			delivered: demoFollowers + 1 - dormant, // the other celebrity does not follow, but is named
+			delivered: demoFollowers + 1 - dormant, // the other celebrity does not follow, but the message names them
 			skipped:   dormant,
 		})
 	}
@@ -126,8 +126,7 @@ func (d *demo) script() []*demoMessage {
 	return slices.Insert(messages, len(messages)/2, direct)
 }
 
-// publishAll publishes the messages in their order, each as soon as the one before is accepted, while those are being
-// fanned out; and waits until all are done.
+// publishAll publishes the messages in their order, without waiting for their fan-outs. Then it waits until all are done.
 func (d *demo) publishAll(ctx context.Context, messages []*demoMessage) error {
 	total := int64(0)
 	for _, m := range messages {

@@ -19,7 +19,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// corrupt is a store whose messages cannot be read while it is broken.
+// corrupt is a message store whose messages cannot be read while broken is set.
 type corrupt struct {
 	message.Store
 	broken *atomic.Bool
@@ -32,7 +32,7 @@ func (c corrupt) Get(ctx context.Context, ref message.Ref) (message.Stored, erro
 	return c.Store.Get(ctx, ref)
 }
 
-// TestDeadLetters has work given up on a real server, looks at it, mends the cause and sends it again.
+// TestDeadLetters makes tasks fail permanently on a real server. It lists the dead letters, removes the cause, and redrives them.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool

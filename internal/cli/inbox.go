@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// maxFromColumns bounds the column that shows authors.
+// maxFromColumns is the maximum width of the column with the authors.
 const maxFromColumns = 24
 
 // inboxCommand prints an inbox.
@@ -85,7 +85,7 @@ func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user mes
 }
 
 func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user message.UserID) error {
-	opts := client.InboxOptions{Peek: i.options.Peek} // how long a page is, is left to the server
+	opts := client.InboxOptions{Peek: i.options.Peek} // the server chooses the page size
 	for first := true; ; first = false {
 		page, err := c.Inbox(ctx, user, opts)
 		if err != nil {
@@ -123,7 +123,7 @@ func (i *inboxCommand) printMessages(messages []client.InboxMessage) error {
 	return nil
 }
 
-// printRows prints a line for each message, no longer than a terminal of that width; 0 means as long as it takes.
+// printRows prints one line for each message, cut to width columns; 0 means no limit.
 func printRows(w io.Writer, width int, messages []client.InboxMessage) error {
 	from := 0
 	for _, m := range messages {

@@ -11,7 +11,7 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-// commands are those that read a file, with a line that is good for each.
+// commands are the commands that read a file, each with a good line.
 var commands = map[string]struct {
 	args []string
 	good string
@@ -61,7 +61,7 @@ func TestBadLines(t *testing.T) {
 			t.Parallel()
 			command := commands[test.command]
 			path := file(t, "in", "# a comment\n\n"+command.good+"\r\n"+test.line+"\n"+command.good)
-			// The server is not there: a command that sent anything would fail of that.
+			// No server listens there, so a command that sent anything would fail with another error.
 			got := run{args: append(command.args, path, "--server", nowhere)}.do(t.Context(), t)
 			require.Equal(t, program.ExitFailed, got.code)
 			require.Empty(t, got.stdout)
@@ -81,7 +81,7 @@ func TestLimitsOfTheEnvironment(t *testing.T) {
 	require.Contains(t, got.stderr, "body has 3 bytes: at most 2 are allowed")
 }
 
-// importResult is what an import prints with --json.
+// importResult is the output of an import with --json.
 type importResult struct {
 	Imported int           `json:"imported"`
 	Bad      int           `json:"bad"`

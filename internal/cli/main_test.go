@@ -27,14 +27,14 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// run is a command line that is run in this process.
+// run is a command line that runs in this process.
 type run struct {
 	args  []string
 	env   []string
 	stdin string
 	// now is the clock; nil means the system's.
 	now func() time.Time
-	// width is that of the terminal that standard output and error are; 0 if they are none.
+	// width is the width of the terminal behind standard output and error; 0 if there is none.
 	width int
 }
 
@@ -56,7 +56,7 @@ func (r run) do(ctx context.Context, t *testing.T) result {
 	return result{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }
 
-// fanmail runs a command line that is to succeed, and returns what it printed.
+// fanmail runs a command line that must succeed, and returns its output.
 func fanmail(t *testing.T, args ...string) string {
 	t.Helper()
 	got := run{args: args}.do(t.Context(), t)
@@ -70,7 +70,7 @@ func serve(t *testing.T) string {
 	return serveWith(t, nil)
 }
 
-// serveWith starts an app on parts that a test has changed.
+// serveWith starts an app whose parts a test replaces.
 func serveWith(t *testing.T, wrap func(app.Parts) app.Parts) string {
 	t.Helper()
 	cfg := config.Default()
@@ -92,7 +92,7 @@ func file(t *testing.T, name, content string) string {
 	return path
 }
 
-// fromJSON reads one JSON document with no other fields than T has.
+// fromJSON decodes one JSON document. All its fields must be fields of T.
 func fromJSON[T any](t *testing.T, text string) T {
 	t.Helper()
 	var value T

@@ -16,13 +16,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// published is what publish prints with --json.
+// published is the output of publish with --json.
 type published struct {
 	client.Receipt
 	Fanout *client.Fanout `json:"fanout"`
 }
 
-// saw imports that users were seen now.
+// saw imports users as seen now.
 func saw(t *testing.T, url string, users ...string) {
 	t.Helper()
 	var in strings.Builder
@@ -38,7 +38,7 @@ func TestPublishAndRead(t *testing.T) {
 	saw(t, url, "ben", "cleo")
 	fanmail(t, "import", "follows", file(t, "edges", "ben\tann\ndora\tann\n"), "--server", url)
 
-	// To a follower, to a follower who was never seen, and to cleo, named twice.
+	// The recipients are a follower, a follower who was never seen, and cleo, who is named twice.
 	answer := fromJSON[published](t, fanmail(t, "publish", "--server", url, "--json", "--wait", "--from", "ann",
 		"--to", "cleo,ben", "--to", "cleo", "--followers", "--body", "first", "--attrs", `{"a":1}`, "--content-type", "text/plain"))
 	require.Equal(t, &client.Fanout{State: client.StateDone, Recipients: 3, Delivered: 2, Skipped: 1}, answer.Fanout)
@@ -144,7 +144,7 @@ func TestPublishFileReportsLines(t *testing.T) {
 	large := `{"from":"ann","to":["ben"],"body":"` + strings.Repeat("x", 65<<10) + `"}`
 	args := []string{"publish", "--file", "-", "--json", "--server", url}
 	in := good + "\n{}\n" + large + "\n" + good + "\n"
-	// The command allows larger bodies than the server does, so that the server is who rejects one.
+	// The command allows larger bodies than the server, so the server rejects one.
 	env := []string{"FANMAIL_LIMITS_BODY=66KiB"}
 
 	got := run{args: append(args, "--skip-bad"), stdin: in, env: env}.do(t.Context(), t)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// output is where a command prints its result.
+// output prints the result of a command.
 type output struct {
 	w    io.Writer
 	json bool
@@ -41,7 +41,7 @@ func (o *output) line(value any) error {
 	return nil
 }
 
-// printf writes text and names what failed if it cannot.
+// printf writes text. Its error says that printing failed.
 func printf(w io.Writer, format string, args ...any) error {
 	if _, err := fmt.Fprintf(w, format, args...); err != nil {
 		return fmt.Errorf("print the result: %w", err)
@@ -49,13 +49,13 @@ func printf(w io.Writer, format string, args ...any) error {
 	return nil
 }
 
-// firstLine returns the first line of a body that has any text in it.
+// firstLine returns the first line of a body that is not blank.
 func firstLine(body string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(body, " \t\r\n"), "\n")
 	return strings.TrimRight(line, " \t\r")
 }
 
-// fit cuts s so that it takes at most so many columns of a terminal. A width of 0 or less means no limit.
+// fit cuts s to at most width columns of a terminal. A width of 0 or less means no limit.
 func fit(s string, width int) string {
 	if width <= 0 || uniseg.StringWidth(s) <= width {
 		return s
@@ -71,12 +71,12 @@ func fit(s string, width int) string {
 	return s[:end] + ellipsis
 }
 
-// pad appends spaces to s until it takes so many columns.
+// pad appends spaces to s until it takes width columns.
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-uniseg.StringWidth(s)))
 }
 
-// count writes a number with its thousands apart.
+// count returns a number with commas between thousands.
 func count[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -85,7 +85,7 @@ func count[N int | int64](n N) string {
 	return digits
 }
 
-// plural writes a number and the noun that goes with it.
+// plural returns a number and the matching form of a noun.
 func plural[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -93,7 +93,7 @@ func plural[N int | int64](n N, one, many string) string {
 	return count(n) + " " + many
 }
 
-// seconds writes a duration to a tenth of a second, or shorter ones in milliseconds.
+// seconds returns a duration in seconds with one decimal, or in milliseconds if it is shorter than a second.
 func seconds(d time.Duration) string {
 	if d < time.Second {
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"

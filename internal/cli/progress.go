@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// plainEvery is how often progress is printed without a terminal.
+	// plainEvery is the time between two lines of progress if standard error is no terminal.
 	plainEvery = 3 * time.Second
 	barEvery   = 65 * time.Millisecond
 )
 
-// progress tells how far a command is: as a bar on a terminal, as a line every few seconds elsewhere. It is safe
-// for concurrent use.
+// progress shows the progress of a command on standard error: as a bar on a terminal, and otherwise as a line every plainEvery. It
+// is safe for concurrent use.
 type progress struct {
 	w     io.Writer
 	now   func() time.Time
 	label string
-	total int64 // 0 if it is not known
+	total int64 // 0 if it is unknown
 
 	mu   sync.Mutex
 	done int64
 	told time.Time
-	bar  *progressbar.ProgressBar // nil where there is no terminal
+	bar  *progressbar.ProgressBar // nil without a terminal
 }
 
-// newProgress begins to tell progress on standard error. The total is 0 if it is not known.
+// newProgress starts to show progress. A total of 0 means that the total is unknown.
 func newProgress(p program.Process, label string, total int64) *progress {
 	g := &progress{w: p.Stderr, now: p.Now, label: label, total: total, told: p.Now()}
 	if p.Width(p.Stderr) == 0 {
@@ -54,14 +54,14 @@ func newProgress(p program.Process, label string, total int64) *progress {
 	return g
 }
 
-// set says how much is done.
+// set sets the finished amount.
 func (g *progress) set(done int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.advance(done)
 }
 
-// add says that so much more is done.
+// add adds to the finished amount.
 func (g *progress) add(more int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +71,7 @@ func (g *progress) add(more int) {
 func (g *progress) advance(done int64) {
 	g.done = done
 	if g.bar != nil {
-		_ = g.bar.Set64(done) // progress that cannot be shown is no reason to fail
+		_ = g.bar.Set64(done) // failing to show progress is not an error
 		return
 	}
 	now := g.now()
@@ -86,7 +86,7 @@ func (g *progress) advance(done int64) {
 	fmt.Fprintf(g.w, "%s: %s\n", g.label, count(done)) //nolint:errcheck // see above
 }
 
-// close ends the telling and removes the bar, so that what is printed next begins on a line of its own.
+// close removes the bar, so that the next output starts on an empty line.
 func (g *progress) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -30,7 +30,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 		fmt.Fprintf(&edges, "fan-%d\tann\n", i)
 	}
 	args := []string{"import", "follows", file(t, "edges", edges.String()), "--server", url}
-	// Every look at the clock finds it later than progress is told.
+	// Between two readings of the clock, more than plainEvery passes.
 	var looks atomic.Int64
 	begun := time.Now()
 	now := func() time.Time { return begun.Add(time.Duration(looks.Add(1)) * time.Minute) }

@@ -18,13 +18,12 @@ import (
 )
 
 const (
-	// publishChunk is how many messages are sent in one request.
+	// publishChunk is the number of messages per request.
 	publishChunk = 250
-	// busyTries is how often a chunk is sent before the command gives up on a server that is busy, and busyPause how
-	// long it waits in between.
+	// busyTries is the number of times that the command sends a chunk to a busy server. busyPause is the pause between them.
 	busyTries = 30
 	busyPause = time.Second
-	// waiters is how many messages are waited for at a time.
+	// waiters is the number of messages whose status is polled concurrently.
 	waiters = 8
 )
 
@@ -35,7 +34,7 @@ type published struct {
 	Error string `json:"error,omitempty"`
 }
 
-// publishSummary is the last line. Fanout adds up what became of the messages, if they were waited for.
+// publishSummary is the last line. Fanout adds up the fan-outs. It is nil without --wait.
 type publishSummary struct {
 	Published int     `json:"published"`
 	Bad       int     `json:"bad"`
@@ -61,21 +60,20 @@ func (t *totals) String() string {
 	return fmt.Sprintf("%s: %s delivered, %s skipped", plural(t.Recipients, "recipient", "recipients"), count(t.Delivered), count(t.Skipped))
 }
 
-// fileRun is the publishing of one file.
+// fileRun publishes one file.
 type fileRun struct {
 	*publisher
 	client *client.Client
 	file   *source
 	parse  parser[message.Draft]
-	// key is what every idempotency key of the run begins with, so that no request that is repeated publishes anything
-	// twice.
+	// key is the prefix of all idempotency keys of the run. So a repeated request publishes nothing twice.
 	key      string
 	ids      []message.ID
 	rejected []problem
 }
 
 func (b *publisher) publishFile(ctx context.Context) (err error) {
-	// The limits are those of a server that is configured as this command is: the same environment, or the defaults.
+	// The limits come from the environment or the defaults, on the assumption that the server has the same.
 	cfg, err := program.Load(config.Options{Env: b.process.Env})
 	if err != nil {
 		return err
@@ -131,7 +129,7 @@ func (r *fileRun) publish(ctx context.Context) error {
 	return r.report(append(found.bad, r.rejected...), result, took)
 }
 
-// sendAll sends the good lines of the file, one chunk after the other, so that ids rise in the order of the file.
+// sendAll sends the good lines of the file, one chunk after another, so that ids ascend in the order of the file.
 func (r *fileRun) sendAll(ctx context.Context, total int) error {
 	bar := newProgress(r.process, "publishing messages", int64(total))
 	defer bar.close()
@@ -149,7 +147,7 @@ func (r *fileRun) sendAll(ctx context.Context, total int) error {
 	})
 }
 
-// send sends a chunk, again while the server is busy. Messages that it took before keep their ids.
+// send sends a chunk. It repeats the request while the server is busy. Messages that were published earlier keep their ids.
 func (r *fileRun) send(ctx context.Context, next chunk[message.Draft]) ([]client.Answer, error) {
 	key := r.key + "/" + strconv.Itoa(next.index)
 	for try := 1; ; try++ {
@@ -176,7 +174,7 @@ func anyBusy(answers []client.Answer) bool {
 	return false
 }
 
-// record notes and prints what became of a line.
+// record counts and prints the result of one line.
 func (r *fileRun) record(line int, answer client.Answer) error {
 	printed := published{Line: line}
 	if answer.Err != nil {
@@ -219,7 +217,7 @@ func (r *fileRun) waitAll(ctx context.Context) (*totals, error) {
 	return &all, nil
 }
 
-// report prints the summary: as the last line of JSON, or as text beside the ids.
+// report prints the summary: as the last line of JSON, or as text on standard error.
 func (r *fileRun) report(problems []problem, result publishSummary, took time.Duration) error {
 	if r.output.json {
 		if err := r.output.line(map[string]publishSummary{"summary": result}); err != nil {

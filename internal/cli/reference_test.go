@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-// TestReference holds the reference of all commands in the documentation and the program together.
+// TestReference compares the documented reference of all commands with the program.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	const path = "../../docs/commands.md"
@@ -54,7 +54,7 @@ func TestReference(t *testing.T) {
 	require.Equal(t, string(text), b.String(), "%s is stale: make generate", path)
 }
 
-// shown returns the commands below one that its help lists.
+// shown returns the subcommands that the help of a command lists.
 func shown(cmd *cobra.Command) (below []*cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
@@ -64,7 +64,7 @@ func shown(cmd *cobra.Command) (below []*cobra.Command) {
 	return below
 }
 
-// contents writes a list of a command and those below it.
+// contents writes a list of a command and its subcommands.
 func contents(b *strings.Builder, cmd *cobra.Command, indent string) {
 	fmt.Fprintf(b, "%s- [`%s`](#%s) %s\n", indent, cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
 	for _, sub := range shown(cmd) {
@@ -72,13 +72,13 @@ func contents(b *strings.Builder, cmd *cobra.Command, indent string) {
 	}
 }
 
-// group is a list of flags that several commands take.
+// group is a list of flags that several commands share.
 type group struct {
 	title, about string
 	names, rows  []string
 }
 
-// shared returns the groups of flags, which are read from one command that has all flags of the group.
+// shared returns the groups of flags. It reads each group from one command that has all flags of the group.
 func shared(t *testing.T, fanmail *cobra.Command) []group {
 	t.Helper()
 	read := func(title, about string, from []string, in func(f *pflag.Flag) bool) group {
@@ -105,7 +105,7 @@ func shared(t *testing.T, fanmail *cobra.Command) []group {
 	}
 }
 
-// describe writes a chapter about a command and each of those below it. It replaces flags of a group by a link to the group.
+// describe writes a chapter about a command and one about each subcommand. It replaces the flags of a group by a link to the group.
 func describe(b *strings.Builder, cmd *cobra.Command, groups []group) {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
@@ -121,7 +121,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, groups []group) {
 		fmt.Fprintf(b, "\nExamples:\n\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n"))
 	}
 	var own []string
-	takes := make(map[string][]string) // the title of a group, and the flags of it that the command lacks
+	takes := make(map[string][]string) // by title of the group: the flags of the group that the command lacks
 	rows := make(map[string]bool)
 	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Name != "help" {

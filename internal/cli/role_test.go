@@ -20,7 +20,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// programs are the roles that run apart.
+// programs are the roles that have a program each.
 var programs = []app.Role{app.Publisher, app.FanoutWorker, app.Rehydrator}
 
 // runRole runs the program of a role.
@@ -49,7 +49,7 @@ func TestRoleHelp(t *testing.T) {
 	}
 }
 
-// A role that runs apart takes neither store nor bus for itself, and says what else to do.
+// The program of a single role has no embedded store and no embedded bus. The error says what to configure.
 func TestRolesShareStoreAndBus(t *testing.T) {
 	t.Parallel()
 	for _, role := range programs {
@@ -78,7 +78,8 @@ func TestAdminInitIsForMongoDB(t *testing.T) {
 	require.Contains(t, embedded.stderr, "the embedded store needs no initialization")
 }
 
-// A server whose database does not answer waits for it: it is healthy, not ready, says what it waits for, and ends when told to.
+// A server whose database does not answer waits for it. Meanwhile it is healthy but not ready, and names the database. It stops on
+// request.
 func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

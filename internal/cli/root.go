@@ -38,7 +38,7 @@ func newRoot(p program.Process) *cobra.Command {
 	return root
 }
 
-// newHelp replaces cobra's help command, which takes an unknown command for no error.
+// newHelp replaces cobra's help command, which does not treat an unknown command as an error.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

@@ -12,7 +12,7 @@ import (
 
 const defaultServer = "http://127.0.0.1:8080"
 
-// server is where a command finds the server that it talks to: one with all roles, or one with the role that it needs.
+// server finds the server for a command: one with all roles, or one with the needed role.
 type server struct {
 	url, apart string
 	roleEnv    string

@@ -13,25 +13,24 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-// stdinPath is the path that stands for standard input.
+// stdinPath stands for standard input.
 const stdinPath = "-"
 
-// maxLineBytes bounds a line of an input file. A message with the most recipients and the largest body that are
-// allowed by default, every byte of them escaped, stays below it.
+// maxLineBytes is the maximum length of a line of an input file. A message with the default limits is shorter, even if every byte
+// of it is escaped.
 const maxLineBytes = 16 << 20
 
-// source is an input file that can be read more than once, so that it can be checked as a whole before anything of
-// it is sent.
+// source is an input file that can be read more than once, because a command checks the whole file before it sends anything.
 type source struct {
-	// name is what errors call the file.
+	// name is the name of the file in errors.
 	name string
 	file *os.File
-	// spool is the path of the temporary copy to remove, or empty.
+	// spool is the path of a temporary copy, which close removes, or empty.
 	spool string
 }
 
-// openSource opens a file. What can be read only once, such as standard input or a pipe, is copied to a temporary
-// file first.
+// openSource opens a file. It first copies standard input, a pipe or a device to a temporary file, because they can be read only
+// once.
 func openSource(ctx context.Context, p program.Process, path string) (*source, error) {
 	if path == stdinPath {
 		return spool(ctx, "standard input", p.Stdin)
@@ -50,7 +49,7 @@ func openSource(ctx context.Context, p program.Process, path string) (*source, e
 		return &source{name: path, file: file}, nil
 	}
 	s, err := spool(ctx, path, file)
-	_ = file.Close() // it was only read
+	_ = file.Close() // an error would not matter after reading
 	return s, err
 }
 
@@ -60,8 +59,8 @@ func spool(ctx context.Context, name string, r io.Reader) (*source, error) {
 		return nil, fmt.Errorf("copy %s: %w", name, err)
 	}
 	s := &source{name: name, file: file, spool: file.Name()}
-	// No read of a terminal or pipe can be interrupted. Where the command is, the copying is left to the end of the
-	// process, which follows.
+	// A read of a terminal or pipe cannot be interrupted. After ctx ends, the goroutine stays until the process exits, which
+	// happens soon.
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(file, r)
@@ -93,12 +92,12 @@ type line struct {
 	number int
 	// text is the line without its end. It is valid until the next line is read.
 	text []byte
-	// long tells that the line is longer than maxLineBytes; text holds its beginning.
+	// long means that the line is longer than maxLineBytes. Then text is its beginning.
 	long bool
 }
 
-// each reads the file from its beginning and calls do with every line that is neither blank nor a comment, which
-// begins with '#'. A file that is compressed with gzip, whatever its name, is read as what it holds.
+// each reads the file from its beginning, and calls do with every line that is neither blank nor a comment (a line that begins with
+// '#'). It decompresses a gzip file, which it recognizes by its first two bytes.
 func (s *source) each(ctx context.Context, do func(line) error) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", s.name, err)
@@ -119,7 +118,7 @@ func (s *source) each(ctx context.Context, do func(line) error) error {
 		}
 		buffer = text
 		if number == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with a byte order mark
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark first
 		}
 		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '#' {
 			if err := do(line{number: number, text: text, long: long}); err != nil {
@@ -148,8 +147,8 @@ func uncompressed(file io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(unzipped, 1<<16), nil
 }
 
-// readLine appends a line to text, without its end, LF or CR LF. It reads a line that is too long to its end, but
-// keeps only the beginning. At the end of the file it returns what is left, and io.EOF.
+// readLine appends a line to text, without LF or CR LF at its end. If the line is too long, it reads the whole line, and appends
+// only the beginning. At the end of the file it appends the rest, and returns io.EOF.
 func readLine(r *bufio.Reader, text []byte) (_ []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// parsePair reads an edge: a follower, a tab, a followee.
+// parsePair parses an edge: a follower, a tab, a followee.
 func parsePair(text []byte) (follow.Pair, error) {
 	columns := strings.Split(string(text), "\t")
 	if len(columns) != 2 {

@@ -9,14 +9,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// A message to few is done within milliseconds, one to millions takes minutes: asking begins often and gets rarer.
+// A message to few recipients is done within milliseconds, a message to millions takes minutes. So polling begins at a high rate
+// and slows down.
 const (
 	firstPoll = 5 * time.Millisecond
 	lastPoll  = time.Second
 )
 
-// waitDone waits until a message has been fanned out, and returns its status then. It calls seen with every status it
-// gets.
+// waitDone polls the status of a message until its fan-out is done, and returns the status. It calls seen with every status.
 func waitDone(ctx context.Context, c *client.Client, id message.ID, seen func(client.Status)) (client.Status, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

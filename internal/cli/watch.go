@@ -14,20 +14,20 @@ import (
 const (
 	// watchEvery is how often the command prints the progress of a message.
 	watchEvery = time.Second
-	// watchWindow is over how many of those the rate is taken, so that a short pause does not look like an end.
+	// watchWindow is the number of intervals over which the rate is averaged, so that a short pause does not look like an end.
 	watchWindow = 5
 )
 
-// watched is how far a message was at one moment.
+// watched is the progress of a message at one moment.
 type watched struct {
 	client.Fanout
-	// Rate is how many recipients a second were handled lately.
+	// Rate is the number of recipients per second in the last watchWindow intervals.
 	Rate float64 `json:"rate"`
-	// SecondsLeft is about how long it still takes; nothing while that cannot be told.
+	// SecondsLeft is the estimated remaining time; nil while there is no estimate.
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
-// watch tells every second how far a message is, until it is done, and returns its status then.
+// watch prints the progress of a message every second until it is done, and returns the status.
 func watch(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID) (client.Status, error) {
 	status, err := c.Estimate(ctx, id)
 	if err != nil {
@@ -58,13 +58,13 @@ func watch(ctx context.Context, p program.Process, out output, c *client.Client,
 	return status, nil
 }
 
-// sample is how many recipients had been handled at a time.
+// sample is the number of handled recipients at a time.
 type sample struct {
 	at      time.Time
 	handled int64
 }
 
-// observe returns what the samples of a fan-out tell, of which the last is the newest.
+// observe returns the progress that follows from the samples. The last sample is the newest.
 func observe(f client.Fanout, audience int64, samples []sample) watched {
 	w := watched{Fanout: f}
 	w.Audience = max(audience, f.Recipients)

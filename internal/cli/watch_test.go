@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWatch watches a message whose fan-out handles so many recipients from one look to the next.
+// TestWatch watches a message whose fan-out handles a fixed number of recipients between two polls.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64

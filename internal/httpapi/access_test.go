@@ -22,13 +22,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// token returns the token of a name.
+// token returns the token of a named client.
 func token(name string) string { return name + strings.Repeat("-secret", 5) }
 
-// as returns the header of a request with the token of a name.
+// as returns the header of a request with the token of a named client.
 func as(name string) []string { return []string{"Authorization", "Bearer " + token(name)} }
 
-// authenticator knows the tokens of some names.
+// authenticator accepts the tokens of some named clients.
 func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
 	tb.Helper()
 	var file strings.Builder
@@ -53,7 +53,7 @@ func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
 	return a
 }
 
-// guarded returns a world that asks for tokens.
+// guarded returns a world that requires tokens.
 func guarded(tb testing.TB, change settings) *world {
 	tb.Helper()
 	more := change.options
@@ -66,7 +66,8 @@ func guarded(tb testing.TB, change settings) *world {
 	return newWorld(tb, change)
 }
 
-// uses are, of every endpoint, a request that bob's, or else the operator's, token may make, and names whose tokens may too.
+// uses has, for each endpoint, a request that is allowed with bob's token, or else with the operator's, and the other clients whose
+// tokens also allow it.
 var uses = map[string]struct{ target, body, may string }{
 	"POST /v1/messages":                            {"/v1/messages", `{"from":"ann","to":["bob"],"body":"x"}`, "ann"},
 	"POST /v1/messages:batch":                      {"/v1/messages:batch", `{"from":"ann","to":["bob"],"body":"x"}`, "ann dee"},
@@ -98,7 +99,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /readyz":                                  {"/readyz", "", "*"},
 }
 
-// TestEveryEndpointIsGuarded walks over all endpoints that there are: one that is added has to say here whom it is for.
+// TestEveryEndpointIsGuarded checks every endpoint of the handler. A new endpoint fails the test until uses has a row for it.
 func TestEveryEndpointIsGuarded(t *testing.T) {
 	t.Parallel()
 	var services httpapi.Services

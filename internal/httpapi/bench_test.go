@@ -10,7 +10,7 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 )
 
-// BenchmarkPublish measures what one POST /v1/messages costs above the network, on a store in memory.
+// BenchmarkPublish measures one POST /v1/messages without the network, on a store in memory.
 func BenchmarkPublish(b *testing.B) {
 	w := newWorld(b, settings{random: rand.Reader, options: func(o *httpapi.Options) { o.Logger = zerolog.Nop() }})
 	body := draft(`"body":"What a beautiful day it is.","content_type":"text/plain"`)

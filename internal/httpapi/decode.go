@@ -15,12 +15,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// jsonTypes are the media types that bodies may be declared to have: JSON, and the names that NDJSON goes by.
+// jsonTypes are the accepted media types of bodies: JSON, and the usual names of NDJSON.
 var jsonTypes = map[string]bool{
 	client.ContentJSON: true, client.ContentNDJSON: true, "application/ndjson": true, "application/jsonl": true, "text/json": true,
 }
 
-// checkContent refuses a body that is declared to be something other than JSON. One that is not declared is taken.
+// checkContent refuses a body with another declared type than JSON, or with a content coding. It accepts a body without a declared
+// type.
 func checkContent(h http.Header) error {
 	if coding := h.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return refuse(client.ProblemMediaType, "Content-Encoding", "the content coding %q is not understood: send the body as it is", shorten(coding))
@@ -38,11 +39,12 @@ func checkContent(h http.Header) error {
 	return nil
 }
 
-// readObject reads a request body of at most limit bytes, which is one JSON object with no other fields than v has.
+// readObject reads a request body of at most limit bytes into v. The body must be one JSON object, and all its fields must be
+// fields of v.
 func readObject(w *response, r *http.Request, limit int, v any) error {
 	b := takeBuffer()
 	defer returnBuffer(b)
-	// The writer below is handed on, since only with it can the server close a connection that sends too much.
+	// MaxBytesReader needs the underlying writer. Only with it can the server close a connection that sends too much.
 	if _, err := b.ReadFrom(http.MaxBytesReader(w.ResponseWriter, r.Body, int64(limit))); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refuse(client.ProblemTooLarge, "", "the request body has more than %d bytes: send less", limit)
@@ -52,7 +54,7 @@ func readObject(w *response, r *http.Request, limit int, v any) error {
 	return decodeObject(b.Bytes(), v, "the request body")
 }
 
-// decodeObject decodes one JSON object, which errors call what, and which has no other fields than v has.
+// decodeObject decodes one JSON object into v. All fields of the object must be fields of v. Errors call the object what.
 func decodeObject(data []byte, v any, what string) error {
 	start := bytes.TrimLeft(data, " \t\r\n")
 	switch {
@@ -79,7 +81,7 @@ func decodeObject(data []byte, v any, what string) error {
 	return nil
 }
 
-// explain returns an error of the JSON decoder in terms of JSON, where it speaks of Go.
+// explain turns an error of the JSON decoder, which names Go types, into a problem in terms of JSON.
 func explain(err error, v any, what string) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return refuse(client.ProblemMalformed, wrong.Field, "%s has %s where %s is expected",
@@ -100,7 +102,7 @@ func explain(err error, v any, what string) error {
 	return err
 }
 
-// fieldNames returns the names in JSON of the fields of the struct that v points to.
+// fieldNames returns the JSON names of the fields of the struct that v points to.
 func fieldNames(v any) []string {
 	t := reflect.TypeOf(v).Elem()
 	names := make([]string, 0, t.NumField())
@@ -111,7 +113,7 @@ func fieldNames(v any) []string {
 	return names
 }
 
-// valueName returns the name of a JSON value that json.UnmarshalTypeError describes, such as "number 1.5".
+// valueName returns a JSON value's name with its article. value is from json.UnmarshalTypeError, such as "number 1.5".
 func valueName(value string) string {
 	switch kind, _, _ := strings.Cut(value, " "); kind {
 	case "array", "object":
@@ -123,7 +125,7 @@ func valueName(value string) string {
 	}
 }
 
-// typeName returns the name of the JSON value that a Go type is decoded from.
+// typeName returns the name of the JSON value for a Go type.
 func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -165,6 +167,6 @@ func halfSurrogate(data []byte) bool {
 
 // codeUnit returns the value of four hexadecimal digits.
 func codeUnit(digits []byte) uint64 {
-	unit, _ := strconv.ParseUint(string(digits[:4]), 16, 32) // the decoder has accepted them
+	unit, _ := strconv.ParseUint(string(digits[:4]), 16, 32) // the decoder has checked the digits
 	return unit
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// description is the OpenAPI document, but that answers may have no fields which it does not tell of.
+// description is the OpenAPI document, changed so that answers may have only the described fields.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder(client.ContentNDJSON, readLines)
 	var root any
@@ -40,7 +40,7 @@ var description = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, doc.Validate(context.Background())
 })
 
-// closeObjects lets every object with properties have no others, unless the document says so.
+// closeObjects forbids further fields in every object with properties, unless the document allows them.
 func closeObjects(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -57,7 +57,7 @@ func closeObjects(node any) {
 	}
 }
 
-// readLines reads NDJSON as the array of its lines.
+// readLines decodes NDJSON into an array of its lines.
 func readLines(r io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 	lines := []any{}
 	decoder := json.NewDecoder(r)
@@ -73,8 +73,8 @@ func readLines(r io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filt
 	}
 }
 
-// described returns which operation the document has for a request that the server has served, and by which path; nothing if it has
-// none, so that the request must have been refused.
+// described returns the path and the operation of the document for a request that the server has answered. Both are empty if the
+// document does not have the operation. Then the server must have refused the request.
 func described(doc *openapi3.T, r *http.Request) (path string, operation *openapi3.Operation) {
 	path = r.Pattern
 	if _, action, ok := strings.Cut(r.PathValue("id"), ":"); ok && r.Method == http.MethodPost {
@@ -91,7 +91,8 @@ func described(doc *openapi3.T, r *http.Request) (path string, operation *openap
 	return path, item.GetOperation(method)
 }
 
-// requireDescribed demands of a request that was answered that the document describes the answer and, if it was accepted, the request.
+// requireDescribed checks that the document describes the answer to a request. If the server accepted the request, the document
+// must describe the request, too.
 func requireDescribed(tb testing.TB, r *http.Request, body string, answer *httptest.ResponseRecorder) {
 	tb.Helper()
 	doc, err := description()
@@ -106,18 +107,18 @@ func requireDescribed(tb testing.TB, r *http.Request, body string, answer *httpt
 		Route: &routers.Route{Spec: doc, Path: path, PathItem: doc.Paths.Value(path), Method: r.Method, Operation: operation},
 		Options: &openapi3filter.Options{
 			SkipSettingDefaults: true, IncludeResponseStatus: true,
-			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, // which of the tests' servers ask for tokens, they know
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, // the document does not know which of the tests' servers require tokens
 		},
 	}
 	for _, name := range []string{"user", "followee", "id", "key"} {
 		input.PathParams[name] = strings.TrimSuffix(r.PathValue(name), ":redrive")
 	}
-	refused := strings.Contains(answer.Body.String(), `"line":`) // a line of a batch that was accepted
+	refused := strings.Contains(answer.Body.String(), `"line":`) // the batch was accepted, but one of its lines was refused
 	if answer.Code < 300 && !refused {
 		input.Request = r.Clone(tb.Context())
 		input.Request.Body = io.NopCloser(strings.NewReader(body))
 		input.Request.ContentLength = int64(len(body))
-		if operation.RequestBody != nil { // one that is not declared, or by another name of NDJSON, is taken as well
+		if operation.RequestBody != nil { // the server also accepts a missing type and other names of NDJSON
 			for declared := range operation.RequestBody.Value.Content {
 				input.Request.Header.Set("Content-Type", declared)
 			}

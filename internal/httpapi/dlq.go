@@ -56,7 +56,7 @@ func deadLetter(f event.Filed) client.DeadLetter {
 	return letter
 }
 
-// redriveSuffix is what is done to a dead letter, after its id.
+// redriveSuffix follows the id in the path that redrives a dead letter.
 const redriveSuffix = ":redrive"
 
 func (s *server) redrive(w *response, r *http.Request) error {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// ProblemOf is what decides over every error's problem document.
+// ProblemOf returns the problem document of an error.
 var ProblemOf = problemOf
 
-// Kinds are the types of problems.
+// Kinds has the status and the title of each type of problem.
 var Kinds = kinds
 
-// Endpoint is what tests have to know of an endpoint: whether everybody may use it or else which scopes may, whether it is for the
-// user that the path names, and the query parameters that it takes.
+// Endpoint is the part of an endpoint that tests check. Open means that it needs no token, Own that the token must belong to the
+// user in the path.
 type Endpoint struct {
 	Open, Own     bool
 	Scopes, Query []string

@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// smallBytes is the greatest length of an object that holds one or two user ids, or a time.
+// smallBytes is the maximum length of a JSON object with one or two user ids, or a time.
 const smallBytes = 4 << 10
 
 func pathPair(r *http.Request) follow.Pair {
@@ -47,7 +47,8 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 	})
 }
 
-// handleBatch answers a batch of lines that are accepted or rejected. What do returns stands for the values in their order.
+// handleBatch answers a batch whose lines are accepted or rejected. do handles the decoded values of a chunk, and returns one error
+// (or nil) per value, in their order.
 func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]byte) (T, error), do func([]T) ([]error, error)) error {
 	b := s.newBatch(w, r, smallBytes)
 	defer b.close()

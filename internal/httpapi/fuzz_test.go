@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// FuzzHandler sends anything anywhere: the server must never fail, and tell in a problem document whatever it refuses.
+// FuzzHandler sends arbitrary requests. The server must never fail, and must answer every refused request with a problem document.
 func FuzzHandler(f *testing.F) {
 	for _, bad := range badInputs() {
 		f.Add(bad.method, bad.target, bad.body)
@@ -26,7 +26,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, body string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || method == "" || strings.ContainsAny(method, " \t\r\n") {
-			return // net/http answers requests that are not HTTP itself
+			return // net/http itself answers requests that are not HTTP
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 		r.Method, r.URL, r.RequestURI = method, u, target

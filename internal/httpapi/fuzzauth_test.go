@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzAuthorization sends any headers that could tell who asks: only a token that is known gets further than 401.
+// FuzzAuthorization sends arbitrary headers of authentication. Without a known token, every answer must be 401.
 func FuzzAuthorization(f *testing.F) {
 	w := guarded(f, settings{})
 	for _, seed := range []string{

@@ -14,13 +14,13 @@ type condition struct {
 	Limited []client.Reason `json:"limited,omitempty"`
 }
 
-// health answers that the process is alive, also if the store or the bus is down: a restart would not help then.
+// health answers that the process is alive, also if the store or the bus is down, because a restart would not help.
 func (s *server) health(w *response, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, client.ContentJSON, condition{Status: "ok"})
 }
 
-// ready answers whether this process should get requests now. With a nearly full disk it is ready: it serves inboxes, and refuses
-// messages with a reason.
+// ready answers whether this process should receive requests now. With a nearly full disk it is ready, because it still serves
+// inboxes and refuses messages with a reason.
 func (s *server) ready(w *response, r *http.Request) error {
 	if reasons := s.Ready(r.Context()); len(reasons) > 0 {
 		return notReady(reasons)

@@ -11,7 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// TestWire writes down what goes over the wire, byte by byte.
+// TestWire records requests and answers byte by byte.
 func TestWire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -78,7 +78,7 @@ func TestReadAndDelete(t *testing.T) {
 	w.see(t, "bob")
 	w.deliver(t, "bob", 1, 3)
 	id := messagetest.ID(2).String()
-	for range 2 { // each is idempotent
+	for range 2 { // each request is idempotent
 		w.must(t, http.StatusNoContent, http.MethodPost, "/v1/users/bob/inbox/read", `{"up_to":"`+id+`"}`)
 		w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/inbox/"+id, "")
 	}

@@ -31,7 +31,7 @@ func (s *server) login(w *response, r *http.Request) error {
 	return writeJSON(w, status, client.ContentJSON, answer)
 }
 
-// loginWait returns how long a login waits for the inbox to be rebuilt.
+// loginWait returns how long a login waits for the rehydration.
 func loginWait(query url.Values) (time.Duration, error) {
 	if !query.Has("wait") {
 		return client.DefaultLoginWait, nil

@@ -17,7 +17,7 @@ import (
 
 const month = 31 * 24 * time.Hour
 
-// transcript writes down requests and their answers.
+// transcript records requests and their answers.
 type transcript struct {
 	*world
 	strings.Builder
@@ -36,15 +36,15 @@ func (s *transcript) request(t *testing.T, method, target, body string) {
 func (w *world) publish(t *testing.T, body string) {
 	t.Helper()
 	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", body)
-	w.pass(time.Second) // so that no two have the same id
+	w.pass(time.Second) // gives each message another id
 }
 
-// logIn begins so many logins that wait, and returns their answers to come, when all of them have been noted.
+// logIn begins logins that wait. It returns the channels of their answers when the server has recorded all of them.
 func (w *world) logIn(t *testing.T, user message.UserID, logins int) []<-chan string {
 	t.Helper()
 	var answers []<-chan string
 	for range logins {
-		w.pass(time.Second) // so that it can be told when each has been noted
+		w.pass(time.Second) // gives each login another recorded time
 		answer := make(chan string, 1)
 		answers = append(answers, answer)
 		go func() {
@@ -58,7 +58,7 @@ func (w *world) logIn(t *testing.T, user message.UserID, logins int) []<-chan st
 	return answers
 }
 
-// TestLoginOfADormantUser writes down how a user comes back, and what others see of it.
+// TestLoginOfADormantUser records how a dormant user returns, and what another client sees meanwhile.
 func TestLoginOfADormantUser(t *testing.T) {
 	t.Parallel()
 	s := &transcript{world: newWorld(t, settings{})}
@@ -85,7 +85,7 @@ func TestLoginOfADormantUser(t *testing.T) {
 	requireGolden(t, "login.golden", s.String())
 }
 
-// TestWhileAnInboxIsBeingRebuilt writes down what is answered in the meantime.
+// TestWhileAnInboxIsBeingRebuilt records the answers during a rehydration.
 func TestWhileAnInboxIsBeingRebuilt(t *testing.T) {
 	t.Parallel()
 	s := &transcript{world: newWorld(t, settings{idle: true})}

@@ -16,7 +16,8 @@ import (
 	"github.com/fanmail/fanmail/internal/tracing"
 )
 
-// Requests are counted by what this server knows of them: whatever a client makes up ends in the same few places.
+// Requests are counted by route, method and status class. Unknown paths and methods share labels, so clients cannot create new
+// ones.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	measured := prometheus.NewRegistry()
@@ -48,7 +49,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	require.Contains(t, metricsText(t, measured), "fanmail_http_requests_in_flight 0\n")
 }
 
-// A request that is traced is served as a copy, which is the one that has the route.
+// The handler serves a traced request as a copy. The pattern is set in the copy, and the metrics must use it.
 func TestTracedRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	measured := prometheus.NewRegistry()

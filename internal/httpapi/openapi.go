@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// openapi answers with the description of all paths, those of other roles included.
+// openapi answers with the OpenAPI document of all roles.
 func (s *server) openapi(w *response, _ *http.Request) error {
 	w.Header().Set("Content-Type", client.ContentJSON)
 	_, _ = w.Write(api.OpenAPI()) // an error means that the client is gone

@@ -11,7 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// askRaw sends a request whose path is written exactly as given.
+// askRaw sends a request with exactly this path.
 func (w *world) askRaw(t *testing.T, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
@@ -48,7 +48,7 @@ func TestPathsThatMightMeanAnother(t *testing.T) {
 		{"/v1/users/ann/following/%2E%2E", 422},
 		{"/v1/users/.%2e/following/bob", 422},
 		{"/v1/users/ann%2Ffollowing/following/bob", 422},
-		{"/v1/users/ann%2Ffollowing%2Fbob", 405}, // a user of that name could be asked for, but not with this method
+		{"/v1/users/ann%2Ffollowing%2Fbob", 405}, // the path names a user, but the path of a user does not have this method
 		{"/v1/users/%2F/following/bob", 404},
 		{"/v1/users/cy%2f..%2fann/following/bob", 422},
 		{"/v1/users/ann%00/following/bob", 422},

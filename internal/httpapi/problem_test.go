@@ -91,7 +91,7 @@ func TestProblemDocuments(t *testing.T) {
 	requireGolden(t, "problems.golden", documents.String())
 }
 
-// brokenStore is a message store whose Insert fails in a way of the test's.
+// brokenStore is a message store whose Insert returns an error of the test.
 type brokenStore struct {
 	message.Store
 	insert func() error
@@ -148,7 +148,7 @@ func TestBusy(t *testing.T) {
 	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"x"`))
 }
 
-// A server whose clock is ahead of the store's refuses messages, until its clock is right.
+// A server whose clock is ahead of the store's refuses messages until the clock is corrected.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -210,7 +210,7 @@ func TestLogHasIDsAndNoBodies(t *testing.T) {
 	}
 }
 
-// forgetfulStore is a message store whose ToFollowers, which following needs, works once.
+// forgetfulStore is a message store whose ToFollowers, which follows need, succeeds only once.
 type forgetfulStore struct {
 	message.Store
 	calls atomic.Int64

@@ -14,23 +14,23 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// endpoint is what one method of one path does.
+// endpoint is one method of one path.
 type endpoint struct {
-	// handle answers the request, or returns why it cannot, having written nothing.
+	// handle answers the request. If it returns an error, it has written nothing.
 	handle func(*response, *http.Request) error
-	// access tells who may use it; the zero value is for operators.
+	// access is the required permission; the zero value admits only operators.
 	access access
-	// query lists the query parameters it takes, each at most once.
+	// query lists the allowed query parameters, each at most once.
 	query []string
-	// body tells that it takes a body.
+	// body means that the endpoint reads a JSON body.
 	body bool
-	// adds tells that it stores messages or edges, which is refused while there is no room for more.
+	// adds means that the endpoint stores messages or edges. It is refused while the disk is nearly full.
 	adds bool
 }
 
-// methods are the endpoints of one path. The methods are not left to the patterns of http.ServeMux, which would answer
-// one that is missing in plain text, and sees a conflict between /inbox/read and /inbox/{id} where each has methods
-// that the other has not.
+// methods are the endpoints of one path by method. The patterns of http.ServeMux do not name methods, for two reasons. ServeMux
+// would answer a wrong method in plain text. It would also see a conflict between /inbox/read and /inbox/{id}, which have different
+// methods.
 type methods map[string]endpoint
 
 func (s *server) route(pattern string, m methods) {
@@ -39,7 +39,7 @@ func (s *server) route(pattern string, m methods) {
 	s.mux.Handle(pattern, s.serve(m))
 }
 
-// serve returns the handler of a path with these methods. A path without any does not exist.
+// serve returns the handler of a path with these methods. Without methods, the handler answers that the path does not exist.
 func (s *server) serve(m methods) http.Handler {
 	allowed := slices.Sorted(maps.Keys(m))
 	if _, ok := m[http.MethodGet]; ok {
@@ -47,7 +47,7 @@ func (s *server) serve(m methods) http.Handler {
 	}
 	allow := strings.Join(allowed, ", ")
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := rw.(*response) // ServeHTTP hands nothing else to the mux
+		w := rw.(*response) // ServeHTTP passes only *response to the mux
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
@@ -81,8 +81,8 @@ func (s *server) full() bool { return s.Room != nil && s.Room() != nil }
 var errNoPath = refuse(client.ProblemNotFound, "", "there is nothing at this path: check its spelling, "+
 	"and write a user id as one percent-encoded segment")
 
-// clean reports whether http.ServeMux serves a path unchanged. It redirects any other path to the one without empty and dot
-// segments, which may be the path of another user.
+// clean reports whether http.ServeMux serves a path unchanged. ServeMux redirects a path with empty or dot segments to the path
+// without them, which may belong to another user.
 func clean(escaped string) bool {
 	cleaned := path.Clean(escaped)
 	return strings.HasPrefix(escaped, "/") && (cleaned == escaped || cleaned+"/" == escaped && cleaned != "/")
@@ -121,7 +121,7 @@ func checkQuery(raw string, known []string) error {
 	return nil
 }
 
-// shorten cuts what a client sent to a length that is fit to be quoted.
+// shorten cuts a client's text to 64 bytes, so that an error can quote it.
 func shorten(s string) string {
 	const most = 64
 	if len(s) > most {
@@ -130,13 +130,13 @@ func shorten(s string) string {
 	return s
 }
 
-// pathUser returns the user that the path names.
+// pathUser returns the user in the path.
 func pathUser(r *http.Request) (message.UserID, error) {
 	user := message.UserID(r.PathValue("user"))
 	return user, user.Validate("user")
 }
 
-// pageSize returns the number of items that a request for a page asks for.
+// pageSize returns the number of items that the request wants on a page.
 func (s *server) pageSize(query url.Values) (int, error) {
 	const usual = 50
 	if !query.Has("limit") {
@@ -153,7 +153,7 @@ func (s *server) pageSize(query url.Values) (int, error) {
 	return limit, nil
 }
 
-// queryFlag returns whether a query says that something is true.
+// queryFlag reports whether a query parameter is true. A missing parameter is false.
 func queryFlag(query url.Values, name string) (bool, error) {
 	text := query.Get(name)
 	if query.Has(name) && text != "true" && text != "false" {

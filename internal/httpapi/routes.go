@@ -85,21 +85,21 @@ func (s *server) routes() {
 	s.mux.Handle("/", s.serve(nil))
 }
 
-// role is a share of the paths, which a process serves all or none of.
+// role is a set of paths. A process serves all paths of a role or none.
 type role struct {
 	server *server
 	name   string
 	here   bool
 }
 
-// route serves a path, or says who does.
+// route serves a path. If the process does not have the role, the path answers which role serves it.
 func (r role) route(pattern string, m methods) {
 	if r.here {
 		r.server.route(pattern, m)
 		return
 	}
 	r.server.mux.Handle(pattern, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP hands nothing else to the mux
+		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP passes only *response to the mux
 		r.server.fail(w, refuse(client.ProblemNotFound, "", "this process does not serve this path: the %s does", r.name))
 	}))
 }

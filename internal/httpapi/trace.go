@@ -12,8 +12,8 @@ import (
 	"github.com/fanmail/fanmail/internal/tracing"
 )
 
-// begin begins the span of a request, within the trace that its headers tell of, and returns the request with it. What is asked
-// of the process itself, over and over, has none.
+// begin starts the span of a request, within the trace that the request's headers name. It returns the request with that context.
+// Requests outside /v1, such as health checks and metrics, have no span.
 func (s *server) begin(w *response, r *http.Request) (*http.Request, tracing.Span) {
 	if !s.opts.Tracer.On() || !strings.HasPrefix(r.URL.Path, "/v1/") {
 		return r, tracing.Span{}
@@ -25,7 +25,7 @@ func (s *server) begin(w *response, r *http.Request) (*http.Request, tracing.Spa
 	return r.WithContext(ctx), span
 }
 
-// end ends the span of a request that has been answered.
+// end ends the span of an answered request.
 func (s *server) end(w *response, r *http.Request, span tracing.Span) {
 	if span.Span == nil {
 		return
@@ -50,7 +50,7 @@ func (s *server) end(w *response, r *http.Request, span tracing.Span) {
 	}
 }
 
-// line begins a line of the log about a request.
+// line adds the ids of a request and of its trace to a log line.
 func (s *server) line(w *response, e *zerolog.Event) *zerolog.Event {
 	e = e.Str("request_id", w.request)
 	if w.trace != "" {

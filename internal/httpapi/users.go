@@ -75,7 +75,7 @@ func (s *server) setSeenBatch(w *response, r *http.Request) error {
 	})
 }
 
-// parseTime reads a time as RFC 3339 has it.
+// parseTime parses an RFC 3339 time.
 func parseTime(field, text string) (time.Time, error) {
 	var t time.Time
 	if text == "" {

@@ -33,33 +33,32 @@ import (
 
 const partitions = 4
 
-// world is a handler on real services and a real store. There is no fan-out: tests append to inboxes themselves.
-// Rehydration there is.
+// world is a handler on real services and a real store. It has rehydration but no fan-out: tests append to inboxes themselves.
 type world struct {
 	handler  http.Handler
-	services httpapi.Services // that the handler has
+	services httpapi.Services // the services of the handler
 	options  httpapi.Options
 	db       *pebblestore.DB
 	appender *bucket.Appender
-	// work carries out rehydrations until the test ends.
+	// work runs rehydrations until the test ends.
 	work func()
 	bus  *emitter
 	log  *telemetrytest.Buffer
 
 	mu  sync.Mutex
 	now time.Time
-	// ahead is how far the publisher's clock is ahead of the store's.
+	// ahead is the difference between the publisher's clock and the store's.
 	ahead time.Duration
 }
 
-// settings are what a test changes of the usual.
+// settings are a test's changes to the default world.
 type settings struct {
 	random   io.Reader
 	messages func(message.Store) message.Store
 	options  func(*httpapi.Options)
 	ready    []client.Reason
 	services func(*httpapi.Services)
-	// idle leaves rehydrations undone, until the test calls work.
+	// idle means that rehydrations wait until the test calls work.
 	idle bool
 }
 
@@ -121,7 +120,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	return w
 }
 
-// background runs something until the test ends.
+// background runs a function until the test ends.
 func background(tb testing.TB, run func(intake, work context.Context)) {
 	tb.Helper()
 	ctx := context.WithoutCancel(tb.Context())
@@ -149,7 +148,7 @@ func (w *world) publisherClock() time.Time {
 	return w.now.Add(w.ahead)
 }
 
-// setAhead moves the publisher's clock.
+// setAhead sets how far the publisher's clock is ahead.
 func (w *world) setAhead(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +161,7 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// ask sends a request to the handler and returns the answer. Headers are given as name, value.
+// ask sends a request to the handler and returns the answer. headers alternates names and values.
 func (w *world) ask(tb testing.TB, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
 	r := httptest.NewRequestWithContext(tb.Context(), method, target, strings.NewReader(body))
@@ -175,7 +174,7 @@ func (w *world) ask(tb testing.TB, method, target, body string, headers ...strin
 	return answer
 }
 
-// must sends a request that is answered with the given status, and returns the body.
+// must sends a request, requires the given status, and returns the body.
 func (w *world) must(tb testing.TB, status int, method, target, body string, headers ...string) string {
 	tb.Helper()
 	answer := w.ask(tb, method, target, body, headers...)
@@ -192,7 +191,7 @@ func (w *world) see(tb testing.TB, users ...string) {
 	w.rest(tb)
 }
 
-// rest waits until no rehydration is due or under way.
+// rest waits until no rehydration waits or runs.
 func (w *world) rest(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
@@ -213,7 +212,7 @@ func (w *world) rest(tb testing.TB) {
 	}
 }
 
-// deliver appends messages from ann with the ids from first to last of the series to an inbox.
+// deliver appends the messages from ann with the ids first to last of the series to an inbox.
 func (w *world) deliver(tb testing.TB, owner message.UserID, first, last int) {
 	tb.Helper()
 	a := bucket.Append{Owner: owner}
@@ -225,7 +224,7 @@ func (w *world) deliver(tb testing.TB, owner message.UserID, first, last int) {
 	require.NoError(tb, results[0].Err)
 }
 
-// contents is everything that requests can have changed of some users.
+// contents is all data of some users that requests can change.
 type contents struct {
 	Unfinished []message.Ref
 	Events     int
@@ -263,7 +262,7 @@ func (w *world) contents(tb testing.TB, users ...message.UserID) contents {
 	return c
 }
 
-// problem reads a problem document and holds it to what all of them have in common.
+// problem decodes a problem document and checks the rules that hold for all of them.
 func problem(tb testing.TB, answer *httptest.ResponseRecorder) client.Problem {
 	tb.Helper()
 	require.Equal(tb, client.ContentProblem, answer.Header().Get("Content-Type"), answer.Body.String())

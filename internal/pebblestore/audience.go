@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// encodeJudgedTime returns the value of a message among its author's: see messageRecord.
+// encodeJudgedTime returns the value of a message in the authors space: see messageRecord.
 func encodeJudgedTime(at time.Time) []byte {
 	return appendTime(append(make([]byte, 0, 1+storedAtLen), version), at)
 }
@@ -28,8 +28,8 @@ func parseJudgedTime(value []byte) (time.Time, error) {
 	return timeOf(b), nil
 }
 
-// ToFollowers implements message.Store. It costs a search for each range that can still add something, and a read for
-// each message that is returned.
+// ToFollowers implements message.Store. It costs one seek for each range that can still add a result, and one read for each
+// returned message.
 func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 	return s.getAll(ids.ids)
 }
 
-// collect offers the ids that an index has in the ranges, until those of a range cannot be among the best any more.
+// collect offers the ids of an index in the ranges. It leaves a range when no later id of the range can be among the best.
 func (s *Messages) collect(index space, ranges []message.Range, ids *best) (err error) {
 	it, err := s.db.iterate([]byte{byte(index)})
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Messages) collect(index space, ranges []message.Range, ids *best) (err 
 	return nil
 }
 
-// CountToFollowers implements message.Store. It reads nothing but the index.
+// CountToFollowers implements message.Store. It reads only the index.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return 0, err
@@ -109,12 +109,12 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 	return count, nil
 }
 
-// rangeReader goes through ranges of an index, one after the other, and keeps memory between them.
+// rangeReader iterates over ranges of an index, one after another, and reuses memory.
 type rangeReader struct {
 	it     *pebble.Iterator
 	index  space
-	key    []byte // that of the range's end which is sought first
-	prefix int    // of the author or user in it
+	key    []byte // the key of the end of the range at which the search begins
+	prefix int    // the length of the key without the id
 	until  message.ID
 }
 
@@ -129,7 +129,7 @@ func (r *rangeReader) seek(in message.Range, order message.Order) bool {
 		r.key, r.until = append(r.key, in.Before[:]...), in.After
 		return r.inRange(r.it.SeekLT(r.key), order)
 	}
-	// Followed by a zero byte, it is the least key above.
+	// With a zero byte appended, the key is the least one above in.After.
 	r.key, r.until = append(append(r.key, in.After[:]...), 0), in.Before
 	return r.inRange(r.it.SeekGE(r.key), order)
 }
@@ -153,7 +153,7 @@ func (r *rangeReader) inRange(found bool, order message.Order) bool {
 	return id.Less(r.until)
 }
 
-// best keeps those of the ids that it is offered which are returned: the first ones in an order, at most limit.
+// best keeps the first ids in an order, at most limit, of those that it is offered.
 type best struct {
 	ids   []message.ID
 	limit int

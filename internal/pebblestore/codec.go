@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	// ErrFormat says that data was written in a format that this release does not read.
+	// ErrFormat means that data has a format version that this release cannot read.
 	ErrFormat = errors.New("unknown format version")
-	// ErrCorrupt says that data is damaged.
+	// ErrCorrupt means that data is damaged.
 	ErrCorrupt = fmt.Errorf("damaged record: %w", message.ErrCorrupt)
 )
 
-// version is the format version that every value begins with. Version 1 knew no rehydration: it was never released.
+// version is the format version, the first byte of every value. Version 1 was never released.
 const version = 2
 
 var (
 	encoding = must(cbor.CoreDetEncOptions().EncMode())
-	// Bodies are carried byte for byte, whatever they are, so that decoding must not insist on UTF-8.
+	// Bodies may have any bytes, so decoding must accept text that is not UTF-8.
 	decoding = must(cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode())
 )
 
@@ -34,13 +34,13 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// encode appends v as CBOR. The records of this package always encode: no error is possible for their types.
+// encode appends v as CBOR. It panics if v cannot be encoded, which does not happen for the records of this package.
 func encode(b []byte, v any) []byte { return append(b, must(encoding.Marshal(v))...) }
 
-// encodeValue returns a value that is a version and CBOR.
+// encodeValue returns a value: the version and v as CBOR.
 func encodeValue(v any) []byte { return encode([]byte{version}, v) }
 
-// decodeValue reads what encodeValue wrote.
+// decodeValue decodes a value of encodeValue.
 func decodeValue(s space, value []byte, into any) error {
 	rest, err := payload(s, value, 0)
 	if err != nil {
@@ -56,7 +56,7 @@ func decode(s space, b []byte, into any) error {
 	return nil
 }
 
-// payload checks the version of a value, and that at least so many bytes follow, which it returns.
+// payload checks the version of a value, and that at least atLeast bytes follow. It returns the bytes after the version.
 func payload(s space, value []byte, atLeast int) ([]byte, error) {
 	switch {
 	case len(value) == 0:
@@ -75,18 +75,18 @@ func payload(s space, value []byte, atLeast int) ([]byte, error) {
 
 func corrupt(s space) error { return fmt.Errorf("%w in %s", ErrCorrupt, s.name()) }
 
-// appendTime appends a time in milliseconds. The zero time comes back as the zero time.
+// appendTime appends a time in milliseconds. The zero time is decoded as the zero time.
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(t.UnixMilli()))
 }
 
 func timeOf(b []byte) time.Time {
-	return fromMillis(int64(binary.BigEndian.Uint64(b))) //nolint:gosec // the bits are what is wanted
+	return fromMillis(int64(binary.BigEndian.Uint64(b))) //nolint:gosec // the conversion keeps the bits
 }
 
 func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// encodeID returns a value that is a version and a message id.
+// encodeID returns a value: the version and a message id.
 func encodeID(id message.ID) []byte { return append([]byte{version}, id[:]...) }
 
 func parseID(s space, value []byte) (message.ID, error) {

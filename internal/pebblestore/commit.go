@@ -9,7 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// begin lets a call in, unless its context has ended or the store is closed. Every nil must be followed by end.
+// begin starts a call of the store. It returns an error if ctx has ended or the store is closed. Otherwise the caller must call
+// end.
 func (db *DB) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -48,7 +49,7 @@ func (db *DB) apply(batch *pebble.Batch) error {
 	return closeBatch(batch, db.engine.Apply(batch, pebble.NoSync))
 }
 
-// closeBatch gives a batch back, unless it failed: Pebble may hold on to it then.
+// closeBatch releases a batch. It leaves a failed batch alone, because Pebble may still use it.
 func closeBatch(batch *pebble.Batch, err error) error {
 	if err == nil {
 		err = batch.Close()
@@ -59,7 +60,7 @@ func closeBatch(batch *pebble.Batch, err error) error {
 	return nil
 }
 
-// sync waits until everything that has been applied so far is synced.
+// sync waits until all writes that were applied before are synced.
 func (db *DB) sync() error {
 	if err := db.engine.LogData(nil, pebble.Sync); err != nil {
 		return fmt.Errorf("sync the store: %w", err)
@@ -79,7 +80,7 @@ func (db *DB) get(key []byte, use func(value []byte) error) (bool, error) {
 	return true, errors.Join(use(value), closer.Close())
 }
 
-// iterate returns an iterator over the keys with a prefix. Its creator closes it by closeIter.
+// iterate returns an iterator over the keys with a prefix. The caller must close it with closeIter.
 func (db *DB) iterate(prefix []byte) (*pebble.Iterator, error) {
 	it, err := db.engine.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
@@ -88,15 +89,15 @@ func (db *DB) iterate(prefix []byte) (*pebble.Iterator, error) {
 	return it, nil
 }
 
-// closeIter closes an iterator and makes known, unless there is an earlier error, what stopped it.
+// closeIter closes an iterator. It stores the iterator's error in err, unless err already has one.
 func closeIter(it *pebble.Iterator, err *error) {
 	if closing := it.Close(); closing != nil && *err == nil {
 		*err = fmt.Errorf("read from the store: %w", closing)
 	}
 }
 
-// seekAbove puts an iterator over the keys with a prefix at the first one whose rest is above the given one.
+// seekAbove moves an iterator over the keys with a prefix to the first key whose rest is above the given one.
 func seekAbove(it *pebble.Iterator, prefix, rest []byte) bool {
-	// Followed by a zero byte, it is the least key above.
+	// With a zero byte appended, the key is the least one above.
 	return it.SeekGE(slices.Concat(prefix, rest, []byte{0}))
 }

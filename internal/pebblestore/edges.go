@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Edges is the store of edges. Each is in it twice, to be found from either end.
+// Edges is the store of edges. It stores each edge twice, once for each end.
 type Edges struct {
 	db    *DB
 	locks stripes
@@ -21,8 +21,7 @@ type Edges struct {
 
 var _ follow.Store = (*Edges)(nil)
 
-// spanLen is the length of a span: since and until. Fan-out reads the spans of every follower, so they are not
-// CBOR but stand side by side.
+// spanLen is the length of an encoded span: since and until. Spans are not CBOR, because fan-out reads the spans of every follower.
 const spanLen = 8 + 8
 
 func encodeSpans(spans []follow.Span) []byte {
@@ -33,7 +32,7 @@ func encodeSpans(spans []follow.Span) []byte {
 	return b
 }
 
-// parseSpans appends the spans of a value to some that were read before, so that those of many edges share memory.
+// parseSpans appends the spans of a value to spans, so that the spans of many edges share memory.
 func parseSpans(s space, spans []follow.Span, value []byte) ([]follow.Span, error) {
 	b, err := payload(s, value, spanLen)
 	if err != nil {
@@ -48,7 +47,7 @@ func parseSpans(s space, spans []follow.Span, value []byte) ([]follow.Span, erro
 	return spans, nil
 }
 
-// read returns an edge as it is stored; without spans if it is not.
+// read returns an edge. An edge that is not stored has no spans.
 func (s *Edges) read(p follow.Pair) (follow.Edge, error) {
 	e := follow.Edge{Follower: p.Follower, Followee: p.Followee}
 	_, err := s.db.get(append(followingPrefix(p.Follower), p.Followee...), func(value []byte) (err error) {
@@ -134,7 +133,7 @@ func (s *Edges) Following(ctx context.Context, follower, after message.UserID, l
 		func(followee message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
 }
 
-// scan returns the edges whose keys have a prefix and end in a user above after, at most limit.
+// scan returns at most limit edges whose keys have a prefix and end in a user above after.
 func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after message.UserID, limit int, edge func(message.UserID) follow.Edge) (edges []follow.Edge, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err

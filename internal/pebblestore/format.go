@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	// ErrPartitions says that a store was created with another number of partitions.
+	// ErrPartitions means that the store was created with another number of partitions.
 	ErrPartitions = errors.New("number of partitions differs")
-	// ErrCapacity says that a store was created by a release with buckets of another size.
+	// ErrCapacity means that the store was created by a release with another bucket size.
 	ErrCapacity = errors.New("size of buckets differs")
 )
 
@@ -51,7 +51,7 @@ func decodeFormat(value []byte) (r formatRecord, err error) {
 	return r, decode(spaceFormat, value[1:], &r)
 }
 
-// checkFormat records the format in an empty database, and compares it with what is recorded in any other.
+// checkFormat records the format in an empty database. In any other database it compares the recorded format with the options.
 func checkFormat(engine *pebble.DB, opts Options) error {
 	value, closer, err := engine.Get(formatKey)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Inbox holds the buckets. A bucket is not a record of its own: it is the records of its entries.
+// Inbox stores the buckets. A bucket has no record of its own, only the records of its entries.
 type Inbox struct {
 	db    *DB
 	locks stripes
@@ -107,7 +107,7 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 	return buckets, nil
 }
 
-// readDown reads an owner's buckets from below a key down to low, and at most limit of them.
+// readDown returns at most limit buckets of an owner, from the one below a key down to low.
 func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint32, limit int) ([]bucket.Bucket, error) {
 	var buckets []bucket.Bucket
 	for found := it.SeekLT(below); found; found = it.Prev() {
@@ -166,7 +166,7 @@ func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uin
 	return buckets, nil
 }
 
-// late returns the buckets above a sequence that hold a late id below the given one.
+// late returns the buckets above a sequence that have a late id below the given one.
 func (s *Inbox) late(owner message.UserID, above uint32, id message.ID) (sequences []uint32, err error) {
 	prefix := s.prefix(spaceLate, owner)
 	it, err := s.db.iterate(prefix)
@@ -187,7 +187,7 @@ func (s *Inbox) late(owner message.UserID, above uint32, id message.ID) (sequenc
 	return sequences, it.Error()
 }
 
-// parseIDAt reads the message id that is the value at which an iterator stands.
+// parseIDAt returns the message id in the value at an iterator's position.
 func parseIDAt(space space, it *pebble.Iterator) (message.ID, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {

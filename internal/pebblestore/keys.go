@@ -62,21 +62,21 @@ func (s space) name() string {
 	}[s]
 }
 
-// terminator ends a user id that is followed by something else.
+// terminator ends a user id if other bytes follow.
 const terminator = 0x00
 
-// pastSlots is a slot above all that there can be.
+// pastSlots is above every slot number.
 const pastSlots = 0xff
 
-// placeLen is the length of the bucket and slot that end the key of an entry.
+// placeLen is the length of the bucket and the slot at the end of an entry's key.
 const placeLen = 4 + 1
 
 func appendPartition(b []byte, partition int) []byte {
-	return binary.BigEndian.AppendUint16(b, uint16(partition)) //nolint:gosec // there are at most 256
+	return binary.BigEndian.AppendUint16(b, uint16(partition)) //nolint:gosec // there are at most 256 partitions
 }
 
-// appendOwner appends the prefix of all keys of an owner in the inbox, late or deleted space; in the deleted
-// space it is also the key of the owner's total.
+// appendOwner appends the prefix of an owner's keys in the inbox, late or deleted space. In the deleted space, the prefix is also
+// the key of the owner's total.
 func appendOwner(b []byte, s space, partition int, owner message.UserID) []byte {
 	b = appendPartition(append(b, byte(s)), partition)
 	return append(append(b, owner...), terminator)
@@ -87,7 +87,7 @@ func appendPlace(b []byte, sequence uint32, slot int) []byte {
 	return append(binary.BigEndian.AppendUint32(b, sequence), byte(slot)) //nolint:gosec // slots are below 256
 }
 
-// placeOf returns the bucket and slot that end a key.
+// placeOf returns the bucket and the slot at the end of a key.
 func placeOf(key []byte) (sequence uint32, slot int) {
 	place := key[len(key)-placeLen:]
 	return binary.BigEndian.Uint32(place), int(place[4])
@@ -98,7 +98,7 @@ func appendBucket(b []byte, sequence uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, sequence)
 }
 
-// bucketOf returns the bucket that ends a key of the late space.
+// bucketOf returns the bucket at the end of a key of the late space.
 func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4:]) }
 
 // idKey returns a key of the messages, pending or plans space.
@@ -114,12 +114,12 @@ func authorKey(from message.UserID, id message.ID) []byte {
 	return append(appendIndexed(nil, spaceAuthors, from), id[:]...)
 }
 
-// namingKey returns the key of a message among those that name a user.
+// namingKey returns the key of a message in the naming space.
 func namingKey(user message.UserID, id message.ID) []byte {
 	return append(appendIndexed(nil, spaceNaming, user), id[:]...)
 }
 
-// idOf returns the message id that ends a key.
+// idOf returns the message id at the end of a key.
 func idOf(key []byte) message.ID { return message.ID(key[len(key)-len(message.ID{}):]) }
 
 // scanKey returns the key of a scan.
@@ -127,7 +127,7 @@ func scanKey(id message.ID, partition int) []byte {
 	return appendPartition(idKey(spacePlans, id), partition)
 }
 
-// partitionOf returns the partition that ends the key of a scan.
+// partitionOf returns the partition at the end of a scan's key.
 func partitionOf(key []byte) int { return int(binary.BigEndian.Uint16(key[len(key)-2:])) }
 
 // appendUser appends a key of the users space.
@@ -141,12 +141,12 @@ func followersPrefix(followee message.UserID, partition int) []byte {
 	return appendPartition(b, partition)
 }
 
-// followingPrefix returns the prefix of those whom a user follows.
+// followingPrefix returns the prefix of the edges from a follower.
 func followingPrefix(follower message.UserID) []byte {
 	return append(append([]byte{byte(spaceFollowing)}, follower...), terminator)
 }
 
-// keyHash stands for an idempotency key of a sender.
+// keyHash is the hash of a sender and an idempotency key.
 type keyHash [sha256.Size]byte
 
 func hashKey(from message.UserID, key string) keyHash {
@@ -160,8 +160,8 @@ func hashKey(from message.UserID, key string) keyHash {
 // key returns the key in the keys space.
 func (h keyHash) key() []byte { return append([]byte{byte(spaceKeys)}, h[:]...) }
 
-// timePrefix returns the prefix of the keys of one time in the expiries or leases space. Flipping the sign keeps times
-// before 1970, which only tests use, in order.
+// timePrefix returns the prefix of the keys with a time in the expiries or leases space. The sign bit is flipped, so that times
+// before 1970, which only tests use, are in order, too.
 func timePrefix(s space, t time.Time) []byte {
 	flipped := uint64(t.UnixMilli()) ^ (1 << 63)
 	return binary.BigEndian.AppendUint64([]byte{byte(s)}, flipped)
@@ -172,13 +172,13 @@ func leaseKey(until time.Time, user message.UserID) []byte {
 	return append(timePrefix(spaceLeases, until), user...)
 }
 
-// leaseUser returns the user that ends a key of the leases space.
+// leaseUser returns the user at the end of a key of the leases space.
 func leaseUser(key []byte) message.UserID { return message.UserID(key[1+8:]) }
 
-// keyHashOf returns the hash that ends a key of the expiries space.
+// keyHashOf returns the hash at the end of a key of the expiries space.
 func keyHashOf(key []byte) keyHash { return keyHash(key[len(key)-sha256.Size:]) }
 
-// after returns the least key above all that begin with prefix, in memory of its own.
+// after returns the least key above all keys with a prefix. It does not share memory with prefix.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {

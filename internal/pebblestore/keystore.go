@@ -19,7 +19,7 @@ type Keys struct {
 
 var _ message.KeyStore = (*Keys)(nil)
 
-// keyRecord is what is known of a key besides what is hashed into its place.
+// keyRecord is the value of an idempotency key. The key of the record has the hash of the sender and the key.
 type keyRecord struct {
 	ID      message.ID     `cbor:"1,keyasint"`
 	Digest  message.Digest `cbor:"2,keyasint"`
@@ -30,14 +30,14 @@ func recordOf(k message.Key) keyRecord {
 	return keyRecord{ID: k.ID, Digest: k.Digest, Expires: k.Expires.UnixMilli()}
 }
 
-// key returns the key with the sender and the words of k.
+// key returns the idempotency key of a record. k has its sender and text.
 func (r keyRecord) key(k message.Key) message.Key {
 	return message.Key{From: k.From, Key: k.Key, ID: r.ID, Digest: r.Digest, Expires: fromMillis(r.Expires)}
 }
 
 func (r keyRecord) expired(now time.Time) bool { return r.Expires <= now.UnixMilli() }
 
-// expiry returns the key of the expiries space.
+// expiry returns the record's key in the expiries space.
 func (r keyRecord) expiry(h keyHash) []byte {
 	return append(timePrefix(spaceExpiries, fromMillis(r.Expires)), h[:]...)
 }
@@ -51,7 +51,7 @@ func (s *Keys) write(batch *pebble.Batch, h keyHash, r keyRecord) error {
 	return setAll(batch, pair{h.key(), encodeValue(r)}, pair{r.expiry(h), nil})
 }
 
-// change runs do under the lock of a key, and commits what it put into the batch.
+// change runs do under the lock of a key, and commits the batch.
 func (s *Keys) change(ctx context.Context, h keyHash, do func(*pebble.Batch) error) error {
 	if err := s.db.begin(ctx); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) erro
 	return nil
 }
 
-// Forget implements message.KeyStore. It finds expired keys by their expiry and checks each again under its lock, because a
-// caller may have reserved it again in between.
+// Forget implements message.KeyStore. It finds expired keys in the expiries space and checks each again under its lock, because
+// another call may have reserved the key again.
 func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return 0, err
@@ -150,14 +150,14 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error
 	return forgotten, s.db.commit(batch, func() { s.locks.unlock(locks) })
 }
 
-// expired returns the hashes of keys that had expired by now, those that expired first, at most limit.
+// expired returns the hashes of at most limit keys that expired at or before now, ordered by their expiry.
 func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
 	it, err := s.db.iterate([]byte{byte(spaceExpiries)})
 	if err != nil {
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	end := timePrefix(spaceExpiries, now.Add(time.Millisecond)) // expiring now is having expired by now
+	end := timePrefix(spaceExpiries, now.Add(time.Millisecond)) // a key that expires at now has expired
 	for found := it.First(); found && len(hashes) < limit && string(it.Key()) < string(end); found = it.Next() {
 		hashes = append(hashes, keyHashOf(it.Key()))
 	}

@@ -7,25 +7,24 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// engineLogger hands what Pebble logs to zerolog.
+// engineLogger passes Pebble's log lines to zerolog.
 type engineLogger struct{ log zerolog.Logger }
 
-// Infof implements pebble.Logger. What Pebble informs of is for debugging it.
+// Infof implements pebble.Logger. Pebble's information helps only to debug Pebble, so its level is debug.
 func (l engineLogger) Infof(format string, args ...any) { l.log.Debug().Msgf(format, args...) }
 
 // Errorf implements pebble.Logger.
 func (l engineLogger) Errorf(format string, args ...any) { l.log.Error().Msgf(format, args...) }
 
-// Fatalf implements pebble.Logger. Pebble calls it when it cannot go on without risking what was acknowledged,
-// such as after a failed sync of its log, and relies on it not to return. It panics rather than exits, so that
-// the reason also stands in the trace of the goroutine that met it.
+// Fatalf implements pebble.Logger. Pebble calls it when it cannot continue without risking acknowledged data, for example after a
+// failed sync of its log. Fatalf must not return. It panics instead of exiting, so the stack trace also shows the reason.
 func (l engineLogger) Fatalf(format string, args ...any) {
 	reason := fmt.Sprintf(format, args...)
 	l.log.Error().Str("reason", reason).Msg("the store cannot go on")
 	panic("pebblestore: " + reason)
 }
 
-// events are the few things an operator has to hear of.
+// events returns the listener for the events that an operator must know.
 func events(log zerolog.Logger, stalls *stalls) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {

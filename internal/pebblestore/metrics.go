@@ -20,7 +20,7 @@ var (
 	stallDesc  = prometheus.NewDesc("fanmail_embedded_write_stall_seconds_total", "For how long all writes have waited for the embedded store to catch up.", nil, nil)
 )
 
-// collect sends the values that a scrape reads from Pebble. It sends none when the store is closed.
+// collect sends the metrics that a scrape reads from Pebble. It sends none when the store is closed.
 func (db *DB) collect(collected chan<- prometheus.Metric) {
 	if db.begin(context.Background()) != nil {
 		return
@@ -45,19 +45,19 @@ func (db *DB) collect(collected chan<- prometheus.Metric) {
 	}
 }
 
-// stalls counts and logs how often, and for how long, all writes had to wait. It is safe for concurrent use.
+// stalls counts, measures and logs the times in which Pebble stops all writes. It is safe for concurrent use.
 type stalls struct {
 	log zerolog.Logger
 	now func() time.Time
 
 	mu     sync.Mutex
-	since  time.Time // of the one that goes on; zero if none does
+	since  time.Time // the beginning of the present stall; zero if there is none
 	ended  time.Duration
 	number int
 }
 
 func newStalls(log zerolog.Logger) *stalls {
-	return &stalls{log: log, now: time.Now} //nolint:forbidigo // messages are stamped by the injected clock, which has nothing to do with this
+	return &stalls{log: log, now: time.Now} //nolint:forbidigo // stalls are measured by the system's clock; the injected clock stamps messages
 }
 
 func (s *stalls) begin(info pebble.WriteStallBeginInfo) {
@@ -76,7 +76,7 @@ func (s *stalls) end() {
 	s.log.Info().Msg("writes go on")
 }
 
-// total returns how often writes had to wait, and for how long altogether, also if they do now.
+// total returns the number of stalls and their total duration, including the present stall.
 func (s *stalls) total() (number int, waited time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

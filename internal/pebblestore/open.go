@@ -23,63 +23,61 @@ import (
 )
 
 var (
-	// ErrLocked says that another process has the folder open.
+	// ErrLocked means that another process has the folder open.
 	ErrLocked = errors.New("is in use by another process; stop that one, or choose another folder")
-	// ErrForeign says that the folder holds something that is not a store of Fanmail.
+	// ErrForeign means that the folder has files that do not belong to a store of Fanmail.
 	ErrForeign = errors.New("holds other files; choose an empty folder")
-	// ErrClosed says that the store has been closed.
+	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("store is closed")
 )
 
 const (
-	// DefaultCacheBytes holds the index blocks of some ten million entries, and the inboxes that are being read.
+	// DefaultCacheBytes is enough for the index blocks of about ten million entries, and for the inboxes that are being read.
 	DefaultCacheBytes = 64 << 20
-	// DefaultMemTableBytes lets a fan-out write some hundred thousand entries before they are sorted into a
-	// file. Up to memTables of them exist at a time.
+	// DefaultMemTableBytes lets a fan-out write several hundred thousand entries before Pebble sorts them into a file. Up to
+	// memTables memtables exist at a time.
 	DefaultMemTableBytes = 32 << 20
-	// DefaultRememberedOwners takes about 50 MiB when it is used up.
+	// DefaultRememberedOwners uses at most about 50 MiB.
 	DefaultRememberedOwners = 500_000
-	// memTables bounds memory while files are being written; writes wait beyond.
+	// memTables is the maximum number of memtables. If all are full, writes wait until Pebble has written one to a file.
 	memTables = 4
-	// baseLevelBytes is many times Pebble's default, so that entries are rewritten less often on their way down.
+	// baseLevelBytes is many times Pebble's default, so that Pebble rewrites an entry less often.
 	baseLevelBytes = 512 << 20
-	// fileBytes is so small that what is written in the order of owners, as large fan-outs do, overlaps with few files of what is there,
-	// and little has to be rewritten to merge it: with files eight times as large, that took twice the processor time.
+	// fileBytes is small, so that new files overlap with few existing ones. Large fan-outs write in the order of owners, so a
+	// compaction then rewrites little. Files of eight times this size took twice the processor time.
 	fileBytes = 2 << 20
-	// engineFormat is pinned, so that an upgrade of Pebble does not by itself make data unreadable for the
-	// release before.
+	// engineFormat is fixed, so that an upgrade of Pebble alone does not make data unreadable for the previous release.
 	engineFormat = pebble.FormatTableFormatV6
-	// stripesPerTable is so many that calls rarely meet by chance.
+	// stripesPerTable is large, so that calls rarely share a lock by chance.
 	stripesPerTable = 256
 )
 
-// Options says how a store is opened.
+// Options configures a store.
 type Options struct {
-	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 is partition.DefaultCount. It
-	// is fixed when the store is created.
+	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 means partition.DefaultCount. It is fixed
+	// when the store is created.
 	Partitions int
-	// Settings are the settings that are recorded when the store is created, by key.
+	// Settings are the settings, by key, that are recorded when the store is created.
 	Settings map[string]string
-	// FS is the file system; nil is the disk.
+	// FS is the file system; nil means the disk.
 	FS vfs.FS
 	// Now is the clock that stamps messages. It is required.
 	Now func() time.Time
-	// Logger gets what an operator has to know; at the debug level, what Pebble does.
+	// Logger receives the events that an operator must know, and Pebble's own log at level debug.
 	Logger zerolog.Logger
-	// CacheBytes is how much memory holds blocks of files; 0 is DefaultCacheBytes.
+	// CacheBytes is the memory for blocks of files; 0 means DefaultCacheBytes.
 	CacheBytes int64
-	// MemTableBytes is how much is collected in memory before it is written to a file; 0 is
-	// DefaultMemTableBytes.
+	// MemTableBytes is the size of a memtable, which Pebble writes to a file when it is full; 0 means DefaultMemTableBytes.
 	MemTableBytes int64
-	// RememberedOwners is for how many owners the end of their inbox is kept in memory, at about 100 bytes each,
-	// which makes appending to them several times as fast; 0 is DefaultRememberedOwners.
+	// RememberedOwners is the number of owners whose inbox's end is kept in memory, at about 100 bytes each. This makes appending
+	// to them several times as fast. 0 means DefaultRememberedOwners.
 	RememberedOwners int
-	// Messages holds the messages that were read last. The caller may share it with a decorator of Messages. nil holds none.
+	// Messages caches recently read messages. The caller may share it with a decorator of Messages. nil means no cache.
 	Messages *messagecache.Cache
-	// Metrics is where the metrics are registered; nil means nowhere.
+	// Metrics is the registry of the metrics; nil registers none.
 	Metrics prometheus.Registerer
 
-	// noCompactions leaves files as they are, for tests of what happens then.
+	// noCompactions turns compactions off, for tests of the behavior with many files.
 	noCompactions bool
 }
 
@@ -119,7 +117,7 @@ type DB struct {
 	calls  sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by calls
 
-	// available tells how many bytes of the disk are free.
+	// available returns the free bytes of the disk.
 	available func() (uint64, error)
 
 	messages *Messages
@@ -131,8 +129,8 @@ type DB struct {
 	settings *Settings
 }
 
-// Open opens the store in a folder, and creates both if need be. It returns an error that wraps ErrLocked,
-// ErrForeign, ErrFormat, ErrPartitions or ErrCapacity where that is what stands in the way.
+// Open opens the store in a folder. It creates the folder and the store if they do not exist. The error wraps ErrLocked,
+// ErrForeign, ErrFormat, ErrPartitions or ErrCapacity in these cases.
 func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -141,7 +139,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
 	if opts.FS == vfs.Default {
-		// Locks within a process are known by path: one folder must not go by two names.
+		// Locks within a process are known by path, so a folder must have only one name.
 		if dir, err = filepath.Abs(dir); err != nil {
 			return nil, fmt.Errorf("open the store: %w", err)
 		}
@@ -187,10 +185,10 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	return db
 }
 
-// engineFile matches the names of the files that Pebble makes.
+// engineFile matches the names of Pebble's files.
 var engineFile = regexp.MustCompile(`^(LOCK|(MANIFEST|OPTIONS)-\d+|marker\..*|.*\.dbtmp|\d+(-\d+)?\.(log|sst|blob))$`)
 
-// lockFolder makes the folder if need be, takes its lock, and makes sure that nothing else lives there.
+// lockFolder creates the folder if necessary, locks it, and returns ErrForeign if it has other files.
 func lockFolder(dir string, files vfs.FS) (*pebble.Lock, error) {
 	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the store: %w", err)
@@ -218,10 +216,10 @@ func engineOptions(opts Options, lock *pebble.Lock, stalls *stalls) *pebble.Opti
 		FS:                 opts.FS,
 		Lock:               lock,
 		FormatMajorVersion: engineFormat,
-		// Pebble takes memtables out of its cache: without room for all of them a busy store has no cache left, reads its
-		// index blocks from the file for every key, and readers of the same block wait for each other.
+		// Pebble takes the memory of memtables from its cache. Without space for all of them, a busy store has no cache left. It
+		// then reads its index blocks from the file for every key, and concurrent readers of a block wait for one another.
 		CacheSize:                   opts.CacheBytes + memTables*opts.MemTableBytes,
-		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // it is not negative
+		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // the size is never negative
 		MemTableStopWritesThreshold: memTables,
 		Logger:                      engineLogger{log: opts.Logger},
 		EventListener:               events(opts.Logger, stalls),
@@ -233,8 +231,7 @@ func engineOptions(opts Options, lock *pebble.Lock, stalls *stalls) *pebble.Opti
 	return o
 }
 
-// Close waits for the calls in flight and closes the store; calls from then on return ErrClosed. Closing it
-// again does nothing.
+// Close waits for the calls in flight and closes the store. Later calls return ErrClosed. Close is idempotent.
 func (db *DB) Close() error {
 	db.calls.Lock()
 	defer db.calls.Unlock()
@@ -248,7 +245,7 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Available returns how many bytes of the disk are free for this process.
+// Available returns the bytes of the disk that are free for this process.
 func (db *DB) Available() (bytes uint64, err error) {
 	if bytes, err = db.available(); err != nil {
 		return 0, fmt.Errorf("how full the disk is: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Progress is the store of fan-outs. A fan-out is a record of when it moved last, and one for each scan.
+// Progress is the store of fan-outs. A fan-out has a record with the time of its last change, and a record for each scan.
 type Progress struct {
 	db    *DB
 	locks stripes
@@ -49,7 +49,7 @@ func parseMoved(value []byte) (time.Time, error) {
 	return timeOf(b), nil
 }
 
-// read returns a fan-out, and whether there is one.
+// read returns a fan-out, and whether it is planned.
 func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err error) {
 	it, err := s.db.iterate(idKey(spacePlans, id))
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err err
 	return f, planned, it.Error()
 }
 
-// lock takes the locks of fan-outs and returns what lets go of them.
+// lock locks fan-outs and returns the function that unlocks them.
 func (s *Progress) lock(n int, id func(int) message.ID) (unlock func()) {
 	locks := s.locks.newSet()
 	for i := range n {

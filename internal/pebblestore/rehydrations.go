@@ -12,14 +12,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Step implements userstate.Store. Also the state that refused a step survives a crash: its caller goes on from there.
+// Step implements userstate.Store. The state of a refused step also survives a crash, because the caller continues with it.
 func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.db.end()
 	unlock := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
-	if err := ctx.Err(); err != nil { // steps are judged by a clock: late is wrong
+	if err := ctx.Err(); err != nil { // the clock judges a step, so a delayed step would be wrong
 		unlock()
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 	}
 	if !slices.ContainsFunc(steps, func(step userstate.Step) bool { return !step.Lazy }) {
 		defer unlock()
-		return stepped, s.db.apply(batch) // what is written later is behind it in the log
+		return stepped, s.db.apply(batch) // later writes follow it in the log
 	}
 	return stepped, s.db.commit(batch, unlock)
 }
@@ -60,10 +60,10 @@ func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Steppe
 	return userstate.Stepped{State: to, Applied: true}, err
 }
 
-// rehydrates reports whether a state is in the leases space.
+// rehydrates reports whether a state has an entry in the leases space.
 func rehydrates(st userstate.State) bool { return st.Mark != nil || st.Sweep != nil }
 
-// moveLease changes the place of a state in the leases space.
+// moveLease moves the entry of a state in the leases space.
 func moveLease(batch *pebble.Batch, was, is userstate.State) error {
 	if rehydrates(was) {
 		if err := batch.Delete(leaseKey(was.Lease.Until, was.User), nil); err != nil {
@@ -92,7 +92,7 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (states
 		return nil, err
 	}
 	defer closeIter(users, &err)
-	alive := timePrefix(spaceLeases, dead.Before.Add(time.Millisecond-1)) // one that ends in the same millisecond, but earlier, is dead
+	alive := timePrefix(spaceLeases, dead.Before.Add(time.Millisecond-1)) // a lease that ends earlier in the same millisecond is dead
 	ahead := timePrefix(spaceLeases, dead.After.Add(time.Millisecond))
 	for found := it.First(); found && len(states) < limit; found = it.Next() {
 		if string(it.Key()) >= string(alive) && string(it.Key()) < string(ahead) && !it.SeekGE(ahead) {
@@ -111,8 +111,8 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (states
 	return states, it.Error()
 }
 
-// cloneFor returns an iterator over a space that sees the database at the same moment as another one. Its creator
-// closes it by closeIter.
+// cloneFor returns an iterator over another space that sees the database at the same moment as it. The caller must close it with
+// closeIter.
 func (s *Users) cloneFor(it *pebble.Iterator, space space) (*pebble.Iterator, error) {
 	prefix := []byte{byte(space)}
 	clone, err := it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)}})

@@ -14,8 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/settings"
 )
 
-// Settings is the store of the recorded settings. The process that has the store open is the only one, so processes are held in
-// memory.
+// Settings is the store of the recorded settings. Only one process can open the store, so the list of processes is kept in memory.
 type Settings struct {
 	db *DB
 

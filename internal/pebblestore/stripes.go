@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// stripes is a table of locks that stand for more things than there are locks.
+// stripes is a table of locks. Several owners, users or messages share a lock.
 type stripes []sync.Mutex
 
-// stripeSet is the locks of a table that a call needs, one bit each.
+// stripeSet is the set of locks that a call needs, one bit for each.
 type stripeSet []uint64
 
 func (s stripes) newSet() stripeSet { return make(stripeSet, (len(s)+63)/64) }
 
-// add adds the lock that stands for a hash.
+// add adds the lock of a hash to a set.
 func (s stripes) add(set stripeSet, hash uint64) {
 	i := hash % uint64(len(s))
 	set[i/64] |= 1 << (i % 64)
 }
 
-// lock takes the locks of a set, in ascending order, so that two calls never wait for each other.
+// lock takes the locks of a set in ascending order, so that two calls cannot deadlock.
 func (s stripes) lock(set stripeSet) {
 	for w, word := range set {
 		for ; word != 0; word &= word - 1 {

@@ -6,8 +6,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// syncing is which messages are on their way to the disk: a reader may find them before they are synced. A message is in it as
-// often as it is being inserted.
+// syncing has the messages that are visible but perhaps not synced yet. It counts the running inserts of each message.
 type syncing struct {
 	mu       sync.Mutex
 	messages map[message.ID]int

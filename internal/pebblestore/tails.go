@@ -7,19 +7,18 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// tail is what the highest record of a bucket tells, and all that a push in its turn has to know.
+// tail is the content of a bucket's highest record that a push in order needs.
 type tail struct {
 	last     message.ID
 	sequence uint32
 	slots    uint8
 }
 
-// tails remembers, for a bounded number of owners, the tail of the bucket that was pushed onto last. Searching for it
-// instead touches a block of its own for each owner in every level of the database, which takes ten times as
-// long as writing the entry.
+// tails remembers, for a limited number of owners, the tail of the bucket of their last push. A search would read a separate block
+// for each owner in every level of the database. That takes ten times as long as writing the entry.
 //
-// There is a map for each lock of the inbox, used only while that is held, by which tails are never behind: no
-// other process writes, and no other call writes to the owner meanwhile.
+// Each lock of the inbox has a map, which is used only under that lock. So the tails are never behind the database: no other
+// process writes, and no other call writes to the owner meanwhile.
 type tails struct {
 	maps  []map[message.UserID]tail
 	limit int // for each map
@@ -33,8 +32,8 @@ func newTails(locks, owners int) *tails {
 	return t
 }
 
-// of returns the state of the bucket that a push goes onto and whether it exists, if that is known. The one after a full
-// bucket does not exist until a caller pushes onto it.
+// of returns the state of the bucket that a push goes to, and whether the bucket exists, if both are known. The bucket after a full
+// one does not exist until a push creates it.
 func (t *tails) of(w *placed) (onto state, exists, known bool) {
 	tail, ok := t.maps[w.lock][w.push.Owner]
 	switch {
@@ -47,7 +46,7 @@ func (t *tails) of(w *placed) (onto state, exists, known bool) {
 	}
 }
 
-// pushed takes note that a push onto a bucket in that state has been applied.
+// pushed records that a push to a bucket with this state was applied.
 func (t *tails) pushed(w *placed, onto state) {
 	m, owner := t.maps[w.lock], w.push.Owner
 	now := tail{last: onto.last, sequence: w.push.Sequence, slots: uint8(onto.slots + len(w.push.Entries))} //nolint:gosec // at most Capacity
@@ -58,13 +57,13 @@ func (t *tails) pushed(w *placed, onto state) {
 		if len(m) >= t.limit {
 			t.evict(m)
 		}
-		owner = message.UserID(strings.Clone(string(owner))) // the caller's may be a piece of something large
+		owner = message.UserID(strings.Clone(string(owner))) // the caller's string may share the memory of a larger one
 	}
 	m[owner] = now
 }
 
-// evict forgets some owner: which one is left to chance, since fan-out goes around in circles, and the least
-// recently used is then the one that is needed next.
+// evict removes an arbitrary owner. Fan-out visits owners in a cycle, so the least recently used owner would be the next one to be
+// needed.
 func (*tails) evict(m map[message.UserID]tail) {
 	for owner := range m {
 		delete(m, owner)
@@ -72,7 +71,7 @@ func (*tails) evict(m map[message.UserID]tail) {
 	}
 }
 
-// forget drops what is remembered of owners of whom it is not known what has been written.
+// forget removes the owners of pushes whose result is unknown.
 func (t *tails) forget(work []placed) {
 	for i := range work {
 		delete(t.maps[work[i].lock], work[i].push.Owner)

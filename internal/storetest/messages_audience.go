@@ -39,7 +39,7 @@ func (h messageStore) insert(t *testing.T, messages ...message.Message) {
 	require.NoError(t, err)
 }
 
-// requireStored demands that messages are the ones that Get returns.
+// requireStored requires that messages equal the results of Get.
 func (h messageStore) requireStored(t *testing.T, messages []message.Stored) {
 	t.Helper()
 	for _, m := range messages {
@@ -49,7 +49,7 @@ func (h messageStore) requireStored(t *testing.T, messages []message.Stored) {
 	}
 }
 
-// intervals are stretches of the messages 1, 3, 5, 7 and 9, and what is the oldest and the newest in them up to limit.
+// intervals are ranges over the messages 1, 3, 5, 7 and 9, with the oldest and the newest messages in them up to a limit.
 var intervals = []struct {
 	name           string
 	after, before  message.ID
@@ -71,7 +71,7 @@ var intervals = []struct {
 	{"after the greatest", message.MaxID, message.MaxID, 100, []int{}, []int{}},
 }
 
-// inOrder holds a query to the intervals, of the messages 1, 3, 5, 7 and 9.
+// inOrder tests a query with the intervals, on the messages 1, 3, 5, 7 and 9.
 func inOrder(t *testing.T, h messageStore, query func(after, before message.ID, order message.Order, limit int) ([]message.Stored, error)) {
 	t.Helper()
 	for _, in := range intervals {
@@ -139,7 +139,7 @@ func (s messageSuite) toFollowersInRanges(t *testing.T) {
 	require.EqualValues(t, len(all), count)
 }
 
-// similar are users whose ids begin alike.
+// similar are users whose ids have common prefixes.
 var similar = []message.UserID{"a", "aa", "a\u00e4", "b", "aaa"}
 
 func (s messageSuite) toFollowersKeepsAuthorsApart(t *testing.T) {
@@ -170,7 +170,7 @@ func (s messageSuite) toFollowersOnly(t *testing.T) {
 	require.Equal(t, series(2), ids(h.naming(t, "bob")))
 }
 
-// toFollowersOfMany asks for a few messages of some thousands of authors.
+// toFollowersOfMany queries a few messages each of some thousands of authors.
 func (s messageSuite) toFollowersOfMany(t *testing.T) {
 	t.Parallel()
 	const authors, limit = 2000, 7
@@ -194,7 +194,7 @@ func (s messageSuite) toFollowersOfMany(t *testing.T) {
 	require.EqualValues(t, 2*authors-20, count)
 }
 
-// tied returns the nth id of a series of which every four are of one millisecond.
+// tied returns the nth id of a series in which four ids have the same millisecond.
 func tied(n int) message.ID {
 	id := message.MinID(epoch.Add(time.Duration(n/4) * time.Millisecond))
 	id[6], id[8] = 0x70, 0x80
@@ -202,7 +202,7 @@ func tied(n int) message.ID {
 	return id
 }
 
-// drawRanges draws stretches of the messages of some authors, those of each one after the other.
+// drawRanges draws disjoint ranges over the messages of some authors, ascending for each author.
 func drawRanges(t *rapid.T, authors []message.UserID, last int) []message.Range {
 	var ranges []message.Range
 	for _, from := range authors {
@@ -222,7 +222,7 @@ func drawRanges(t *rapid.T, authors []message.UserID, last int) []message.Range 
 	return rapid.Permutation(ranges).Draw(t, "ranges")
 }
 
-// toFollowersAtRandom compares what is drawn with what a search through all messages finds.
+// toFollowersAtRandom compares queries of random ranges with a search through all messages.
 func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 	t.Parallel()
 	const count = 400
@@ -305,7 +305,7 @@ func (s messageSuite) namingInOrder(t *testing.T) {
 			m.Audience = message.AudienceListed
 		}
 		h.insert(t, m, messagetest.Message(n+1, "bob"))
-		h.insert(t, m) // is there already
+		h.insert(t, m) // is already stored
 	}
 	inOrder(t, h, func(after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
 		return h.Messages.Naming(t.Context(), "anna", after, before, order, limit)

@@ -9,8 +9,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// See records that users were seen at a time, as if it had been so all along: those of whom there is no record need no
-// rehydration first. Each is named once.
+// See records that users were seen at a time. Users without a record become active without a rehydration. users must not have
+// duplicates.
 func See(ctx context.Context, store userstate.Store, at time.Time, users ...message.UserID) error {
 	at = at.UTC().Truncate(time.Millisecond)
 	steps := make([]userstate.Step, len(users))

@@ -34,7 +34,7 @@ func load(t *testing.T, store settings.Store) settings.Record {
 	return record
 }
 
-// changed returns a record with another value, as a change of it has.
+// changed returns the record after a change of one value.
 func changed(from settings.Record, key, value string) settings.Record {
 	to := settings.Record{Level: from.Level, Settings: maps.Clone(from.Settings)}
 	to.Settings[key] = settings.Setting{Value: value, First: from.Settings[key].First, Since: later(17)}

@@ -24,7 +24,7 @@ func (h userStore) due(t *testing.T, before time.Time, limit int) []userstate.St
 	return states
 }
 
-// endedBefore are the leases that ended before a time. None is too long.
+// endedBefore selects the leases that ended before a time. No lease counts as too long.
 func endedBefore(before time.Time) userstate.Dead {
 	return userstate.Dead{Before: before, After: later(100_000)}
 }
@@ -37,7 +37,7 @@ func usersOf(states []userstate.State) []message.UserID {
 	return users
 }
 
-// leased returns a state with a mark whose lease is dead after a time.
+// leased returns a state with a mark and a lease that ends at until.
 func leased(user message.UserID, until time.Time) userstate.State {
 	return userstate.State{
 		User: user, LastViewed: epoch, Mark: &userstate.Mark{From: later(-9)},
@@ -119,7 +119,7 @@ func (s userSuite) dueFollows(t *testing.T) {
 	expect(100, "bob")
 }
 
-// dueAtRandom changes states as it is drawn, and compares with a search through all of them.
+// dueAtRandom changes random states, and compares Due with a search through all states.
 func (s userSuite) dueAtRandom(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)

@@ -36,9 +36,9 @@ func (e Entry) Sent() time.Time { return e.ID.Time() }
 type Bucket struct {
 	Owner    message.UserID
 	Sequence uint32
-	// Floor is the greatest id in any earlier bucket; zero in bucket 0.
+	// Floor is at or above every id in any earlier bucket; zero in bucket 0. Tombstones of void messages do not count.
 	Floor message.ID
-	// Last is the greatest id in this or any earlier bucket.
+	// Last is at or above every id in this or any earlier bucket. Tombstones of void messages do not count.
 	Last message.ID
 	// Entries are in the order of their slots, which is the order of the appends. They include tombstones.
 	Entries []Entry
@@ -69,7 +69,7 @@ func (b Bucket) Outline() Outline {
 // hint is raised only to a bucket that exists. The zero Hint is valid for every inbox.
 type Hint struct {
 	Sequence uint32
-	// Floor is the floor of that bucket.
+	// Floor is the floor of that bucket, or above it if Repair has lowered it since.
 	Floor message.ID
 }
 

@@ -5,13 +5,13 @@
 // grows. A slot is never reused: deleting an entry replaces it by a tombstone with its id.
 // A message that is in no bucket is deleted by appending its tombstone, which follows the same protocol.
 //
-// Each bucket has a last and a floor. The last is the greatest message id in this bucket and all earlier ones. The floor is the
-// greatest message id in all earlier buckets. The protocol keeps three invariants:
+// Each bucket has a last and a floor. No message id in this bucket and all earlier ones is above the last. No message id in all earlier
+// buckets is above the floor. The tombstones of void messages do not count. The protocol keeps three invariants:
 //
 //	(a) A writer creates bucket s+1 only when bucket s has Capacity slots.
 //	(b) A bucket with Capacity slots gets no more entries. So whether it holds a message never changes again.
-//	(c) The floor of bucket s+1 is the final last of bucket s. It is set at creation and never changes.
-//	    Bucket 0 has no floor: the zero id, which is below every id.
+//	(c) At its creation, the floor of bucket s+1 is the last of bucket s. Afterwards it only falls, and never below an id in
+//	    an earlier bucket. Bucket 0 has no floor: the zero id, which is below every id.
 //
 // So if the floor of a bucket is below a message's id, no earlier bucket holds that message.
 //
@@ -34,4 +34,10 @@
 // last of the bucket before was below the id, and that bucket was full when the later one was created, so it cannot have
 // received the message since. Two pushes into one bucket are ordered because each is atomic, and Push refuses an id that the
 // bucket holds.
+//
+// A message from the future raises the last of its bucket, and both bounds of all buckets above. This costs time, because every later
+// message seems to come late. Repair makes its entry a tombstone, and lowers the bounds. Once bucket s+1 exists, all ids below it are
+// fixed. So the least floor that it may have is a constant, and lowering the floor to that constant is right at any time. The last of a
+// bucket with room is lowered only if no slot was taken since Repair has read the bucket. A writer that has seen a higher
+// last creates a bucket with a floor that is too high. That is safe, and the next Repair lowers it.
 package bucket

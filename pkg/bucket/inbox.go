@@ -86,7 +86,7 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 		return ReadMark{UpTo: upTo}, err
 	}
 	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: Position(head.Sequence, len(head.IDs))}
-	mark.Read = Position(mark.Sequence, 0) // all of the buckets below are at or below their last, which is below upTo
+	mark.Read = Position(mark.Sequence, 0) // all of the buckets below, also the tombstones of void messages, which Counts leaves out
 	blanked, err := blankedIn(ctx, store, owner, holders)
 	if err != nil {
 		return ReadMark{}, err

@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Verdict is why a user has, or has not, a message.
+// Verdict is the reason why a user has a message or does not have it.
 type Verdict string
 
 // The verdicts. There are no others.
@@ -17,25 +17,28 @@ const (
 	VerdictDelivered Verdict = "delivered"
 	// VerdictRecovered is a message that a rehydration put into the inbox.
 	VerdictRecovered Verdict = "recovered"
-	// VerdictInGap is a message that is found by fan out on read whenever the inbox is paged.
+	// VerdictInGap is a message in a gap of the inbox. The server reads it from the messages of its author whenever the inbox is
+	// paged.
 	VerdictInGap Verdict = "in_gap"
 	// VerdictDeleted is a message that was deleted from the inbox.
 	VerdictDeleted Verdict = "deleted"
-	// VerdictDormant is a message that a rehydration recovers when the user looks again.
+	// VerdictDormant is a message that a rehydration will recover when the user returns.
 	VerdictDormant Verdict = "dormant"
-	// VerdictRehydrating is a message that a rehydration which is due or under way recovers.
+	// VerdictRehydrating is a message that a rehydration will recover, which waits or runs.
 	VerdictRehydrating Verdict = "rehydrating"
-	// VerdictInFlight is a message whose fan-out has yet to come to the user.
+	// VerdictInFlight is a message whose fan-out has not reached the user yet.
 	VerdictInFlight Verdict = "in_flight"
-	// VerdictDeadLettered is a message whose fan-out was given up before it came to the user.
+	// VerdictDeadLettered is a message whose fan-out was given up before it reached the user.
 	VerdictDeadLettered Verdict = "dead_lettered"
-	// VerdictNotFollowedThen is a message that was sent when the user did not follow its author any more, or never had.
+	// VerdictNotFollowedThen is a message that was sent when the user no longer followed its author, or had never followed the
+	// author.
 	VerdictNotFollowedThen Verdict = "not_followed_then"
 	// VerdictNotFollowedYet is a message that was sent before the user began to follow its author.
 	VerdictNotFollowedYet Verdict = "not_followed_yet"
-	// VerdictNotAddressed is a message to others.
+	// VerdictNotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
 	VerdictNotAddressed Verdict = "not_addressed"
-	// VerdictVoid is a message that was stored too late, so it is delivered to no user.
+	// VerdictVoid is a message that no user gets, because it was stored too late, or because its time was too far ahead of the
+	// store's clock.
 	VerdictVoid Verdict = "void"
 	// VerdictUnknownMessage is an id under which no message is stored.
 	VerdictUnknownMessage Verdict = "unknown_message"
@@ -43,76 +46,77 @@ const (
 	VerdictMissing Verdict = "missing"
 )
 
-// Explanation is why a user has, or has not, a message, and what tells it. What there is none of is left out.
+// Explanation is a verdict with the facts that led to it. Fields without a fact are empty.
 type Explanation struct {
 	User    message.UserID `json:"user"`
 	Message message.ID     `json:"message"`
 	Verdict Verdict        `json:"verdict"`
-	// Sentence says it in words, with what is going to happen next.
+	// Sentence says the verdict in words, and what happens next.
 	Sentence string `json:"sentence"`
 
 	From     message.UserID   `json:"from,omitempty"`
 	Sent     Time             `json:"sent,omitzero"`
 	StoredAt Time             `json:"stored_at,omitzero"`
 	Audience message.Audience `json:"audience,omitempty"`
-	// Named tells that the message names the user.
+	// Named reports whether the message names the user.
 	Named bool `json:"named"`
-	// Spans are when the user followed the author.
+	// Spans are the times in which the user followed the author.
 	Spans []Span `json:"spans"`
 
 	LastViewed Time   `json:"last_viewed,omitzero"`
 	Horizon    Time   `json:"horizon,omitzero"`
 	Mark       *Mark  `json:"mark,omitempty"`
 	Sweep      *Sweep `json:"sweep,omitempty"`
-	// Gap is the gap of the inbox that the message lies in.
+	// Gap is the gap of the inbox that contains the message.
 	Gap *Gap `json:"gap,omitempty"`
 
 	Fanout *PartitionFanout `json:"fanout,omitempty"`
 	Entry  *EntryPlace      `json:"entry,omitempty"`
 }
 
-// Span is a stretch of time in which a user followed another: from Since, included, to Until, excluded, or until now.
+// Span is a time in which one user followed another: from Since (included) to Until (excluded). Until is zero while the span is
+// open.
 type Span struct {
 	Since Time `json:"since"`
 	Until Time `json:"until,omitzero"`
 }
 
-// Mark describes a rehydration that is due or under way. It recovers messages that were sent after From, and it has been due
-// since Since. A worker holds it until LeaseUntil.
+// Mark describes a rehydration that waits or runs. It recovers messages that were sent after From. It has been due since Since. A
+// worker holds it until LeaseUntil.
 type Mark struct {
 	From       Time `json:"from,omitzero"`
 	Since      Time `json:"since"`
 	LeaseUntil Time `json:"lease_until"`
 }
 
-// Sweep says that a rehydration searches once more for messages that were sent at From or later.
+// Sweep describes a second search of a rehydration, for messages that were sent at From or later.
 type Sweep struct {
 	From Time `json:"from"`
 }
 
-// Gap is a stretch of an inbox that is answered by fan out on read. Both ends are excluded.
+// Gap is a part of an inbox without stored entries, which the server fills by fan-out on read. Both ends are excluded.
 type Gap struct {
 	After    Time  `json:"after,omitzero"`
 	Before   Time  `json:"before"`
 	Messages int64 `json:"messages"`
 }
 
-// PartitionFanout is how far the fan-out of a message is in the partition of a user.
+// PartitionFanout is the progress of a message's fan-out in the partition of a user.
 type PartitionFanout struct {
 	Partition int `json:"partition"`
-	// Planned tells that it is known in which partitions there are recipients, Recipients that there are any in this one.
+	// Planned reports whether the fan-out was planned, Recipients whether the plan has recipients in this partition.
 	Planned    bool `json:"planned"`
 	Recipients bool `json:"recipients"`
-	// Passed tells that it has come to the user, or never had to.
+	// Passed reports whether the fan-out has passed the user, or the plan has no recipient in this partition.
 	Passed bool `json:"passed"`
 	Done   bool `json:"done"`
-	// Dead tells that it was given up.
+	// Dead reports whether the fan-out in this partition was given up.
 	Dead bool `json:"dead"`
-	// At is the last recipient that was come to.
+	// At is the last recipient that the fan-out has reached.
 	At message.UserID `json:"at,omitempty"`
 }
 
-// EntryPlace is where the entry for a message is in an inbox, or the tombstone that deleting it left.
+// EntryPlace is the place of an entry in an inbox, or of the tombstone of a deleted entry.
 type EntryPlace struct {
 	Bucket    uint32 `json:"bucket"`
 	Slot      int    `json:"slot"`
@@ -120,7 +124,7 @@ type EntryPlace struct {
 	Deleted   bool   `json:"deleted"`
 }
 
-// Explain tells why a user has, or has not, a message. Users and messages that are not known are verdicts, not errors.
+// Explain returns why a user has a message or does not have it. Unknown users and messages are verdicts, not errors.
 func (c *Client) Explain(ctx context.Context, user message.UserID, id message.ID) (Explanation, error) {
 	if err := user.Validate("user"); err != nil {
 		return Explanation{}, err

@@ -8,14 +8,14 @@ import (
 	"net/url"
 )
 
-// Setting is a setting that all processes on a store agree on.
+// Setting is a setting whose value must be the same in all processes on a store.
 type Setting struct {
 	Key string `json:"key"`
-	// Recorded is the value that holds. It is empty while the store is of format level 1: each process follows its own configuration.
+	// Recorded is the value in force. It is empty while the store has format level 1. Then each process uses its own configuration.
 	Recorded string `json:"recorded,omitempty"`
 	// Configured is the value in the configuration of the server that answers.
 	Configured string `json:"configured"`
-	// Since is when Recorded was recorded.
+	// Since is the time at which Recorded was recorded.
 	Since Time `json:"since,omitzero"`
 }
 
@@ -26,19 +26,19 @@ type SettingList struct {
 
 // SettingChange is a change of a setting.
 type SettingChange struct {
-	// Value is written as in a configuration, such as 720h, 30d or 81KiB.
+	// Value has the syntax of the configuration, such as 720h, 30d or 81KiB.
 	Value string `json:"value"`
-	// DryRun only tells what the change would do.
+	// DryRun makes the server compute the effect of the change without making it.
 	DryRun bool `json:"dry_run,omitempty"`
-	// Confirm allows a change that removes or hides something.
+	// Confirm allows a change that removes or hides something. No setting of this release does.
 	Confirm bool `json:"confirm,omitempty"`
 }
 
-// SettingEffect is what a change of a setting does.
+// SettingEffect is the effect of a change of a setting.
 type SettingEffect struct {
-	// Changed is false if the value is the recorded one.
+	// Changed is false if the value equals the recorded one.
 	Changed bool `json:"changed"`
-	// Users is the number of users whom a change of dormant_after makes active or dormant.
+	// Users is the number of users whom the change makes active or dormant: 0, because it affects later views only.
 	Users int64 `json:"users"`
 	// Entries and Bytes count the entries that the change removes.
 	Entries int64 `json:"entries"`
@@ -48,11 +48,11 @@ type SettingEffect struct {
 // Process is a process on a store.
 type Process struct {
 	Name string `json:"name"`
-	// Role has the roles, joined by "+".
+	// Role is the roles of the process, joined by "+".
 	Role string `json:"role"`
 	// Level is the highest format level that the process knows.
 	Level int `json:"level"`
-	// Seen is when it reported itself last.
+	// Seen is the time of the last report of the process.
 	Seen Time `json:"seen"`
 }
 
@@ -63,7 +63,7 @@ type ProcessList struct {
 
 // UpgradeOptions says how the format level is raised.
 type UpgradeOptions struct {
-	// Confirm says that no process of a release without recorded settings runs.
+	// Confirm states that no process of a release without recorded settings is running.
 	Confirm bool `json:"confirm,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func (c *Client) Settings(ctx context.Context) ([]Setting, error) {
 	return list.Settings, err
 }
 
-// ChangeSetting changes a recorded setting, and returns what that does.
+// ChangeSetting changes a recorded setting and returns the effect. It is idempotent.
 func (c *Client) ChangeSetting(ctx context.Context, key string, change SettingChange) (SettingEffect, error) {
 	var effect SettingEffect
 	body, err := json.Marshal(change)
@@ -93,14 +93,14 @@ func (c *Client) ChangeSetting(ctx context.Context, key string, change SettingCh
 	return effect, err
 }
 
-// Processes returns the processes that were seen within a day.
+// Processes returns the processes that have reported themselves within a day.
 func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 	var list ProcessList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/processes", idempotent: true, read: jsonInto(&list)})
 	return list.Processes, err
 }
 
-// Upgrade raises the format level to the highest that the server knows, and returns the level in force.
+// Upgrade raises the format level to the highest that the server knows, and returns the level in force. It is idempotent.
 func (c *Client) Upgrade(ctx context.Context, options UpgradeOptions) (int, error) {
 	var level FormatLevel
 	body, err := json.Marshal(options)

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// defaultTries gets over a restart of the server, together with the pauses between.
+	// defaultTries is the default of Options.Tries. The tries and the pauses between them take longer than a restart of the server.
 	defaultTries = 6
-	// defaultPause is the first pause; each is twice as long as the one before.
+	// defaultPause is the first pause. Each further pause is twice as long.
 	defaultPause = 100 * time.Millisecond
-	// maxPause bounds the pauses.
+	// maxPause limits the doubled pauses. A pause that the server asks for may be longer.
 	maxPause = 5 * time.Second
-	// connections is how many connections are kept open: as many as a busy program has calls in flight.
+	// connections is the number of idle connections that stay open: about the number of calls that a busy program has in flight.
 	connections = 64
 )
 
-// Options configures a Client. The zero Options are good for most.
+// Options configures a Client. Every zero value stands for a default.
 type Options struct {
-	// HTTP carries the requests; nil means a client of its own. Its Timeout bounds each request as a whole.
+	// HTTP sends the requests; nil means a new client. Its Timeout limits each request, including the answer.
 	HTTP *http.Client
-	// TLS configures connections to a server at an https URL: which authorities to trust, and what certificate to show. nil means
-	// those that the system trusts, and none. It is not used with HTTP.
+	// TLS configures connections to https URLs: the trusted authorities and the client certificate. nil means the authorities that
+	// the system trusts, and no client certificate. TLS is ignored if HTTP is set.
 	TLS *tls.Config
-	// Token returns the token that a request carries, or why there is none; nil means that requests carry none. It is called for
-	// each request, so that a token can be exchanged before it expires.
+	// Token returns the token for a request, or an error that ends the call. nil means that requests have no token. Token is called
+	// for each request, so the caller can replace a token before it expires.
 	Token func(context.Context) (string, error)
-	// Tries is how often a call is tried where repeating is harmless, the first time included; 0 means 6.
+	// Tries is the maximum number of tries of a call that may be repeated, including the first; 0 means 6.
 	Tries int
-	// Pause is the first pause between tries where the server asks for none; 0 means 100 milliseconds.
-	// Each pause is twice as long as the one before, up to 5 seconds.
+	// Pause is the first pause between tries; 0 means 100 milliseconds. Each further pause is twice as long, up to 5 seconds. If
+	// the server asks for a longer pause, the client waits that long.
 	Pause time.Duration
 }
 
@@ -78,8 +78,7 @@ func New(server string, opts Options) (*Client, error) {
 // Close closes connections that are not in use. The client can be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// userPath returns the path of something of a user, having checked the id: one that is not valid could make it the path
-// of something else.
+// userPath returns a path below a user. It checks the id first, because an invalid id could change the meaning of the path.
 func userPath(field string, user message.UserID, rest string) (string, error) {
 	if err := user.Validate(field); err != nil {
 		return "", err

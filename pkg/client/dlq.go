@@ -10,23 +10,23 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// DeadLetter is a piece of work that could not succeed.
+// DeadLetter is a task that was given up.
 type DeadLetter struct {
 	ID uint64 `json:"id"`
-	// At is when it was given up.
+	// At is the time at which the task was given up.
 	At Time `json:"at"`
-	// Reason is a word for the kind of failure, Error what went wrong.
+	// Reason is the kind of failure in one word, Error the text of the error.
 	Reason string `json:"reason"`
 	Error  string `json:"error"`
-	// Attempts counts how often the work was handed out.
+	// Attempts counts the deliveries of the task to a worker.
 	Attempts int `json:"attempts"`
-	// Subject is where the work came from, and where redriving puts it.
+	// Subject is the subject of the bus that the task came from. Redrive puts the task back there.
 	Subject string `json:"subject"`
-	// Message and From tell which message it is about, User who had logged in, where that can be read from the work.
+	// Message and From name the message of the task, User the user of a login. They are empty if they cannot be read from the task.
 	Message *message.ID    `json:"message,omitempty"`
 	From    message.UserID `json:"from,omitempty"`
 	User    message.UserID `json:"user,omitempty"`
-	// Payload is the work as it came if that is text, PayloadBytes if it is not.
+	// Payload is the unchanged task if it is UTF-8 text, PayloadBytes if it is not.
 	Payload      string `json:"payload,omitempty"`
 	PayloadBytes []byte `json:"payload_bytes,omitempty"`
 }
@@ -34,11 +34,12 @@ type DeadLetter struct {
 // DeadLetterPage is a page of dead letters, oldest first.
 type DeadLetterPage struct {
 	Letters []DeadLetter `json:"letters"`
-	// Next is the id after which the next page begins; 0 on the last one.
+	// Next is the id after which the next page begins; 0 on the last page.
 	Next uint64 `json:"next,omitempty"`
 }
 
-// DeadLetters returns all dead letters, oldest first, those that are filed meanwhile included.
+// DeadLetters returns all dead letters, oldest first, page by page. Letters that are added meanwhile are included. An error ends
+// the sequence.
 func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		for after, more := uint64(0), true; more; more = after != 0 {
@@ -57,7 +58,7 @@ func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	}
 }
 
-// DeadLetter returns one dead letter, or nil if there is none with this id.
+// DeadLetter returns one dead letter, or nil if no letter has this id.
 func (c *Client) DeadLetter(ctx context.Context, id uint64) (*DeadLetter, error) {
 	if id == 0 {
 		return nil, nil //nolint:nilnil // as documented
@@ -79,13 +80,13 @@ func (c *Client) deadLetters(ctx context.Context, after uint64, limit int) (Dead
 	return page, err
 }
 
-// Redrive puts the work of a dead letter back where it came from. Work that fails again becomes another letter. Redriving is
-// harmless to repeat, but is not repeated after a lost answer: the letter may be gone.
+// Redrive puts the task of a dead letter back on its subject. A task that fails again becomes a new letter. Redriving twice does no
+// harm. Redrive is not repeated after a lost answer, because the letter may be gone.
 func (c *Client) Redrive(ctx context.Context, id uint64) error {
 	return c.do(ctx, call{method: http.MethodPost, path: "/v1/admin/dlq/" + strconv.FormatUint(id, 10) + ":redrive"})
 }
 
-// Drop removes a dead letter for good. Whoever the work was for does not get it.
+// Drop removes a dead letter permanently. The deliveries of its task are not made.
 func (c *Client) Drop(ctx context.Context, id uint64) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/v1/admin/dlq/" + strconv.FormatUint(id, 10)})
 }

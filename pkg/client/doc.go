@@ -1,11 +1,10 @@
-// Package client is a typed client of Fanmail's HTTP interface, and the home of what goes over the wire: the server
-// encodes and decodes the same types.
+// Package client is a typed client of Fanmail's HTTP API. It also declares the types on the wire, which the server uses, too.
 //
-// Inputs that cannot be right are refused before anything is sent, with a *message.InvalidError. What the server
-// refuses comes back as a *Problem, which says why and what to do. Everything else that goes wrong is an
-// error that names the server.
+// The client checks inputs before it sends anything. An invalid input is a *message.InvalidError. A request that the server refuses
+// is a *Problem, which says why and what to do. Other errors name the server.
 //
-// A call is repeated, a bounded number of times, where repeating is harmless: when the server was busy, bounds the rate or has a clock that
-// is ahead, and has published nothing, and, for calls that are idempotent, when it could not be reached or the connection broke. Publishing is
-// idempotent with an idempotency key only. Every method returns as soon as its context ends.
+// A call is repeated a limited number of times, if that is safe. Two cases are safe. First, the server has done nothing, because it
+// was busy, limited the rate, or has a clock that is ahead. Second, the call is idempotent, and the server was unavailable, could
+// not be reached, or the connection broke. Publishing is idempotent only with an idempotency key. Every method returns when its
+// context ends.
 package client

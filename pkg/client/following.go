@@ -10,12 +10,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Follow makes a user follow another from now on. It is idempotent.
+// Follow makes follower follow followee from now on. It is idempotent.
 func (c *Client) Follow(ctx context.Context, follower, followee message.UserID) error {
 	return c.edge(ctx, http.MethodPut, follow.Pair{Follower: follower, Followee: followee})
 }
 
-// Unfollow makes a user no longer follow another. It is idempotent.
+// Unfollow makes follower no longer follow followee. It is idempotent.
 func (c *Client) Unfollow(ctx context.Context, follower, followee message.UserID) error {
 	return c.edge(ctx, http.MethodDelete, follow.Pair{Follower: follower, Followee: followee})
 }
@@ -37,8 +37,8 @@ type Edge struct {
 	Followee message.UserID `json:"followee"`
 }
 
-// FollowBatch makes users follow others, each pair on its own. It is idempotent: after an error it is right to send the
-// batch again.
+// FollowBatch makes users follow others. Each pair succeeds or fails alone. FollowBatch is idempotent: after an error the caller
+// can send the batch again.
 func (c *Client) FollowBatch(ctx context.Context, pairs []follow.Pair) (BatchResult, error) {
 	edges := make([]Edge, len(pairs))
 	for i, p := range pairs {
@@ -59,13 +59,13 @@ func sendBatch[T any](ctx context.Context, c *Client, path string, lines []T) (B
 	return result, err
 }
 
-// Followers returns who follows a user, at most limit of them, from after on. An empty after begins the list, and limit 0
-// leaves the length to the server. They are in an order of their own, which stays the same.
+// Followers returns at most limit followers of a user, beginning after a cursor. An empty cursor begins the list. With limit 0 the
+// server chooses the length. The order is arbitrary, but always the same.
 func (c *Client) Followers(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
 	return c.userPage(ctx, user, "/followers", after, limit)
 }
 
-// Following returns whom a user follows, by id, as Followers does.
+// Following returns the users that a user follows. Its arguments are those of Followers.
 func (c *Client) Following(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
 	return c.userPage(ctx, user, "/following", after, limit)
 }

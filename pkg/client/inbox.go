@@ -11,17 +11,17 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// InboxOptions says which part of an inbox to read, and how.
+// InboxOptions selects a part of an inbox.
 type InboxOptions struct {
-	// Limit is the greatest number of messages on a page; 0 leaves it to the server.
+	// Limit is the maximum number of messages on a page; with 0 the server chooses.
 	Limit int
-	// Before is where to go on: the Next of an earlier page, or empty for the newest messages.
+	// Before is the Next of an earlier page. If it is empty, the page begins with the newest message.
 	Before Cursor
-	// Peek does not count as viewing the inbox.
+	// Peek makes the request not count as viewing the inbox.
 	Peek bool
 }
 
-// Inbox returns a page of a user's inbox. It counts as viewing unless Peek is set.
+// Inbox returns one page of a user's inbox. It counts as viewing the inbox unless Peek is set.
 func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptions) (InboxPage, error) {
 	path, err := userPath("user", user, "/inbox")
 	if err != nil {
@@ -52,7 +52,8 @@ func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptio
 	return page, err
 }
 
-// InboxAll returns the messages of a user's inbox from Before on, newest first, page by page. An error ends them.
+// InboxAll returns the messages of a user's inbox that follow Before, newest first. It reads page by page. An error ends the
+// sequence.
 func (c *Client) InboxAll(ctx context.Context, user message.UserID, opts InboxOptions) iter.Seq2[InboxMessage, error] {
 	return func(yield func(InboxMessage, error) bool) {
 		for {
@@ -74,7 +75,7 @@ func (c *Client) InboxAll(ctx context.Context, user message.UserID, opts InboxOp
 	}
 }
 
-// MarkRead marks everything in a user's inbox up to and including a message as read. It is idempotent.
+// MarkRead marks all messages of a user's inbox up to and including upTo as read. It is idempotent.
 func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	path, err := userPath("user", user, "/inbox/read")
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message
 	return c.do(ctx, call{method: http.MethodPost, path: path, content: ContentJSON, body: body, idempotent: true})
 }
 
-// Delete deletes a message from a user's inbox, for good. It is idempotent.
+// Delete removes a message from a user's inbox permanently. It is idempotent.
 func (c *Client) Delete(ctx context.Context, user message.UserID, id message.ID) error {
 	path, err := userPath("user", user, "/inbox/"+id.String())
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// shortestPoll and longestPoll are the pauses that WaitDone makes unless told otherwise.
+// shortestPoll and longestPoll limit the default pauses of WaitDone.
 const (
 	shortestPoll = 5 * time.Millisecond
 	longestPoll  = time.Second
 )
 
-// Publish publishes a message. With an idempotency key, which is any short string that is unique to this message among
-// its sender's, the message is published once however often the call is repeated within 24 hours.
+// Publish publishes a message. An idempotency key is a string that the sender uses for no other message. With a key, calls that are
+// repeated within 24 hours publish the message once. An empty key means none.
 func (c *Client) Publish(ctx context.Context, draft message.Draft, key string) (Receipt, error) {
 	body, err := encode(draft)
 	if err != nil {
@@ -36,9 +36,9 @@ func (c *Client) Publish(ctx context.Context, draft message.Draft, key string) (
 	return receipt, err
 }
 
-// PublishBatch publishes messages, each on its own, and returns the answers in their order. With an idempotency key,
-// the nth message has the key of the batch followed by '#' and n, counted from 1: the same batch can be sent again. After
-// an error the answers are those that came before it, and what became of the other messages is not known.
+// PublishBatch publishes messages, and returns one answer for each, in the same order. Each message succeeds or fails alone. With
+// an idempotency key, message n has the key followed by '#' and n, counted from 1, so the caller can send the same batch again.
+// After an error, the result has the answers before the error. Whether the other messages were published is unknown.
 func (c *Client) PublishBatch(ctx context.Context, drafts []message.Draft, key string) ([]Answer, error) {
 	body, err := encodeLines(drafts)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) PublishBatch(ctx context.Context, drafts []message.Draft, key s
 	return answers, err
 }
 
-// readAnswers reads the answers to a batch of so many messages.
+// readAnswers reads the answers to a batch of count messages.
 func readAnswers(r io.Reader, count int) ([]Answer, error) {
 	answers := make([]Answer, 0, count)
 	decoder := json.NewDecoder(bufio.NewReaderSize(r, 64<<10))
@@ -83,7 +83,7 @@ func readAnswers(r io.Reader, count int) ([]Answer, error) {
 	}
 }
 
-// endedEarly returns the answers and the error of a batch that was not answered to its end: the last answer may tell why.
+// endedEarly returns the answers and the error of a batch with too few answers. If the last answer is an error, it is the reason.
 func endedEarly(answers []Answer) ([]Answer, error) {
 	if last := len(answers) - 1; last >= 0 && answers[last].Err != nil {
 		return answers[:last], answers[last].Err
@@ -91,7 +91,7 @@ func endedEarly(answers []Answer) ([]Answer, error) {
 	return answers, io.ErrUnexpectedEOF
 }
 
-// Status returns a message, and how far its fan-out is.
+// Status returns a message and the progress of its fan-out.
 func (c *Client) Status(ctx context.Context, id message.ID) (Status, error) {
 	var status Status
 	err := c.do(ctx, call{
@@ -100,7 +100,7 @@ func (c *Client) Status(ctx context.Context, id message.ID) (Status, error) {
 	return status, err
 }
 
-// Estimate is Status with an estimate of how many recipients there are, which takes the server longer.
+// Estimate is Status with an estimated number of recipients. It takes the server longer.
 func (c *Client) Estimate(ctx context.Context, id message.ID) (Status, error) {
 	var status Status
 	err := c.do(ctx, call{
@@ -109,11 +109,11 @@ func (c *Client) Estimate(ctx context.Context, id message.ID) (Status, error) {
 	return status, err
 }
 
-// WaitDone asks for the status of a message every so often until its fan-out is done, and returns it. Without a positive pause it asks
-// ever more rarely, so that asking costs little beside what is waited for: each pause is a fiftieth of the time that it has waited, but 5
-// milliseconds at least and a second at most.
+// WaitDone polls the status of a message until its fan-out is done, and returns the status. poll is the pause between requests. If
+// it is not positive, each pause is a fiftieth of the time waited so far, at least 5 milliseconds and at most one second. If ctx
+// ends, WaitDone returns the last status and an error.
 func (c *Client) WaitDone(ctx context.Context, id message.ID, poll time.Duration) (Status, error) {
-	began := time.Now() //nolint:forbidigo // a waiting time needs no injected clock
+	began := time.Now() //nolint:forbidigo // measures a wait, which no test controls
 	for {
 		status, err := c.Status(ctx, id)
 		if err != nil || status.Fanout.State == StateDone {
@@ -131,10 +131,10 @@ func (c *Client) WaitDone(ctx context.Context, id message.ID, poll time.Duration
 	}
 }
 
-// encode returns v as JSON. Unlike json.Marshal it leaves characters alone that matter to HTML only.
+// encode returns v as JSON. Unlike json.Marshal, it does not escape <, > and &.
 func encode(v any) ([]byte, error) { return encodeLines([]any{v}) }
 
-// encodeLines returns values as JSON, one a line.
+// encodeLines returns values as JSON, one per line.
 func encodeLines[T any](values []T) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -12,85 +12,87 @@ type ProblemType string
 const (
 	// ProblemMalformed is a request that cannot be read: 400.
 	ProblemMalformed ProblemType = "urn:fanmail:problem:malformed"
-	// ProblemUnauthorized is a request without a token, or with one that is not known or not valid any more: 401.
+	// ProblemUnauthorized is a request without a token, or with an unknown or expired token: 401.
 	ProblemUnauthorized ProblemType = "urn:fanmail:problem:unauthorized"
-	// ProblemForbidden is something that the token does not allow: 403.
+	// ProblemForbidden is a request that the token does not permit: 403.
 	ProblemForbidden ProblemType = "urn:fanmail:problem:forbidden"
-	// ProblemRateLimited is more than is accepted of one sender or one address; nothing was done: 429.
+	// ProblemRateLimited is a request beyond the limit of its sender or address. Nothing was done: 429.
 	ProblemRateLimited ProblemType = "urn:fanmail:problem:rate-limited"
 	// ProblemNotFound is a path, message, user or entry that does not exist: 404.
 	ProblemNotFound ProblemType = "urn:fanmail:problem:not-found"
-	// ProblemMethod is a method that the path does not have: 405.
+	// ProblemMethod is a method that does not exist for the path: 405.
 	ProblemMethod ProblemType = "urn:fanmail:problem:method-not-allowed"
-	// ProblemBackwards is a time before the one that is recorded: 409.
+	// ProblemBackwards is a time before the recorded time: 409.
 	ProblemBackwards ProblemType = "urn:fanmail:problem:backwards"
-	// ProblemConflict is something that cannot be done to what is there as it is, such as a dead letter that nobody would take: 409.
+	// ProblemConflict is a request that the present state does not allow, such as redriving a dead letter whose subject has no
+	// stream: 409.
 	ProblemConflict ProblemType = "urn:fanmail:problem:conflict"
-	// ProblemUnconfirmed is a change that has to be confirmed, because it removes or hides something, or may: 409.
+	// ProblemUnconfirmed is a change that the caller has to confirm, because it removes or hides something, or may do so: 409.
 	ProblemUnconfirmed ProblemType = "urn:fanmail:problem:unconfirmed"
-	// ProblemUpgrade is something that needs a higher format level than the database has: 409.
+	// ProblemUpgrade is a request that needs a higher format level than the database has: 409.
 	ProblemUpgrade ProblemType = "urn:fanmail:problem:upgrade-required"
 	// ProblemTooLarge is a body, a line or a batch over its limit: 413.
 	ProblemTooLarge ProblemType = "urn:fanmail:problem:too-large"
 	// ProblemMediaType is a body that is not JSON: 415.
 	ProblemMediaType ProblemType = "urn:fanmail:problem:unsupported-media-type"
-	// ProblemInvalid is a value that can be read and is not allowed: 422.
+	// ProblemInvalid is a readable value that is not allowed: 422.
 	ProblemInvalid ProblemType = "urn:fanmail:problem:invalid"
 	// ProblemKeyReused is an idempotency key that was used for another message: 422.
 	ProblemKeyReused ProblemType = "urn:fanmail:problem:key-reused"
 	// ProblemInternal is a failure of the server: 500.
 	ProblemInternal ProblemType = "urn:fanmail:problem:internal"
-	// ProblemBusy is a server that takes no messages at the moment, and has not taken this one: 503.
+	// ProblemBusy is a message that the server refused because it takes no messages at the moment. Nothing was published: 503.
 	ProblemBusy ProblemType = "urn:fanmail:problem:busy"
-	// ProblemClockAhead is a server whose clock is ahead of the store's, and which has published nothing: 503.
+	// ProblemClockAhead is a message that the server refused because its clock is ahead of the store's. Nothing was published: 503.
 	ProblemClockAhead ProblemType = "urn:fanmail:problem:clock-ahead"
-	// ProblemUnavailable is a server that could not finish at the moment, and may have done part of it: 503.
+	// ProblemUnavailable is a request that the server could not finish. A part of it may be done: 503.
 	ProblemUnavailable ProblemType = "urn:fanmail:problem:unavailable"
 )
 
-// ReasonName is the stable name of something that keeps a server from serving.
+// ReasonName is the stable name of a reason why a server is not ready, or refuses some requests.
 type ReasonName string
 
 const (
-	// ReasonStarting is that the server waits for something before it can serve anything.
+	// ReasonStarting means that the server waits for a dependency and serves nothing yet.
 	ReasonStarting ReasonName = "starting"
 	// ReasonStopping means that the server is stopping. It still answers requests for a while.
 	ReasonStopping ReasonName = "stopping"
-	// ReasonStore is that the store cannot be reached.
+	// ReasonStore means that the server cannot reach the store.
 	ReasonStore ReasonName = "store"
-	// ReasonBus is that the bus cannot be reached.
+	// ReasonBus means that the server cannot reach the bus.
 	ReasonBus ReasonName = "bus"
-	// ReasonDisk is that the disk is nearly full. It keeps a server from taking messages and edges, and from nothing else.
+	// ReasonDisk means that the disk is nearly full. The server refuses messages and edges, and serves everything else.
 	ReasonDisk ReasonName = "disk"
 )
 
-// Reason is why a server is not ready, or does not do everything.
+// Reason is a reason why a server is not ready, or refuses some requests.
 type Reason struct {
 	Name ReasonName `json:"name"`
-	// Detail says it in words.
+	// Detail is the reason in words.
 	Detail string `json:"detail"`
 }
 
-// Problem is a problem document (RFC 9457): what the server answers when it does not do what was asked.
+// Problem is a problem document (RFC 9457), the server's answer to a request that it refused or could not finish. It is an error.
 //
 //nolint:errname // RFC 9457 calls it a problem
 type Problem struct {
 	Type   ProblemType `json:"type"`
 	Title  string      `json:"title"`
 	Status int         `json:"status"`
-	// Detail says what is wrong with this request, and what to do about it.
+	// Detail says what is wrong with this request, and what the caller can do.
 	Detail string `json:"detail,omitempty"`
-	// Field names the part of the request that is wrong, where one is.
+	// Field names the wrong part of the request. It is empty if no single part is wrong.
 	Field string `json:"field,omitempty"`
-	// Line is the line of a batch that is wrong, or from which on nothing was done; 0 if that says nothing.
+	// Line is a line of a batch, counted from 1: the wrong line, or the first line that was not handled. It is 0 if the problem
+	// concerns no line.
 	Line int `json:"line,omitempty"`
-	// Reasons are why the server is not ready, where that was asked.
+	// Reasons are the reasons why the server is not ready. Only /readyz sets them.
 	Reasons []Reason `json:"reasons,omitempty"`
-	// RetryAfter is how long the server asks to wait before the request is repeated; 0 if repeating does not help.
+	// RetryAfter is the pause that the server asks for before the next try; 0 if it asks for none.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Error returns the detail, and the status.
+// Error returns the detail and the status.
 func (p *Problem) Error() string {
 	text := p.Detail
 	if text == "" {

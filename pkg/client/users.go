@@ -10,8 +10,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// User returns what there is to know of a user. For one who was never seen, it returns a *Problem of the type
-// ProblemNotFound.
+// User returns the record of a user. If the user was never seen, it returns a *Problem of the type ProblemNotFound.
 func (c *Client) User(ctx context.Context, user message.UserID) (User, error) {
 	path, err := userPath("user", user, "")
 	if err != nil {
@@ -22,10 +21,9 @@ func (c *Client) User(ctx context.Context, user message.UserID) (User, error) {
 	return got, err
 }
 
-// Login tells that a user has logged in. The inbox of one who was dormant, or of whom there is no record, is rebuilt, for
-// which the server waits at most so long, up to MaxLoginWait; 0 does not wait at all. If that was too short, the State of
-// the answer is Rehydrating: it goes on all the same, and another Login waits for it again. Login is idempotent, but for
-// what it says that the user was.
+// Login records that a user has logged in. If the user was dormant or has no record, the server rebuilds the inbox. It waits at
+// most wait for that (0 to MaxLoginWait). If the time is too short, the State of the answer is Rehydrating, the rebuild continues,
+// and another Login waits for it again. Login is idempotent, except that a repeated call may return another Was.
 func (c *Client) Login(ctx context.Context, user message.UserID, wait time.Duration) (Login, error) {
 	path, err := userPath("user", user, "/login")
 	if err != nil {
@@ -41,8 +39,8 @@ func (c *Client) Login(ctx context.Context, user message.UserID, wait time.Durat
 	return login, err
 }
 
-// SetSeen records when a user was last seen. It is idempotent. A user who is dormant, or of whom there is no record, has
-// their inbox rebuilt before the server answers. The server refuses a time before the one that it knows.
+// SetSeen records when a user was last seen. It is idempotent. If the user is dormant or has no record, the server rebuilds the
+// inbox before it answers. The server refuses a time before the recorded one (ProblemBackwards).
 func (c *Client) SetSeen(ctx context.Context, user message.UserID, at time.Time) error {
 	path, err := userPath("user", user, "")
 	if err != nil {
@@ -57,7 +55,7 @@ func (c *Client) SetSeen(ctx context.Context, user message.UserID, at time.Time)
 	return c.do(ctx, call{method: http.MethodPut, path: path, content: ContentJSON, body: body, idempotent: true})
 }
 
-// SetSeenBatch records when users were last seen, each on its own, as SetSeen does.
+// SetSeenBatch records when users were last seen. It handles each user alone, like SetSeen.
 func (c *Client) SetSeenBatch(ctx context.Context, seen []Seen) (BatchResult, error) {
 	return sendBatch(ctx, c, "/v1/users:batch", seen)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// TimeLayout is how times are written: RFC 3339, in UTC, to the millisecond.
+// TimeLayout is the format of times on the wire: RFC 3339 in UTC, with milliseconds.
 const TimeLayout = "2006-01-02T15:04:05.000Z"
 
-// Time is a time that is written in TimeLayout. Any RFC 3339 time can be read into it.
+// Time is a time that is written in TimeLayout. Decoding accepts every RFC 3339 time.
 type Time struct{ time.Time }
 
 // AppendText implements encoding.TextAppender.
@@ -27,7 +27,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// Cursor is a place where a list goes on. It is empty at the end of a list, which is null in JSON.
+// Cursor is the place where the next page of a list begins. It is empty, and null in JSON, at the end of the list.
 type Cursor string
 
 // MarshalJSON implements json.Marshaler.
@@ -38,54 +38,53 @@ func (c Cursor) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(c))
 }
 
-// Receipt tells under which id a message was published.
+// Receipt confirms a published message. ID is its id.
 type Receipt struct {
 	ID   message.ID     `json:"id"`
 	From message.UserID `json:"from"`
 	Sent Time           `json:"sent"`
 }
 
-// Answer is what became of one message of a batch.
+// Answer is the result of one message of a batch.
 type Answer struct {
 	Receipt
-	// Err is why the message was not published, a *Problem, or nil.
+	// Err is a *Problem if the message was not published, or nil.
 	Err error
 }
 
-// AnswerLine is one line of the answer to a batch of messages: a receipt, or a line of the request and what is wrong with it.
+// AnswerLine is one line of the answer to a batch of messages: a receipt, or an error and the number of the line in the request.
 type AnswerLine struct {
 	*Receipt
 	Line  int      `json:"line,omitempty"`
 	Error *Problem `json:"error,omitempty"`
 }
 
-// State is how far a message is on its way.
+// State is the progress of a message's fan-out.
 type State string
 
 const (
-	// StatePending is a message whose fan-out has not begun.
+	// StatePending is a message whose fan-out is not planned yet.
 	StatePending State = "pending"
-	// StateRunning is a message that is being fanned out.
+	// StateRunning is a message whose fan-out is running.
 	StateRunning State = "running"
-	// StateDone is a message that every recipient has, but for those who are dormant.
+	// StateDone is a message whose fan-out is complete: every active recipient has it.
 	StateDone State = "done"
 )
 
-// Fanout is how far the fan-out of a message is. The counts are final when State is StateDone.
+// Fanout is the progress of a message's fan-out. The counts are final when State is StateDone.
 type Fanout struct {
 	State State `json:"state"`
-	// Recipients counts those who have been handled: the sum of Delivered and Skipped.
+	// Recipients counts the handled recipients: the sum of Delivered and Skipped.
 	Recipients int64 `json:"recipients"`
 	// Delivered counts recipients who have the message in their inbox.
 	Delivered int64 `json:"delivered"`
-	// Skipped counts recipients who are dormant.
+	// Skipped counts dormant recipients.
 	Skipped int64 `json:"skipped"`
-	// Audience is about how many recipients there are, as far as that is known before all have been handled. It is 0 unless it was
-	// asked for (Client.Estimate).
+	// Audience estimates the final number of recipients. Only Client.Estimate sets it.
 	Audience int64 `json:"audience,omitempty"`
 }
 
-// Status is a message, and how far its fan-out is.
+// Status is a message and the progress of its fan-out.
 type Status struct {
 	ID          message.ID       `json:"id"`
 	From        message.UserID   `json:"from"`
@@ -98,38 +97,38 @@ type Status struct {
 	Fanout      Fanout           `json:"fanout"`
 }
 
-// Rejection is a line of a batch that was not accepted, and why.
+// Rejection is a line of a batch that was not accepted.
 type Rejection struct {
 	// Line counts from 1.
 	Line  int    `json:"line"`
 	Error string `json:"error"`
 }
 
-// BatchResult is what became of a batch of edges or users.
+// BatchResult is the result of a batch of edges or users.
 type BatchResult struct {
 	Accepted int         `json:"accepted"`
 	Rejected []Rejection `json:"rejected"`
 }
 
-// UserPage is a stretch of a list of users.
+// UserPage is one page of a list of users.
 type UserPage struct {
 	Users []message.UserID `json:"users"`
 	Next  Cursor           `json:"next"`
 }
 
-// Activity tells in which of its three states a user is.
+// Activity is the state of a user.
 type Activity string
 
 const (
-	// Active is a user whose inbox is kept warm.
+	// Active is a user whose inbox receives copies of new messages.
 	Active Activity = "active"
-	// Dormant is a user who has been away for so long that nothing is copied into their inbox.
+	// Dormant is a user who has not looked for so long that their inbox receives no copies.
 	Dormant Activity = "dormant"
-	// Rehydrating is a user who has come back, and whose inbox is being rebuilt.
+	// Rehydrating is a user who has returned, and whose inbox is being rebuilt.
 	Rehydrating Activity = "rehydrating"
 )
 
-// User is what there is to know of a user.
+// User is the record of a user.
 type User struct {
 	User       message.UserID `json:"user"`
 	State      Activity       `json:"state"`
@@ -138,26 +137,26 @@ type User struct {
 	Total int64 `json:"total"`
 }
 
-// Was is what a user was before they logged in.
+// Was is the state of a user before a login.
 type Was string
 
 const (
-	// WasActive is a user whose inbox was kept warm all the time.
+	// WasActive is a user who was active until the login.
 	WasActive Was = "active"
 	// WasDormant is a user whose inbox had to be rebuilt.
 	WasDormant Was = "dormant"
-	// WasNew is a user of whom there was no record.
+	// WasNew is a user without a record.
 	WasNew Was = "new"
 )
 
 // Login is the answer to a login.
 type Login struct {
 	User message.UserID `json:"user"`
-	// State is Active, or Rehydrating if the wait was over before the inbox had been rebuilt.
+	// State is Active. It is Rehydrating if the wait ended before the inbox was rebuilt.
 	State Activity `json:"state"`
 	Was   Was      `json:"was"`
-	// Recovered counts the messages that the user had missed and were found. Everybody who waited for the same
-	// rehydration gets the same count. It is left out, and 0, while State is Rehydrating.
+	// Recovered counts the missed messages that the rehydration found. All logins that wait for the same rehydration get the same
+	// count. It is 0, and not in the JSON, while State is Rehydrating.
 	Recovered int64 `json:"recovered"`
 }
 
@@ -173,15 +172,15 @@ func (l Login) MarshalJSON() ([]byte, error) {
 	}{bare: bare(l)})
 }
 
-// How long a login waits for an inbox to be rebuilt.
+// These constants limit how long a login waits for a rehydration.
 const (
-	// DefaultLoginWait is how long it waits where nothing is said.
+	// DefaultLoginWait is the wait of a request that names none.
 	DefaultLoginWait = 10 * time.Second
-	// MaxLoginWait is the longest that it waits.
+	// MaxLoginWait is the longest wait that a request may name.
 	MaxLoginWait = time.Minute
 )
 
-// Seen is when a user was seen last.
+// Seen is the time at which a user was last seen.
 type Seen struct {
 	User       message.UserID `json:"user"`
 	LastViewed time.Time      `json:"last_viewed"`
@@ -197,37 +196,37 @@ type InboxMessage struct {
 	Attrs       json.RawMessage `json:"attrs,omitempty"`
 }
 
-// InboxPage is a stretch of an inbox.
+// InboxPage is one page of an inbox.
 type InboxPage struct {
-	// Messages are newest first. There may be fewer than were asked for, where some were deleted.
+	// Messages are newest first. Deleted messages make a page shorter than its limit.
 	Messages []InboxMessage `json:"messages"`
 	Next     Cursor         `json:"next"`
-	// Total counts the messages in the whole inbox, Unread those of them that are not marked read.
+	// Total counts the messages in the whole inbox, Unread those of them that are not marked as read.
 	Total  int64 `json:"total"`
 	Unread int64 `json:"unread"`
-	// Complete tells that the inbox holds everything that it should by now. Otherwise it is still loading: what the page
-	// shows is right, and there may be more of it. Total and Unread count what is known by now.
+	// Complete is false while a rehydration rebuilds the inbox. Then the page is correct, but later pages may have more messages,
+	// and Total and Unread count only the known ones.
 	Complete bool `json:"complete"`
-	// BucketsRead counts the buckets that the server read for this page. It comes in the header BucketsReadHeader.
+	// BucketsRead counts the buckets that the server read for this page. It comes from the header BucketsReadHeader.
 	BucketsRead int `json:"-"`
 }
 
-// ReadMark asks for everything up to and including a message to be marked as read.
+// ReadMark marks all messages up to and including UpTo as read.
 type ReadMark struct {
 	UpTo message.ID `json:"up_to"`
 }
 
 const (
-	// BucketsReadHeader is the header that tells how many buckets the server read for a page.
+	// BucketsReadHeader is the header with the number of buckets that the server read for a page.
 	BucketsReadHeader = "Fanmail-Buckets-Read"
-	// IdempotencyKeyHeader is the header that carries an idempotency key. In a batch, the message on line n has the key
-	// followed by '#' and n.
+	// IdempotencyKeyHeader is the header with the idempotency key of a request. In a batch with the key k, the message on line n
+	// has the key k#n.
 	IdempotencyKeyHeader = "Idempotency-Key"
-	// RequestIDHeader is the header in which every answer tells under which id the server logs the request.
+	// RequestIDHeader is the header with the id under which the server logs the request. Every answer has it.
 	RequestIDHeader = "X-Request-Id"
 	// ContentJSON is the media type of a JSON document.
 	ContentJSON = "application/json"
-	// ContentNDJSON is the media type of a batch: one JSON object a line.
+	// ContentNDJSON is the media type of a batch: one JSON object per line.
 	ContentNDJSON = "application/x-ndjson"
 	// ContentProblem is the media type of a problem document.
 	ContentProblem = "application/problem+json"

@@ -26,7 +26,7 @@ func (t Timing) Judge(sent, storedAt time.Time) Verdict {
 }
 
 // Verdict says whether a stored message counts. The store decides it at the insert, and it never changes. So all processes agree,
-// whatever their settings are.
+// whatever their settings are. Only Undecided can change: Store.Condemn makes it Void.
 type Verdict uint8
 
 const (

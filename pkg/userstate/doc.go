@@ -3,13 +3,22 @@
 //
 // # Active and dormant
 //
-// A user's horizon is LastViewed plus Rules.DormantAfter. Until the horizon the user is active, and fan-out copies every message for
-// the user into the inbox. After the horizon the user is dormant: fan-out skips the user, and a rehydration appends the missed
-// messages when the user returns. A user without a record has no horizon, so fan-out copies nothing.
+// Until a user's horizon the user is active, and fan-out copies every message for the user into the inbox. After the horizon the user is
+// dormant: fan-out skips the user, and a rehydration appends the missed messages when the user returns. A user without a record has no
+// horizon, so fan-out copies nothing.
+//
+// From format level 2 on the horizon is stored, and never falls. A view raises it to the time of the view plus Rules.DormantAfter. The
+// view of an active user does so only if that gains a 32nd of DormantAfter. Every raise leaves a debt in the same update, because
+// fan-out may have skipped messages beyond the old horizon: the Mark of a dormant user, or for an active user a Sweep from the old
+// horizon. So a wrong clock, or a change of DormantAfter, loses nothing.
+//
+// At level 1, a process of an older release may be running, which raises LastViewed without a debt. So the horizon is LastViewed plus
+// DormantAfter, and messages can be missing if a clock is wrong by more than ClockTolerance, or if DormantAfter was raised.
 //
 // # Returning
 //
-// When a dormant user opens the inbox or logs in, Rules.Arrive sets LastViewed and a Mark in one step. The mark keeps the old horizon.
+// When a dormant user opens the inbox or logs in, Rules.Arrive sets LastViewed, the horizon and a Mark in one step. The mark keeps
+// the old horizon.
 // While the mark is set, fan-out leaves messages that were sent after it to the rehydration. A worker then queries the messages
 // that were sent after the mark and appends them. If there are too many, it first decides which of the older ones it leaves to a
 // Gap. Readers answer a gap by the same query, permanently.

@@ -15,7 +15,7 @@ const (
 	three = "019b76da-a803-7000-8000-000000000003"
 )
 
-// cleosLogin is what the log tells of Cleo, who was dormant, and came back when the second message had just been accepted.
+// cleosLogin is the log of the login of Cleo, who was dormant. She returned just after the server had accepted the second message.
 func cleosLogin() object {
 	return object{
 		"user": "cleo", "by": "login", "was": "dormant", "recovered": 2, "tries": 1,
@@ -82,12 +82,12 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// accepted holds the published messages, and when each was accepted.
+// accepted returns the published messages with the times at which they were accepted.
 func accepted() string {
 	return strings.ReplaceAll(published, `"body":`, `"answered":"2026-01-01T00:00:02Z","body":`)
 }
 
-// withBen returns a file with Ben's login and others.
+// withBen returns a file with Ben's login and other looks.
 func withBen(t *testing.T, others ...object) string {
 	t.Helper()
 	var text strings.Builder
@@ -98,7 +98,7 @@ func withBen(t *testing.T, others ...object) string {
 	return write(t, t.TempDir(), "logins", text.String())
 }
 
-// TestUnlogged lets Cleo return before the log says so. The server may then show her any message that is for her.
+// TestUnlogged lets Cleo return before the log begins. Then the server may show her every message that is for her.
 func TestUnlogged(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -123,7 +123,7 @@ func TestGaps(t *testing.T) {
 	require.Equal(t, object{"gaps": 1.0, "messages": 1.0, "paged": 1.0, "pages": 1.0}, found.Gaps)
 	_, found = runCheck(t, f, accepted(), append(args, "--rehydrate-limit", "2")...)
 	require.Equal(t, object{"gaps": 0.0, "messages": 0.0, "paged": 0.0, "pages": 0.0}, found.Gaps)
-	_, found = runCheck(t, f, accepted(), "--logins", withBen(t, l), "--rehydrate-limit", "1") // not settled yet
+	_, found = runCheck(t, f, accepted(), "--logins", withBen(t, l), "--rehydrate-limit", "1") // the message may still be in flight
 	require.Zero(t, found.Gaps["gaps"])
 }
 

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// The messages were sent on 2026-01-01. Ben was seen on that day, and has logged in since. Cleo, who follows Ann as well, was seen
-// so long before that she is dormant. Dora was never seen.
+// The messages were sent on 2026-01-01. Ben was seen on that day and has logged in since. Cleo also follows Ann, but was last seen
+// so long ago that she is dormant. Dora was never seen.
 const (
 	users     = `{"user":"ben","last_viewed":"2026-01-01T00:00:00Z"}` + "\n" + `{"user":"cleo","last_viewed":"2025-11-01T00:00:00Z"}`
 	follows   = "ben\tann\ncleo\tann\n"
@@ -37,13 +37,13 @@ const logins = `{"user":"ben","by":"login","was":"dormant","recovered":0,"tries"
 
 type object = map[string]any
 
-// fake is a server that holds the data that a test gives it.
+// fake is a server with data of a test.
 type fake struct {
 	statuses map[string]object
 	inboxes  map[string][]object
-	dormant  map[string]bool // whose pages are not complete
-	total    int             // that is added to the true one
-	short    int             // by which pages are too short
+	dormant  map[string]bool // the users whose pages are not complete
+	total    int             // added to the true total
+	short    int             // the number of messages that each page lacks
 }
 
 func newFake() *fake {
@@ -79,7 +79,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	user := strings.Split(r.URL.Path, "/")[3]
 	size, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-	from, _ := strconv.Atoi(r.URL.Query().Get("before")) // none is 0
+	from, _ := strconv.Atoi(r.URL.Query().Get("before")) // without the parameter, from is 0
 	entries := f.inboxes[user]
 	to := min(from+size-f.short, len(entries))
 	page := object{"messages": entries[from:to], "next": nil, "total": len(entries) + f.total, "complete": !f.dormant[user]}
@@ -174,7 +174,8 @@ func TestCheckStatistics(t *testing.T) {
 	_, found := runCheck(t, newFake(), published)
 	require.Equal(t, 3, found.SaidSkipped)
 	require.Len(t, found.Pages, 1)
-	// Ben has two pages, the second from entry 2 on, for which the server says 3; Cleo has a full one, and Dora one.
+	// Ben has two pages. The server reports 3 buckets for the second, which begins at entry 2. Cleo has one full page, and Dora
+	// one.
 	require.Equal(t, object{
 		"size": 2.0, "pages": 4.0, "full": 2.0, "average_buckets": 1.5, "average_buckets_full": 1.0, "most_buckets": 3.0,
 		"pages_by_buckets": object{"1": 3.0, "3": 1.0},

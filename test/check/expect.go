@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// message is what is to become of a published message.
+// message is a published message with its expected effects.
 type message struct {
 	published
 	sent time.Time
-	// recipients are how many inboxes it belongs in, delivered how many of them fan-out brings it to, skipped how many
-	// it leaves it out of.
+	// recipients is the number of inboxes that the message belongs in. delivered is the number of inboxes that fan-out writes to,
+	// skipped the number that it skips.
 	recipients, delivered, skipped bounds
 }
 
-// bounds are between what a number has to be, both included.
+// bounds are the least and the greatest allowed value of a number.
 type bounds struct{ least, most int64 }
 
-// andOne returns the bounds with one more, which need not be there unless it is certain.
+// andOne returns the bounds after adding one recipient. If the recipient is not certain, only the upper bound rises.
 func (b bounds) andOne(certain bool) bounds {
 	b.most++
 	if certain {
@@ -42,19 +42,20 @@ func (b bounds) String() string {
 // belonging is a message that belongs in an inbox.
 type belonging struct {
 	*message
-	// perhaps tells that it may as well not belong there: it was sent while its recipient began or ceased to follow its author.
+	// perhaps means that the inbox may also lack the message, because it was sent while the recipient's edge to the author was
+	// changing.
 	perhaps bool
 }
 
-// expected is what everything on the server must look like.
+// expected is the state that the server must have.
 type expected struct {
 	messages []*message // ascending by id
 	byID     map[string]*message
-	twice    []string // ids under which several messages were accepted
-	badIDs   []string // ids that are no UUIDs of version 7
-	// inboxes holds what belongs in each inbox, ascending by id. Users who get nothing have an empty one.
+	twice    []string // ids with which several messages were accepted
+	badIDs   []string // ids that are not UUIDs of version 7
+	// inboxes has the messages that belong in each inbox, ascending by id. A user without messages has an empty list.
 	inboxes map[string][]belonging
-	// perhaps counts the belongings that are not certain.
+	// perhaps counts the uncertain belongings.
 	perhaps int
 }
 
@@ -92,7 +93,7 @@ func expect(in input, opts options) *expected {
 			switch {
 			case known && !m.sent.After(seen.Add(opts.dormantAfter)):
 				m.delivered = m.delivered.andOne(!perhaps)
-			case len(in.looks[user]) > 0 || in.twins[user]: // who had come back by then is not known
+			case len(in.looks[user]) > 0 || in.twins[user]: // the user may have returned before or after the fan-out
 				m.delivered = m.delivered.andOne(false)
 				m.skipped = m.skipped.andOne(false)
 			default:
@@ -103,7 +104,7 @@ func expect(in input, opts options) *expected {
 	return want
 }
 
-// audience returns the recipients of a message, each once, and whether each is uncertain.
+// audience returns the recipients of a message without duplicates. The value is true if the recipient is uncertain.
 func audience(m *message, in input) map[string]bool {
 	users := make(map[string]bool, len(m.To))
 	if m.Audience == "followers" {
@@ -119,7 +120,7 @@ func audience(m *message, in input) map[string]bool {
 	return users
 }
 
-// timeOf returns the time in a UUID of version 7.
+// timeOf returns the time in a UUID of version 7, or an error.
 func timeOf(id string) (time.Time, error) {
 	digits := strings.ReplaceAll(id, "-", "")
 	if len(id) != 36 || len(digits) != 32 || id[14] != '7' || id != strings.ToLower(id) {

@@ -1,4 +1,4 @@
 package main
 
-// Run is run, for tests from outside.
+// Run exports run to the tests.
 var Run = run

@@ -21,12 +21,12 @@ type entry struct {
 // inbox is the result of reading an inbox.
 type inbox struct {
 	entries []entry // newest first
-	totals  []int   // as the pages told them
-	// complete tells that all pages, incomplete that none of them said that the inbox is complete.
+	totals  []int   // the field total of each page
+	// complete means that all pages reported a complete inbox, incomplete that no page did.
 	complete, incomplete bool
 }
 
-// checkInboxes reads every inbox in pages of one size, and checks what is in it.
+// checkInboxes reads every inbox in pages of size messages, and checks the contents.
 func (s *server) checkInboxes(ctx context.Context, in input, want *expected, size int, found *report) error {
 	pages := found.pages(size)
 	return each(ctx, s.workers, slices.Sorted(maps.Keys(want.inboxes)), func(ctx context.Context, user string) error {
@@ -45,7 +45,7 @@ func (s *server) checkInboxes(ctx context.Context, in input, want *expected, siz
 	})
 }
 
-// readInbox reads an inbox. That it has more than a page of wanted entries too many is enough to know: then it stops reading.
+// readInbox reads an inbox. It stops early if the inbox has more than a page of entries too many.
 func (s *server) readInbox(
 	ctx context.Context, user string, size, wanted int, pages *pageStatistics, found *report,
 ) (inbox, error) {
@@ -81,8 +81,8 @@ func (s *server) readInbox(
 	}
 }
 
-// checkComplete checks what the pages said of themselves: the inboxes of those who were seen lately, or have come back, are
-// complete, those of others are not, and for a while around the horizon it may be either.
+// checkComplete checks the field complete of the pages. The inbox of a user who was seen recently, or has returned, is complete.
+// Other inboxes are not. For a time around the horizon both are correct.
 func (s *server) checkComplete(user string, got inbox, in input, begun time.Time, found *report) {
 	seen, known := in.seen[user]
 	horizon := seen.Add(s.dormantAfter)
@@ -93,7 +93,7 @@ func (s *server) checkComplete(user string, got inbox, in input, begun time.Time
 	}
 }
 
-// checkTotals checks that each page told how many messages there are in the inbox.
+// checkTotals checks the number of messages that each page reports for the whole inbox.
 func checkTotals(user string, got inbox, want *expected, found *report) {
 	wanted := len(want.inboxes[user])
 	if slices.ContainsFunc(want.inboxes[user], func(b belonging) bool { return b.perhaps }) {
@@ -106,7 +106,7 @@ func checkTotals(user string, got inbox, want *expected, found *report) {
 	}
 }
 
-// compare adds to the report what is wrong with an inbox.
+// compare reports the differences between an inbox and the expected one.
 func compare(user string, entries []entry, want *expected, found *report) {
 	belongs := make(map[string]bool, len(want.inboxes[user]))
 	for _, m := range want.inboxes[user] {

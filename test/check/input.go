@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// published is a message as it was sent, with the id it was answered with.
+// published is a message as it was sent, with the id from the answer.
 type published struct {
 	ID       string   `json:"id"`
 	From     string   `json:"from"`
 	To       []string `json:"to"`
 	Audience string   `json:"audience"`
 	Body     string   `json:"body"`
-	// Answered is when it was accepted, or zero if that is not recorded.
+	// Answered is the time at which the server accepted the message, or zero if it is not recorded.
 	Answered time.Time `json:"answered"`
 }
 
-// pair is a follower and whom they follow.
+// pair is an edge: a follower and a followee.
 type pair struct {
 	Follower string `json:"follower"`
 	Followee string `json:"followee"`
@@ -40,7 +40,7 @@ type change struct {
 	Answered time.Time `json:"answered"`
 }
 
-// look is one return of a user, with the page that they saw.
+// look is one visit of a user, with the pages that they saw.
 type look struct {
 	User      string    `json:"user"`
 	By        string    `json:"by"`
@@ -50,7 +50,7 @@ type look struct {
 	Asked     time.Time `json:"asked"`
 	Answered  time.Time `json:"answered"`
 	Read      struct {
-		// Asked is when the first page was asked for, Answered when it was there.
+		// Asked is the time of the request for the first page, Answered the time of its answer.
 		Asked    time.Time `json:"asked"`
 		Answered time.Time `json:"answered"`
 		IDs      []string  `json:"ids"`
@@ -60,15 +60,15 @@ type look struct {
 	} `json:"read"`
 }
 
-// input is what the inboxes follow from.
+// input is everything that determines the inboxes.
 type input struct {
 	messages  []published
 	followers map[string]map[string]spans // of each followee, by follower
 	edges     int
 	changes   []change
 	seen      map[string]time.Time
-	looks     map[string][]look // of each user, in the order of time
-	unlogged  map[string]bool   // who may have looked before
+	looks     map[string][]look // by user, ascending in time
+	unlogged  map[string]bool   // users who may have looked before the log began
 	pairs     [][2]string
 	twins     map[string]bool
 }
@@ -177,7 +177,7 @@ func (in *input) readPair(line []byte) error {
 	return nil
 }
 
-// change carries out the changes of edges, in the order of time.
+// change applies the changes of edges in the order of time.
 func (in *input) change() error {
 	slices.SortStableFunc(in.changes, func(a, b change) int {
 		return cmp.Or(a.Asked.Compare(b.Asked), a.Answered.Compare(b.Answered))
@@ -203,7 +203,7 @@ func (in *input) follow(p pair, at moment) {
 	in.followers[p.Followee][p.Follower] = in.followers[p.Followee][p.Follower].follow(at)
 }
 
-// eachLine calls do with every line of a file that is not blank, decompressed if need be.
+// eachLine calls do with every line of a file that is not blank. It decompresses the file if necessary.
 func eachLine(path string, do func(line []byte) error) (err error) {
 	file, err := os.Open(path)
 	if err != nil {

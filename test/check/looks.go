@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// looks checks what those who came back were told and shown, against what had been published by then.
+// looks checks the answers and pages that returning users received, against the messages published at that time.
 type looks struct {
 	want  *expected
 	opts  options
@@ -16,16 +16,16 @@ type looks struct {
 func (l looks) check(in input) {
 	for user, looks := range in.looks {
 		if in.twins[user] {
-			continue // others have had them seen in between
+			continue // another process sets twins as seen between these looks
 		}
-		// Until when the inbox was surely being kept warm at the most, and at the least.
+		// latest is the earliest time at which the user can have become dormant.
 		latest := in.seen[user].Add(l.opts.dormantAfter)
 		if in.seen[user].IsZero() {
 			latest = time.Time{}
 		}
 		for i, look := range looks {
 			l.found.Looks.add(look)
-			if i == 0 && in.unlogged[user] { // anything may have been on its way
+			if i == 0 && in.unlogged[user] { // the user may have looked before, so every message may have been in flight
 				l.checkRead(look, look.Answered)
 			} else {
 				l.checkRead(look, latest)
@@ -45,9 +45,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// checkRead checks pages that a user read. They must show the newest messages, and omit none. What had been sent
-// before the horizon may have been on its way still. A page that is not complete was read when it was asked for; one that is has
-// what there was before its owner came back, while later messages may have been on their way.
+// checkRead checks the pages that a user read. They must show the newest messages and omit none. A message that was sent before the
+// horizon may still have been in flight. A page that is not complete must have every message that was accepted before the page was
+// requested. A complete page must have every message that was accepted before the look began.
 func (l looks) checkRead(look look, horizon time.Time) {
 	by := look.Read.Asked
 	if look.Read.Complete {
@@ -81,13 +81,13 @@ func (l looks) checkRead(look look, horizon time.Time) {
 
 func (b belonging) certain() bool { return !b.perhaps }
 
-// acceptedBy reports whether the message was surely stored by a time.
+// acceptedBy reports whether the message was certainly stored at a time.
 func (b belonging) acceptedBy(t time.Time) bool { return !b.Answered.IsZero() && !b.Answered.After(t) }
 
-// checkFirst checks what somebody was told who had not looked before, whose horizon is therefore known.
+// checkFirst checks the answers to a user's first look, for which the horizon is known.
 func (l looks) checkFirst(look look, horizon time.Time) {
 	settled := look.Asked.Add(-l.opts.settledAfter)
-	var missed []belonging // surely, ascending
+	var missed []belonging // the certain ones, ascending
 	recovered := bounds{}
 	for _, m := range l.want.inboxes[look.User] {
 		if m.sent.After(horizon) || m.sent.After(settled) { // a sweep may be faster than fan-out
@@ -119,7 +119,8 @@ func (l looks) checkFirst(look look, horizon time.Time) {
 	}
 }
 
-// countGap counts what has to have been left to a gap: all but the newest messages, as far as nothing older could still come.
+// countGap counts the messages that the rehydration must have left to a gap: all but the newest ones. It excludes times for which
+// older messages could still arrive.
 func (l looks) countGap(look look, missed []belonging, settled time.Time) {
 	limit := l.opts.rehydrateLimit
 	if limit == 0 || len(missed) <= limit {
@@ -142,10 +143,10 @@ func (l looks) countGap(look look, missed []belonging, settled time.Time) {
 	l.found.Gaps.Messages += left
 }
 
-// gap is what a rehydration must have left out of the buckets.
+// gap has the messages that a rehydration must have left out of the buckets.
 type gap struct{ messages map[string]bool }
 
-// countGapPages counts the pages of a size on which there was something that is in a gap, and how many gaps were read whole.
+// countGapPages counts the pages that show messages of a gap, and the gaps that were read completely.
 func (r *report) countGapPages(user string, entries []entry, size int) {
 	g, ok := r.gaps[user]
 	if !ok {

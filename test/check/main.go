@@ -53,9 +53,9 @@ type options struct {
 	pairs        string
 	dormantAfter time.Duration
 	settledAfter time.Duration
-	// clocksApart is how far the servers' clocks may be ahead of the driver's.
+	// clocksApart is the maximum time by which the servers' clocks may be ahead of the driver's.
 	clocksApart time.Duration
-	// rehydrateLimit is how many messages the server copies for a user who returns; 0 means all.
+	// rehydrateLimit is the number of messages that the server copies for a returning user; 0 means all.
 	rehydrateLimit int
 	pageSizes      []int
 	workers        int
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// say prints for people. That it fails is nothing they could be told.
+// say prints a text. It ignores errors, because there is no other place to report them.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 func parse(args []string, stderr io.Writer) (options, error) {

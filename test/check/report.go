@@ -12,23 +12,23 @@ import (
 type report struct {
 	Messages int `json:"messages"`
 	Edges    int `json:"edges"`
-	// Inboxes counts the inboxes that check read: those of all users who were ever seen, or should get a message.
+	// Inboxes counts the inboxes that check read: those of all users who were ever seen or should get a message.
 	Inboxes int `json:"inboxes"`
-	// Perhaps counts the messages that may be in an inbox or not, because they were sent while an edge was changing.
+	// Perhaps counts the messages that an inbox may have or lack, because they were sent while an edge was changing.
 	Perhaps int `json:"perhaps"`
-	// Delivered and Skipped are the sums that follow from the input, Either is how many deliveries may be one or the other,
-	// since their recipient came back; SaidDelivered and SaidSkipped are the sums of what the server says of its messages.
+	// Delivered and Skipped are the sums that follow from the input. Either counts the deliveries that may be delivered or skipped,
+	// because their recipient returned. SaidDelivered and SaidSkipped are the sums that the server reports.
 	Delivered     int64 `json:"delivered"`
 	Skipped       int64 `json:"skipped"`
 	Either        int64 `json:"either"`
 	SaidDelivered int64 `json:"said_delivered"`
 	SaidSkipped   int64 `json:"said_skipped"`
-	// Pages are by the sizes that were asked for.
+	// Pages has the statistics of each page size.
 	Pages []*pageStatistics `json:"pages"`
 	Looks lookStatistics    `json:"looks"`
 	Gaps  gapStatistics     `json:"gaps"`
 	Twins twinStatistics    `json:"twins"`
-	// Wrong counts the findings, of which Findings tells how many there are of each kind, and Examples some.
+	// Wrong counts the findings. Findings counts them by kind, and Examples has some of each kind.
 	Wrong    int                 `json:"wrong"`
 	Findings map[string]int      `json:"findings"`
 	Examples map[string][]string `json:"examples"`
@@ -39,15 +39,15 @@ type report struct {
 	gaps     map[string]gap // by user
 }
 
-// lookStatistics counts the checks of users who returned.
+// lookStatistics counts the checked visits of users.
 type lookStatistics struct {
 	// Users and Looks count the users who looked, and their looks. Provisional counts the first pages that were not complete.
 	Users       int `json:"users"`
 	Looks       int `json:"looks"`
 	Provisional int `json:"provisional"`
-	// Read counts messages that were shown, all of which were checked.
+	// Read counts the messages on the pages. All of them were checked.
 	Read int `json:"read"`
-	// Compared counts logins of which was and recovered were checked, Recovered is the sum of what all of them recovered.
+	// Compared counts the logins whose was and recovered were checked. Recovered is the sum of their recovered messages.
 	Compared  int   `json:"compared"`
 	Recovered int64 `json:"recovered"`
 }
@@ -63,22 +63,23 @@ func (l *lookStatistics) add(look look) {
 	}
 }
 
-// gapStatistics tells of the gaps that there have to be.
+// gapStatistics counts the gaps that must exist.
 type gapStatistics struct {
-	// Gaps counts them, Messages the messages in them.
+	// Gaps counts the gaps, Messages the messages in them.
 	Gaps     int `json:"gaps"`
 	Messages int `json:"messages"`
-	// Paged counts how often one was paged through, with all page sizes, Pages the pages that showed some of it.
+	// Paged counts how often a gap was paged through, for all page sizes together. Pages counts the pages that showed a part of a
+	// gap.
 	Paged int `json:"paged"`
 	Pages int `json:"pages"`
 }
 
-// twinStatistics tells of the pairs that were compared.
+// twinStatistics counts the compared pairs.
 type twinStatistics struct {
 	Pairs int `json:"pairs"`
-	// Messages counts what both of a pair have.
+	// Messages counts the messages that both users of a pair have.
 	Messages int `json:"messages"`
-	// Tolerated counts what only one has, and may.
+	// Tolerated counts the messages that only one of a pair has, and may have.
 	Tolerated int `json:"tolerated"`
 }
 
@@ -107,7 +108,7 @@ func (r *report) add(kind, format string, args ...any) {
 	}
 }
 
-// count adds up what the server says.
+// count adds the counts that the server reports for a message.
 func (r *report) count(delivered, skipped int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +116,7 @@ func (r *report) count(delivered, skipped int64) {
 	r.SaidSkipped += skipped
 }
 
-// countPair counts a pair that was compared.
+// countPair counts a compared pair.
 func (r *report) countPair(messages, tolerated int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,24 +125,24 @@ func (r *report) countPair(messages, tolerated int) {
 	r.Twins.Tolerated += tolerated
 }
 
-// pages begins the statistics of pages of a size.
+// pages returns new statistics for a page size.
 func (r *report) pages(size int) *pageStatistics {
 	p := &pageStatistics{Size: size, Buckets: make(map[int]int)}
 	r.Pages = append(r.Pages, p)
 	return p
 }
 
-// pageStatistics tells how many buckets the server read for pages of one size.
+// pageStatistics counts the buckets that the server read for pages of one size.
 type pageStatistics struct {
 	Size int `json:"size"`
-	// Pages counts all pages, Full those that had as many messages as were asked for.
+	// Pages counts all pages, Full the pages with the requested number of messages.
 	Pages int `json:"pages"`
 	Full  int `json:"full"`
-	// Average and Most are over all pages, and AverageFull over the full ones.
+	// Average and Most cover all pages, AverageFull the full ones.
 	Average     float64 `json:"average_buckets"`
 	AverageFull float64 `json:"average_buckets_full"`
 	Most        int     `json:"most_buckets"`
-	// Buckets tells for how many pages so many buckets were read.
+	// Buckets has the number of pages for each number of read buckets.
 	Buckets map[int]int `json:"pages_by_buckets"`
 
 	mu           sync.Mutex
@@ -200,7 +201,7 @@ func (r *report) print(w io.Writer) error {
 	return p.err
 }
 
-// printer prints until the first error.
+// printer prints until the first error, and keeps it.
 type printer struct {
 	w   io.Writer
 	err error

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// server is the server that is checked.
+// server is the checked server.
 type server struct {
 	url     string
 	http    *http.Client
@@ -29,8 +29,8 @@ func newServer(opts options) *server {
 	}
 }
 
-// mostTries bounds how often a document is asked for that the server cannot give at the moment: a database on a busy machine is
-// slow at times.
+// mostTries is the maximum number of tries for a document that is temporarily unavailable. A database on a busy machine can be
+// slow.
 const mostTries = 60
 
 // get reads a JSON document.

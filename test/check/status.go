@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// poll is how long to wait before asking again for a message that is not done.
+// poll is the pause between two requests for the status of a message.
 const poll = 500 * time.Millisecond
 
-// checkStatuses waits until the fan-out of every message is done, and checks what the server says of it.
+// checkStatuses waits until the fan-out of every message is done, and checks the reported counts.
 func (s *server) checkStatuses(ctx context.Context, want *expected, found *report) error {
 	for _, id := range want.twice {
 		found.add("id of several messages", "%s", id)

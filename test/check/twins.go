@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// twinPage is the size of the pages in which the inboxes of twins are read.
+// twinPage is the page size for the inboxes of twins.
 const twinPage = 50
 
 // checkTwins reads the inboxes of both of each pair, and compares them, message by message. If a user followed or

@@ -21,14 +21,14 @@ import (
 	driver "github.com/fanmail/fanmail/test/driver"
 )
 
-// returning is a server to whom users come back. It breaks off every third request, and takes two requests to rebuild an inbox.
+// returning is a server to which users return. It breaks off every third request, and takes two requests to rebuild an inbox.
 type returning struct {
 	mu       sync.Mutex
 	requests int
 	asked    map[string]int // of each user
 	edges    []string
 	seen     int
-	enough   func() // called when the twins have been seen a few times
+	enough   func() // called at the fifth batch of twins
 }
 
 func (s *returning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (s *returning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path[0] == "following:batch":
 		s.edges = append(s.edges, "follow "+string(body))
-		_, _ = fmt.Fprintf(w, `{"accepted":%d}`, bytes.Count(body, []byte("\n"))) // who has gone needs no answer
+		_, _ = fmt.Fprintf(w, `{"accepted":%d}`, bytes.Count(body, []byte("\n"))) // an error means that the client is gone
 	case path[0] == "users:batch":
 		if s.seen++; s.seen == 5 {
 			s.enough()
@@ -78,7 +78,7 @@ func serveReturning(t *testing.T) (s *returning, url string) {
 	return s, server.URL
 }
 
-// seenLine is what the tests look at in a log of looks.
+// seenLine has the fields of a log of looks that the tests check.
 type seenLine struct {
 	User, By, Was string
 	Recovered     *int64

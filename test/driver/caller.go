@@ -13,52 +13,53 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the pauses between two tries, each of which is twice as long as the one before.
+	// firstPause and lastPause limit the pauses between two tries. Each pause is twice as long as the one before.
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
-	// patience is how long one request may take.
+	// patience is the timeout of one request.
 	patience = 30 * time.Second
 )
 
-// caller sends requests until they are answered, whatever happens to the server meanwhile.
+// caller repeats requests until they are answered, also while the server restarts or is unreachable.
 type caller struct {
 	url  string
 	http *http.Client
 
-	// busy counts answers that asked to come back later, broken requests that were not answered.
+	// busy counts answers that asked for a later try, broken requests without an answer.
 	busy, broken atomic.Int64
 }
 
-// idleConnections is how many connections are kept where their number is not bounded.
+// idleConnections is the number of open connections if their number is not limited.
 const idleConnections = 64
 
-// newCaller returns a caller that uses at most so many connections; 0 means as many as it takes.
+// newCaller returns a caller that uses at most this number of connections; 0 means no limit.
 func newCaller(url string, connections int) *caller {
 	transport := &http.Transport{MaxIdleConnsPerHost: cmp.Or(connections, idleConnections), MaxConnsPerHost: connections}
 	return &caller{url: url, http: &http.Client{Timeout: patience, Transport: transport}}
 }
 
-// request is what is to be sent, as often as it takes.
+// request is a request that can be repeated.
 type request struct {
 	method, path string
 	content, key string // the Content-Type and the Idempotency-Key, or nothing
 	body         []byte
 }
 
-// answer is what a request was answered with.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	text   []byte
-	// tries counts the requests that it took.
+	// tries counts the tries until the answer, including the last.
 	tries int
 }
 
-// unexpected returns an error that says that a request was answered with something it should not have been.
+// unexpected returns an error for an answer that is not expected.
 func (a answer) unexpected(r request) error {
 	return fmt.Errorf("%s %s: the server answered %d: %s", r.method, r.path, a.status, a.text)
 }
 
-// call sends a request again and again, until the server answers, and not that it is busy.
+// call repeats a request until the server answers it and is not busy. It returns an error only if ctx ends or the request is
+// invalid.
 func (c *caller) call(ctx context.Context, r request) (answer, error) {
 	for tries, pause := 1, firstPause; ; tries, pause = tries+1, min(2*pause, lastPause) {
 		got, wait, err := c.try(ctx, r)
@@ -71,7 +72,7 @@ func (c *caller) call(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-// try sends a request once. A status of 0 means to try again, after a while at the least.
+// try sends a request once. A status of 0 asks the caller to try again, after at least wait.
 func (c *caller) try(ctx context.Context, r request) (got answer, wait time.Duration, err error) {
 	sent, err := http.NewRequestWithContext(ctx, r.method, c.url+r.path, bytes.NewReader(r.body))
 	if err != nil {
@@ -86,23 +87,23 @@ func (c *caller) try(ctx context.Context, r request) (got answer, wait time.Dura
 	received, err := c.http.Do(sent)
 	if err != nil {
 		c.broken.Add(1)
-		return got, 0, nil // the server is away: it may come back
+		return got, 0, nil // the server cannot be reached and may return
 	}
 	defer func() { _ = received.Body.Close() }()
 	text, err := io.ReadAll(received.Body)
 	switch {
 	case err != nil:
 		c.broken.Add(1)
-		return got, 0, nil // the server went away amid its answer
+		return got, 0, nil // the server broke off its answer
 	case received.StatusCode == http.StatusServiceUnavailable, received.StatusCode == http.StatusTooManyRequests:
 		c.busy.Add(1)
-		seconds, _ := strconv.Atoi(received.Header.Get("Retry-After")) // none is no wait
+		seconds, _ := strconv.Atoi(received.Header.Get("Retry-After")) // without the header, wait is 0
 		return got, time.Duration(seconds) * time.Second, nil
 	}
 	return answer{status: received.StatusCode, text: text}, 0, nil
 }
 
-// rest waits, or returns why ctx has ended.
+// rest waits for d. If ctx ends first, it returns the cause.
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

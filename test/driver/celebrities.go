@@ -39,7 +39,7 @@ func printCelebrities(_ context.Context, args []string, p program) error {
 	return out.Flush()
 }
 
-// mostFirst returns the names that are counted, those that are counted most often first.
+// mostFirst returns the names by descending count.
 func mostFirst(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

@@ -27,7 +27,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
 	var calls atomic.Int64
-	now := func() time.Time { // advances by a second at each call
+	now := func() time.Time { // advances by a second per call
 		return time.Date(2026, 1, 31, 12, 0, int(calls.Add(1))-1, 0, time.UTC)
 	}
 	code = driver.Run(t.Context(), args, &out, &errs, now)
@@ -62,7 +62,7 @@ func TestUsers(t *testing.T) {
 	}, lines(stdout))
 }
 
-// TestTraceUsers pins down how many users of the recorded trace are dormant.
+// TestTraceUsers checks the number of dormant users in the recorded trace.
 func TestTraceUsers(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := run(t, "users", "--last-seen", "../testdata/email-eu.last-seen.tsv")
@@ -84,7 +84,8 @@ func TestCelebrities(t *testing.T) {
 	}, lines(stdout))
 }
 
-// shaky is a server that breaks off every other request, half of them after it has taken the message, and is busy at times.
+// shaky is a server that breaks off every other request, half of them after it has accepted the message, and that is sometimes
+// busy.
 type shaky struct {
 	mu       sync.Mutex
 	requests int
@@ -111,7 +112,7 @@ func (s *shaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	default:
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = fmt.Fprintf(w, `{"id":"id of %s","from":"ann"}`, key) // who has gone needs no answer
+		_, _ = fmt.Fprintf(w, `{"id":"id of %s","from":"ann"}`, key) // an error means that the client is gone
 	}
 }
 

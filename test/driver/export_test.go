@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Run is run, for tests from outside.
+// Run exports run to the tests.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, now func() time.Time) int {
 	return run(ctx, args, program{stdout: stdout, stderr: stderr, now: now})
 }

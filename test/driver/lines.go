@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// eachLine calls do with every line of a file that is not blank, decompressed if need be, and the line's number.
+// eachLine calls do with the number and the text of every line of a file that is not blank. It decompresses the file if necessary.
 func eachLine(path string, do func(number int, line []byte) error) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func eachLine(path string, do func(number int, line []byte) error) (err error) {
 	return nil
 }
 
-// eachEdge calls do with every follower and followee of a file.
+// eachEdge calls do with every follower and followee in a file.
 func eachEdge(path string, do func(follower, followee string)) error {
 	return eachLine(path, func(_ int, line []byte) error {
 		follower, followee, ok := strings.Cut(string(line), "\t")

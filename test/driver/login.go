@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// logins tells how logging in went.
+// logins is the summary of the command "login".
 type logins struct {
 	Users int `json:"users"`
-	// Was counts users by what the server said they were.
+	// Was counts users by the state that the server reported.
 	Was map[string]int `json:"was"`
-	// Recovered is the sum of what the server said it recovered.
+	// Recovered is the sum of the counts that the server reported.
 	Recovered int64 `json:"recovered"`
 	// Provisional counts first pages that were not complete.
 	Provisional int     `json:"provisional"`
 	Connections int     `json:"connections"`
 	Seconds     float64 `json:"seconds"`
 	PerSecond   float64 `json:"per_second"`
-	// First and Complete are after how long the first page was there, and after how long it was complete.
+	// First and Complete are the times from the beginning of a look until the first page and until the complete inbox.
 	First    latencies `json:"first_ms"`
 	Complete latencies `json:"complete_ms"`
-	// Busy counts answers that asked to come back later, Broken requests that were not answered.
+	// Busy counts answers that asked for a later try, Broken requests without an answer.
 	Busy   int `json:"busy"`
 	Broken int `json:"broken"`
 }
 
-// latencies are in milliseconds.
+// latencies are quantiles in milliseconds.
 type latencies struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -53,7 +53,7 @@ func (l latencies) String() string {
 	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, max %.1f ms", l.P50, l.P99, l.Max)
 }
 
-// How "driver login" lets users look.
+// The ways in which "driver login" lets users look.
 const eitherWay = "either"
 
 func loginAll(ctx context.Context, args []string, p program) error {
@@ -107,7 +107,7 @@ func loginAll(ctx context.Context, args []string, p program) error {
 	return err
 }
 
-// every returns how far apart things are of which there are so many a second, or 0 if they follow each other at once.
+// every returns the interval between events at a rate per second. It is 0 for a rate of 0, which means no pause.
 func every(pace float64) time.Duration {
 	if pace == 0 {
 		return 0
@@ -115,7 +115,7 @@ func every(pace float64) time.Duration {
 	return time.Duration(float64(time.Second) / pace)
 }
 
-// readUsers returns the users of a file, each once.
+// readUsers returns the users in a file, without duplicates.
 func readUsers(path string) ([]string, error) {
 	var users []string
 	known := make(map[string]bool)
@@ -154,13 +154,13 @@ func (l *looksLog) add(line look) error {
 	return l.encoder.Encode(line)
 }
 
-// loggingIn lets users come back.
+// loggingIn makes users return.
 type loggingIn struct {
 	viewer
 	by   string
 	size int
 	log  *looksLog
-	// every is how long after a user the next one comes back.
+	// every is the interval between two returning users.
 	every time.Duration
 
 	mu              sync.Mutex

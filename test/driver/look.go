@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// look is a line of the log of those who looked: a login, or the opening of an inbox.
+// look is a line of the log of looks: a login, or the opening of an inbox.
 type look struct {
 	User string `json:"user"`
 	// By is byLogin or byInbox.
 	By string `json:"by"`
-	// Was and Recovered are what the server answered to a login.
+	// Was and Recovered are from the server's answer to a login.
 	Was       string `json:"was,omitempty"`
 	Recovered *int64 `json:"recovered,omitempty"`
-	// Tries counts the requests that it took for the first one to be answered.
+	// Tries counts the tries until the first request was answered.
 	Tries int `json:"tries"`
-	// Asked is when the first request was sent, Answered when the last was answered.
+	// Asked is the time of the first try, Answered the time of the last answer.
 	Asked    time.Time `json:"asked"`
 	Answered time.Time `json:"answered"`
 	Read     read      `json:"read"`
-	// FirstMS and CompleteMS tell after how many milliseconds the first page was there, and after how many it was complete.
+	// FirstMS and CompleteMS are the milliseconds from the beginning until the first page and until the complete inbox.
 	FirstMS    float64  `json:"first_ms"`
 	CompleteMS *float64 `json:"complete_ms,omitempty"`
 }
@@ -35,20 +35,20 @@ const (
 	byInbox = "inbox"
 )
 
-// read is the result of reading an inbox: its first page, and perhaps further pages.
+// read is the result of reading an inbox: its first page, and sometimes further pages.
 type read struct {
-	// Asked and Answered are of the first page.
+	// Asked and Answered are the times of the first page.
 	Asked    time.Time `json:"asked"`
 	Answered time.Time `json:"answered"`
 	IDs      []string  `json:"ids"`
-	// Complete is what the first page says of itself.
+	// Complete is the field complete of the first page.
 	Complete bool `json:"complete"`
-	// End tells that there is no further page.
+	// End means that no further page exists.
 	End   bool `json:"end"`
 	Pages int  `json:"pages"`
 }
 
-// viewer looks.
+// viewer makes users look at their inboxes.
 type viewer struct {
 	*caller
 	now func() time.Time
@@ -63,10 +63,10 @@ type page struct {
 	Complete bool    `json:"complete"`
 }
 
-// loginWait is how long the server is asked to wait for an inbox to be rebuilt.
+// loginWait is the wait that a login asks the server for.
 const loginWait = 20 * time.Second
 
-// login logs a user in, and repeats it until the inbox is complete.
+// login logs a user in. It repeats the login until the inbox is complete.
 func (v *viewer) login(ctx context.Context, l *look) error {
 	r := request{method: http.MethodPost, path: "/v1/users/" + url.PathEscape(l.User) + "/login?wait=" + loginWait.String()}
 	for {
@@ -93,7 +93,7 @@ func (v *viewer) login(ctx context.Context, l *look) error {
 	}
 }
 
-// open opens an inbox: it reads at most so many pages of a size.
+// open opens an inbox: it reads at most pages pages of size messages.
 func (v *viewer) open(ctx context.Context, l *look, size, pages int) error {
 	query := url.Values{"limit": {strconv.Itoa(size)}}
 	for {
@@ -118,7 +118,7 @@ func (v *viewer) open(ctx context.Context, l *look, size, pages int) error {
 	}
 }
 
-// awaitComplete waits until an inbox is complete, without counting as a look.
+// awaitComplete waits until an inbox is complete. It peeks, so this does not count as a look.
 func (v *viewer) awaitComplete(ctx context.Context, user string) error {
 	query := url.Values{"limit": {"1"}, "peek": {"true"}}
 	for pause := time.Millisecond; ; pause = min(2*pause, lastPause) {
@@ -144,12 +144,12 @@ func (v *viewer) page(ctx context.Context, user string, query url.Values) (p pag
 	return p, got.tries, nil
 }
 
-// begin begins a look.
+// begin returns a look that begins now.
 func (v *viewer) begin(user, by string) look {
 	return look{User: user, By: by, Asked: v.now().UTC(), Read: read{IDs: []string{}}}
 }
 
-// millis returns how long it is since the look began.
+// millis returns the milliseconds since the look began.
 func (v *viewer) millis(l *look) float64 {
 	return float64(v.now().Sub(l.Asked).Microseconds()) / 1000
 }

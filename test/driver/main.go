@@ -1,6 +1,5 @@
-// Command driver makes work for a server: it turns recorded data into users and messages, publishes messages over many
-// connections, lets users return, and logs every accepted message and every page that a user saw, so that
-// test/check can check them.
+// Command driver puts load on a server. It turns recorded data into users and messages, publishes messages over many connections,
+// and lets users return. It logs every accepted message and every page that a user saw, so that test/check can check them.
 package main
 
 import (
@@ -35,13 +34,13 @@ Commands:
 Each command has a --help. Files may be compressed with gzip. Exit codes: 0 done, 1 failed, 2 wrong usage.
 `
 
-// program is what the commands see of the process.
+// program is the part of the process that the commands use.
 type program struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 }
 
-// errUsage says that the command line is wrong, and that it has been said how.
+// errUsage means that the command line is wrong, and that the reason is already printed.
 var errUsage = errors.New("wrong usage")
 
 func main() {
@@ -79,7 +78,7 @@ func run(ctx context.Context, args []string, p program) int {
 	}
 }
 
-// say prints for people. That it fails is nothing they could be told.
+// say prints a text. It ignores errors, because there is no other place to report them.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 // newFlags returns the flag set of a command.
@@ -93,14 +92,14 @@ func newFlags(p program, name, about string) *flag.FlagSet {
 	return flags
 }
 
-// parse parses a command line that takes no arguments but flags.
+// parse parses a command line that has only flags.
 func parse(flags *flag.FlagSet, args []string) error {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return err
 	case err != nil:
-		return errUsage // the flag set has said what is wrong
+		return errUsage // the flag set has printed the reason
 	case flags.NArg() > 0:
 		return wrong(flags, "unexpected argument %q", flags.Arg(0))
 	}

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// summary tells how publishing went.
+// summary is the summary of the command "publish".
 type summary struct {
 	Accepted int `json:"accepted"`
-	// Changed counts the lines that changed who follows whom.
+	// Changed counts the lines that changed edges.
 	Changed     int     `json:"changed"`
 	Connections int     `json:"connections"`
 	Seconds     float64 `json:"seconds"`
 	PerSecond   float64 `json:"per_second"`
-	// Busy counts answers that asked to come back later, Broken requests that were not answered.
+	// Busy counts answers that asked for a later try, Broken requests without an answer.
 	Busy   int `json:"busy"`
 	Broken int `json:"broken"`
 }
@@ -76,31 +76,31 @@ func publishFile(ctx context.Context, args []string, p program) error {
 	return err
 }
 
-// errEnough ends reading a file of which only a part is to be published.
+// errEnough ends the reading of a file after the last line to publish.
 var errEnough = errors.New("enough")
 
-// numbered is a line of the file.
+// numbered is a line of the file and its number.
 type numbered struct {
 	line int
 	step step
 }
 
-// publishing publishes one file.
+// publishing is the state of publishing one file.
 type publishing struct {
 	sender *sender
 	quiet  quiet
 	now    func() time.Time
-	every  time.Duration // from one line to the next, at the least
+	every  time.Duration // the minimum time between two lines
 	stderr io.Writer
 
 	mu       sync.Mutex
-	log      *json.Encoder // not buffered, so that a concurrent reader of the log sees every accepted message
+	log      *json.Encoder // not buffered, so that a concurrent reader sees every accepted message
 	accepted int
 	changed  int
 	reported time.Time
 }
 
-// waitingChanges is how many changes of edges may wait for their turn before the messages wait for them.
+// waitingChanges is the number of changes that may wait in the queue before the reader of the file blocks.
 const waitingChanges = 1000
 
 func (r *publishing) run(ctx context.Context, file string, first, connections int) (summary, error) {
@@ -119,7 +119,7 @@ func (r *publishing) run(ctx context.Context, file string, first, connections in
 		})
 	}
 	messages, changes := make(chan numbered), make(chan numbered, waitingChanges)
-	work(changes, r.change) // only one at a time, for their order matters
+	work(changes, r.change) // one worker, because the order of changes matters
 	for range connections {
 		work(messages, r.publish)
 	}
@@ -140,7 +140,7 @@ func (r *publishing) run(ctx context.Context, file string, first, connections in
 	}, nil
 }
 
-// read sends the lines of a file to the goroutines that publish them.
+// read sends the lines of a file to the publishing goroutines.
 func (r *publishing) read(ctx context.Context, file string, first int, messages, changes chan<- numbered) error {
 	count := 0
 	err := eachLine(file, func(number int, text []byte) error {
@@ -208,7 +208,7 @@ func (r *publishing) change(ctx context.Context, n numbered) error {
 	return r.write(line, &r.changed)
 }
 
-// record carries out a line, and tells when.
+// record executes a line, and records its times.
 func (r *publishing) record(line int, d *done, do func() error) error {
 	d.Line, d.Asked = line, r.now().UTC()
 	err := do()
@@ -216,7 +216,7 @@ func (r *publishing) record(line int, d *done, do func() error) error {
 	return err
 }
 
-// write writes a line of the log, and counts it.
+// write writes a line of the log and increments the count.
 func (r *publishing) write(line any, count *int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// quiet separates in time an author's messages to followers from the moments when a user unfollows that author. Otherwise
-// the check could not decide whether such a message was for that user.
+// quiet keeps time between an author's messages to followers and the moments when a user unfollows that author. Otherwise the check
+// could not decide whether a message was for that user.
 type quiet struct {
 	apart time.Duration
 
@@ -26,7 +26,7 @@ func (q *quiet) author(name string) *sync.RWMutex {
 	return q.authors[name]
 }
 
-// publish calls do while no user stops following the author.
+// publish calls do. If the message is to followers, no user unfollows the author meanwhile.
 func (q *quiet) publish(d draft, do func() error) error {
 	if d.Audience == toFollowers {
 		lock := q.author(d.From)
@@ -36,13 +36,13 @@ func (q *quiet) publish(d draft, do func() error) error {
 	return do()
 }
 
-// unfollow calls do while nothing is published by those who are unfollowed, and not shortly before or after it.
+// unfollow calls do while none of the unfollowed authors publishes, and keeps the distance before and after it.
 func (q *quiet) unfollow(ctx context.Context, pairs []pair, do func() error) error {
 	followees := make(map[string]bool)
 	for _, p := range pairs {
 		followees[p.Followee] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(followees)) { // in one order, so that no two callers wait for each other
+	for _, name := range slices.Sorted(maps.Keys(followees)) { // in a fixed order, so that two callers cannot deadlock
 		lock := q.author(name)
 		lock.Lock()
 		defer lock.Unlock()

@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// roamed tells how roaming went.
+// roamed is the summary of the command "roam".
 type roamed struct {
 	Seed  uint64 `json:"seed"`
 	Pairs int    `json:"pairs"`
-	// Logins and Openings count looks, Pages the pages that were read.
+	// Logins and Openings count looks, Pages the read pages.
 	Logins   int `json:"logins"`
 	Openings int `json:"openings"`
 	Pages    int `json:"pages"`
-	// CameBack counts the logins that found the user dormant, Provisional the first pages that were not complete.
+	// CameBack counts the logins of dormant users, Provisional the first pages that were not complete.
 	CameBack    int   `json:"came_back"`
 	Provisional int   `json:"provisional"`
 	Recovered   int64 `json:"recovered"`
-	// Kept counts how often a twin was seen, KeptEvery is the longest that it was since one was seen last when the server had
-	// noted that they were again, in milliseconds. While that is below dormant_after, no twin was ever dormant.
+	// Kept counts how often a twin was set as seen. KeptEvery is the longest time, in milliseconds, from one recorded visit of a
+	// twin until the server had recorded the next. If it is below dormant_after, no twin was ever dormant.
 	Kept      int   `json:"kept"`
 	KeptEvery int64 `json:"kept_every_ms"`
-	// Late counts twins who were not seen in time all the same: the server answered that it had yet to rebuild their inbox.
+	// Late counts twins whose visit came too late: the server answered that it had to rebuild their inbox.
 	Late   int `json:"late"`
 	Busy   int `json:"busy"`
 	Broken int `json:"broken"`
@@ -76,7 +76,7 @@ func roam(ctx context.Context, args []string, p program) error {
 	return json.NewEncoder(p.stdout).Encode(r.summary)
 }
 
-// roaming lets users look at random.
+// roaming makes users look at random.
 type roaming struct {
 	viewer
 	seed      uint64
@@ -105,8 +105,8 @@ func (r *roaming) readPairs(path string) error {
 	return err
 }
 
-// run lets users look until it is interrupted. Each belongs to one worker, so that their looks follow each other. A look that
-// has begun is ended: what it changed is known then.
+// run makes users look until it is interrupted. One worker has all looks of a user, so they follow one another. A started look is
+// finished, so its effect is known.
 func (r *roaming) run(ctx context.Context, workers int) error {
 	ended := ctx.Done()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -143,7 +143,7 @@ func (r *roaming) run(ctx context.Context, workers int) error {
 			func() time.Duration { return time.Duration(random.ExpFloat64() * mean) },
 		)
 	}
-	for share := range slices.Chunk(r.twins, twinsPerBatch) { // one by one, so that a late user delays no other user
+	for share := range slices.Chunk(r.twins, twinsPerBatch) { // one at a time, so that a late user delays no other user
 		last := r.now()
 		again(func() (err error) {
 			last, err = r.see(ctx, share, last)
@@ -154,9 +154,9 @@ func (r *roaming) run(ctx context.Context, workers int) error {
 	return context.Cause(ctx)
 }
 
-// look lets a user look.
+// look makes one user look.
 func (r *roaming) look(ctx context.Context, user string, random *rand.Rand) error {
-	// All dice are thrown whatever happens, so that a seed goes on in the same way.
+	// Draw all random numbers in every case, so that a seed always gives the same sequence.
 	login, size, pages := random.IntN(3) == 0, []int{7, 50, 100}[random.IntN(3)], 1+random.IntN(4)
 	l := r.begin(user, byInbox)
 	if login {
@@ -194,10 +194,10 @@ func (r *roaming) count(l *look) {
 	r.summary.Pages += l.Read.Pages
 }
 
-// twinsPerBatch is how many twins are seen in one request.
+// twinsPerBatch is the number of twins in one request.
 const twinsPerBatch = 100
 
-// see has twins seen now, who were seen last at the given time, and returns when they were seen.
+// see sets twins as seen now. last is the time of their previous visit. It returns the new time.
 func (r *roaming) see(ctx context.Context, twins []string, last time.Time) (time.Time, error) {
 	begun := r.now()
 	at := begun.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// draft is a message that is to be published.
+// draft is a message to publish.
 type draft struct {
 	From     string   `json:"from"`
 	To       []string `json:"to,omitempty"`
@@ -10,22 +10,22 @@ type draft struct {
 	Body     string   `json:"body"`
 }
 
-// toFollowers is the audience of a message to those who follow its author.
+// toFollowers is the audience of a message to the author's followers.
 const toFollowers = "followers"
 
-// pair is a follower and whom they follow.
+// pair is an edge: a follower and a followee.
 type pair struct {
 	Follower string `json:"follower"`
 	Followee string `json:"followee"`
 }
 
-// step is a line of the file that is published: a message, or who begins to follow whom, or who no longer does.
+// step is a line of the published file: a message, or a change of edges.
 type step struct {
 	draft
 	change
 }
 
-// change is a change of edges. Those of one line are made together.
+// change is a change of edges. The follows of one line take effect together.
 type change struct {
 	Follow   []pair `json:"follow,omitempty"`
 	Unfollow []pair `json:"unfollow,omitempty"`
@@ -33,25 +33,24 @@ type change struct {
 
 func (c change) empty() bool { return len(c.Follow)+len(c.Unfollow) == 0 }
 
-// done is what the log tells of every line that was carried out.
+// done is the part of a line of the log that messages and changes share.
 type done struct {
 	Line int `json:"line"`
-	// Tries counts the requests that it took.
+	// Tries counts the tries until the answer.
 	Tries int `json:"tries"`
-	// Asked is when the first of them was sent, Answered when the last was answered: what the line says became true
-	// between the two.
+	// Asked is the time of the first try, Answered the time of the last answer. The line took effect between the two.
 	Asked    time.Time `json:"asked"`
 	Answered time.Time `json:"answered"`
 }
 
-// accepted is a line of the log: a message that the server has answered with 202.
+// accepted is a line of the log: a message that the server answered with 202.
 type accepted struct {
 	done
 	ID string `json:"id"`
 	draft
 }
 
-// changed is a line of the log: edges as they have been changed.
+// changed is a line of the log: an executed change of edges.
 type changed struct {
 	done
 	change

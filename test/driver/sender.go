@@ -10,14 +10,13 @@ import (
 	"strconv"
 )
 
-// sender sends messages until they are accepted, and changes edges until that is done.
+// sender repeats messages until they are accepted, and changes of edges until they are made.
 type sender struct {
 	*caller
 	key string
 }
 
-// send publishes a message, again and again until the server answers that it is accepted, and returns the id that it was
-// answered with and how many tries it took.
+// send publishes a message, and repeats the request until the server accepts it. It returns the id and the number of tries.
 func (s *sender) send(ctx context.Context, line int, d draft) (id string, tries int, err error) {
 	body, err := json.Marshal(d)
 	if err != nil {
@@ -43,7 +42,7 @@ func (s *sender) send(ctx context.Context, line int, d draft) (id string, tries 
 	return receipt.ID, got.tries, nil
 }
 
-// follow makes the pairs follow, all of them in one request, so that they have done so since the same moment.
+// follow creates the edges of all pairs in one request, so that all begin at the same time.
 func (s *sender) follow(ctx context.Context, pairs []pair) (tries int, err error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -59,7 +58,7 @@ func (s *sender) follow(ctx context.Context, pairs []pair) (tries int, err error
 	return tries, err
 }
 
-// batch sends a batch, and returns how many of its lines were accepted.
+// batch sends a batch and returns the number of accepted lines.
 func (c *caller) batch(ctx context.Context, path string, body []byte) (accepted, tries int, err error) {
 	r := request{method: http.MethodPost, path: path, content: "application/x-ndjson", body: body}
 	got, err := c.call(ctx, r)
@@ -75,7 +74,7 @@ func (c *caller) batch(ctx context.Context, path string, body []byte) (accepted,
 	return result.Accepted, got.tries, nil
 }
 
-// unfollow ends the following of the pairs, one after the other.
+// unfollow removes the edges of the pairs, one after another.
 func (s *sender) unfollow(ctx context.Context, pairs []pair) (tries int, err error) {
 	for _, p := range pairs {
 		r := request{

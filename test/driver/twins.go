@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// twin returns whom everything happens to that happens to a user.
+// twin returns the name of a user's twin. A twin follows the same authors and receives the same messages.
 func twin(user string) string { return user + "-twin" }
 
 const (
-	// mailsPerPost is how many mails there are for each message by one of the followed to their followers.
+	// mailsPerPost is the number of mails for each message of a followed author to the followers.
 	mailsPerPost = 6
 	// mailsPerChange is the number of mails for each time that a user follows or unfollows an author.
 	mailsPerChange = 12
@@ -59,14 +59,14 @@ func writeTwins(_ context.Context, args []string, p program) error {
 	return nil
 }
 
-// twins makes up what is to happen.
+// twins generates the script.
 type twins struct {
 	random *rand.Rand
 	mails  []draft
 
-	users     []string // those who have a twin
+	users     []string // the users who have a twin
 	paired    map[string]bool
-	authors   []string // those who are followed
+	authors   []string // the followed authors
 	following map[pair]bool
 
 	edges, messages, changes int
@@ -182,7 +182,7 @@ func (t *twins) play(script *json.Encoder) error {
 	return nil
 }
 
-// mail writes a mail with twins beside those who have one, and without those who have none.
+// mail writes a mail. It adds the twins of recipients, and removes recipients without a twin.
 func (t *twins) mail(script *json.Encoder, mail draft) error {
 	var to []string
 	for _, user := range mail.To {
@@ -195,13 +195,13 @@ func (t *twins) mail(script *json.Encoder, mail draft) error {
 	}
 	mail.To = to
 	if t.random.IntN(mailsPerPost) == 0 && slices.Contains(t.authors, mail.From) {
-		mail.Audience = toFollowers // beside those whom it names
+		mail.Audience = toFollowers // in addition to the named recipients
 	}
 	t.messages++
 	return script.Encode(mail)
 }
 
-// change lets a user and their twin follow or unfollow an author.
+// change makes a user and their twin follow or unfollow an author.
 func (t *twins) change(script *json.Encoder) error {
 	p := pair{t.users[t.random.IntN(len(t.users))], t.authors[t.random.IntN(len(t.authors))]}
 	if p.Follower == p.Followee {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// seen is a line that "fanmail import users" reads.
+// seen is a line for "fanmail import users".
 type seen struct {
 	User       string `json:"user"`
 	LastViewed string `json:"last_viewed"`
@@ -58,7 +58,7 @@ func printUsers(_ context.Context, args []string, p program) error {
 	return out.Flush()
 }
 
-// readViews returns when users were seen last, and how many were never seen.
+// readViews returns the time at which each user was last seen, and the number of users who were never seen.
 func readViews(lastSeen, follows string, now time.Time) (views map[string]time.Time, never int, err error) {
 	views = make(map[string]time.Time)
 	if follows != "" {

@@ -16,15 +16,15 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// Of the users of the mail trace.
+// Numbers of users in the mail trace.
 const (
 	traceUsers   = 816
 	traceDormant = 107
 	traceNew     = 144
 )
 
-// TestComingBack publishes real mail to users of whom some are dormant, lets them come back, and pages through what they find;
-// then it damages inboxes and has them mended.
+// TestComingBack publishes real mail to active and dormant users, lets the dormant ones return, and reads their inboxes page by
+// page. Then it damages inboxes and repairs them.
 func TestComingBack(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreLeft() {
@@ -52,7 +52,7 @@ func TestComingBack(t *testing.T) {
 					server := w.start(ctx)
 					missed := w.mailTrace(ctx)
 
-					settled := time.Now().Add(3 * on.tolerance()) // later than all of them by slack and tolerance
+					settled := time.Now().Add(3 * on.tolerance()) // all messages are older by slack and tolerance
 					testenv.Eventually(ctx, t, "what was published is settled", func() bool {
 						return test.limit == 0 || time.Now().After(settled)
 					})
@@ -72,7 +72,7 @@ func TestComingBack(t *testing.T) {
 					}
 					w.requireSoundInboxes(ctx)
 
-					// There have to be so many gaps as the checker has worked out, and nothing in their place.
+					// The checker has computed the number of gaps. The store must have exactly these gaps, and no entries in them.
 					server.Stop(ctx)
 					gaps, inThem := w.gaps(ctx)
 					require.Equal(t, []int{found.Gaps.Gaps, found.Gaps.Messages}, []int{gaps, inThem})
@@ -83,7 +83,7 @@ func TestComingBack(t *testing.T) {
 	}
 }
 
-// newest returns the limit on recovered messages. Some users must miss more than the limit. With a part of the messages no user
+// newest returns the limit on recovered messages. Some users must miss more messages than the limit. In a part of the trace no user
 // misses many, so the limit is lower.
 func newest() int {
 	if full() {
@@ -92,7 +92,7 @@ func newest() int {
 	return 4
 }
 
-// mailTrace publishes the mail trace, or the first part of it, and returns how many deliveries were skipped.
+// mailTrace publishes the mail trace, or the first part of it, and returns the number of skipped deliveries.
 func (w *world) mailTrace(ctx context.Context) (skipped int) {
 	w.Helper()
 	w.messages = w.testdata("email-eu.messages.ndjson.gz")
@@ -108,8 +108,8 @@ func (w *world) mailTrace(ctx context.Context) (skipped int) {
 	return found.Skipped
 }
 
-// damageAndRepair removes an entry of a stopped server's data and doubles another one, and requires that the audit finds both,
-// tells so, and mends both.
+// damageAndRepair removes an entry from a stopped server's data and doubles another one. The audit must find, report and repair
+// both.
 func (w *world) damageAndRepair(ctx context.Context) {
 	w.Helper()
 	const owner, writer = "e2", "e1"
@@ -158,13 +158,13 @@ func (w *world) requireSoundInboxes(ctx context.Context) {
 	require.Positive(w, summary.Entries)
 }
 
-// audit runs "fanmail audit" and returns its exit code and what it printed.
+// audit runs "fanmail audit" and returns its exit code and output.
 func (w *world) audit(ctx context.Context, args ...string) (code int, findings []client.Finding, summary client.AuditSummary) {
 	w.Helper()
 	args = append([]string{"audit", "--json", "--server", w.site.URL()}, args...)
 	audit := testenv.Exec(ctx, w.T, nil, w.programs.Fanmail, args...)
 	code = audit.Code(ctx)
-	for strings.Contains(audit.Stderr(), "try again") { // a database on a busy machine was too slow for mongodb.timeout
+	for strings.Contains(audit.Stderr(), "try again") { // the database on a busy machine exceeded mongodb.timeout
 		audit = testenv.Exec(ctx, w.T, nil, w.programs.Fanmail, args...)
 		code = audit.Code(ctx)
 	}
@@ -183,7 +183,7 @@ func (w *world) audit(ctx context.Context, args ...string) (code int, findings [
 	return code, findings, summary
 }
 
-// came is what the driver tells of those who came back.
+// came is the driver's summary of the returned users.
 type came struct {
 	Users       int            `json:"users"`
 	Was         map[string]int `json:"was"`
@@ -191,7 +191,7 @@ type came struct {
 	Provisional int            `json:"provisional"`
 }
 
-// login lets the users of a file come back, and has it checked from then on what they saw.
+// login lets the users of a file return. Later checks include what they saw.
 func (w *world) login(ctx context.Context, users string, args ...string) came {
 	w.Helper()
 	log := w.dir + "/logins-" + strconv.Itoa(len(w.logins)) + ".ndjson"

@@ -1,6 +1,6 @@
-// Package e2e drives the built programs from outside, as their users do: over HTTP, by commands, by signals and by kill -9.
+// Package e2e tests the built programs from outside, like their users: over HTTP, with commands, with signals and with kill -9.
 //
-// With FANMAIL_E2E_FULL=1 the longest tests take the whole of their data where they would take a part of it, which is
-// with the race detector, and for the tests that kill the server or let users come back; -parallel 1 has them run one by
-// one. FANMAIL_E2E_SEED repeats what happened at random in a test that printed it.
+// With FANMAIL_E2E_FULL=1, the longest tests use all of their data. Otherwise some use a part: those with the race detector, those
+// that kill the server, and those in which users return. -parallel 1 runs the tests one after another. FANMAIL_E2E_SEED repeats the
+// random choices of a test, which prints its seed.
 package e2e

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// untilTold is a drain_delay that no test waits for.
+// untilTold is a drain_delay that is longer than the test.
 const untilTold = "1h"
 
 // TestDraining sends a server SIGTERM. The server must report that it is stopping, and continue to serve on connections that end
@@ -57,7 +57,7 @@ func TestDraining(t *testing.T) {
 	next.RequireSound()
 }
 
-// request asks the server, and reports whether it ends the connection with its answer.
+// request sends a request, and reports whether the server closes the connection with its answer.
 func (w *world) request(ctx context.Context, method, path, body string) (status int, text []byte, closing bool) {
 	w.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, w.site.URL()+path, strings.NewReader(body))

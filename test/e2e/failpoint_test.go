@@ -16,8 +16,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestFailpoints kills the server at every step between publishing and acknowledging, before, after, and where a step has
-// parts, between them. A server without a failpoint then receives the rest of the messages.
+// TestFailpoints kills the server at every step between publishing and acknowledging: before and after the step, and between the
+// parts of a step. A server without a failpoint then receives the remaining messages.
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -53,7 +53,7 @@ func TestFailpoints(t *testing.T) {
 				{"finish", "after", "9"},
 			}
 			if !testenv.Long {
-				tests = tests[:1] // one shows that the machinery works
+				tests = tests[:1] // one variant is enough to test the mechanism
 			}
 			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
@@ -84,12 +84,12 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
-// crowdFans is how many follow the star of a crowd.
+// crowdFans is the number of followers of a crowd's star.
 const crowdFans = 60
 
 func fan(i int) string { return fmt.Sprintf("fan-%02d", i%crowdFans) }
 
-// crowd returns all users of a crowd who get any message.
+// crowd returns all users of a crowd who receive a message.
 func crowd() []string {
 	users := []string{"stranger"}
 	for i := range crowdFans {
@@ -98,8 +98,7 @@ func crowd() []string {
 	return users
 }
 
-// crowd gives the server a star with followers, some of whom are dormant, and makes messages of all kinds. It returns how many
-// messages.
+// crowd imports a star with followers, some of them dormant, and writes messages of all kinds. It returns the number of messages.
 func (w *world) crowd(ctx context.Context) int {
 	w.Helper()
 	const messages = 90

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// feed gives the driver messages for as long as a test likes.
+// feed is an endless source of messages for the driver.
 type feed struct {
 	stop  func()
 	ended chan struct{}
@@ -18,12 +18,12 @@ type feed struct {
 	err   error
 }
 
-// feed lets the driver read messages from a pipe: these, over and over, so many a second.
+// feed makes the driver read messages from a pipe. It repeats the given messages at pace messages per second.
 func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 	w.Helper()
 	w.messages = filepath.Join(w.dir, "messages.pipe")
 	require.NoError(w, syscall.Mkfifo(w.messages, 0o600))
-	pipe, err := os.OpenFile(w.messages, os.O_RDWR, 0) // so that it does not wait for a reader
+	pipe, err := os.OpenFile(w.messages, os.O_RDWR, 0) // opening for reading and writing does not wait for a reader
 	require.NoError(w, err)
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, ended: make(chan struct{})}
@@ -43,7 +43,7 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 	}()
 	w.Cleanup(func() {
 		stop()
-		_ = pipe.Close() // which ends a write that has no reader
+		_ = pipe.Close() // ends a write without a reader
 		<-f.ended
 	})
 	f.stop = func() {
@@ -55,7 +55,7 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 	return f
 }
 
-// end lets the driver come to its end, and returns how many messages it was given.
+// end lets the driver finish, and returns the number of messages that it received.
 func (f *feed) end() int {
 	f.stop()
 	return f.lines

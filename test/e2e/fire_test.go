@@ -24,24 +24,24 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// wrongClocks are those of the processes in tests of faults: up to a minute apart, and some of them jump.
+// wrongClocks are the clocks of the processes in tests of faults: up to a minute apart. Some of them jump.
 var wrongClocks = []string{"0s", "30s", "-30s", "25s,-25s/3s"}
 
 // earlyClock is the clock of the processes that import the edges, so that every message is sent after the edges.
 var earlyClock = []string{"-30s"}
 
-// checkingWrongClocks are what the checker has to know of them.
+// checkingWrongClocks are the arguments of the checker for these clocks.
 var checkingWrongClocks = []string{"--clocks-apart", "30s", "--settled-after", "5m"}
 
-// fault is something that goes wrong.
+// fault is a fault that a test inflicts.
 type fault struct {
 	name string
-	// often is how much more often than others it happens.
+	// often is the weight of the fault in the random choice.
 	often   int
 	inflict func(ctx context.Context)
 }
 
-// faultsAndMessages returns how many faults are inflicted, and how many messages are accepted between two of them.
+// faultsAndMessages returns the number of faults, and the number of accepted messages between two faults.
 func faultsAndMessages() (faults, messages int) {
 	if full() {
 		return 30, 500
@@ -49,8 +49,8 @@ func faultsAndMessages() (faults, messages int) {
 	return 12, 100
 }
 
-// underFire inflicts faults while messages are published and users come back: each fault at least once, and the next one when so many
-// messages were accepted after the last one, or publishing has ended.
+// underFire inflicts faults while messages are published and users return. It inflicts each fault at least once. The next fault
+// follows when enough messages were accepted since the last one, or when publishing has ended.
 func (w *world) underFire(ctx context.Context, faults []fault, working ...*testenv.Process) {
 	w.Helper()
 	busy := func() bool { return slices.ContainsFunc(working, (*testenv.Process).Running) }
@@ -76,7 +76,7 @@ func (w *world) underFire(ctx context.Context, faults []fault, working ...*teste
 	w.Logf("faults: %v", inflicted)
 }
 
-// emitAgain emits the events of some messages that were accepted once more, as new ones.
+// emitAgain emits the events of some accepted messages again, as new events.
 func (w *world) emitAgain(ctx context.Context, url string) {
 	w.Helper()
 	text, err := os.ReadFile(w.published)
@@ -84,7 +84,7 @@ func (w *world) emitAgain(ctx context.Context, url string) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	nc, err := nats.Connect(url)
 	if err != nil {
-		return // the server is just being killed
+		return // a fault is killing the server
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -96,17 +96,17 @@ func (w *world) emitAgain(ctx context.Context, url string) {
 			From message.UserID `json:"from"`
 		}
 		if json.Unmarshal([]byte(lines[rand.IntN(len(lines))]), &m) != nil || m.ID.IsZero() {
-			continue // it is just being written
+			continue // the driver is writing the line
 		}
 		data, err := event.NewPublished(message.Ref{From: m.From, ID: m.ID}).Encode()
 		require.NoError(w, err)
 		if _, err := js.Publish(ctx, "fanmail.v1.published", data); err != nil {
-			return // as above
+			return // a fault is killing the server
 		}
 	}
 }
 
-// addStars adds users to the graph who have many followers.
+// addStars adds users with many followers to the graph.
 func (w *world) addStars(stars, fans int) {
 	w.Helper()
 	var edges strings.Builder
@@ -122,8 +122,8 @@ func (w *world) addStars(stars, fans int) {
 	w.write(w.follows, edges.String())
 }
 
-// TestUnderFire lets a server be killed, frozen for longer than the lease of its work, started with clocks that are wrong and that
-// jump, and told of messages again and again, while users come back, and finds in the end that every inbox is exactly what it should be.
+// TestUnderFire kills the server, freezes it for longer than the lease of its work, starts it with wrong and jumping clocks, and
+// repeats events. Meanwhile users return. At the end every inbox must be exactly right.
 func TestUnderFire(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
@@ -135,7 +135,7 @@ func TestUnderFire(t *testing.T) {
 	w.detectRaces()
 	w.site.Settings["nats.ack_wait"] = lease.String()
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
-	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // frozen together with the caller
+	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // a bus that is frozen together with its caller
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
 	if full() {
 		w.graph(ctx)
@@ -175,7 +175,7 @@ func TestUnderFire(t *testing.T) {
 	server.Stop(ctx)
 }
 
-// comeBack begins to let the users of the mail trace come back.
+// comeBack starts to let the users of the mail trace return.
 func (w *world) comeBack(ctx context.Context, args ...string) *testenv.Process {
 	w.Helper()
 	log := filepath.Join(w.dir, fmt.Sprintf("logins-%d.ndjson", len(w.logins)))

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestKillNine kills the server again and again while messages are on their way, and publishes on meanwhile.
+// TestKillNine kills the server repeatedly during fan-outs, while messages are published.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -21,7 +21,7 @@ func TestKillNine(t *testing.T) {
 			const between = 100
 			kills := 10
 			if on != embedded {
-				kills = 4 // each takes far longer
+				kills = 4 // each kill takes far longer
 			}
 			ctx := bounded(t, 8*time.Minute)
 			w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
@@ -30,7 +30,7 @@ func TestKillNine(t *testing.T) {
 			w.fanmail(ctx, "import", "users", w.users)
 			w.fanmail(ctx, "import", "follows", w.follows)
 
-			// The driver has messages for as long as it takes to kill the server so often while there is work in flight.
+			// The driver must have messages until the server was killed often enough with work in flight.
 			feed := w.feed(ctx, w.contents(w.messages), 300)
 			driver := w.drive(ctx, "--connections", "32", "--timeout", "30m")
 			for killed := 0; killed < kills; {

@@ -18,7 +18,7 @@ var folder string
 // programs are built once for all tests.
 var programs testenv.Binaries
 
-// raceDetecting are Fanmail and Faulty with the race detector, which are built when a test needs them first.
+// raceDetecting are Fanmail and Faulty with the race detector. They are built when the first test needs them.
 var raceDetecting = sync.OnceValues(func() (testenv.Binaries, error) {
 	return testenv.BuildWithRaceDetector(context.Background(), filepath.Join(folder, "race"))
 })
@@ -33,6 +33,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := leaktest.Run(m)
-	_ = os.RemoveAll(folder) // a folder that stays harms no later run
+	_ = os.RemoveAll(folder) // a remaining folder does not affect later runs
 	os.Exit(code)
 }

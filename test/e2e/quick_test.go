@@ -17,7 +17,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestFromPublishToInbox takes messages the whole way, through a restart.
+// TestFromPublishToInbox tests messages from publishing to the inbox, with a restart between.
 func TestFromPublishToInbox(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreLeft() {
@@ -99,7 +99,7 @@ func TestFromPublishToInbox(t *testing.T) {
 	}
 }
 
-// TestPages reads an inbox of several buckets page by page, backwards and complete.
+// TestPages reads an inbox of several buckets page by page. The pages must be newest first and complete.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreLeft() {
@@ -149,7 +149,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestOneProcessOwnsTheFolder starts a second server on a folder that is in use.
+// TestOneProcessOwnsTheFolder starts a second server on a folder that another server uses.
 func TestOneProcessOwnsTheFolder(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreLeft() {

@@ -15,7 +15,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// mixedTrace makes a trace of mails and messages by celebrities to their followers, and returns how many messages it has.
+// mixedTrace writes a trace of mails and of celebrities' messages to followers, and returns the number of messages.
 func (w *world) mixedTrace(ctx context.Context) int {
 	w.Helper()
 	const mailsPerCelebrity, some = 60, 1500

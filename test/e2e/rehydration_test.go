@@ -17,8 +17,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestRehydrationFailpoints kills the server at every step of a rehydration, before, after, and where a step has parts, between
-// them. The next server finishes them by itself: no user has to return for that.
+// TestRehydrationFailpoints kills the server at every step of a rehydration: before and after the step, and between the parts of a
+// step. The next server must finish the rehydrations by itself, without another visit of the users.
 func TestRehydrationFailpoints(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -41,7 +41,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 				{"end-sweep", "after", "5"},
 			}
 			if !testenv.Long {
-				tests = tests[:1] // one shows that the machinery works
+				tests = tests[:1] // one variant is enough to test the mechanism
 			}
 			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
@@ -60,13 +60,13 @@ func TestRehydrationFailpoints(t *testing.T) {
 					total := w.crowd(ctx)
 					early := strconv.Itoa(total / 2)
 					w.publish(ctx, "--connections", "8", "--first", early, "--key", "crowd")
-					settled := time.Now().Add(2 * on.tolerance()) // so that there is something to leave to gaps
+					settled := time.Now().Add(2 * on.tolerance()) // so that messages are old enough for a gap
 					testenv.Eventually(ctx, t, "the first messages are settled", func() bool { return time.Now().After(settled) })
 					server.Stop(ctx)
 
 					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
-					// The whole of it, and more of the same until the server has died: there always are messages that a sweep looks for,
-					// which are more than a rebuilding remembers, and not settled.
+					// Publish all messages, and repeat them until the server has died. So a sweep always has messages to find: more
+					// than a rebuild remembers, and too new to be settled.
 					feed := w.feed(ctx, w.contents(w.messages), 40)
 					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m", "--key", "crowd")
 					testenv.Eventually(ctx, t, "new messages are accepted", func() bool {
@@ -99,7 +99,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 	}
 }
 
-// begin starts a driver that logs all users of a crowd in. The caller must kill it when the server has died.
+// begin starts a driver that logs in all users of a crowd. The caller must kill it when the server has died.
 func (w *world) begin(ctx context.Context) *testenv.Process {
 	w.Helper()
 	file, log := filepath.Join(w.dir, "everybody"), filepath.Join(w.dir, "logins-killed.ndjson")
@@ -109,7 +109,7 @@ func (w *world) begin(ctx context.Context) *testenv.Process {
 		"--by", "either", "--connections", "8")
 }
 
-// unlogged tells the checker who may have logged in without it being in the log.
+// unlogged names the users to the checker who may have logged in without an entry in the log.
 func (w *world) unlogged() {
 	w.Helper()
 	text, err := os.ReadFile(w.logins[len(w.logins)-1])
@@ -125,7 +125,7 @@ func (w *world) unlogged() {
 	w.checking = append(w.checking, "--unlogged", file)
 }
 
-// awaitComplete waits until the server has ended the rehydrations of users without being asked to.
+// awaitComplete waits until the server has finished the rehydrations of users by itself.
 func (w *world) awaitComplete(ctx context.Context, users []message.UserID) {
 	w.Helper()
 	c := w.client()

@@ -21,13 +21,12 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// heldFor is how long the bus waits for a worker that took a task and says nothing more: so long that it shows if a worker that stops
-// does not hand back what it holds.
+// heldFor is the lease of a task on the bus. It is so long that the test fails if a stopping worker does not return its tasks.
 const heldFor = 5 * time.Minute
 
-// TestRollingRestart replaces each of seven processes, one after the other, while messages are published, users return and inboxes
-// are read. The clients know only a load balancer that follows /readyz. No client is refused or has to ask twice. Every process
-// reports that it is stopping before it stops listening. No task waits for a lease to run out, and every inbox is exactly right.
+// TestRollingRestart replaces seven processes, one after another, while messages are published, users return and inboxes are read.
+// The clients use a load balancer that follows /readyz. No client is refused or has to repeat a request. Every process reports that
+// it is stopping before it stops listening. No task waits until a lease expires. At the end every inbox is exactly right.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	rounds, pace := 1, 20
@@ -36,9 +35,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 	ctx := bounded(t, 10*time.Minute)
 	w := newWorld(ctx, t, apart, map[string]string{
-		"partitions": "4", "fanout.express_max": "20", "fanout.medium_max": "80", "fanout.batch_owners": "20", // so that scans take several batches
+		"partitions": "4", "fanout.express_max": "20", "fanout.medium_max": "80", "fanout.batch_owners": "20", // so that scans need several batches
 		"nats.ack_wait": heldFor.String(),
-		"drain_delay":   "10s", // as long as the probe may need on a busy machine to see that a process is stopping
+		"drain_delay":   "10s", // longer than a probe on a busy machine needs to notice that a process is stopping
 	})
 	w.site.Probe = 50 * time.Millisecond
 	roles := w.site.StartApart(ctx, t, w.programs)
@@ -76,20 +75,21 @@ func TestRollingRestart(t *testing.T) {
 	roles.Stop(ctx)
 }
 
-// requireInOrder requires that a process has said that it is stopping before it was away, and that the next one was ready in the end.
+// requireInOrder requires that a process reported that it was stopping before it stopped answering, and that its successor became
+// ready.
 func requireInOrder(t *testing.T, r testenv.Restart) {
 	t.Helper()
 	want := []testenv.Readiness{testenv.Stopping, testenv.Away, testenv.Ready}
 	var said []testenv.Readiness
 	for _, probe := range r.Said {
-		if slices.Contains(want, probe.Readiness) { // what lies between may be too short to be seen
+		if slices.Contains(want, probe.Readiness) { // the states between may be too short for a probe
 			said = append(said, probe.Readiness)
 		}
 	}
 	require.Equal(t, want, said, r.Role)
 }
 
-// requireServed waits for the end of a driver, and requires that every request of its was answered as it should be, at the first try.
+// requireServed waits for the end of a driver, and requires that the first try of every request had the expected answer.
 func (w *world) requireServed(ctx context.Context, driver *testenv.Process) {
 	w.Helper()
 	require.Zero(w, driver.Code(ctx), "%s", driver.Stderr())
@@ -101,8 +101,8 @@ func (w *world) requireServed(ctx context.Context, driver *testenv.Process) {
 	require.Zero(w, summary.Broken, "requests were not answered")
 }
 
-// smallTown makes users, of whom a third are dormant, and lets two of them have followers: enough for the bulk and for the medium lane.
-// It returns what they have to say.
+// smallTown imports users, a third of them dormant. Two have followers: enough for the bulk lane and for the medium lane. It
+// returns their messages.
 func (w *world) smallTown() (messages []string) {
 	w.Helper()
 	const citizens = 120
@@ -131,7 +131,7 @@ func (w *world) smallTown() (messages []string) {
 	return messages
 }
 
-// queueWatch looks how long tasks and published events have been on the bus.
+// queueWatch measures how long tasks and published events have been on the bus.
 type queueWatch struct {
 	mu          sync.Mutex
 	recent, all time.Duration
@@ -169,11 +169,11 @@ func watchQueue(ctx context.Context, t *testing.T, url string) *queueWatch {
 	return q
 }
 
-// look looks how old the first message of a stream is.
+// look reads the age of the first message of a stream.
 func (q *queueWatch) look(ctx context.Context, js jetstream.JetStream, name string) {
 	stream, err := js.Stream(ctx, name)
 	if err != nil || stream.CachedInfo().State.Msgs == 0 {
-		return // the next look tells
+		return // the next look reads it again
 	}
 	age := time.Since(stream.CachedInfo().State.FirstTime)
 	q.mu.Lock()
@@ -181,7 +181,7 @@ func (q *queueWatch) look(ctx context.Context, js jetstream.JetStream, name stri
 	q.recent, q.all = max(q.recent, age), max(q.all, age)
 }
 
-// oldest returns the greatest age since it was asked last.
+// oldest returns the greatest age since the last call.
 func (q *queueWatch) oldest() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,7 +190,7 @@ func (q *queueWatch) oldest() time.Duration {
 	return age
 }
 
-// max returns the greatest age of all.
+// max returns the greatest age of all looks.
 func (q *queueWatch) max() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestStoredButNotEmitted kills the server between storing a message and emitting its event, and no client publishes it again. The
-// next server must find it by itself.
+// TestStoredButNotEmitted kills the server between storing a message and emitting its event. No client publishes the message again.
+// The next server must find it by itself.
 func TestStoredButNotEmitted(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreLeft() {

@@ -23,7 +23,7 @@ func TestCelebrities(t *testing.T) {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 10*time.Minute)
-			w := newWorld(ctx, t, on, map[string]string{"fanout.express_max": "100"}) // so that audiences are scanned
+			w := newWorld(ctx, t, on, map[string]string{"fanout.express_max": "100"}) // so that audiences need scans
 			server := w.start(ctx)
 			graph := w.graph(ctx)
 			w.generate(ctx, w.users, "users", "--follows", w.follows)
@@ -41,13 +41,13 @@ func TestCelebrities(t *testing.T) {
 	}
 }
 
-// graph is who follows whom, and how many followers the most followed accounts, the celebrities, have together.
+// graph has the numbers of users and edges, of the most followed accounts (the celebrities), and of their followers.
 type graph struct{ users, edges, celebrities, followers int }
 
 // recordedGraph is the file of a real graph.
 const recordedGraph = "wiki-vote.follows.tsv.gz"
 
-// graph lets the world have a real graph: the whole of it, or of a few celebrities and their followers.
+// graph imports a real graph: all of it, or some celebrities and their followers.
 func (w *world) graph(ctx context.Context) graph {
 	w.Helper()
 	if !w.takesAll() {
@@ -57,7 +57,7 @@ func (w *world) graph(ctx context.Context) graph {
 	return graph{users: 7115, edges: 103_689, celebrities: 20, followers: 5491}
 }
 
-// partOfGraph lets the world have the graph of a few celebrities and their followers.
+// partOfGraph imports some celebrities of the graph and their followers.
 func (w *world) partOfGraph(ctx context.Context) graph {
 	w.Helper()
 	const count = 5
@@ -81,7 +81,7 @@ func (w *world) partOfGraph(ctx context.Context) graph {
 	return graph{users: len(users), edges: len(edges), celebrities: count, followers: len(edges)}
 }
 
-// takesAll reports whether the world takes the whole of a graph. On a MongoDB server on the same machine, importing it takes minutes.
+// takesAll reports whether the world imports the whole graph. Importing it takes minutes on a MongoDB server on the same machine.
 func (w *world) takesAll() bool { return full() || w.on == embedded }
 
 func withCommas(n int) string {
@@ -91,7 +91,7 @@ func withCommas(n int) string {
 	return fmt.Sprintf("%s,%03d", withCommas(n/1000), n%1000)
 }
 
-// part returns how many mails of the trace are enough where the whole would take too long.
+// part returns the number of mails that a test uses if the whole trace would take too long.
 func (w *world) part() int {
 	switch {
 	case w.on != embedded:
@@ -101,7 +101,7 @@ func (w *world) part() int {
 	}
 }
 
-// TestMailTrace publishes 150 days of real mail to users of whom some are dormant.
+// TestMailTrace publishes 150 days of real mail to active and dormant users.
 func TestMailTrace(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreAndApart() {
@@ -129,8 +129,8 @@ func TestMailTrace(t *testing.T) {
 			for i, most := range []int{2, 3} {
 				pages := found.Pages[i]
 				require.LessOrEqual(t, pages.Average, float64(most))
-				// Mails that are published at the same time can be delivered out of order, across the end of a bucket: a page
-				// then takes one bucket more.
+				// Mails that are published concurrently may be delivered out of order across the end of a bucket. Then a page needs
+				// one bucket more.
 				require.LessOrEqual(t, pages.Most, most+1)
 				require.LessOrEqual(t, pages.Buckets[most+1], pages.Full/20)
 			}

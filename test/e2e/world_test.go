@@ -21,17 +21,17 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// world is a site with what is done on it.
+// world is a site with the files of a test.
 type world struct {
 	*testing.T
 	site *testenv.Site
 	on   store
-	// programs are those of the servers.
+	// programs are the programs of the servers.
 	programs testenv.Binaries
 
 	dir       string // of the files below
-	users     string // who was seen when, for import and check
-	follows   string // who follows whom, for import and check; or nothing
+	users     string // when users were last seen, for import and check
+	follows   string // the edges, for import and check; or empty
 	messages  string // the messages to publish
 	published string // the accepted messages
 
@@ -54,22 +54,22 @@ func newWorld(ctx context.Context, t *testing.T, on store, settings map[string]s
 	}
 }
 
-// impatient makes a server find soon what another one has left half done, and work in small steps, so that there is more to
-// be left half done.
+// impatient returns settings with which a server finds unfinished work soon. The server also works in small steps, so that a kill
+// leaves more unfinished work.
 func impatient(more map[string]string) map[string]string {
 	settings := map[string]string{
 		"nats.ack_wait": "2s", "fanout.sweep_after": "5s", "fanout.sweep_every": "1s",
-		"drain_timeout": "5m", // what is in flight when a server is stopped takes long on a busy machine
+		"drain_timeout": "5m", // stopping takes long on a busy machine with work in flight
 	}
-	if !full() { // a server that is started again and again declares a consumer for each lane and partition
+	if !full() { // a starting server declares a consumer for each lane and partition
 		settings["partitions"] = "16"
 	}
 	maps.Copy(settings, more)
 	return settings
 }
 
-// detectRaces lets the servers have the race detector. Everything takes longer then, and the server must not take work that is under
-// way for forgotten.
+// detectRaces makes the servers use the race detector. Everything takes longer then, and the server must not treat running work as
+// abandoned.
 func (w *world) detectRaces() {
 	w.Helper()
 	built, err := raceDetecting()
@@ -78,7 +78,7 @@ func (w *world) detectRaces() {
 	w.site.Settings["nats.ack_wait"], w.site.Settings["fanout.sweep_after"] = "3s", "20s"
 }
 
-// testdata returns the path of a file of recorded data.
+// testdata returns the path of a file with recorded data.
 func (w *world) testdata(name string) string {
 	w.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "testdata", name))
@@ -86,20 +86,20 @@ func (w *world) testdata(name string) string {
 	return path
 }
 
-// write writes to a file.
+// write writes a text to a file.
 func (w *world) write(path, text string) {
 	w.Helper()
 	require.NoError(w, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// generate writes what the driver prints to a file.
+// generate writes the output of the driver to a file.
 func (w *world) generate(ctx context.Context, path string, args ...string) {
 	w.Helper()
 	w.write(path, testenv.Run(ctx, w.T, programs.Driver, args...))
 }
 
-// patience is how long the delivery of accepted messages may take. A large world on a busy machine needs minutes: if a server was
-// killed amid a backlog of thousands of messages, each message continues in many batches of a few owners.
+// patience is how long the delivery of accepted messages may take. A large world on a busy machine needs minutes. After a kill with
+// a backlog of thousands of messages, each message continues in many small batches.
 func patience() string {
 	if full() {
 		return "15m"
@@ -107,7 +107,7 @@ func patience() string {
 	return "4m"
 }
 
-// server is the program that runs on a site: one process or several.
+// server is the running program of a site: one process or several.
 type server interface {
 	Kill()
 	Stop(ctx context.Context)
@@ -122,7 +122,7 @@ func (w *world) start(ctx context.Context) server {
 	return w.site.Start(ctx, w.T, w.programs.Fanmail)
 }
 
-// fanmail runs a command on the server. It repeats an import that a busy server has refused, as the command says.
+// fanmail runs a command on the server. It repeats an import that a busy server has refused.
 func (w *world) fanmail(ctx context.Context, args ...string) string {
 	w.Helper()
 	args = append(args, "--server", w.site.URL())
@@ -144,7 +144,7 @@ func (w *world) client() *client.Client {
 	return c
 }
 
-// drive begins to publish the messages.
+// drive starts to publish the messages.
 func (w *world) drive(ctx context.Context, args ...string) *testenv.Process {
 	w.Helper()
 	args = append([]string{"publish", "--server", w.site.URL(), "--file", w.messages, "--log", w.published}, args...)
@@ -159,7 +159,7 @@ func (w *world) publish(ctx context.Context, args ...string) {
 	w.Log(driver.Stdout())
 }
 
-// accepted counts the lines that were accepted so far.
+// accepted returns the number of lines that were accepted so far.
 func (w *world) accepted() int {
 	w.Helper()
 	return w.lines(w.published)
@@ -173,7 +173,7 @@ func (w *world) contents(path string) []string {
 	return slices.Collect(strings.Lines(string(text)))
 }
 
-// lines counts the lines of a file, which need not be there.
+// lines returns the number of lines of a file, or 0 if it does not exist.
 func (w *world) lines(path string) int {
 	w.Helper()
 	text, err := os.ReadFile(path)
@@ -184,7 +184,7 @@ func (w *world) lines(path string) int {
 	return bytes.Count(text, []byte("\n"))
 }
 
-// pages is what a report of the checker says of pages of one size.
+// pages has the checker's statistics of pages of one size.
 type pages struct {
 	Size    int         `json:"size"`
 	Pages   int         `json:"pages"`
@@ -194,7 +194,7 @@ type pages struct {
 	Buckets map[int]int `json:"pages_by_buckets"`
 }
 
-// report is what the checker reports.
+// report is the report of the checker.
 type report struct {
 	Messages      int     `json:"messages"`
 	Edges         int     `json:"edges"`
@@ -230,7 +230,7 @@ type report struct {
 	Seconds  float64             `json:"seconds"`
 }
 
-// metric returns what the server says of itself.
+// metric returns the value of a metric of the server.
 func (w *world) metric(ctx context.Context, name string) int {
 	w.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.site.URL()+"/metrics", http.NoBody)
@@ -250,7 +250,7 @@ func (w *world) metric(ctx context.Context, name string) int {
 	return 0
 }
 
-// check lets the checker wait until all messages are done, requires that it finds nothing wrong, and returns its report.
+// check makes the checker wait until all messages are done, requires that it finds nothing wrong, and returns its report.
 func (w *world) check(ctx context.Context) report {
 	w.Helper()
 	args := []string{"--server", w.site.URL(), "--published", w.published, "--users", w.users, "--wait", patience(), "--json"}
@@ -274,10 +274,10 @@ func (w *world) check(ctx context.Context) report {
 	return found
 }
 
-// full reports whether tests are to take the whole of their data.
+// full reports whether tests use all of their data.
 func full() bool { return os.Getenv("FANMAIL_E2E_FULL") == "1" }
 
-// bounded returns a context that ends a test that hangs. The limit is how long the test may take on a quiet machine.
+// bounded returns a context that ends a test that hangs. limit is how long the test may take on a quiet machine.
 func bounded(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*limit)

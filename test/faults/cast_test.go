@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Of every cast.
+// The numbers of users in every cast.
 const (
-	fans    = 20 // follow the star, and look all the time
-	away    = 8  // have not looked for long; each has a twin who looks all the time
-	authors = 4  // are followed by those who are away and by their twins
+	fans    = 20 // follow the star and are always active
+	away    = 8  // were last seen long ago; each has a twin who is always active
+	authors = 4  // are followed by the users of away and by their twins
 )
 
-// cast is who there is.
+// cast is the set of users of a test.
 type cast struct {
 	fans, away, authors []string
 }
@@ -31,13 +31,13 @@ func newCast() cast {
 	return cast{fans: names("fan", fans), away: names("away", away), authors: names("author", authors)}
 }
 
-// star is followed by everybody.
+// star is followed by all fans.
 const star = "star"
 
-// twin returns to whom everything happens that happens to a user, but that they are never away.
+// twin returns the name of a user's twin. A twin follows and receives the same as the user, but is never away.
 func twin(user string) string { return user + "-twin" }
 
-// users tells who was seen when, as "fanmail import users" reads it. Of those who are away, one half was never seen.
+// users returns the input of "fanmail import users". Half of the users of away were never seen.
 func (c cast) users() string {
 	var out strings.Builder
 	seen := func(user string, at time.Time) {
@@ -56,7 +56,7 @@ func (c cast) users() string {
 	return out.String()
 }
 
-// follows tells who follows whom, as "fanmail import follows" reads it.
+// follows returns the input of "fanmail import follows".
 func (c cast) follows() string {
 	var out strings.Builder
 	follow := func(follower, followee string) { fmt.Fprintf(&out, "%s\t%s\n", follower, followee) }
@@ -72,7 +72,7 @@ func (c cast) follows() string {
 	return out.String()
 }
 
-// pairs tells who is whose twin.
+// pairs returns the pairs of users and twins for the checker.
 func (c cast) pairs() string {
 	var out strings.Builder
 	for _, user := range c.away {
@@ -81,8 +81,8 @@ func (c cast) pairs() string {
 	return out.String()
 }
 
-// script returns so many lines to be published, as the driver reads them: messages by authors and by the star to their followers, and
-// to users by name. If they churn, every tenth line lets a user and their twin begin to follow an author, or no longer follow them.
+// script returns the input of the driver: messages by authors and by the star to their followers, and to named users. With churn,
+// in every tenth line a user and their twin follow or unfollow an author.
 func (c cast) script(lines int, churn bool) string {
 	type edge map[string]string
 	type draft struct {
@@ -95,10 +95,10 @@ func (c cast) script(lines int, churn bool) string {
 	var out strings.Builder
 	write := func(line any) {
 		if err := json.NewEncoder(&out).Encode(line); err != nil {
-			panic(err) // strings can be written
+			panic(err) // strings can always be encoded
 		}
 	}
-	following := make(map[[2]string]bool) // beyond what they follow at first
+	following := make(map[[2]string]bool) // in addition to the first follows
 	for i := range lines {
 		user, author := c.away[i%len(c.away)], c.authors[i/3%len(c.authors)]
 		body := fmt.Sprintf("line %d", i)
@@ -119,5 +119,5 @@ func (c cast) script(lines int, churn bool) string {
 	return out.String()
 }
 
-// followed is the author whom the nth of those who are away follows at first.
+// followed returns the author whom the nth user of away follows at first.
 func (c cast) followed(n int) string { return c.authors[n%len(c.authors)] }

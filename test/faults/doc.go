@@ -1,6 +1,6 @@
-// Package faults lets things happen to the MongoDB server of a running Fanmail and to the network between the two, while messages are
-// published and fanned out, and users come back: the server is away, is killed, answers slowly, half, late or not at all. Nothing of
-// Fanmail is started again. In the end every inbox has to be exactly right, as test/check and "fanmail audit" find it.
+// Package faults tests a running Fanmail while its MongoDB server, or the network to it, fails. Meanwhile messages are published
+// and fanned out, and users return. The server is unreachable or killed; replies are slow, incomplete, late or lost. Fanmail itself
+// is not restarted. At the end every inbox must be exactly right, according to test/check and "fanmail audit".
 //
-// docs/delivery-guarantees.md and docs/operations.md say what clients and operators see of it.
+// docs/delivery-guarantees.md and docs/operations.md describe the effects on clients and operators.
 package faults

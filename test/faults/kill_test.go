@@ -21,7 +21,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestKilledAmidFanout kills the database server in the middle of fan-outs, again and again, while messages are published on.
+// TestKilledAmidFanout kills the database server several times during fan-outs, while messages are published.
 func TestKilledAmidFanout(t *testing.T) {
 	t.Parallel()
 	const kills, lines = 3, 300
@@ -47,8 +47,8 @@ func TestKilledAmidFanout(t *testing.T) {
 	w.stop(ctx, s)
 }
 
-// TestKilledAmidRehydration kills the database server again and again while the inbox of a user is rebuilt who has missed a few
-// thousand messages. Their login is answered in the end, and they have what their twin has.
+// TestKilledAmidRehydration kills the database server several times while it rebuilds the inbox of a user with a few thousand
+// missed messages. The login must succeed in the end, and the inbox must equal the inbox of the twin.
 func TestKilledAmidRehydration(t *testing.T) {
 	t.Parallel()
 	const kills, missed = 2, 4000
@@ -79,7 +79,7 @@ func TestKilledAmidRehydration(t *testing.T) {
 	w.stop(ctx, s)
 }
 
-// send publishes so many messages to users, and notes that they were accepted.
+// send publishes messages to users, and records their ids as accepted.
 func (w *world) send(ctx context.Context, messages int, users ...string) {
 	w.Helper()
 	const batch = 250
@@ -113,7 +113,7 @@ func (w *world) send(ctx context.Context, messages int, users ...string) {
 	w.write(w.published, log.String())
 }
 
-// ownDatabase is on a server that no other test uses.
+// ownDatabase is a database on a server that no other test uses.
 type ownDatabase struct{ *testenv.MongoServer }
 
 func (ownDatabase) name() string { return "fanmail" }

@@ -15,7 +15,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// What the log says.
+// Messages of the log.
 const (
 	silence      = "the database server does not answer: waiting for it"
 	answers      = "the database server answers"
@@ -30,20 +30,20 @@ const (
 	takenOver    = "taking over a rehydration: its worker made no progress"
 )
 
-// subjects are fields of a line that say what it is about.
+// subjects are the fields that name the subject of a line.
 var subjects = []string{"request_id", "server", "user", "message_id", "message_ids", "work", "subject", "consumer"}
 
-// general are lines that are about nothing in particular.
+// general are the lines without a subject.
 var general = []string{
 	silence, sweepError, forgetError, reapError, "messages had not moved: emitted them again",
 	"the recorded settings cannot be read: the last ones hold", "this process cannot be recorded: it is tried again",
 	"rehydrations have waited too long: more workers or processes would help",
 }
 
-// server is a running server, whose log is read.
+// server is a running server whose log the test reads.
 type server struct{ *testenv.Process }
 
-// line is a line of a log, by field.
+// line is a line of a log by field.
 type line map[string]any
 
 func (l line) message() string { text, _ := l["message"].(string); return text }
@@ -60,7 +60,7 @@ func (s *server) log(t *testing.T) (lines []line) {
 	return lines
 }
 
-// count counts the lines of the log that say something.
+// count counts the lines of the log with a message.
 func (s *server) count(t *testing.T, message string) (n int) {
 	t.Helper()
 	for _, l := range s.log(t) {
@@ -71,8 +71,8 @@ func (s *server) count(t *testing.T, message string) (n int) {
 	return n
 }
 
-// stop stops the server, and requires that it has met nothing that must not happen, and that its log tells of what did happen without
-// calling it an error, but for some lines, and always says what a line is about.
+// stop stops the server. It requires that the log has no unexpected errors: an error must be in errors, or must be caused by an
+// unreachable database. Every warning and error must have a subject, except those in general.
 func (w *world) stop(ctx context.Context, s *server, errors ...string) {
 	w.Helper()
 	s.Terminate()
@@ -83,7 +83,7 @@ func (w *world) stop(ctx context.Context, s *server, errors ...string) {
 	for _, l := range s.log(w.T) {
 		switch l["level"] {
 		case "error":
-			if cause, _ := l["error"].(string); !strings.Contains(cause, message.ErrUnavailable.Error()) { // as on a busy machine
+			if cause, _ := l["error"].(string); !strings.Contains(cause, message.ErrUnavailable.Error()) { // expected on a busy machine
 				require.Contains(w, errors, l.message(), "%v", l)
 			}
 		case "warn":

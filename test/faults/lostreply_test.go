@@ -11,8 +11,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestLostReplies loses replies of the server to what has been carried out, while messages are published and fanned out, users follow
-// and unfollow, and come back.
+// TestLostReplies drops replies of the database server to executed commands. Meanwhile messages are published and fanned out, and
+// users follow, unfollow and return.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -36,7 +36,7 @@ func TestLostReplies(t *testing.T) {
 			w.awaitAccepted(ctx, driver, lines/2)
 			w.done(ctx, w.login(ctx, w.cast.away))
 			w.done(ctx, driver)
-			// How many commands that took depends on how much the server did at once. Each page view is another write.
+			// The number of commands depends on how many the server has combined. Each page view adds a write.
 			for n.Lost() <= least {
 				w.ask(ctx, get("/v1/users/"+w.cast.fans[0]+"/inbox"))
 			}

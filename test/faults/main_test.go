@@ -25,6 +25,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := leaktest.Run(m)
-	_ = os.RemoveAll(dir) // a folder that stays harms no later run
+	_ = os.RemoveAll(dir) // a remaining folder does not affect later runs
 	os.Exit(code)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestSlowNetwork publishes messages, fans them out and lets users come back over a network that is slow all the time.
+// TestSlowNetwork publishes messages, fans them out, and lets users return over a slow network.
 func TestSlowNetwork(t *testing.T) {
 	t.Parallel()
 	const lines = 60
@@ -29,7 +29,7 @@ func TestSlowNetwork(t *testing.T) {
 	w.done(ctx, driver)
 	w.requireRight(ctx)
 	w.awaitReady(ctx, http.StatusOK)
-	for _, l := range s.log(t) { // a busy machine can make an operation late, and writers of one document try again: no connection breaks
+	for _, l := range s.log(t) { // an operation may be late on a busy machine, and concurrent writers of a document retry; but no connection may break
 		if l.message() == again {
 			require.NotRegexp(t, "EOF|reset|refused", l["error"])
 		}
@@ -37,14 +37,13 @@ func TestSlowNetwork(t *testing.T) {
 	w.stop(ctx, s)
 }
 
-// TestBrokenNetwork breaks the network again and again while messages are published and fanned out and users come back, so that nothing
-// comes through for a while.
+// TestBrokenNetwork interrupts the network several times while messages are published and fanned out and users return.
 func TestBrokenNetwork(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		fault   testenv.Fault
-		noticed bool // that it was the server
+		noticed bool // the server noticed the outage
 	}{
 		{"refused", testenv.Fault{Refuse: true}, true},
 		{"reset", testenv.Fault{Reset: true}, true},

@@ -14,21 +14,21 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestLongOutage lets the database be of no use for longer than operations wait for it, while messages are published and fanned out,
-// and an inbox is being rebuilt. Requests are refused in time, everything else is tried on, and when the database is back, what was
-// begun is ended without anybody asking for it.
+// TestLongOutage makes the database unusable for longer than the timeout of operations, while messages are published and fanned
+// out, and an inbox is being rebuilt. Requests must be refused in time. All other work must be retried, and must finish after the
+// outage without another request.
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	const (
-		slow    = 300 * time.Millisecond // so that an inbox is not rebuilt at once
-		timeout = 10 * time.Second       // more than an operation takes on a busy machine when nothing is wrong
+		slow    = 300 * time.Millisecond // delays the rebuild of an inbox
+		timeout = 10 * time.Second       // longer than an operation takes on a busy machine without a fault
 	)
 	for _, test := range []struct {
 		name  string
 		fault testenv.Fault
 	}{
 		{"refused", testenv.Fault{Refuse: true}},
-		// What was given up takes effect all the same, after it was tried again.
+		// The server executes operations after their timeout, and after Fanmail has repeated them.
 		{"late", testenv.Fault{Request: timeout + time.Second, Reply: slow}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestLongOutage(t *testing.T) {
 			w.await(ctx, "the inbox is rebuilt", func() bool {
 				var page client.InboxPage
 				got := w.ask(ctx, get("/v1/users/"+user+"/inbox?peek=true"))
-				if got.status == http.StatusServiceUnavailable { // the database is busy with what was left
+				if got.status == http.StatusServiceUnavailable { // the database is still busy with old operations
 					return false
 				}
 				require.Equal(t, http.StatusOK, got.status, got.text)

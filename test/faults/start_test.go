@@ -11,8 +11,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestAwayAtTheStart starts Fanmail before its database server. It waits, says so to everybody who asks, and goes on by itself as soon
-// as the server is there.
+// TestAwayAtTheStart starts Fanmail before its database server. Fanmail must wait, answer that it is not ready, and continue by
+// itself when the server answers.
 func TestAwayAtTheStart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -54,8 +54,8 @@ func TestAwayAtTheStart(t *testing.T) {
 	}
 }
 
-// TestStoppedWhileAway stops Fanmail and starts it again while its database server is away. It ends in time, telling that it has left
-// work behind, and that is ended when both are back.
+// TestStoppedWhileAway stops and restarts Fanmail while its database server is unreachable. Fanmail must stop in time and report
+// that it has aborted work. The work must finish after the restart.
 func TestStoppedWhileAway(t *testing.T) {
 	t.Parallel()
 	const lines = 120

@@ -24,29 +24,29 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// world is a site on a database, with what is done on it.
+// world is a site on a database, with the files of a test.
 type world struct {
 	*testing.T
 	site *testenv.Site
 	cast cast
 
 	dir       string   // of the files below
-	users     string   // who was seen when, for import and check
-	follows   string   // who follows whom at first, for import and check
-	pairs     string   // who has which twin, for check
-	published string   // what was accepted
-	logins    []string // who has come back
+	users     string   // when users were last seen, for import and check
+	follows   string   // the first edges, for import and check
+	pairs     string   // users and their twins, for check
+	published string   // the accepted messages
+	logins    []string // the users who have returned
 	checking  []string // more arguments for the checker
 }
 
-// newWorld returns a world that has no database yet.
+// newWorld returns a world without a database.
 func newWorld(t *testing.T, settings map[string]string) *world {
 	t.Helper()
 	all := map[string]string{
 		"log.level": "debug",
-		// Longer than the database is away in most tests: requests wait for it rather than fail.
+		// The timeout is longer than most outages in the tests, so requests wait instead of failing.
 		"mongodb.timeout": "30s",
-		// Work in small steps, so that there is more to be interrupted, and find soon what was left half done.
+		// Work in small steps, so that more work can be interrupted. Find unfinished work soon.
 		"partitions": "4", "fanout.express_max": "10", "fanout.batch_owners": "20", "rehydrate.page": "20", "rehydrate.limit": "0",
 		"nats.ack_wait": "3s", "fanout.sweep_after": "20s", "fanout.sweep_every": "2s", "rehydrate.lease": "3s", "rehydrate.reap_every": "500ms",
 	}
@@ -59,7 +59,7 @@ func newWorld(t *testing.T, settings map[string]string) *world {
 	}
 }
 
-// use makes a database, for this world to be on.
+// use creates a database and makes the world use it.
 func (w *world) use(ctx context.Context, uri, database string) {
 	w.Helper()
 	w.site.UseMongoDB(ctx, w.T, programs.Fanmail, uri, database)
@@ -70,7 +70,7 @@ func (w *world) write(path, text string) {
 	require.NoError(w, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// launch starts a server, and does not wait until it is ready.
+// launch starts a server without waiting until it is ready.
 func (w *world) launch(ctx context.Context) *server {
 	w.Helper()
 	settings := map[string]string{"addr": w.site.Addr, "data": w.site.Data, "log.format": "json"}
@@ -78,7 +78,7 @@ func (w *world) launch(ctx context.Context) *server {
 	return &server{Process: testenv.Exec(ctx, w.T, settings, programs.Fanmail, "serve")}
 }
 
-// start starts a server with the cast in it.
+// start starts a server and imports the cast.
 func (w *world) start(ctx context.Context) *server {
 	w.Helper()
 	s := &server{Process: w.site.Start(ctx, w.T, programs.Fanmail).Process}
@@ -93,7 +93,7 @@ func (w *world) people(ctx context.Context) {
 	w.write(w.follows, w.cast.follows())
 	w.write(w.pairs, w.cast.pairs())
 	for _, file := range [][]string{{"users", w.users}, {"follows", w.follows}} {
-		for { // on a very busy machine some lines are to be tried again
+		for { // on a very busy machine the server may reject some lines, which need another try
 			imported := testenv.Exec(ctx, w.T, nil, programs.Fanmail, "import", file[0], file[1], "--server", w.site.URL())
 			if imported.Code(ctx) == 0 {
 				break
@@ -103,7 +103,7 @@ func (w *world) people(ctx context.Context) {
 	}
 }
 
-// drive begins to publish a script, and goes on whatever happens until all of it is. With the same key, nothing is published twice.
+// drive starts to publish a script, and repeats requests until all of it is published. The idempotency key prevents duplicates.
 func (w *world) drive(ctx context.Context, script string, args ...string) *testenv.Process {
 	w.Helper()
 	file := filepath.Join(w.dir, "script.ndjson")
@@ -112,7 +112,7 @@ func (w *world) drive(ctx context.Context, script string, args ...string) *teste
 	return testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
 }
 
-// awaitAccepted waits until so many lines of the script have been carried out, and requires that it goes on after them.
+// awaitAccepted waits until a number of lines are executed, and requires that lines remain.
 func (w *world) awaitAccepted(ctx context.Context, driver *testenv.Process, lines int) {
 	w.Helper()
 	w.await(ctx, strconv.Itoa(lines)+" lines are carried out", func() bool {
@@ -122,7 +122,7 @@ func (w *world) awaitAccepted(ctx context.Context, driver *testenv.Process, line
 	})
 }
 
-// login begins to let users come back, and goes on whatever happens until the inboxes of all of them are complete.
+// login starts to let users return, and repeats requests until all their inboxes are complete.
 func (w *world) login(ctx context.Context, users []string, args ...string) *testenv.Process {
 	w.Helper()
 	file := filepath.Join(w.dir, "logins-"+strconv.Itoa(len(w.logins)))
@@ -133,7 +133,7 @@ func (w *world) login(ctx context.Context, users []string, args ...string) *test
 	return testenv.Exec(ctx, w.T, nil, programs.Driver, args...)
 }
 
-// unlogged tells the checker that a user has come back although no log says so.
+// unlogged tells the checker that a user has returned without an entry in the log.
 func (w *world) unlogged(user string) {
 	w.Helper()
 	file := filepath.Join(w.dir, "unlogged")
@@ -141,15 +141,15 @@ func (w *world) unlogged(user string) {
 	w.checking = append(w.checking, "--unlogged", file)
 }
 
-// done requires that a program has done what it was to do.
+// done requires that a program ends successfully.
 func (w *world) done(ctx context.Context, p *testenv.Process) {
 	w.Helper()
 	require.Zero(w, p.Code(ctx), p.Stderr())
 	w.Log(strings.TrimSpace(p.Stdout()))
 }
 
-// requireRight requires that every inbox is exactly right: the independent checker, which waits until everything is delivered, finds
-// nothing, and neither does the audit. Everybody who was away must have come back.
+// requireRight requires that every inbox is exactly right. The independent checker waits until everything is delivered, and must
+// find nothing. The audit must find nothing, too. All users of away must have returned.
 func (w *world) requireRight(ctx context.Context) {
 	w.Helper()
 	checker := testenv.Exec(ctx, w.T, nil, programs.Check, append([]string{
@@ -179,30 +179,30 @@ func (w *world) requireRight(ctx context.Context) {
 			require.Contains(w, audit.Stdout(), `"summary"`)
 			return
 		}
-		require.Contains(w, audit.Stderr(), "try again") // a database on a busy machine was too slow for mongodb.timeout
+		require.Contains(w, audit.Stderr(), "try again") // the database on a busy machine exceeded mongodb.timeout
 	}
 }
 
-// request is what the server is asked.
+// request is a request to the server.
 type request struct{ method, path, body string }
 
 func get(path string) request { return request{http.MethodGet, path, ""} }
 
-// answer is what the server answers.
+// answer is an answer of the server.
 type answer struct {
-	client.Problem        // or nothing
-	status         int    // of HTTP
-	retryAfter     string // the header
+	client.Problem        // empty for a success
+	status         int    // the HTTP status
+	retryAfter     string // the header Retry-After
 	text           string
 }
 
-// ask sends a request, once.
+// ask sends a request once.
 func (w *world) ask(ctx context.Context, r request) answer {
 	w.Helper()
 	return w.askAll(ctx, r)[0]
 }
 
-// askAll sends requests at the same time, each once, and returns the answers in their order.
+// askAll sends requests concurrently, each once, and returns the answers in their order.
 func (w *world) askAll(ctx context.Context, requests ...request) []answer {
 	w.Helper()
 	answers := make([]answer, len(requests))
@@ -249,10 +249,10 @@ func (w *world) awaitReady(ctx context.Context, status int) (last answer) {
 	return last
 }
 
-// outage waits until the server says that the database is away, lets it come back, and waits until the server says so.
+// outage waits until the server reports that the database is unreachable, ends the fault, and waits until the server is ready.
 func (w *world) outage(ctx context.Context, end func()) {
 	w.Helper()
-	w.await(ctx, "/readyz says that the store is away", func() bool { // on a busy machine there may be other reasons before
+	w.await(ctx, "/readyz says that the store is away", func() bool { // on a busy machine other reasons may come first
 		last := w.ask(ctx, get("/readyz"))
 		return last.status == http.StatusServiceUnavailable && last.Detail == "the server is not ready: the store does not answer within 2s"
 	})
@@ -261,14 +261,14 @@ func (w *world) outage(ctx context.Context, end func()) {
 	w.awaitReady(ctx, http.StatusOK)
 }
 
-// requireNoticed requires that the log tells of at least so many outages, and of the end of each. A busy machine can add outages.
+// requireNoticed requires that the log has at least this number of outages, and the end of each. A busy machine can add outages.
 func (w *world) requireNoticed(s *server, outages int) {
 	w.Helper()
 	require.GreaterOrEqual(w, s.count(w.T, silence), outages)
 	require.Equal(w, s.count(w.T, silence), s.count(w.T, answers))
 }
 
-// metric returns what the server says of itself.
+// metric returns the value of a metric of the server.
 func (w *world) metric(ctx context.Context, name string) float64 {
 	w.Helper()
 	for line := range strings.Lines(w.ask(ctx, get("/metrics")).text) {
@@ -282,7 +282,7 @@ func (w *world) metric(ctx context.Context, name string) float64 {
 	return 0
 }
 
-// await waits until a condition holds that costs something to look at.
+// await waits for a condition that is expensive to check.
 func (w *world) await(ctx context.Context, what string, condition func() bool) {
 	w.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -299,7 +299,7 @@ func (w *world) await(ctx context.Context, what string, condition func() bool) {
 	})
 }
 
-// bounded returns a context that bounds how long a test may take.
+// bounded returns a context with the time limit of a test.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)

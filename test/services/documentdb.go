@@ -16,12 +16,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// scripts are those that install and run DocumentDB. They can be used by hand as well.
+// scripts install and run DocumentDB. They also work by hand.
 //
 //go:embed documentdb/install documentdb/run
 var scripts embed.FS
 
-// findDocumentDB returns DocumentDB if it is installed.
+// findDocumentDB returns DocumentDB, or ErrNotInstalled.
 func findDocumentDB(ctx context.Context) (*MongoDB, error) {
 	var complaint bytes.Buffer
 	installation, err := runInstall(ctx, &complaint, "--check")
@@ -42,8 +42,8 @@ func installDocumentDB(ctx context.Context, progress io.Writer) (*MongoDB, error
 	return documentDB(installation)
 }
 
-// runInstall runs the script that installs DocumentDB, and returns the folder of the installation. What the script
-// reports goes to stderr.
+// runInstall runs the script that installs DocumentDB, and returns the folder of the installation. The output of the script goes to
+// stderr.
 func runInstall(ctx context.Context, stderr io.Writer, args ...string) (string, error) {
 	script, err := scripts.ReadFile("documentdb/install")
 	if err != nil {
@@ -64,7 +64,7 @@ func runInstall(ctx context.Context, stderr io.Writer, args ...string) (string, 
 	return strings.TrimSpace(string(installation)), err
 }
 
-// documentDB is DocumentDB in the folder where it is installed.
+// documentDB returns the DocumentDB that is installed in a folder.
 func documentDB(installation string) (*MongoDB, error) {
 	about, err := os.ReadFile(filepath.Join(installation, "about"))
 	if err != nil {
@@ -77,7 +77,7 @@ func documentDB(installation string) (*MongoDB, error) {
 	return &MongoDB{
 		name: fmt.Sprintf("DocumentDB in %s (%s)", installation, strings.TrimSpace(string(about))),
 		command: func(data string, port int) *exec.Cmd {
-			run := exec.Command("bash", "-c", string(script), "run", installation, data, strconv.Itoa(port)) //nolint:noctx // it ends by Kill or Stop
+			run := exec.Command("bash", "-c", string(script), "run", installation, data, strconv.Itoa(port)) //nolint:noctx // Kill or Stop ends it
 			ownNamespaces(run)
 			return run
 		},

@@ -14,10 +14,10 @@ import (
 	"github.com/fanmail/fanmail/test/services"
 )
 
-// script is what installs DocumentDB.
+// script installs DocumentDB.
 const script = "documentdb/install"
 
-// complaint runs the script with a cache of its own, requires that it fails, and returns what it says.
+// complaint runs the script with a new cache, requires that it fails, and returns its error output.
 func complaint(t *testing.T, cache string, bash *exec.Cmd) string {
 	t.Helper()
 	bash.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
@@ -26,7 +26,7 @@ func complaint(t *testing.T, cache string, bash *exec.Cmd) string {
 	return string(output)
 }
 
-// An interrupted installation does not count.
+// An interrupted installation does not count as installed.
 func TestHalfAnInstallationIsNone(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
@@ -40,7 +40,7 @@ func TestHalfAnInstallationIsNone(t *testing.T) {
 
 func TestOnlyRootInstalls(t *testing.T) {
 	t.Parallel()
-	text, err := os.Open(script) // others may not read it where it is
+	text, err := os.Open(script) // other users may not read the file at its path
 	require.NoError(t, err)
 	defer func() { require.NoError(t, text.Close()) }()
 	bash := exec.CommandContext(t.Context(), "bash", "-s")
@@ -52,13 +52,14 @@ func TestOnlyRootInstalls(t *testing.T) {
 	require.Contains(t, complaint(t, "/nonexistent", bash), "only root can install")
 }
 
-// A step that fails says which, why, and where there is more. It leaves nothing that would be taken for an installation.
+// If a step fails, the script names the step, the reason, and the file with more details. It leaves nothing that looks like an
+// installation.
 func TestInstallationFails(t *testing.T) {
 	require.Zero(t, os.Getuid(), "only root installs")
 	const debootstrap = "#!/bin/sh\necho there is no network here >&2\nexit 1\n"
 	folder, cache := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "debootstrap"), []byte(debootstrap), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "go"), []byte("#!/bin/sh\n"), 0o755)) // nothing is built in vain
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "go"), []byte("#!/bin/sh\n"), 0o755)) // the script must fail before it builds anything
 	t.Setenv("PATH", folder+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	said := complaint(t, cache, exec.CommandContext(t.Context(), "bash", script))
 	require.Contains(t, said, "there is no network here\ndocumentdb: the smallest Debian sid (debootstrap): failed")
@@ -69,7 +70,7 @@ func TestInstallationFails(t *testing.T) {
 	require.Contains(t, said, "not installed")
 }
 
-// A mongod on the PATH comes first, and looking for a server installs none.
+// A mongod on the PATH has precedence. FindMongoDB does not install a server.
 func TestFindMongoDB(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)

@@ -17,23 +17,22 @@ import (
 // URIVariable is the environment variable with the URI of the MongoDB server that the tests use.
 const URIVariable = "FANMAIL_TEST_MONGODB_URI"
 
-// ErrNotInstalled says that this machine has no program that speaks MongoDB's protocol.
+// ErrNotInstalled means that this machine has no server with MongoDB's protocol.
 var ErrNotInstalled = errors.New("no MongoDB server is installed: neither a mongod on the PATH nor DocumentDB")
 
-// MongoDB is a server program on this machine that speaks MongoDB's protocol.
+// MongoDB is an installed server program with MongoDB's protocol.
 type MongoDB struct {
 	name string
 	// command runs a server on a data folder and a port of 127.0.0.1.
 	command func(data string, port int) *exec.Cmd
-	// prepare makes a server usable that answers. It may be called again and again.
+	// prepare makes a running server usable. It is idempotent.
 	prepare func(ctx context.Context, client *mongo.Client, port int) error
 }
 
-// String names the program.
+// String returns the name of the program.
 func (m *MongoDB) String() string { return m.name }
 
-// FindMongoDB returns the mongod on the PATH or else DocumentDB, if InstallMongoDB has installed it before.
-// If there is neither, it fails with ErrNotInstalled.
+// FindMongoDB returns the mongod on the PATH, or else an installed DocumentDB. Without either, it returns ErrNotInstalled.
 func FindMongoDB(ctx context.Context) (*MongoDB, error) {
 	if path, err := exec.LookPath("mongod"); err == nil {
 		return mongod(path), nil
@@ -41,8 +40,8 @@ func FindMongoDB(ctx context.Context) (*MongoDB, error) {
 	return findDocumentDB(ctx)
 }
 
-// InstallMongoDB returns the mongod on the PATH or else DocumentDB, which it installs if it has to. That takes minutes, of
-// which progress tells.
+// InstallMongoDB returns the mongod on the PATH, or else DocumentDB, which it installs if necessary. The installation takes minutes
+// and reports to progress.
 func InstallMongoDB(ctx context.Context, progress io.Writer) (*MongoDB, error) {
 	found, err := FindMongoDB(ctx)
 	if errors.Is(err, ErrNotInstalled) {
@@ -51,13 +50,13 @@ func InstallMongoDB(ctx context.Context, progress io.Writer) (*MongoDB, error) {
 	return found, err
 }
 
-// mongod is MongoDB's own server. It is the only member of a replica set: without one, it would not repeat writes.
+// mongod is MongoDB's own server. It runs as the only member of a replica set, because clients do not retry writes without one.
 func mongod(path string) *MongoDB {
 	const replicas = "fanmail"
 	return &MongoDB{
 		name: path,
 		command: func(data string, port int) *exec.Cmd {
-			return exec.Command(path, "--bind_ip", "127.0.0.1", "--port", strconv.Itoa(port), "--dbpath", data, //nolint:noctx // it ends by Kill or Stop
+			return exec.Command(path, "--bind_ip", "127.0.0.1", "--port", strconv.Itoa(port), "--dbpath", data, //nolint:noctx // Kill or Stop ends it
 				"--replSet", replicas, "--nounixsocket", "--wiredTigerCacheSizeGB", "0.5")
 		},
 		prepare: func(ctx context.Context, client *mongo.Client, port int) error {
@@ -78,7 +77,7 @@ func admin(ctx context.Context, client *mongo.Client, command bson.D, answer any
 	return client.Database("admin").RunCommand(ctx, command).Decode(answer)
 }
 
-// Identify tells which server answers at a URI, and its version. It waits for it until ctx ends.
+// Identify returns the name and the version of the server at a URI. It waits for the server until ctx ends.
 func Identify(ctx context.Context, uri string) (string, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// dieWithParent lets the kernel kill a process when the thread that started it ends.
+// dieWithParent makes the kernel kill a process when the thread that started it ends.
 func dieWithParent(cmd *exec.Cmd) {
 	attributes(cmd).Pdeathsig = syscall.SIGKILL
 }
 
-// ownNamespaces makes a process the first of namespaces of its own: the kernel unmounts what it mounted, and kills all that
-// it started, when it ends. Waiting for it is waiting for all of them.
+// ownNamespaces makes a process the first in new namespaces. When it ends, the kernel unmounts its mounts and kills all processes
+// that it started. Waiting for the process also waits for them.
 func ownNamespaces(cmd *exec.Cmd) {
 	attributes(cmd).Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 }

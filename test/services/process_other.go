@@ -4,8 +4,8 @@ package services
 
 import "os/exec"
 
-// dieWithParent does nothing where the kernel has no such thing.
+// dieWithParent does nothing, because this kernel cannot do it.
 func dieWithParent(*exec.Cmd) {}
 
-// ownNamespaces does nothing: what needs them is not installed here.
+// ownNamespaces does nothing, because the programs that need it are not installed on this system.
 func ownNamespaces(*exec.Cmd) {}

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// installPrometheus is a script that can be used by hand as well.
+// installPrometheus is a script that also works by hand.
 //
 //go:embed prometheus/install
 var installPrometheus string
 
-// Promtool returns the path of promtool: that on the PATH, or one that is unpacked from Debian's package if need be.
+// Promtool returns the path of promtool: the one on the PATH, or else one that it unpacks from Debian's package.
 func Promtool(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("promtool"); err == nil {
 		return path, nil

@@ -16,19 +16,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Server is a MongoDB server on data and a port of its own. Its methods are not safe for concurrent use, but for URI and
-// Ended.
+// Server is a MongoDB server with its own data and port. Only URI and Ended are safe for concurrent use.
 type Server struct {
 	program   *MongoDB
 	data, log string
 	port      int
 	process   *os.Process
 	ended     chan struct{}
-	err       error // of waiting; to be read once ended is closed
+	err       error // of waiting; readable after ended is closed
 }
 
-// NewServer returns a server that has not been started. It keeps its data and its log in a folder that is there, and
-// listens on a port of 127.0.0.1.
+// NewServer returns a server that is not started. It keeps its data and its log in an existing folder, and listens on a port of
+// 127.0.0.1.
 func (m *MongoDB) NewServer(folder string, port int) *Server {
 	ended := make(chan struct{})
 	close(ended)
@@ -38,19 +37,19 @@ func (m *MongoDB) NewServer(folder string, port int) *Server {
 	}
 }
 
-// URI is where clients find the server. They stay with it whatever the server says of replicas, so that something may
-// stand in between.
+// URI returns the connection string. Clients connect directly to this address and ignore the members of the replica set, so a proxy
+// can forward the connections.
 func (s *Server) URI() string { return "mongodb://" + s.addr() + "/?directConnection=true" }
 
 func (s *Server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Log returns the end of what the server has written to its log.
+// Log returns the end of the server's log.
 func (s *Server) Log() string { return tail(s.log) }
 
-// Ended is closed while the server does not run.
+// Ended returns a channel that is closed while the server does not run.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 
-// Start starts the server on the data that it has, and returns when it answers. Once it has failed, nothing runs.
+// Start starts the server on its data, and returns when it answers. If Start fails, no process is left.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.launch(); err != nil {
 		return fmt.Errorf("starting %s: %w", s.program, err)
@@ -77,7 +76,7 @@ func (s *Server) launch() error {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
-		// The process dies with the thread that has started it, so this one does nothing else until then.
+		// The kernel kills the process when the thread that started it ends. So this thread must live until the process has ended.
 		runtime.LockOSThread()
 		err := errors.Join(cmd.Start(), log.Close())
 		started <- err
@@ -124,8 +123,8 @@ func (s *Server) awaitListening(ctx context.Context) error {
 	}
 }
 
-// Kill kills the server and all that belongs to it, as kill -9 does, and returns when nothing of it is left. It does
-// nothing if the server does not run.
+// Kill kills all processes of the server with SIGKILL, and returns when they have ended. It does nothing if the server does not
+// run.
 func (s *Server) Kill() {
 	if s.process != nil {
 		_ = s.process.Kill() // fails only if it has ended
@@ -133,7 +132,7 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Stop asks the server to end, and returns when it has. If that takes longer than ctx, the server is killed.
+// Stop terminates the server and waits until it has ended. If ctx ends first, it kills the server.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.process != nil {
 		_ = s.process.Signal(syscall.SIGTERM) // fails only if it has ended

@@ -1,6 +1,6 @@
-// Package services finds, installs, starts and kills the servers that tests need and that are no part of the project.
+// Package services finds, installs, starts and kills the servers that tests need and that are not part of the project.
 //
-// A server is a process of its own with data of its own. It ends with whoever started it, however that ends.
+// A server is a separate process with its own data. It ends when the process that started it ends, for whatever reason.
 package services
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// FreePort returns a port of 127.0.0.1 on which nobody listens at the moment. It is below those that the operating system gives to
-// outgoing connections, one of which could otherwise take it while no server is running.
+// FreePort returns a port of 127.0.0.1 on which no process listens now. It is below the range of outgoing connections. Otherwise an
+// outgoing connection could take the port while no server is running.
 func FreePort(ctx context.Context) (int, error) {
 	const first, last, tries = 10_000, 20_000, 100
 	var config net.ListenConfig
@@ -29,7 +29,7 @@ func FreePort(ctx context.Context) (int, error) {
 	return 0, fmt.Errorf("no free port: %w", err)
 }
 
-// tail returns the end of a file, or why there is none.
+// tail returns the last 4 KiB of a file, or the error of reading it.
 func tail(path string) string {
 	const most = 4 << 10
 	file, err := os.Open(path)

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/test/services"
 )
 
-// A server that cannot start says why, and leaves nothing running.
+// A server that cannot start returns the reason, and leaves no process running.
 func TestStartFailsWithTheLog(t *testing.T) {
 	t.Parallel()
 	program, err := services.FindMongoDB(t.Context())
@@ -22,7 +22,7 @@ func TestStartFailsWithTheLog(t *testing.T) {
 	port, err := services.FreePort(t.Context())
 	require.NoError(t, err)
 	server := program.NewServer(folder, port)
-	server.Kill() // of one that was never started
+	server.Kill() // Kill is allowed before Start
 	require.NoError(t, server.Stop(t.Context()))
 	require.ErrorContains(t, server.Start(t.Context()), "starting "+program.String())
 	<-server.Ended()

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Apart is Fanmail with each role in processes of their own, which share a NATS server and a MongoDB database. Requests go to a
-// front, which spreads them over the processes, as a load balancer does.
+// Apart is Fanmail with separate processes for each role, which share a NATS server and a MongoDB database. Requests go to a front,
+// which distributes them over the processes like a load balancer.
 type Apart struct {
 	t        *testing.T
 	site     *Site
@@ -23,24 +23,24 @@ type Apart struct {
 	natsArgs []string
 	members  []*member
 	front    *front
-	probes   *probes // nil unless the front goes by them
+	probes   *probes // nil unless the front uses probes
 }
 
-// member is a process of a role, one after the other on the same address.
+// member is a process of a role, or its successor on the same address.
 type member struct {
 	binary string
 	addr   string
 	*Process
 }
 
-// How many processes a role has.
+// The number of processes of each role.
 const (
 	publishers    = 2
 	fanoutWorkers = 3
 	rehydrators   = 2
 )
 
-// StartApart starts the processes of a site, and returns when they are ready. The front is where the site's server would be.
+// StartApart starts the processes of a site, and returns when they are ready. The front listens on the address of the site.
 func (s *Site) StartApart(ctx context.Context, t *testing.T, binaries Binaries) *Apart {
 	t.Helper()
 	a := &Apart{t: t, site: s, settings: s.settings()}
@@ -59,7 +59,7 @@ func (s *Site) StartApart(ctx context.Context, t *testing.T, binaries Binaries) 
 	return a
 }
 
-// of returns the addresses of some roles.
+// of returns the addresses of the processes of some roles.
 func (a *Apart) of(roles ...string) (addrs []string) {
 	for _, m := range a.members {
 		if slices.Contains(roles, m.binary) {
@@ -69,7 +69,7 @@ func (a *Apart) of(roles ...string) (addrs []string) {
 	return addrs
 }
 
-// Unanswered returns the requests that the front got no answer to, and why.
+// Unanswered returns the requests to which the front received no answer, and the errors.
 func (a *Apart) Unanswered() (failed []string) {
 	for _, p := range []*pool{a.front.publishers, a.front.rehydrators} {
 		p.mu.Lock()
@@ -79,10 +79,10 @@ func (a *Apart) Unanswered() (failed []string) {
 	return failed
 }
 
-// Publisher returns the URL of one of the publishers, and Rehydrator that of one of the rehydrators.
+// Publisher returns the URL of the first publisher.
 func (a *Apart) Publisher() string { return "http://" + a.front.publishers.addrs[0] }
 
-// Rehydrator is as Publisher says.
+// Rehydrator returns the URL of the first rehydrator.
 func (a *Apart) Rehydrator() string { return "http://" + a.front.rehydrators.addrs[0] }
 
 func (a *Apart) startNATS(ctx context.Context, binary string) {
@@ -105,7 +105,7 @@ func (a *Apart) RestartNATS(ctx context.Context) {
 	a.nats = Exec(ctx, a.t, nil, a.natsArgs[0], a.natsArgs[1:]...)
 }
 
-// FreezeOne stops a process at random for a while, without its noticing, and returns which it was.
+// FreezeOne stops a random process for d with SIGSTOP, and returns its name.
 func (a *Apart) FreezeOne(d time.Duration) string {
 	a.t.Helper()
 	m := a.members[rand.IntN(len(a.members))]
@@ -115,7 +115,7 @@ func (a *Apart) FreezeOne(d time.Duration) string {
 	return filepath.Base(m.binary)
 }
 
-// start starts a process and returns when it is ready.
+// start starts a process and waits until it is ready.
 func (a *Apart) start(ctx context.Context, m *member) {
 	a.t.Helper()
 	a.exec(ctx, m)
@@ -125,8 +125,8 @@ func (a *Apart) start(ctx context.Context, m *member) {
 	})
 }
 
-// KillOne kills a process at random, as kill -9 does, starts another one in its place, and returns which it was. It does not wait until
-// that is ready.
+// KillOne kills a random process with SIGKILL, starts its successor, and returns its name. It does not wait until the successor is
+// ready.
 func (a *Apart) KillOne(ctx context.Context) string {
 	a.t.Helper()
 	m := a.members[rand.IntN(len(a.members))]
@@ -151,7 +151,7 @@ func (a *Apart) AwaitReady(ctx context.Context) {
 	}
 }
 
-// Kill kills all processes but the NATS server.
+// Kill kills all processes except the NATS server.
 func (a *Apart) Kill() {
 	for _, m := range a.members {
 		m.Kill()
@@ -159,7 +159,7 @@ func (a *Apart) Kill() {
 	a.front.stop()
 }
 
-// Stop asks all processes to end, and requires that they do so without complaint. The NATS server is the last.
+// Stop terminates all processes, the NATS server last. It requires that they end without errors.
 func (a *Apart) Stop(ctx context.Context) {
 	a.t.Helper()
 	a.front.stop()
@@ -174,7 +174,7 @@ func (a *Apart) Stop(ctx context.Context) {
 	a.nats.Code(ctx)
 }
 
-// RequireSound requires of all processes what it requires of a server.
+// RequireSound makes the checks of Server.RequireSound for all processes.
 func (a *Apart) RequireSound() {
 	a.t.Helper()
 	for _, m := range a.members {

@@ -17,17 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Authority makes certificates.
+// Authority issues certificates.
 type Authority struct {
 	t           *testing.T
 	dir         string
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
-	// File holds the authority's own certificate.
+	// File is the path of the authority's own certificate.
 	File string
 }
 
-// NewAuthority returns an authority that nobody trusts yet. Its certificates hold for an hour.
+// NewAuthority returns a new authority. Its certificates are valid for an hour.
 func NewAuthority(t *testing.T) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -52,8 +52,8 @@ func (a *Authority) writePEM(name, kind string, der []byte) string {
 	return path
 }
 
-// Issue returns the files of a certificate for 127.0.0.1, which may be a server's or a client's, and of its key. Issuing under the
-// same name again replaces the files.
+// Issue returns the files of a certificate for 127.0.0.1, valid for servers and clients, and of its key. Issuing the same name
+// again replaces the files.
 func (a *Authority) Issue(name string) (certFile, keyFile string) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

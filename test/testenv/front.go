@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// front takes requests for all roles, and hands each to one of the processes that serve it, in turn. With probes, it passes over those that
-// are not ready, and tries nobody else if the one does not answer; without, it passes over those that do not listen. Where a process dies in the middle of an answer, so does the connection.
+// front receives requests for all roles, and sends each to the next process of the role that serves it. With probes, it skips
+// processes that are not ready, and does not try another process if the chosen one does not answer. Without probes, it skips
+// processes that do not listen. If a process dies during an answer, the front cuts the client's connection.
 type front struct {
 	publishers, rehydrators *pool
 	server                  *http.Server
@@ -49,7 +50,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pool.proxy.ServeHTTP(w, r)
 }
 
-// stop ends the front. It may be called more than once.
+// stop stops the front. It is idempotent.
 func (f *front) stop() {
 	_ = f.server.Close()
 	<-f.ended
@@ -57,7 +58,7 @@ func (f *front) stop() {
 	f.rehydrators.transport.CloseIdleConnections()
 }
 
-// pool is the processes of a role.
+// pool has the processes of a role.
 type pool struct {
 	addrs     []string
 	turn      atomic.Uint64
@@ -80,7 +81,7 @@ func newPool(addrs []string, probes *probes) *pool {
 	return p
 }
 
-// fail breaks the connection of a client whose request was not answered.
+// fail cuts the connection of a client whose request received no answer.
 func (p *pool) fail(_ http.ResponseWriter, r *http.Request, err error) {
 	p.mu.Lock()
 	p.failed = append(p.failed, fmt.Sprintf("%s %s %s: %v", time.Now().Format(time.StampMilli), r.Method, r.URL.Path, err))
@@ -106,7 +107,7 @@ func (p *pool) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 
 var errNobodyReady = errors.New("no process is ready")
 
-// toReady sends a request to the next process that is ready.
+// toReady sends a request to the next ready process.
 func (p *pool) toReady(r *http.Request, first uint64) (*http.Response, error) {
 	for i := range uint64(len(p.addrs)) {
 		if r.URL.Host = p.addrs[(first+i)%uint64(len(p.addrs))]; p.probes.ready(r.URL.Host) {

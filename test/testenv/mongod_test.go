@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// What a server has acknowledged is there after kill -9 and a restart, on the same port and for the same client.
+// Acknowledged writes survive kill -9 and a restart, on the same port and for the same client.
 func TestKilledMongoDBLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMongoDB(t)
@@ -28,7 +28,7 @@ func TestKilledMongoDBLosesNothing(t *testing.T) {
 			for i := range 100_000 {
 				id := round*100_000 + i
 				if _, err := collection.InsertOne(ctx, bson.D{{Key: "_id", Value: id}}); err != nil {
-					return // killed in the middle
+					return // killed during the write
 				}
 				acknowledged[id] = true
 				if i == 50 {
@@ -42,7 +42,7 @@ func TestKilledMongoDBLosesNothing(t *testing.T) {
 			require.Fail(t, "the writer has failed before the server was killed")
 		}
 		server.Kill()
-		cancel() // or it would wait for a server
+		cancel() // otherwise the writer would wait for a server
 		<-writer
 		_, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(server.URI(), "mongodb://"), "/?directConnection=true")) //nolint:noctx // refused at once
 		require.Error(t, err, "somebody listens although the server was killed")

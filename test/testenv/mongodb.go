@@ -18,11 +18,11 @@ import (
 	"github.com/fanmail/fanmail/test/services"
 )
 
-// mongoTimeout is for starting or stopping a server, and for dropping a database.
+// mongoTimeout is the timeout for starting or stopping a server, and for dropping a database.
 const mongoTimeout = 3 * time.Minute
 
-// MongoDB returns the URI of the MongoDB server that the tests share, and the name of a database for this test alone. There is no
-// such database yet; it is dropped when the test ends.
+// MongoDB returns the URI of the MongoDB server that the tests share, and the name of a database for this test alone. The database
+// does not exist yet. It is dropped when the test ends.
 //
 // The test fails if there is no server. Tests that call it are selected by the build tag mongodb.
 func MongoDB(tb testing.TB) (uri, database string) {
@@ -41,9 +41,9 @@ func MongoDB(tb testing.TB) (uri, database string) {
 	return uri, database
 }
 
-// databaseName returns a name that nobody else has, and that tells in the server's log which test it was.
+// databaseName returns a unique name that contains the name of the test.
 func databaseName(test string) string {
-	const prefix, most = "fanmail_test_", 38 // bytes, as Atlas has it
+	const prefix, most = "fanmail_test_", 38 // the limit of Atlas in bytes
 	name := strings.Map(func(r rune) rune {
 		if ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z') || ('0' <= r && r <= '9') {
 			return r
@@ -54,13 +54,13 @@ func databaseName(test string) string {
 	return name[:min(len(name), most)]
 }
 
-// MongoServer is a MongoDB server of a test's own, which the test can kill and start again.
+// MongoServer is a MongoDB server for one test, which the test can kill and restart.
 type MongoServer struct {
 	t      *testing.T
 	server *services.Server
 }
 
-// StartMongoDB starts a server for this test alone, which is killed when the test ends. It has no databases.
+// StartMongoDB starts a server for this test alone, without databases. The server is killed when the test ends.
 //
 // The test fails if no server program is installed. Tests that call it are selected by the build tag mongod.
 func StartMongoDB(t *testing.T) *MongoServer {
@@ -82,13 +82,13 @@ func StartMongoDB(t *testing.T) *MongoServer {
 	return s
 }
 
-// URI is where clients find the server, also after it was started again.
+// URI returns the connection string. It stays the same after a restart.
 func (s *MongoServer) URI() string { return s.server.URI() }
 
-// Kill kills the server, as kill -9 does, and returns when nothing of it is left. What it has acknowledged is not lost.
+// Kill kills the server with SIGKILL, and returns when all of its processes have ended. Acknowledged writes are not lost.
 func (s *MongoServer) Kill() { s.server.Kill() }
 
-// Start starts the server that was killed or stopped, on the same data and port, and returns when it answers.
+// Start restarts a killed or stopped server on the same data and port, and returns when it answers.
 func (s *MongoServer) Start() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), mongoTimeout)
@@ -96,7 +96,7 @@ func (s *MongoServer) Start() {
 	require.NoError(s.t, s.server.Start(ctx))
 }
 
-// Stop asks the server to end and waits until it has.
+// Stop terminates the server and waits until it has ended.
 func (s *MongoServer) Stop() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), mongoTimeout)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// connect returns a client whose writes are acknowledged once they survive the end of the server.
+// connect returns a client whose writes are acknowledged only when they are durable.
 func connect(t *testing.T, uri string) *mongo.Client {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.Majority()))

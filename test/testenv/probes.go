@@ -11,29 +11,29 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// Readiness is what a process says of itself when it is asked whether it is ready.
+// Readiness is the answer of a process to /readyz.
 type Readiness string
 
-// What a process can say. Any other Readiness is the name of the first reason against it.
+// The answers. Any other Readiness is the name of the first reason why the process is not ready.
 const (
 	Ready    = Readiness("ready")
 	Starting = Readiness(client.ReasonStarting)
 	Stopping = Readiness(client.ReasonStopping)
-	// Away is a process that does not answer.
+	// Away means that the process does not answer.
 	Away = Readiness("away")
 )
 
-// Probe tells that a process says something else than before.
+// Probe is a change of a process's readiness.
 type Probe struct {
 	At        time.Time
 	Addr      string
 	Readiness Readiness
 }
 
-// probeTimeout is longer than a process takes to find out that its store does not answer.
+// probeTimeout is longer than the time in which a process notices that its store does not answer.
 const probeTimeout = 5 * time.Second
 
-// probes asks processes over and over whether they are ready, as a load balancer does, and keeps what changes.
+// probes polls the readiness of processes, like a load balancer, and records the changes.
 type probes struct {
 	every  time.Duration
 	client *http.Client
@@ -43,7 +43,7 @@ type probes struct {
 	log  []Probe
 }
 
-// startProbes asks the processes at some addresses, each so often, until the test ends.
+// startProbes polls the processes at some addresses, each once per interval, until the test ends.
 func startProbes(t *testing.T, every time.Duration, addrs []string) *probes {
 	t.Helper()
 	p := &probes{
@@ -76,7 +76,7 @@ func (p *probes) watch(ctx context.Context, addr string) {
 	}
 }
 
-// ask asks a process once.
+// ask requests the readiness of a process once.
 func (p *probes) ask(ctx context.Context, addr string) Readiness {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", http.NoBody)
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *probes) ask(ctx context.Context, addr string) Readiness {
 	if err != nil {
 		return Away
 	}
-	defer func() { _ = answer.Body.Close() }() // nobody reads on
+	defer func() { _ = answer.Body.Close() }() // the body is not needed
 	if answer.StatusCode == http.StatusOK {
 		return Ready
 	}
@@ -109,8 +109,8 @@ func (p *probes) note(addr string, now Readiness) {
 	}
 }
 
-// ready tells whether requests should go to a process, by what it said when it was asked last. A store that does not answer does not
-// answer to any of them: who took all of them out would serve nobody.
+// ready reports whether requests may go to a process, according to its last answer. A process without a reachable store counts as
+// ready: all processes share the store, so the front would otherwise have no process left.
 func (p *probes) ready(addr string) bool {
 	switch p.readiness(addr) {
 	case Starting, Stopping, Away:
@@ -126,7 +126,7 @@ func (p *probes) readiness(addr string) Readiness {
 	return p.last[addr]
 }
 
-// since returns what a process has said since a time.
+// since returns the changes of a process since a time.
 func (p *probes) since(addr string, begun time.Time) (said []Probe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,19 +14,18 @@ import (
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 )
 
-// Process is a running program. It is killed if it still runs when its context or the test ends. If the test failed, what it
-// printed is logged.
+// Process is a running program. It is killed when its context or the test ends. If the test fails, its output is logged.
 type Process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	stdout *output
 	stderr *output
 	exited chan struct{}
-	err    error // of waiting; to be read once exited is closed
+	err    error // of waiting; readable after exited is closed
 }
 
-// Exec starts a program with FANMAIL_* variables for the settings, which are keys of the configuration, and no others of
-// that kind.
+// Exec starts a program. Its environment has FANMAIL_* variables for the settings, which are keys of the configuration, and no
+// other FANMAIL_* variables.
 func Exec(ctx context.Context, t *testing.T, settings map[string]string, binary string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, stdout: new(output), stderr: new(output), exited: make(chan struct{})}
@@ -58,7 +57,7 @@ func Exec(ctx context.Context, t *testing.T, settings map[string]string, binary 
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Running tells whether the process has not ended yet.
+// Running reports whether the process still runs.
 func (p *Process) Running() bool {
 	select {
 	case <-p.exited:
@@ -68,33 +67,33 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Kill kills the process if it still runs, as kill -9 does, and waits until it has ended.
+// Kill kills the process with SIGKILL if it runs, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has ended
 	<-p.exited
 }
 
-// Freeze stops the process where it is, without its noticing, until it is thawed.
+// Freeze stops the process with SIGSTOP until Thaw.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP))
 }
 
-// Thaw lets a frozen process go on. One that has ended meanwhile stays as it is.
+// Thaw lets a frozen process continue. It does nothing if the process has ended.
 func (p *Process) Thaw() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Killed tells whether the process has been killed by the signal KILL, whoever sent it.
+// Killed reports whether the process was ended by SIGKILL.
 func (p *Process) Killed() bool {
 	return p.EndedBy() == syscall.SIGKILL
 }
 
-// Terminate asks the process to end.
+// Terminate sends SIGTERM to the process.
 func (p *Process) Terminate() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
 }
 
-// Interrupt asks the process to end as Ctrl-C at a terminal does.
+// Interrupt sends SIGINT to the process, like Ctrl-C at a terminal.
 func (p *Process) Interrupt() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGINT))
@@ -109,7 +108,7 @@ func (p *Process) EndedBy() syscall.Signal {
 	return -1
 }
 
-// Code waits until the process has ended, and returns its exit code. The test fails if that takes longer than ctx.
+// Code waits until the process has ended, and returns its exit code. The test fails if ctx ends first.
 func (p *Process) Code(ctx context.Context) int {
 	p.t.Helper()
 	select {
@@ -123,14 +122,13 @@ func (p *Process) Code(ctx context.Context) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Stdout returns what the process has printed so far.
+// Stdout returns the output of the process so far.
 func (p *Process) Stdout() string { return p.stdout.String() }
 
-// Stderr returns what the process has printed to its standard error so far.
+// Stderr returns the error output of the process so far.
 func (p *Process) Stderr() string { return p.stderr.String() }
 
-// Run runs a program to its end and returns what it printed. The test fails if it exits with anything but 0, or takes
-// longer than ctx.
+// Run runs a program to its end and returns its output. The test fails if the exit code is not 0, or if ctx ends first.
 func Run(ctx context.Context, t *testing.T, binary string, args ...string) string {
 	t.Helper()
 	p := Exec(ctx, t, nil, binary, args...)
@@ -138,10 +136,10 @@ func Run(ctx context.Context, t *testing.T, binary string, args ...string) strin
 	return p.Stdout()
 }
 
-// output is what a process has printed.
+// output is the output of a process.
 type output struct{ telemetrytest.Buffer }
 
-// tail returns the end of what was printed, as much as fits in a test's log.
+// tail returns the last 16 KiB of the output, for a test's log.
 func (o *output) tail() string {
 	const most = 16 << 10
 	text := o.String()

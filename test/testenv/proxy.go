@@ -17,34 +17,34 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Fault says what is wrong with the network of a Proxy. The zero value is a good network.
+// Fault describes a fault of a Proxy's network. The zero value has no fault.
 type Fault struct {
 	// Refuse breaks all connections and refuses new ones.
 	Refuse bool
 	// Reset answers each request with a TCP reset. The server does not receive the request.
 	Reset bool
-	// BlackHole lets requests and replies vanish and keeps their connections open. When the fault ends, the proxy closes each
-	// connection that has lost a message.
+	// BlackHole drops requests and replies but keeps their connections open. When the fault ends, the proxy closes each connection
+	// that has lost a message.
 	BlackHole bool
 	// HoldWrites keeps commands that write until the fault ends. Then the server receives them, even if the client has hung up.
 	HoldWrites bool
 
 	// Request and Reply delay each request and each reply. The end of the fault also ends the delay.
 	Request, Reply time.Duration
-	// Rate is how many bytes a connection carries per second in each direction. 0 is no limit.
+	// Rate is the number of bytes per second and direction of a connection; 0 is no limit.
 	Rate int
 
-	// Lose loses one of so many replies, the last, and closes its connection. 0 loses none.
+	// Lose drops every Lose-th reply and closes its connection; 0 drops none.
 	Lose int
 	// OnlyWrites counts and loses only replies to commands that write.
 	OnlyWrites bool
-	// Cut lets the first half of the reply arrive that Lose selects.
+	// Cut delivers the first half of the reply that Lose selects.
 	Cut bool
 	// Change replaces the reply that Lose selects. The connection stays open.
 	Change func(reply []byte) []byte
 }
 
-// Proxy stands between clients and a MongoDB server, and has the faults that a test sets.
+// Proxy forwards connections of clients to a MongoDB server, with the faults that a test sets.
 type Proxy struct {
 	addr, server string
 	answered     chan struct{}
@@ -53,7 +53,7 @@ type Proxy struct {
 	fault    Fault
 	ended    chan struct{} // closed when fault ends
 	waiting  int           // messages that fault has stopped
-	replies  int           // those that Lose has counted since fault began
+	replies  int           // replies that Lose has counted since the fault began
 	lost     int
 	listener net.Listener
 	open     map[net.Conn]bool
@@ -83,24 +83,24 @@ func (p *Proxy) Addr() string { return p.addr }
 // URI returns the connection string for clients of the proxy.
 func (p *Proxy) URI() string { return "mongodb://" + p.addr + "/?directConnection=true" }
 
-// Waiting returns how many messages the present fault has stopped: those that it holds, delays or lets vanish.
+// Waiting returns the number of messages that the present fault has held, delayed or dropped.
 func (p *Proxy) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.waiting
 }
 
-// Lost returns how many replies were lost, cut or changed.
+// Lost returns the number of replies that were dropped, cut or changed.
 func (p *Proxy) Lost() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost
 }
 
-// Answered receives one value for each request that was held and that the server has answered.
+// Answered receives one value for each held request that the server has answered.
 func (p *Proxy) Answered() <-chan struct{} { return p.answered }
 
-// Set ends the present fault and begins another. It returns how many messages the fault that ends has stopped.
+// Set ends the present fault and begins another. It returns the number of messages that the ended fault has stopped.
 func (p *Proxy) Set(t *testing.T, fault Fault) (waiting int) {
 	t.Helper()
 	p.mu.Lock()
@@ -170,7 +170,7 @@ func (p *Proxy) accept(ctx context.Context, listener net.Listener) {
 	}
 }
 
-// link is a client's connection, and the connection to the server that belongs to it.
+// link is a client's connection with its connection to the server.
 type link struct {
 	*Proxy
 	client, server net.Conn
@@ -178,13 +178,13 @@ type link struct {
 	gone           atomic.Bool             // the client has hung up
 }
 
-// request is what a reply must know of its request.
+// request is the part of a request that its reply needs.
 type request struct{ writes, held bool }
 
 func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
 
-// requests carries requests to the server. When the client hangs up, the connection to the server stays open until the last request
-// has its reply, because a server may abandon the requests of clients that hang up.
+// requests forwards requests to the server. When the client hangs up, the connection to the server stays open until the last
+// request has its reply, because a server may abandon the requests of clients that hang up.
 func (l *link) requests() {
 	for {
 		message, err := readMessage(l.client)
@@ -208,7 +208,7 @@ func (l *link) requests() {
 	}
 }
 
-// replies carries replies to the client.
+// replies forwards replies to the client.
 func (l *link) replies() {
 	defer l.close()
 	for {
@@ -233,7 +233,7 @@ func (l *link) replies() {
 
 var errDropped = errors.New("the network has dropped the message")
 
-// pass returns when the network lets a message through, or errDropped if it does not. A reply has no request.
+// pass returns nil when the network lets a message through, or errDropped if it drops the message. asked is nil for a reply.
 func (l *link) pass(size int, asked *request) error {
 	for stopped := true; stopped; {
 		l.mu.Lock()
@@ -276,7 +276,7 @@ func (l *link) pass(size int, asked *request) error {
 	return nil
 }
 
-// lose returns what arrives of a reply, and whether the connection stays open.
+// lose returns the part of a reply that arrives, and whether the connection stays open.
 func (p *Proxy) lose(reply []byte, writes bool) (arrives []byte, whole bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -309,8 +309,9 @@ func readMessage(r io.Reader) ([]byte, error) {
 	return message, err
 }
 
-// writes reports whether a message is a command that writes. The name of a command is that of the first field of its document, which
-// follows a header of 16 bytes, 4 bytes of flags, the kind of the section, 4 bytes of the document's length, and the field's type.
+// writes reports whether a message is a command that writes. The name of the command is the name of the document's first field.
+// Before it are a header of 16 bytes, 4 bytes of flags, the kind of the section, 4 bytes of the document's length, and the field's
+// type.
 func writes(message []byte) bool {
 	const name = 16 + 4 + 1 + 4 + 1
 	if len(message) < name {

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// echo is a server that replies to each message with the same message, through a proxy.
+// echo is a proxy and a server behind it, which replies to each message with the same message.
 type echo struct {
 	*testenv.Proxy
 	received atomic.Int64
@@ -57,7 +57,7 @@ func newEcho(t *testing.T) *echo {
 	return e
 }
 
-// command returns a message of 50 bytes that begins as MongoDB's commands do.
+// command returns a message of 50 bytes that begins like a MongoDB command.
 func command(name string) []byte {
 	message := make([]byte, 50)
 	binary.LittleEndian.PutUint32(message, uint32(len(message)))
@@ -160,7 +160,7 @@ func TestProxyDelay(t *testing.T) {
 	e := newEcho(t)
 	conn := e.connect(t)
 	for name, fault := range map[string]testenv.Fault{
-		"request": {Request: 10 * time.Millisecond}, "reply": {Reply: 10 * time.Millisecond}, "rate": {Rate: 10_000}, // 5 ms for each message
+		"request": {Request: 10 * time.Millisecond}, "reply": {Reply: 10 * time.Millisecond}, "rate": {Rate: 10_000}, // 5 ms per message
 	} {
 		e.Set(t, fault)
 		began := time.Now()
@@ -192,7 +192,7 @@ func TestProxyLose(t *testing.T) {
 			test.fault.Lose, test.fault.OnlyWrites = 2, true
 			e.Set(t, test.fault)
 			conn := e.connect(t)
-			for _, name := range []string{"insert", "find"} { // a read does not count
+			for _, name := range []string{"insert", "find"} { // a read is not counted
 				send(t, conn, name)
 				requireReply(t, conn, command(name))
 			}

@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Restart is how a process was replaced by another one on the same address.
+// Restart describes the replacement of a process by a successor on the same address.
 type Restart struct {
 	Role string
-	// Begun is when it was told to terminate, Ended how long after that it had ended, Took when the next one was ready.
+	// Begun is the time of SIGTERM. Ended is the time from Begun until the process had ended, Took until the successor was ready.
 	Begun       time.Time
 	Ended, Took time.Duration
-	// Said is what it, and the next one, answered when asked whether they are ready.
+	// Said has the readiness of the process and of its successor.
 	Said []Probe
 }
 
-// String says it in one line.
+// String returns the restart in one line.
 func (r Restart) String() string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s: exit 0 after %d ms; balancer:", r.Role, r.Ended.Milliseconds())
@@ -31,9 +31,9 @@ func (r Restart) String() string {
 	return line.String()
 }
 
-// RestartEach replaces the processes one after the other, first those that only read what others write: rehydrators, fan-out workers,
-// publishers. Each is told to terminate and has to end without complaint, and the next one to be ready, before the turn of another. It
-// calls done after each.
+// RestartEach replaces the processes one after another: rehydrators, fan-out workers, publishers. Readers of the data are replaced
+// before its writers. Each process must end without errors, and its successor must be ready, before the next replacement.
+// RestartEach calls done after each.
 func (a *Apart) RestartEach(ctx context.Context, binaries Binaries, done func(Restart)) {
 	a.t.Helper()
 	for _, binary := range []string{binaries.Rehydrator, binaries.FanoutWorker, binaries.Publisher} {
@@ -53,7 +53,7 @@ func (a *Apart) restart(ctx context.Context, m *member) Restart {
 	require.Zero(a.t, m.Code(ctx), "%s exits with an error", m.binary)
 	r.Ended = time.Since(r.Begun)
 	a.requireSound(m)
-	// The operating system takes the address back at once, and the next one may be there before anybody has noticed.
+	// The address is free at once. Without this wait, the successor could answer before a probe has noticed the end of the process.
 	Eventually(ctx, a.t, "it is seen that "+r.Role+" has ended", func() bool { return a.probes.readiness(m.addr) == Away })
 	a.start(ctx, m)
 	Eventually(ctx, a.t, "it is seen that "+r.Role+" is ready", func() bool { return a.probes.readiness(m.addr) == Ready })

@@ -23,22 +23,22 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Site is where a server keeps its data and where it listens. Servers can follow each other on it.
+// Site is the data and the address of a server. Servers can follow one another on it.
 type Site struct {
 	// Data is the data folder.
 	Data string
-	// Addr is where the servers listen: always the same, so that clients find the next one.
+	// Addr is the address of the servers. It stays the same, so that clients find the next server.
 	Addr string
 	// Settings are keys of the configuration that differ from its defaults.
 	Settings map[string]string
-	// Provoked are the errors that a test provokes on purpose, such as that of a bus which it has killed: RequireSound passes over
-	// lines that tell of them. Most tests have none.
+	// Provoked are the errors that a test provokes, such as those of a killed bus. RequireSound ignores log lines with them. Most
+	// tests have none.
 	Provoked []error
-	// Probe is how often the front of roles apart asks each process whether it is ready, to send requests to nobody else. If it is 0, the
-	// front sends them to whoever listens.
+	// Probe is the interval at which the front polls the readiness of each process. The front sends requests only to ready
+	// processes. If Probe is 0, the front sends them to every process that listens.
 	Probe time.Duration
-	// Clocks are wrong clocks, as test/wrongclock takes them. Each process that starts gets one at random. None means that all
-	// processes have the system's clock.
+	// Clocks are wrong clocks in the syntax of test/wrongclock. Each started process gets a random one. Without any, all processes
+	// have the system's clock.
 	Clocks []string
 }
 
@@ -51,13 +51,14 @@ func NewSite(t *testing.T, settings map[string]string) *Site {
 // URL returns the address of the HTTP interface.
 func (s *Site) URL() string { return "http://" + s.Addr }
 
-// taken are the locks of the ports that this process has been given.
+// taken has the locks of the ports that this process has claimed.
 var taken sync.Map
 
-// claim takes a port for as long as this process lives, and tells whether nobody else has: those of servers that are down look free.
+// claim locks a port for the lifetime of this process. It returns false if another process has the lock. The lock is needed because
+// the port of a stopped server looks free.
 func claim(t *testing.T, port int) bool {
 	t.Helper()
-	folder := filepath.Join(os.TempDir(), "fanmail-ports") //nolint:usetesting // which the tests of other packages share
+	folder := filepath.Join(os.TempDir(), "fanmail-ports") //nolint:usetesting // shared with the tests of other packages
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	lock, err := os.OpenFile(filepath.Join(folder, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
 	require.NoError(t, err)
@@ -65,12 +66,12 @@ func claim(t *testing.T, port int) bool {
 		require.NoError(t, lock.Close())
 		return false
 	}
-	taken.Store(port, lock) // which would be closed, and given up, if nobody knew it
+	taken.Store(port, lock) // a lock without a reference would be closed by the garbage collector
 	return true
 }
 
-// freeAddr returns an address on which nobody listens. Its port is below those that the operating system gives to outgoing
-// connections, one of which could otherwise take it while no server is running.
+// freeAddr returns an address on which no process listens. Its port is below the range of outgoing connections. Otherwise an
+// outgoing connection could take the port while no server is running.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	const first, last, tries = 20_000, 30_000, 100
@@ -90,7 +91,7 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
-// FreePort returns a port on which nobody listens, and which no other site gets.
+// FreePort returns a port on which no process listens, and which no other site gets.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(freeAddr(t))
@@ -112,7 +113,7 @@ func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
 	return server
 }
 
-// StartFaulty starts a server that dies at a failpoint, which the arguments tell, and returns when it is ready or dead.
+// StartFaulty starts a server that dies at the failpoint in the arguments, and returns when it is ready or dead.
 func (s *Site) StartFaulty(ctx context.Context, t *testing.T, binary string, args ...string) *Server {
 	t.Helper()
 	server := &Server{Exec(ctx, t, s.settings(), binary, args...), s.Provoked}
@@ -120,26 +121,26 @@ func (s *Site) StartFaulty(ctx context.Context, t *testing.T, binary string, arg
 	return server
 }
 
-// UseMongoDB lets the servers of the site keep their data in a database on a MongoDB server, which is prepared for that.
+// UseMongoDB makes the servers of the site keep their data in a MongoDB database, and prepares the database.
 func (s *Site) UseMongoDB(ctx context.Context, t *testing.T, binary, uri, database string) {
 	t.Helper()
 	settings := map[string]string{"store": "mongodb", "mongodb.uri": uri, "mongodb.database": database}
 	if text := s.Settings["clock_tolerance"]; text != "" {
 		tolerance, err := time.ParseDuration(text)
 		require.NoError(t, err)
-		settings["mongodb.timeout"] = (tolerance / 4).String() // the most that is accepted
+		settings["mongodb.timeout"] = (tolerance / 4).String() // the greatest accepted value
 	}
 	maps.Copy(settings, s.Settings)
 	s.Settings = settings
-	// The settings are recorded now, so they are those of the servers. A small tolerance bounds the timeout, in which a busy database
-	// creates only some of the collections and indexes: the next try goes on there.
+	// The servers use the settings that are recorded now. A small tolerance limits the timeout, and a busy database may create only
+	// some collections and indexes in that time. The next try continues.
 	const tries = 30
 	for try := 1; Exec(ctx, t, s.settings(), binary, "admin", "init").Code(ctx) != 0; try++ {
 		require.Less(t, try, tries, "the database cannot be prepared")
 	}
 }
 
-// exec starts a program of the product: with a wrong clock if the site has any.
+// exec starts a program of the product, with a wrong clock if the site has clocks.
 func (s *Site) exec(ctx context.Context, t *testing.T, settings map[string]string, binary string, args ...string) *Process {
 	t.Helper()
 	if len(s.Clocks) > 0 {
@@ -156,7 +157,7 @@ func (s *Site) settings() map[string]string {
 	return settings
 }
 
-// awaitReady waits for the line in which the server says that it is ready.
+// awaitReady waits until the server logs that it is ready.
 func (s *Server) awaitReady(ctx context.Context, url string) {
 	s.t.Helper()
 	Eventually(ctx, s.t, "the server is ready", func() bool {
@@ -168,7 +169,7 @@ func (s *Server) awaitReady(ctx context.Context, url string) {
 	})
 }
 
-// ready tells whether a log says that its process is ready at a URL.
+// ready reports whether a log has the line that the process is ready at a URL.
 func ready(log, url string) bool {
 	for line := range strings.Lines(log) {
 		var logged struct{ Message, URL string }
@@ -179,7 +180,7 @@ func ready(log, url string) bool {
 	return false
 }
 
-// Stop asks the server to end, and requires that it does so without complaint.
+// Stop terminates the server and requires that it ends without errors.
 func (s *Server) Stop(ctx context.Context) {
 	s.t.Helper()
 	s.Terminate()
@@ -187,12 +188,11 @@ func (s *Server) Stop(ctx context.Context) {
 	s.RequireSound()
 }
 
-// slowness are the causes of errors on a machine that is so busy that the store or the bus answers too late. The server tries again,
-// and the test finds out by other means whether it succeeds.
+// slowness has causes of errors on a busy machine, on which the store or the bus answers too late. The server tries again, and
+// other checks of the test show whether it succeeds.
 var slowness = []error{context.DeadlineExceeded, message.ErrUnavailable, bus.ErrUnavailable}
 
-// RequireSound requires that the server has met nothing that must not happen: no data race, no panic, and no error except those that
-// were provoked or whose cause is slowness.
+// RequireSound requires that the log has no data race, no panic, and no error except provoked ones and those caused by slowness.
 func (s *Server) RequireSound() {
 	s.t.Helper()
 	for line := range strings.Lines(s.Stderr()) {
@@ -206,10 +206,10 @@ func (s *Server) RequireSound() {
 	}
 }
 
-// Eventually waits until a condition holds. The test fails if that takes longer than ctx.
+// Eventually waits until a condition is true. The test fails if ctx ends first.
 func Eventually(ctx context.Context, t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	const first, longest = 5 * time.Millisecond, 50 * time.Millisecond // to look costs what the server that is waited for needs
+	const first, longest = 5 * time.Millisecond, 50 * time.Millisecond // polling must not take much time from the server
 	timer := time.NewTimer(first)
 	defer timer.Stop()
 	for pause := first; !condition(); pause = min(pause*3/2, longest) {

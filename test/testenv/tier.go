@@ -1,7 +1,7 @@
 package testenv
 
-// Build tags select the tests that need time or something beside Go. A test that is not selected does not exist in the test program,
-// so no test has to skip itself. "make test" sets the tags of what it finds, "make test-all" sets all of these:
+// Build tags select the tests that need much time or another program. A test that is not selected is not in the test program, so no
+// test has to skip itself. "make test" sets the tags of the programs that it finds, "make test-all" sets all of these:
 //
 //   - long: tests of whole programs that take minutes, and every failpoint. They need a C compiler.
 //   - mongodb: tests that need the MongoDB server of FANMAIL_TEST_MONGODB_URI. test/services/withmongodb sets it.

@@ -4,5 +4,5 @@ package embedded
 
 import "time"
 
-// sinceBoot says that the system does not know the time since the host was booted.
+// sinceBoot reports that the system does not know the time since the host was booted.
 func sinceBoot() (time.Duration, bool) { return 0, false }

@@ -1,7 +1,7 @@
 package program
 
-// Environment variables of commands that talk to a server. Flags win over them. No flag takes the token itself, because everyone
-// who lists the processes of a host would see it.
+// These environment variables are for commands that talk to a server. Flags have precedence. No flag takes the token itself,
+// because every user who lists the processes of the host would see it.
 const (
 	ServerEnv     = "FANMAIL_SERVER"
 	PublisherEnv  = "FANMAIL_PUBLISHER"
@@ -13,5 +13,6 @@ const (
 	KeyFileEnv    = "FANMAIL_KEY_FILE"
 )
 
-// clientEnv are the variables that are no keys of the configuration, and no typing errors.
+// clientEnv are the variables that start with FANMAIL_ but are not keys of the configuration. Loading the configuration ignores
+// them.
 var clientEnv = []string{ServerEnv, PublisherEnv, RehydratorEnv, TokenEnv, TokenFileEnv, CAFileEnv, CertFileEnv, KeyFileEnv}

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engines are modules of what fanmail contains and the programs of single roles do not: the embedded store, the embedded NATS
-// server, and the plots of benchmarks.
+// engines are modules that only the program fanmail contains, not the programs of single roles: the embedded store, the embedded
+// NATS server, and the plots of benchmarks.
 var engines = []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats-server", "gonum.org"}
 
-// linked returns which engines a program links.
+// linked returns the engines that a program links.
 func linked(t *testing.T, name string) (found []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/fanmail/fanmail/cmd/"+name).Output()

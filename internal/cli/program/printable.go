@@ -11,8 +11,8 @@ import (
 // zeroWidthJoiner joins emoji. It is the one format character that cannot mislead.
 const zeroWidthJoiner = '\u200d'
 
-// Printable returns s with everything escaped that a terminal would act upon: control characters, format
-// characters such as those that turn the direction of writing, and what is not UTF-8.
+// Printable escapes everything in s that a terminal would interpret: control characters, format characters such as those that
+// change the direction of writing, and invalid UTF-8. A tab becomes a space.
 func Printable(s string) string {
 	clean := func(r rune) bool { return r == zeroWidthJoiner || r != utf8.RuneError && unicode.IsGraphic(r) }
 	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {

@@ -75,7 +75,7 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// Usage marks an error as one in the command line or in the configuration. Run prints it with a hint to --help, and returns
+// Usage marks an error as an error in the command line or in the configuration. Run prints it with a hint to --help, and returns
 // ExitUsage.
 func Usage(err error) error { return &usageError{err} }
 

@@ -23,7 +23,7 @@ type Settings struct {
 	file    string
 }
 
-// NewSettings gives a command --config and the flags of all keys.
+// NewSettings adds --config and the flags of all keys to a command.
 func NewSettings(p Process, cmd *cobra.Command) *Settings {
 	s := &Settings{process: p, cmd: cmd}
 	cmd.Flags().StringVar(&s.file, "config", "", "configuration file (default $"+config.FileEnv+", or none)")

@@ -14,7 +14,7 @@ func TestModel(t *testing.T) {
 	buckettest.Run(t, func(*testing.T) buckettest.Harness { return harness(buckettest.NewModel()) })
 }
 
-// TestSilentModel holds the appender to its word on a store that does not tell what refused a push.
+// TestSilentModel tests the appender on a store that does not return the bucket that refused a push.
 func TestSilentModel(t *testing.T) {
 	t.Parallel()
 	buckettest.Run(t, func(*testing.T) buckettest.Harness {

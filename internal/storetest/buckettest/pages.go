@@ -11,7 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// reader is an owner's inbox, and a model of it: a list of messages in the order in which they came.
+// reader is an owner's inbox with a model: a list of messages in the order of their arrival.
 type reader struct {
 	store bucket.Store
 	owner message.UserID
@@ -24,14 +24,14 @@ type reader struct {
 	upTo    int          // -1 while no mark is set
 	seen    map[int]bool // the content of the inbox, at or below upTo, when the mark was set
 	mark    bucket.ReadMark
-	buckets int // that the last page took
+	buckets int // the number of buckets read for the last page
 }
 
 func newReader(store bucket.Store, owner message.UserID) *reader {
 	return &reader{store: store, owner: owner, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1}
 }
 
-// deliver appends messages that are not there yet, in one batch.
+// deliver appends messages that the inbox does not have, in one batch.
 func (r *reader) deliver(t tester, ns []int) {
 	t.Helper()
 	ns = slices.DeleteFunc(ordered(ns), func(n int) bool { return slices.Contains(r.arrived, n) })
@@ -39,7 +39,7 @@ func (r *reader) deliver(t tester, ns []int) {
 	r.arrived = append(r.arrived, ns...)
 }
 
-// moveHint sets the hint to one that a writer may have seen.
+// moveHint sets the hint to a random one that a writer may have seen.
 func (r *reader) moveHint(t *rapid.T) {
 	in := readInbox(t, r.store, r.owner)
 	r.hint = in.hint(rapid.IntRange(0, len(in)).Draw(t, "hint"))
@@ -53,8 +53,8 @@ func (r *reader) below(bound int) []int {
 	return ns
 }
 
-// requirePage reads a page below a message, and demands what the model says. It returns the next cursor, and
-// the message it names.
+// requirePage reads a page below a message, and compares it with the model. It returns the next cursor, and the message of that
+// cursor.
 func (r *reader) requirePage(t tester, before *bucket.Cursor, bound, limit int) (*bucket.Cursor, int) {
 	t.Helper()
 	held := slices.Clone(r.arrived)
@@ -88,8 +88,8 @@ func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	}
 }
 
-// requireCounts demands that the counts are exact: everything that is not deleted, and everything of that
-// which was not seen when the mark was set.
+// requireCounts requires exact counts: the total is the number of messages that are not deleted; unread are those of them that were
+// not seen when the mark was set.
 func (r *reader) requireCounts(t tester) {
 	t.Helper()
 	from, gaps := r.mark.Sequence, r.absent.counted()
@@ -152,7 +152,7 @@ func (r *reader) delete(t tester, n int) {
 	r.deleted[n] = true
 }
 
-// randomReaders reads pages, sets marks, counts and deletes while messages arrive, also ones that are late.
+// randomReaders reads pages, sets marks, counts and deletes while messages arrive, some of them late.
 func (s suite) randomReaders(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
@@ -216,7 +216,7 @@ func (s suite) randomReaders(t *testing.T) {
 	})
 }
 
-// pagesCost reads an inbox to which everything came in its turn, and counts the buckets that were read.
+// pagesCost reads an inbox without late messages, and counts the read buckets.
 func (s suite) pagesCost(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
@@ -241,7 +241,7 @@ func (s suite) pagesCost(t *testing.T) {
 	}
 }
 
-// pagesReadLateBuckets demands that a page far down reads a bucket above it only if a message came late enough.
+// pagesReadLateBuckets requires that a page reads a bucket above it only if a message in that bucket came late enough.
 func (s suite) pagesReadLateBuckets(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
@@ -269,7 +269,7 @@ func (s suite) pagesReadLateBuckets(t *testing.T) {
 	require.Positive(t, late)
 }
 
-// emptyInbox reads an inbox that nothing was ever delivered to.
+// emptyInbox reads an inbox without messages.
 func (s suite) emptyInbox(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
@@ -282,10 +282,11 @@ func (s suite) emptyInbox(t *testing.T) {
 	require.ErrorIs(t, err, bucket.ErrCursor)
 	r.requirePage(t, &bucket.Cursor{ID: id(1), Sequence: bucket.Unlocated}, 1, 50)
 	r.deliver(t, []int{7})
-	r.requireCounts(t) // older than the mark, and the owner has not seen it
+	r.requireCounts(t) // older than the mark, but not seen by the owner
 }
 
-// lowCursor reads below cursors whose bucket is lower than the highest with a floor below their id, as after a repair.
+// lowCursor reads below cursors with a bucket that is lower than the highest bucket whose floor is below their id, as after a
+// repair.
 func (s suite) lowCursor(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store

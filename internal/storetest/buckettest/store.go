@@ -106,7 +106,7 @@ func (s suite) pushCreates(t *testing.T) {
 	}
 }
 
-// pushManyOwners pushes for many owners at once, some of which are refused.
+// pushManyOwners pushes to many owners in one call. Some of the pushes are refused.
 func (s suite) pushManyOwners(t *testing.T) {
 	t.Parallel()
 	const count = 300
@@ -139,7 +139,8 @@ func (s suite) pushManyOwners(t *testing.T) {
 	require.Empty(t, outcomes)
 }
 
-// pushKeepsContents reads entries of every kind as they were pushed, also the largest that the default limits allow.
+// pushKeepsContents reads entries of every kind and compares them with the pushed ones, including the largest with the default
+// limits.
 func (s suite) pushKeepsContents(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
@@ -193,7 +194,7 @@ func (s suite) pushTooLarge(t *testing.T) {
 	require.Empty(t, readInbox(t, store, "bob"))
 }
 
-// pushKeepsNoReference overwrites the slices that were pushed, and those that were read.
+// pushKeepsNoReference overwrites the pushed slices and the returned slices, and reads again.
 func (s suite) pushKeepsNoReference(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
@@ -319,8 +320,8 @@ func (s suite) overlapping(t *testing.T) {
 	}
 }
 
-// overlappingAtFloor has an entry with the id that is its bucket's floor. The Appender never puts one there: a
-// store, which looks at one bucket only, does.
+// overlappingAtFloor has an entry whose id is its bucket's floor. The Appender never pushes one. A store accepts it, because it
+// checks only one bucket.
 func (s suite) overlappingAtFloor(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store

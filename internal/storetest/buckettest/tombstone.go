@@ -10,10 +10,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// tombstone returns the tombstone of the message with the nth id, as it is pushed.
+// tombstone returns a push of the tombstone of the nth message.
 func tombstone(n int) []bucket.Entry { return []bucket.Entry{{ID: id(n), Deleted: true}} }
 
-// appendTombstone appends the tombstone of a message to an inbox, and returns how many were new.
+// appendTombstone appends the tombstone of a message to an inbox, and returns the number of new entries.
 func appendTombstone(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, n int) int {
 	t.Helper()
 	results, err := bucket.NewAppender(store, noHints{}).Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: tombstone(n)}})
@@ -22,7 +22,7 @@ func appendTombstone(t tester, store bucket.Store, owner message.UserID, hint bu
 	return results[0].New
 }
 
-// everything is all that a store says of an inbox.
+// everything is all data of an inbox that a store returns.
 type everything struct {
 	In        inbox
 	Head      bucket.Outline
@@ -48,7 +48,8 @@ func readEverything(t tester, store bucket.Store, owner message.UserID) (all eve
 	return all
 }
 
-// pushTombstone pushes tombstones to one inbox, and to another one entries that it deletes then. Nobody can tell the two apart.
+// pushTombstone pushes tombstones to one inbox. To another inbox it pushes entries, and deletes them. The store must return the
+// same for both.
 func (s suite) pushTombstone(t *testing.T) {
 	full := numbers(10, 10, bucket.Capacity)
 	for _, test := range []struct {
@@ -76,7 +77,7 @@ func (s suite) pushTombstone(t *testing.T) {
 
 			got := test.push
 			got.Owner, got.Entries = owner, entries(test.n)
-			got.Entries[0].Deleted = true // only the id of the rest is kept
+			got.Entries[0].Deleted = true // a tombstone keeps only the id
 			prefill(t, h.Store, owner, test.in)
 			require.True(t, pushOne(t, h.Store, got))
 			require.NoError(t, h.Store.Persist(t.Context()))
@@ -143,8 +144,8 @@ func (s suite) pushTombstoneNotAlone(t *testing.T) {
 	require.Equal(t, tombstone(1), readInbox(t, store, "cid").entries(), "and a tombstone there")
 }
 
-// pushTombstonesConcurrently lets some writers append messages, and others their tombstones. Each is there once, as one or as the
-// other, and what is counted is what is there.
+// pushTombstonesConcurrently makes some writers append messages, and others their tombstones. Each message must be there once, as
+// an entry or as a tombstone, and the counts must be right.
 func (s suite) pushTombstonesConcurrently(t *testing.T) {
 	t.Parallel()
 	const writers, count = 4, 60

@@ -6,9 +6,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// traps are the situations in which reasonable shortcuts of appending go wrong, by the shortcut.
+// traps are situations in which plausible simplifications of appending fail. The key names the simplification.
 func traps() map[string]scenario {
-	const far = 90_000 // an id far ahead of the others, as of a clock ahead of the others
+	const far = 90_000 // an id far ahead of the others, as from a clock that is ahead
 	return map[string]scenario{
 		"comparing times instead of floors": {
 			prefilled: numbers(10, 10, 49),
@@ -78,7 +78,7 @@ func traps() map[string]scenario {
 	}
 }
 
-// testTraps runs every trap under every interleaving, or as many as the harness wants, and with every fault.
+// testTraps runs every trap with every fault, under all interleavings or as many as the harness allows.
 func (s suite) testTraps(t *testing.T) {
 	for name, sc := range traps() {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func (s suite) testTraps(t *testing.T) {
 	}
 }
 
-// appendedSurvivesReopen appends, lets the store crash, and appends the same again.
+// appendedSurvivesReopen appends, simulates a crash of the store, and appends the same again.
 func (s suite) appendedSurvivesReopen(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)

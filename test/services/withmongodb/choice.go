@@ -24,20 +24,20 @@ const (
 	tagProgram = "mongod"
 )
 
-// choice is the server with which a command runs.
+// choice is the server for a command.
 type choice struct {
 	uri string
 	// report is printed before the command.
 	report string
 	// tags are the build tags that select the tests which can run with this server.
 	tags []string
-	// ended is closed when the server has ended. It is nil if that is not known here.
+	// ended is closed when the server has ended. It is nil if this process did not start the server.
 	ended <-chan struct{}
-	// close stops and removes what was started.
+	// close stops the server and removes its data, if this process started it.
 	close func(ctx context.Context) error
 }
 
-// choose finds or starts the server. A signal ends it.
+// choose finds or starts the server. A signal aborts it.
 func choose(ctx context.Context, variables map[string]string, signals <-chan os.Signal, progress io.Writer) (*choice, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	chosen := make(chan struct{})
@@ -74,7 +74,7 @@ const remedies = `There is no MongoDB server for the tests. Any of these helps:
   - put a mongod on the PATH
   - run as root on Debian with a network, to let DocumentDB be installed`
 
-// given is the server of which the user has given the URI.
+// given returns the server at the URI that the user has given.
 func given(ctx context.Context, uri string) (*choice, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -90,7 +90,7 @@ func given(ctx context.Context, uri string) (*choice, error) {
 	return &choice{uri: uri, report: report, tags: tags, close: func(context.Context) error { return nil }}, nil
 }
 
-// started is a server of its own.
+// started starts a server.
 func started(ctx context.Context, program *services.MongoDB) (_ *choice, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -130,7 +130,7 @@ func started(ctx context.Context, program *services.MongoDB) (_ *choice, err err
 	}, nil
 }
 
-// environment returns that of the command: the given one, with the URI of the server, and with the tags in GOFLAGS.
+// environment returns the environment of the command: the given one, with the URI of the server, and with the tags in GOFLAGS.
 func (c *choice) environment(given []string) []string {
 	flags := variables(given)[flagsVariable]
 	environment := slices.DeleteFunc(slices.Clone(given), func(variable string) bool {
@@ -142,7 +142,7 @@ func (c *choice) environment(given []string) []string {
 // flagsVariable is the environment variable with flags for the go command.
 const flagsVariable = "GOFLAGS"
 
-// withTags adds build tags to flags of the go command, which heeds only the last -tags.
+// withTags adds build tags to flags of the go command, which uses only the last -tags.
 func withTags(flags string, tags []string) string {
 	var others []string
 	for flag := range strings.FieldsSeq(flags) {
@@ -156,7 +156,7 @@ func withTags(flags string, tags []string) string {
 	return strings.Join(append(others, "-tags="+strings.Join(tags, ",")), " ")
 }
 
-// variables are the variables of an environment.
+// variables returns the variables of an environment by name.
 func variables(environment []string) map[string]string {
 	variables := make(map[string]string, len(environment))
 	for _, variable := range environment {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// orphanCheck is how often the command is looked after: if who has started this program is gone, so is who could have
-// stopped the command.
+// orphanCheck is the interval of checking that the parent process still lives. If it has ended, withmongodb stops the command,
+// because no other process can.
 const orphanCheck = time.Second
 
 var errServerEnded = errors.New("the MongoDB server has ended before the command")
 
-// runCommand runs a command, passes signals on to it and all that it has started, and returns its exit code, as a shell
-// would. If the server ends meanwhile, that is the error, whatever the code.
+// runCommand runs a command, passes signals to it and to all processes that it has started, and returns its exit code as a shell
+// would. If the server ends meanwhile, it returns an error, whatever the code.
 func runCommand(ctx context.Context, command, environment []string, signals <-chan os.Signal, serverEnded <-chan struct{}) (int, error) {
 	parent := os.Getppid()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -30,7 +30,7 @@ func runCommand(ctx context.Context, command, environment []string, signals <-ch
 	go func() { exited <- cmd.Wait() }()
 	forward := func(received os.Signal) {
 		if number, ok := received.(syscall.Signal); ok {
-			_ = syscall.Kill(-cmd.Process.Pid, number) // fails only if all have ended
+			_ = syscall.Kill(-cmd.Process.Pid, number) // fails only if all processes have ended
 		}
 	}
 	ticker := time.NewTicker(orphanCheck)
@@ -55,7 +55,7 @@ func runCommand(ctx context.Context, command, environment []string, signals <-ch
 	}
 }
 
-// exitCode is what a shell makes of how a process has ended.
+// exitCode returns the code that a shell reports for an ended process.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -63,7 +63,7 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// unlessExit is the error of waiting for a command, unless it only says that the command has failed.
+// unlessExit returns the error of waiting for a command, or nil if it only means that the command failed.
 func unlessExit(err error) error {
 	if errors.As(err, new(*exec.ExitError)) {
 		return nil

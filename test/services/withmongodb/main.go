@@ -1,12 +1,14 @@
-// Command withmongodb runs a command, such as go test, with a MongoDB server for the tests, and prints which:
+// Command withmongodb runs a command, such as go test, with a MongoDB server for the tests, and prints the name of the server:
 //
 //	withmongodb go test ./...
 //
-// It takes the server at FANMAIL_TEST_MONGODB_URI; else the mongod on the PATH, started for the command in a temporary
-// folder; else DocumentDB, likewise, which it installs first if this is Debian and it runs as root. The command finds the
-// server in FANMAIL_TEST_MONGODB_URI, and in GOFLAGS the build tags that select the tests for it. Flag -tags of the command replaces these.
+// It uses the server at FANMAIL_TEST_MONGODB_URI. Without that variable, it starts the mongod on the PATH in a temporary folder.
+// Without a mongod, it starts DocumentDB in the same way, and first installs it if this is Debian and the user is root. The command
+// receives the server in FANMAIL_TEST_MONGODB_URI, and in GOFLAGS the build tags that select its tests. A flag -tags of the command
+// replaces them.
 //
-// Signals go to the command and all that it has started. It exits as the command does, or with 1 if there is no server.
+// Signals go to the command and to all processes that it has started. withmongodb exits with the code of the command, or with 1 if
+// there is no server.
 package main
 
 import (

@@ -28,17 +28,17 @@ func TestMain(m *testing.M) {
 			err = fmt.Errorf("go build: %w\n%s", err, out)
 		}
 	}
-	// The folders of killed programs stay behind, but not longer than this one.
+	// Killed programs leave their folders here, and the tests remove this folder at the end.
 	if err = errors.Join(err, os.Setenv("TMPDIR", folder)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := leaktest.Run(m)
-	_ = os.RemoveAll(folder) // a folder that stays harms no later run
+	_ = os.RemoveAll(folder) // a remaining folder does not affect later runs
 	os.Exit(code)
 }
 
-// within returns a context that is longer than anything here takes.
+// within returns a context that ends later than any step of a test takes.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -46,7 +46,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// show is a command that prints the URI that it is given.
+// show is a command that prints the URI from its environment.
 var show = []string{"sh", "-c", `echo "uri=$FANMAIL_TEST_MONGODB_URI"`}
 
 func TestWithoutACommand(t *testing.T) {
