@@ -63,11 +63,35 @@ func instances() []instance {
 			searchToTheEnd(&rehydration{messages: 2, top: 5, horizons: []int8{3}, gap: true, limit: 1, logins: 1, edges: true}),
 		},
 		{
+			"rehydrate-quick", "as rehydrate, and sweeps that end at once; 2 logins", false,
+			searchToTheEnd(&rehydration{
+				messages: 1, top: 4, horizons: both,
+				logins: 2, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
+			}),
+		},
+		{
+			"rehydrate-quick-gap", "a message in a gap and another, and sweeps that end at once; 3 logins, a crash, a takeover, a task again", false,
+			searchToTheEnd(&rehydration{
+				messages: 2, top: 5, horizons: []int8{3}, gap: true,
+				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
+			}),
+		},
+		{
+			"rehydrate-quick-follow", "as rehydrate-follow, and sweeps that end at once; a takeover", false,
+			searchToTheEnd(&rehydration{
+				messages: 1, top: 3, horizons: both, logins: 1, crashes: 1, takeovers: 1, edges: true, stalls: true, quick: true,
+			}),
+		},
+		{
 			"rehydrate-first", "the first step: a message; 2 logins, also at past times; a crash, a takeover", false,
 			searchToTheEnd(&rehydration{
 				messages: 1, horizons: []int8{0, 4}, logins: 2, crashes: 1, takeovers: 1, stalls: true,
 				first: &first{begin: 3, end: 4, dormant: 3, late: 1, past: 2},
 			}),
+		},
+		{
+			"count", "a gap with 2 messages that come late; 2 read marks, 2 deletions, a crash", false,
+			search(&gapCounting{messages: 2, marks: 2, deletes: 2, crashes: 1}),
 		},
 		{
 			"progress", "3 owners of whom one leaves, batches of up to 2; a task again, a crash", false,
@@ -152,6 +176,27 @@ func instances() []instance {
 			search(&rehydration{messages: 3, top: 4, horizons: []int8{3}, gap: true, limit: 1, logins: 1, edges: true}),
 		},
 		{
+			"rehydrate-quick-long", "as rehydrate-quick, 3 logins, with more times", true,
+			searchToTheEnd(&rehydration{
+				messages: 1, top: 5, horizons: both,
+				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
+			}),
+		},
+		{
+			"rehydrate-quick-gap-long", "a message in a gap and 2 more, a limit of 1, and sweeps that end at once; 2 logins, a crash, a takeover", true,
+			search(&rehydration{
+				messages: 3, top: 5, horizons: []int8{3}, gap: true, limit: 1,
+				logins: 2, crashes: 1, takeovers: 1, stalls: true, quick: true,
+			}),
+		},
+		{
+			"rehydrate-quick-follow-long", "as rehydrate-quick-follow, a message in a gap; 2 logins, no takeover", true,
+			search(&rehydration{
+				messages: 2, top: 4, horizons: []int8{2}, gap: true,
+				logins: 2, crashes: 1, edges: true, quick: true,
+			}),
+		},
+		{
 			"rehydrate-first-long", "as rehydrate-first, for longer, and a task again", true,
 			search(&rehydration{
 				messages: 1, horizons: []int8{0, 4}, logins: 2, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
@@ -171,6 +216,10 @@ func instances() []instance {
 				messages: 2, horizons: []int8{4}, limit: 1, logins: 1, crashes: 1, takeovers: 1, stalls: true,
 				first: &first{begin: 3, end: 6, dormant: 3, late: 1, past: 2},
 			}),
+		},
+		{
+			"count-long", "as count, 3 messages, a read mark, a deletion", true,
+			search(&gapCounting{messages: 3, marks: 1, deletes: 1, crashes: 1}),
 		},
 		{
 			"progress-long", "4 owners of whom one leaves, batches of up to 3; a task again twice, 2 crashes", true,

@@ -10,6 +10,9 @@ func (m *rehydration) login(s system, yield func(event, system)) {
 		m.view(s, yield)
 		return
 	}
+	if m.quick && s.user.horizon > 0 {
+		m.asks(s, yield)
+	}
 	lowest := max(s.user.horizon, 1)
 	if m.mutation == horizonLowered {
 		lowest = 1
@@ -66,6 +69,9 @@ func (m *rehydration) raise(s system, to int8, yield func(event, system)) {
 	default:
 	}
 	yield(happened("a login raises the horizon to %d and leaves a sweep", to), m.normal(t))
+	if m.quick {
+		m.look(s, t, yield)
+	}
 }
 
 // reusable returns a host that is still at an earlier rehydration, if its token may be used again.

@@ -59,6 +59,11 @@ const (
 	boundUncut
 	edgeOnly
 	repeatedBriefly
+	quickEndOfOlder
+	quickEndWithoutToken
+	quickEndByBounds
+	lookFromHorizon
+	lookBeforeRaise
 
 	publisherAhead
 	loginBehind
@@ -66,6 +71,11 @@ const (
 	lateUpdate
 	judgedByValue
 	putWithoutRehydration
+
+	gapRaisedAlone
+	gapsUncompared
+	markOverwritten
+	overlappingCounts
 
 	emitFirst
 	startInTask
@@ -190,6 +200,14 @@ func shortcuts() []shortcut {
 	rehydrates(repeatedBriefly, "a repeated follow that catches up only with what was sent soon after the span began",
 		with(func(m *rehydration) { m.edges, m.horizons, m.logins, m.crashes = true, []int8{3}, 0, 1 }))
 
+	quick := with(func(m *rehydration) { m.quick = true })
+	quickBehind := with(func(m *rehydration) { *m = behind; m.limit, m.logins, m.quick = 0, 1, true })
+	rehydrates(quickEndOfOlder, "end at once a sweep that was there before the raise", quickBehind)
+	rehydrates(quickEndWithoutToken, "end the sweep of a raise at once without its token", with(func(m *rehydration) { *m = twice; m.quick = true }))
+	rehydrates(quickEndByBounds, "end the sweep of a raise at once by its bounds, although the count of a gap is owed", quickBehind)
+	rehydrates(lookFromHorizon, "end the sweep of a raise at once after a look from the new horizon", quick)
+	rehydrates(lookBeforeRaise, "end the sweep of a raise at once after a look before the raise", quick)
+
 	begins := func(is mutation, name string, f first, m rehydration) {
 		m.first = &f
 		rehydrates(is, name, m)
@@ -202,6 +220,15 @@ func shortcuts() []shortcut {
 	begins(lateUpdate, "judge a login by a clock read long before its update", first{begin: 5, end: 5, dormant: 4}, longer)
 	begins(judgedByValue, "judge dormancy in PUT last_viewed by the value", first{begin: 5, end: 5, dormant: 4, past: 3}, longer)
 	begins(putWithoutRehydration, "PUT last_viewed without a rehydration", first{begin: 3, end: 4, dormant: 3, past: 1}, seen)
+
+	counts := func(is mutation, name string, m gapCounting) {
+		m.mutation = is
+		all = append(all, shortcut{is, name, search(&m)})
+	}
+	counts(gapRaisedAlone, "raise the number of a gap, and not that of the read mark", gapCounting{messages: 2, marks: 1})
+	counts(gapsUncompared, "set a read mark without comparing the gaps", gapCounting{messages: 2, marks: 1})
+	counts(markOverwritten, "raise the number of a gap beside the read mark as it was read", gapCounting{messages: 2, marks: 1, deletes: 1})
+	counts(overlappingCounts, "count the whole gap, and then what the read mark counts as read", gapCounting{messages: 2, marks: 1})
 
 	scans := func(is mutation, name string, m scanning) {
 		m.mutation = is

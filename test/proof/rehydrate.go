@@ -24,6 +24,7 @@ type rehydration struct {
 	early    bool   // a gap may end at any time before the oldest message that the limit keeps
 	stalls   bool   // between finding messages and appending them, too
 	edges    bool   // messages are for followers, and the user begins and ceases to follow
+	quick    bool   // a login may leave the horizon as it is, or end at once the sweep that it leaves: see quick.go
 	first    *first // nil for the protocol as it is to be
 
 	// How often a fault, or a request from outside, happens in a run.

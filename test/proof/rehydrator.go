@@ -31,6 +31,9 @@ const (
 	numbering       // count the gaps
 	sweeping        // query for the messages after the sweep
 	closing         // append them, and finish after the last one
+	looked          // raise the horizon, after a look for later messages (a mutation)
+	checking        // look for messages after the sweep of a login
+	ending          // end that sweep at once
 )
 
 // know notes what a host sees of the record.
@@ -161,6 +164,8 @@ func (m *rehydration) work(s system, i int8, token bool, yield func(event, syste
 		}
 	case copying, closing:
 		m.finish(s, i, token, yield)
+	case looked, checking, ending:
+		m.endQuickly(s, i, token, yield)
 	default:
 	}
 }
@@ -404,6 +409,10 @@ func (m *rehydration) normal(s system) system {
 		switch h.phase {
 		case bounding, recording:
 			s.hosts[i] = rehydrator{}
+		case ending:
+			if m.mutation != quickEndByBounds && m.mutation != quickEndWithoutToken {
+				s.hosts[i] = rehydrator{}
+			}
 		case copying, closing:
 			if h.pending == 0 {
 				s.hosts[i] = rehydrator{}
