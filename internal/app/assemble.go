@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/deadletter"
@@ -65,11 +67,16 @@ func (a *App) limits() message.Limits {
 	}
 }
 
-func (s *assembly) publisher() {
-	publisher := publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
+// newPublisher returns a service that publishes. Only one of a process has metrics.
+func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service {
+	return publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
 		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL,
-		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: s.opts.Metrics,
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics,
 	})
+}
+
+func (s *assembly) publisher() {
+	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
@@ -108,7 +115,7 @@ func (a *App) fanoutOptions() fanout.Options {
 	}
 }
 
-// routeEvents is how many events are routed together: enough to keep the store's group commit busy.
+// routeEvents is the number of events that are routed together. It is large enough to keep the store's group commit busy.
 const routeEvents = 128
 
 func (s *assembly) rehydrator() {
@@ -128,21 +135,26 @@ func (s *assembly) rehydrator() {
 		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Metrics: s.opts.Metrics},
 	)
 	s.services.Inbox = inboxes
+	letters := deadletter.New(
+		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Publisher: s.newPublisher(nil)},
+		deadletter.Options{Level: s.settings.Level, Logger: s.opts.Logger, Now: s.opts.Now},
+	)
+	s.services.DeadLetters = letters
 	s.services.Audit = audit.New(
 		audit.Stores{
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
 		},
 		audit.Options{
 			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now,
+			Condemn: letters.Condemn, MendReadMark: inboxes.MendReadMark, Level: s.settings.Level,
 		},
 	)
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{
-		Users: p.Users, Partitions: s.config.Partitions, Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now,
+		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now,
 	})
-	s.services.DeadLetters = deadletter.New(p.Bus, p.Progress, deadletter.Options{Logger: s.opts.Logger, Now: s.opts.Now})
 	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
 	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) }))
 }
 
-// patience is how long a request waits for a rehydration that it cannot do without.
+// patience is how long a request waits for a rehydration that it needs.
 const patience = 10 * time.Second

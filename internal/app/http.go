@@ -17,7 +17,7 @@ import (
 	"github.com/fanmail/fanmail/config"
 )
 
-// httpServer is an http.Server that listens before it has anything to serve.
+// httpServer is an http.Server that can listen before its final handler exists.
 type httpServer struct {
 	address  string
 	server   *http.Server
@@ -38,7 +38,7 @@ func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 		WriteTimeout:      cfg.HTTP.WriteTimeout,
 		IdleTimeout:       cfg.HTTP.IdleTimeout,
 		MaxHeaderBytes:    int(cfg.HTTP.MaxHeader),
-		ErrorLog:          log.New(complaints{logger.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second})}, "", 0),
+		ErrorLog:          log.New(connectionErrors{logger.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second})}, "", 0),
 	}
 	return s
 }
@@ -51,26 +51,26 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
-// drain ends each connection with the next answer on it, so that none is cut between two requests, when one may be on its way. What
-// is served stays as it is.
+// drain makes the server close each connection after its next answer. A client then cannot send another request on a connection
+// that is about to be cut. Requests are still served.
 func (s *httpServer) drain() { s.draining.Store(true) }
 
-// complaints is where the server writes about connections that go wrong, such as those that do not speak TLS.
-type complaints struct{ logger zerolog.Logger }
+// connectionErrors logs errors of connections, such as those of clients that do not speak TLS.
+type connectionErrors struct{ logger zerolog.Logger }
 
-// Write logs one complaint.
-func (c complaints) Write(p []byte) (int, error) {
+// Write logs one error.
+func (c connectionErrors) Write(p []byte) (int, error) {
 	c.logger.Warn().Str("trouble", strings.TrimSpace(string(p))).Msg("trouble with a connection")
 	return len(p), nil
 }
 
-// addr returns the address that is listened on, the port as it was assigned.
+// addr returns the address of the listener, with the assigned port.
 func (s *httpServer) addr() string { return s.listener.Addr().String() }
 
-// serve lets a handler answer requests from now on.
+// serve replaces the handler.
 func (s *httpServer) serve(handler http.Handler) { s.handler.Store(&handler) }
 
-// start listens, and lets a handler answer requests until stop.
+// start listens, and serves requests with a handler until stop.
 func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 	s.serve(handler)
 	var lc net.ListenConfig
@@ -93,7 +93,7 @@ func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 	return nil
 }
 
-// stop closes the listener, and waits for requests in flight until ctx ends. Those that last longer are cut off.
+// stop closes the listener, and waits for requests in flight until ctx ends. Then it cuts the remaining ones and returns an error.
 func (s *httpServer) stop(ctx context.Context) error {
 	if s.listener == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// measure returns the parts of a store so that every call is measured.
+// measure wraps the stores so that every call is measured.
 func measure(p Parts, opts Options) Parts {
 	stores := storemetrics.New(opts.Metrics, opts.Now)
 	p.Messages, p.Keys, p.Inbox = stores.Messages(p.Messages), stores.Keys(p.Keys), stores.Inbox(p.Inbox)
@@ -31,19 +31,19 @@ func (a *App) measureBuild() {
 		version = info.Main.Version
 	}
 	promauto.With(a.opts.Metrics).NewGauge(prometheus.GaugeOpts{
-		Name: "fanmail_build_info", Help: "1, for the version that runs here, and the roles that it has.",
+		Name: "fanmail_build_info", Help: "Always 1; the labels name the version, the roles and the store of this process.",
 		ConstLabels: prometheus.Labels{
 			"version": version, "goversion": runtime.Version(), "roles": a.roles(), "store": a.config.Store,
 		},
 	}).Set(1)
 }
 
-var availableDesc = prometheus.NewDesc("fanmail_disk_available_bytes", "How much of the disk of the embedded store is free.", nil, nil)
+var availableDesc = prometheus.NewDesc("fanmail_disk_available_bytes", "Free space on the disk of the embedded store.", nil, nil)
 
 // measure registers the metrics of the disk.
 func (r *room) measure(registerer prometheus.Registerer) {
 	promauto.With(registerer).NewGauge(prometheus.GaugeOpts{
-		Name: "fanmail_disk_min_free_bytes", Help: "How much of the disk has to be free for messages and edges to be taken.",
+		Name: "fanmail_disk_min_free_bytes", Help: "Free space below which messages and edges are refused.",
 	}).Set(float64(r.least))
 	registerer.MustRegister(meter.Live(func(values chan<- prometheus.Metric) {
 		if available, err := r.available(); err == nil { // check logs the error
@@ -52,18 +52,18 @@ func (r *room) measure(registerer prometheus.Registerer) {
 	}))
 }
 
-// drain measures how long it takes until the lanes are empty.
+// drain estimates the time until the lanes are empty.
 type drain struct {
 	bus bus.Monitor
-	// rate returns how many tasks of a lane this process finishes a second.
+	// rate returns the number of tasks of a lane that this process finishes per second.
 	rate func(event.Lane) float64
 }
 
 var drainDesc = prometheus.NewDesc("fanmail_lane_drain_seconds",
-	"How long it takes until a lane is empty, if this process alone goes on as in the last minutes and nothing is added; "+
-		"+Inf while there are tasks and it has finished none.", []string{"lane"}, nil)
+	"Time until a lane is empty, if only this process works, at its rate of the last minutes, and no task is added; "+
+		"+Inf while there are tasks and it finished none.", []string{"lane"}, nil)
 
-// drainWait bounds how long a scrape waits for the bus.
+// drainWait is how long a scrape waits for the bus.
 const drainWait = 2 * time.Second
 
 // collect sends a value for each lane, or none if the bus does not answer.
@@ -79,7 +79,7 @@ func (d *drain) collect(collected chan<- prometheus.Metric) {
 	}
 }
 
-// drainSeconds returns how many seconds it takes to finish so many tasks at a rate per second.
+// drainSeconds returns the number of seconds for a number of tasks at a rate per second.
 func drainSeconds(tasks uint64, rate float64) float64 {
 	switch {
 	case tasks == 0:

@@ -15,14 +15,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// told is a bus on which there is what it is told.
-type told struct {
+// fixedBacklog is a bus whose backlog a test sets.
+type fixedBacklog struct {
 	bus.Monitor
 	tasks map[event.Lane]bus.Queue
 	err   error
 }
 
-func (b told) Backlog(context.Context) (bus.Backlog, error) {
+func (b fixedBacklog) Backlog(context.Context) (bus.Backlog, error) {
 	return bus.Backlog{Tasks: b.tasks}, b.err
 }
 
@@ -30,16 +30,16 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	rates := map[event.Lane]float64{event.Bulk: 0.5}
 	d := &drain{rate: func(lane event.Lane) float64 { return rates[lane] }}
-	d.bus = told{tasks: map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
+	d.bus = fixedBacklog{tasks: map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
 	require.NoError(t, testutil.CollectAndCompare(meter.Live(d.collect), strings.NewReader(`
-# HELP fanmail_lane_drain_seconds How long it takes until a lane is empty, if this process alone goes on as in the last minutes and nothing is added; +Inf while there are tasks and it has finished none.
+# HELP fanmail_lane_drain_seconds Time until a lane is empty, if only this process works, at its rate of the last minutes, and no task is added; +Inf while there are tasks and it finished none.
 # TYPE fanmail_lane_drain_seconds gauge
 fanmail_lane_drain_seconds{lane="bulk"} 60
 fanmail_lane_drain_seconds{lane="express"} 0
 fanmail_lane_drain_seconds{lane="medium"} +Inf
 `)))
-	d.bus = told{err: errors.New("away")}
-	require.Zero(t, testutil.CollectAndCount(meter.Live(d.collect)), "what is not known is not told")
+	d.bus = fixedBacklog{err: errors.New("away")}
+	require.Zero(t, testutil.CollectAndCount(meter.Live(d.collect)), "an unknown backlog must not be collected")
 }
 
 func TestDrainSeconds(t *testing.T) {

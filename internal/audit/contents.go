@@ -93,16 +93,17 @@ func (l *look) readInbox(ctx context.Context) error {
 	return nil
 }
 
-// checkBucket checks the invariants that package bucket states. above is nil if b is the head.
+// checkBucket checks the slots of a bucket, and keeps its bounds. above is nil if b is the head.
 func (l *look) checkBucket(above, b *bucket.Bucket) {
-	var greatest message.ID
-	whole := true // every slot has its id
+	x := extent{sequence: b.Sequence, floor: b.Floor, last: b.Last, whole: true}
 	for _, e := range b.Entries {
-		if greatest.Less(e.ID) {
-			greatest = e.ID
+		x.greatest = maxID(x.greatest, e.ID)
+		x.whole = x.whole && !e.ID.IsZero()
+		if b.Last.Less(e.ID) {
+			x.beyond = append(x.beyond, e.ID)
 		}
-		whole = whole && !e.ID.IsZero()
 	}
+	l.extents = append(l.extents, x)
 	switch slots := b.Slots(); {
 	case slots > bucket.Capacity:
 		l.outOfOrder(Finding{}, "bucket %d has %d slots, and room for %d", b.Sequence, slots, bucket.Capacity)
@@ -111,20 +112,8 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 			l.lostSlot(b.Sequence, slot)
 		}
 	}
-	switch {
-	case above != nil && above.Sequence != b.Sequence+1:
+	if above != nil && above.Sequence != b.Sequence+1 {
 		l.outOfOrder(Finding{}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
-	case above != nil && above.Floor != b.Last:
-		l.outOfOrder(Finding{}, "the floor of bucket %d is %s, and the last of the bucket below it is %s", above.Sequence, above.Floor, b.Last)
-	}
-	if b.Sequence == 0 && !b.Floor.IsZero() {
-		l.outOfOrder(Finding{}, "bucket 0 has a floor, which is %s", b.Floor)
-	}
-	switch most := maxID(greatest, b.Floor); {
-	case b.Last.Less(most):
-		l.outOfOrder(Finding{}, "the last of bucket %d is %s, although it or its floor has %s", b.Sequence, b.Last, most)
-	case whole && most.Less(b.Last):
-		l.outOfOrder(Finding{}, "the last of bucket %d is %s, although the greatest of it and its floor is %s", b.Sequence, b.Last, most)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestExplain(t *testing.T) {
 			},
 			verdict: audit.Dormant,
 			sentence: `ben does not have ID yet: it was sent at 2026-01-02T04:04:05.001Z, after their horizon, which is 2026-01-02T04:04:05.000Z ` +
-				`(last viewed at 2026-01-02T03:04:05.000Z, dormant_after 1h0m0s); a rehydration recovers it when they look again.`,
+				`(last viewed at 2026-01-02T03:04:05.000Z); a rehydration recovers it when a view raises the horizon.`,
 		},
 		"rehydrating": {
 			arrange: func(w *world) message.Message {
@@ -225,7 +225,7 @@ func TestExplain(t *testing.T) {
 			},
 			verdict: audit.Void,
 			sentence: `ID counts for nobody: it was stored at 2026-01-02T02:54:02.999Z, 2.001s before the time in its id, which was more than ` +
-				`clock_tolerance; its publisher was told that it was not published.`,
+				`clock_tolerance; its publisher was told that it was not published, or a repair has filed it as a dead letter.`,
 		},
 		"unknown": {
 			arrange: func(w *world) message.Message { return message.Message{ID: w.id(sent)} },

@@ -23,6 +23,9 @@ const (
 	GapCount Kind = "gap_count"
 	// GapOverlap is an entry in a gap, which is counted twice.
 	GapOverlap Kind = "gap_overlap"
+	// FromFuture is an inbox that a message from the future has poisoned: it holds the message, or the message has raised bounds of
+	// buckets or the read mark.
+	FromFuture Kind = "from_future"
 )
 
 // Finding is one error in an inbox. Findings are comparable: two looks that find the same error return equal findings.

@@ -182,11 +182,11 @@ func TestFindings(t *testing.T) {
 			},
 			want: []finding{
 				{kind: audit.OutOfOrder, detail: outOfPlace, repaired: true},
-				{kind: audit.OutOfOrder, detail: "the floor of bucket 1 is ID, and the last of the bucket below it is BELOW", repaired: true},
 				{
 					kind: audit.MissingEntry, repaired: true,
 					detail: "the message, sent at 2026-01-02T03:04:04.997Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
 				},
+				{kind: audit.OutOfOrder, detail: "the floor of bucket 1 is ID, and the last of the bucket below it is BELOW", repaired: true},
 			},
 		},
 		"a gap that counts wrong": {

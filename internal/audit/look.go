@@ -30,7 +30,11 @@ type look struct {
 	user  message.UserID
 	state userstate.State
 	holds contents
-	found []Finding
+	// extents are the buckets, the head first.
+	extents []extent
+	// future says of ids that were looked up whether their messages are from the future.
+	future map[message.ID]bool
+	found  []Finding
 	// end is the first id that the look need not read: later messages are not expected and not in the inbox.
 	end message.ID
 	// inGaps counts the messages in each of the gaps.
@@ -49,7 +53,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 		if err != nil {
 			return nil, err
 		}
-		l := &look{operation: s.begin(), user: user, state: before, inGaps: make([]int64, len(before.Gaps))}
+		l := &look{operation: s.begin(), user: user, state: before, inGaps: make([]int64, len(before.Gaps)), future: make(map[message.ID]bool)}
 		l.busy = before.Mark != nil || before.Sweep != nil
 		if err := l.see(ctx); err != nil {
 			return nil, err
@@ -59,7 +63,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 			return nil, err
 		}
 		// A view that was recorded meanwhile only raises the horizon, so all expected messages still are.
-		before.LastViewed = after.LastViewed
+		before.LastViewed, before.Horizon = after.LastViewed, after.Horizon
 		if before.Same(after) {
 			return l, nil
 		}
@@ -95,6 +99,12 @@ func (l *look) see(ctx context.Context) error {
 		return err
 	}
 	if err := l.findExtras(ctx); err != nil {
+		return err
+	}
+	if err := l.checkBounds(ctx); err != nil {
+		return err
+	}
+	if err := l.checkReadMark(ctx); err != nil {
 		return err
 	}
 	for i, gap := range l.state.Gaps {
@@ -217,12 +227,19 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		if l.rules.Void(m) || !follow.For(m.Message, l.user, edge) {
 			continue // if it is in the inbox, findExtras finds it
 		}
+		if l.rules.AcceptedFromFuture(m) {
+			// Gaps count it until it is condemned. It is not expected: appending it would poison the inbox. If it is in the
+			// inbox, findExtras finds it.
+			if gap := l.gap(m); gap >= 0 {
+				l.inGaps[gap]++
+			}
+			continue
+		}
 		copies := l.holds.of(m.ID)
 		if err := l.compareCopies(ctx, m, copies); err != nil {
 			return err
 		}
-		gap := slices.IndexFunc(l.state.Gaps, func(g userstate.Gap) bool { return g.Holds(m.Sent()) })
-		switch {
+		switch gap := l.gap(m); {
 		case gap >= 0:
 			l.inGaps[gap]++
 			l.overlap(l.state.Gaps[gap], m, copies)
@@ -239,6 +256,11 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		}
 	}
 	return nil
+}
+
+// gap returns the index of the gap that holds a message, or -1.
+func (l *look) gap(m message.Stored) int {
+	return slices.IndexFunc(l.state.Gaps, func(g userstate.Gap) bool { return g.Holds(m.Sent()) })
 }
 
 // compareCopies compares a message with its entries.
@@ -323,11 +345,17 @@ func (l *look) checkExtra(ctx context.Context, h held) error {
 	case err != nil:
 		return fmt.Errorf("message %s: %w", h.id, err)
 	}
+	extra.From = m.From
+	if l.future[m.ID] = m.FromFuture() || l.rules.AcceptedFromFuture(m); l.future[m.ID] {
+		extra.Kind = FromFuture
+		l.find(extra, "the message is from the future: it was stored at %s, %v before the time in its id, which was more than clock_tolerance",
+			at(m.StoredAt), m.Ahead())
+		return nil
+	}
 	edge, err := l.edge(ctx, l.user, m.From)
 	if err != nil {
 		return err
 	}
-	extra.From = m.From
 	switch why := l.extraReason(m, l.user, edge); {
 	case why == "": // an edge that was not there when the edges were read
 	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edge):

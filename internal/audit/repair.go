@@ -29,13 +29,15 @@ const appendAtOnce = bucket.Capacity
 // harm correct entries, also if another process appends or deletes the message meanwhile. A failed repair is noted and is no
 // error, because an inbox may be too damaged for an append.
 func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
-	var missing []*Finding
+	var missing, poisoned []*Finding
 	for i := range findings {
 		f := &findings[i]
 		var err error
 		switch {
 		case f.Kind == MissingEntry:
 			missing = append(missing, f)
+		case f.Kind == FromFuture:
+			poisoned = append(poisoned, f)
 		case f.Kind == ExtraEntry:
 			err = s.stores.Buckets.Delete(ctx, l.user, f.At.Sequence, f.Message)
 		case f.Kind == DoubleEntry:
@@ -50,6 +52,13 @@ func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 		}
 		if err != nil && !errors.Is(err, bucket.ErrNotFound) { // if the entry is gone, the next look does not find it
 			f.Note = failed(err)
+		}
+	}
+	if len(poisoned) > 0 {
+		if err := s.heal(ctx, l.user, poisoned); err != nil {
+			for _, f := range poisoned {
+				f.Note = failed(err)
+			}
 		}
 	}
 	slices.SortFunc(missing, func(x, y *Finding) int { return x.Message.Compare(y.Message) })

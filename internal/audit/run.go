@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -122,6 +123,13 @@ func (s *Service) examine(ctx context.Context, user message.UserID, repair bool)
 		return nil, last, err
 	}
 	found = last.found
+	if err := settings.Require(s.opts.Level(), settings.Recorded); err != nil {
+		for i := range found {
+			if found[i].Kind == FromFuture {
+				found[i].Note = failed(err)
+			}
+		}
+	}
 	if !repair {
 		return found, last, nil
 	}

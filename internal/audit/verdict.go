@@ -20,12 +20,12 @@ func (s operation) judge(e *Explanation) (Verdict, string) {
 	switch {
 	case e.unknown():
 		return UnknownMessage, e.unknownSentence()
-	case e.Entry != nil:
+	case e.Entry != nil && (!e.Entry.Deleted || !e.Stored.FromFuture()):
 		return s.judgeEntry(e)
 	case s.rules.Void(e.Stored):
 		after := "; its publisher was told, and publishes it again under another id."
 		if e.Stored.FromFuture() {
-			after = "; its publisher was told that it was not published."
+			after = "; its publisher was told that it was not published, or a repair has filed it as a dead letter."
 		}
 		return Void, s.voidSentence(e.Stored) + after
 	case !follow.For(e.Stored.Message, e.User, e.Edge):
@@ -127,8 +127,8 @@ func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, %s, and the rehydration that is due since %s appends it; "+
 			"until then, reading the inbox finds it by fan out on read.", at(sent), s.former(state.Mark.From), at(state.Lease.Since))
 	case sent.After(e.Horizon):
-		return Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s, dormant_after %v); "+
-			"a rehydration recovers it when they look again.", at(sent), at(e.Horizon), at(state.LastViewed), s.rules.DormantAfter)
+		return Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s); "+
+			"a rehydration recovers it when a view raises the horizon.", at(sent), at(e.Horizon), at(state.LastViewed))
 	case !e.Planned:
 		return InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
 			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))

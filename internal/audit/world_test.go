@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -80,11 +82,29 @@ func (w *world) audit(buckets bucket.Store) *audit.Service { return w.auditBy(bu
 
 // auditBy returns an audit with rules of its own.
 func (w *world) auditBy(buckets bucket.Store, rules func() userstate.Rules) *audit.Service {
+	condemn := func(context.Context, message.Ref) error { return errors.New("no message is from the future") }
+	return w.auditOf(buckets, rules, condemn, func() int { return settings.Highest })
+}
+
+// auditOf returns an audit that condemns messages from the future in the given way.
+func (w *world) auditOf(
+	buckets bucket.Store, rules func() userstate.Rules, condemn func(context.Context, message.Ref) error, level func() int,
+) *audit.Service {
+	return w.auditMending(buckets, rules, condemn, level, w.inboxes().MendReadMark)
+}
+
+// auditMending is auditOf with the given way to mend read marks.
+func (w *world) auditMending(
+	buckets bucket.Store, rules func() userstate.Rules, condemn func(context.Context, message.Ref) error, level func() int,
+	mend func(context.Context, message.UserID, bucket.Judge) (bool, error),
+) *audit.Service {
 	return audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: rules, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },
+		Condemn: condemn, Level: level,
+		MendReadMark: mend,
 	})
 }
 
@@ -228,13 +248,17 @@ func (w *world) back(at time.Time, limit int) {
 	require.False(t, w.state().Rehydrating())
 }
 
+func (w *world) inboxes() *inbox.Service {
+	return inbox.New(inbox.Stores{
+		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender,
+	}, w.rehydrator(0), inbox.Options{Rules: rules, Now: func() time.Time { return w.now }})
+}
+
 // read returns the ids that ben reads, newest first, and how many messages his inbox says it has.
 func (w *world) read() (ids []message.ID, total int64) {
 	t := w.t
 	t.Helper()
-	service := inbox.New(inbox.Stores{
-		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender,
-	}, w.rehydrator(0), inbox.Options{Rules: rules, Now: func() time.Time { return w.now }})
+	service := w.inboxes()
 	for cursor := ""; ; {
 		page, err := service.Read(t.Context(), "ben", cursor, 20, true)
 		require.NoError(t, err)

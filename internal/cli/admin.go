@@ -47,7 +47,7 @@ func newAdminInit(p program.Process) *cobra.Command {
 		Args:    program.Exactly(),
 	}
 	s := program.NewSettings(p, cmd)
-	out.addJSON(cmd, "print what was made as JSON")
+	out.addJSON(cmd, "print the result as JSON")
 	cmd.Flags().BoolVar(&shard, "shard", false, "shard the collections over the cluster")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.Load()

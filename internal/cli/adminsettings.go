@@ -20,7 +20,8 @@ func newAdminSettings(p program.Process) *cobra.Command {
 		Long: "Show the settings that all processes agree on, or change one. The database records them, and a process whose\n" +
 			"configuration differs follows the record. All processes use a changed value within 5 s. A value is written as in\n" +
 			"a configuration, such as 30d or 81KiB.\n\n" +
-			"A change that hides messages needs --yes. With --dry-run, the command only shows what the change would do.",
+			"A change makes no user active or dormant: a new dormant_after holds for later views. With --dry-run, the command\n" +
+			"only shows what the change would do.",
 		Example: "  fanmail admin settings\n  fanmail admin settings dormant_after 60d --dry-run",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +50,7 @@ func newAdminSettings(p program.Process) *cobra.Command {
 	}
 	s.addServer(cmd, app.Rehydrator)
 	cmd.Flags().BoolVar(&change.DryRun, "dry-run", false, "show what the change would do, and change nothing")
-	cmd.Flags().BoolVar(&change.Confirm, "yes", false, "confirm a change that hides messages")
+	cmd.Flags().BoolVar(&change.Confirm, "yes", false, "confirm a change that removes or hides something: no setting of this release does")
 	out.addJSON(cmd, "print the result as JSON")
 	return cmd
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestTwoServersAgree starts two servers with different configurations on a database that the release before initialized. Each follows
-// its own until the upgrade, and a changed setting is used by both after it.
+// TestTwoServersAgree starts two servers with different configurations on a database that the previous release initialized. Until
+// the upgrade, each server uses its own configuration. After it, both use a changed setting.
 func TestTwoServersAgree(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.MongoDB(t)
@@ -75,7 +75,9 @@ func TestTwoServersAgree(t *testing.T) {
 	becomes(b, client.Dormant)
 	require.Contains(t, log.String(), `"key":"dormant_after","recorded":"720h","configured":"1440h","command":"fanmail admin settings dormant_after 1440h"`)
 	fanmail(t, "admin", "settings", "dormant_after", "60d", "--yes", "--server", b)
-	require.Equal(t, client.Active, state(b))
+	require.Equal(t, client.Dormant, state(b), "the horizon of ben is that of the setting that was recorded first")
+	fanmail(t, "import", "users", file(t, "later", `{"user":"ben","last_viewed":"`+time.Now().AddDate(0, 0, -35).UTC().Format(time.RFC3339)+`"}`+"\n"), "--server", b)
+	becomes(b, client.Active)
 	becomes(a, client.Active)
 
 	larger := cfg
@@ -84,7 +86,7 @@ func TestTwoServersAgree(t *testing.T) {
 	require.ErrorContains(t, server.Start(t.Context()), "inbox.entry_bytes is recorded as 81KiB, and limits.body 100KiB and limits.attrs 16KiB of this process needs at least 117KiB")
 }
 
-// metaOf returns the collection of the format, by the driver alone.
+// metaOf returns the collection with the format, through the driver only.
 func metaOf(t *testing.T, uri, database string) *mongo.Collection {
 	t.Helper()
 	c, err := mongo.Connect(options.Client().ApplyURI(uri))

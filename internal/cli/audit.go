@@ -22,7 +22,7 @@ type auditCommand struct {
 	server  server
 	output  output
 	options client.AuditOptions
-	bar     *progress // nil until it is known how much there is to do
+	bar     *progress // nil until the number of users is known
 }
 
 func newAudit(p program.Process) *cobra.Command {
@@ -33,8 +33,9 @@ func newAudit(p program.Process) *cobra.Command {
 		Long: "Recompute inboxes from the stored messages and edges, and compare them with the stored inboxes. Report entries\n" +
 			"that are missing, extra, double, different or out of order. You can run it while the server works: it counts\n" +
 			"deliveries in progress separately, and reports a finding only if a second read confirms it.\n\n" +
-			"With --repair, the server appends missing entries and removes extra and double ones. The exit code is 1 if a\n" +
-			"finding remains at the end.",
+			"With --repair, the server appends missing entries and removes extra and double ones. A message from the future\n" +
+			"becomes a dead letter (see fanmail dlq), and the inbox is healed; this needs format level 2 (fanmail admin upgrade).\n" +
+			"The exit code is 1 if a finding remains at the end.",
 		Example: "  fanmail audit --sample 1000\n  fanmail audit --user ben --repair\n  fanmail audit --json | jq -c 'select(.finding)'",
 		Args:    program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,10 +100,10 @@ func (a *auditCommand) progress(p client.AuditProgress) {
 	a.bar.set(p.Users)
 }
 
-// print prints a line where the progress bar was, which comes back when there is progress.
+// print clears the progress bar and prints a line. The bar appears again at the next progress.
 func (a *auditCommand) print(line client.AuditLine, text func(io.Writer) error) error {
 	if a.bar != nil && a.bar.bar != nil {
-		_ = a.bar.bar.Clear() // a bar that cannot be removed is no reason to fail
+		_ = a.bar.bar.Clear() // failing to clear the bar is not an error of the audit
 	}
 	return a.output.print(line, text)
 }
@@ -116,9 +117,9 @@ func (a *auditCommand) end(line client.AuditLine) error {
 	if remaining == 0 {
 		return nil
 	}
-	advice := "'fanmail audit --repair' mends what can be mended"
+	advice := "'fanmail audit --repair' repairs the findings that can be repaired"
 	if a.options.Repair {
-		advice = "each tells above why it was not repaired"
+		advice = "each finding above says why it was not repaired"
 	}
 	return fmt.Errorf("audit: %s: %s", plural(remaining, "finding remains", "findings remain"), advice)
 }
@@ -176,7 +177,7 @@ func printAudit(w io.Writer, s client.AuditSummary, repair bool) error {
 	return printf(w, "apart      %s\n", strings.Join(apart, ", "))
 }
 
-// kinds writes how many findings there are of each kind.
+// kinds returns the number of findings of each kind as text.
 func kinds(counts map[client.FindingKind]int64) string {
 	if len(counts) == 0 {
 		return "nothing"

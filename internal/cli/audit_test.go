@@ -15,7 +15,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// TestExplainAndAudit asks a real server about what it has delivered.
+// TestExplainAndAudit explains and audits deliveries of a real server.
 func TestExplainAndAudit(t *testing.T) {
 	t.Parallel()
 	url := serve(t)
@@ -44,7 +44,7 @@ func TestExplainAndAudit(t *testing.T) {
 	require.EqualValues(t, 1, line.Summary.Users)
 }
 
-// auditLines is what a server answers that has found something.
+// auditLines is the answer of a server that has found errors.
 const auditLines = `{"progress":{"users":0,"of":2004}}
 {"finding":{"kind":"missing","user":"ben","message":"019b7ca9-8c88-7000-8000-000000000000","from":"ann","detail":"the message is not in the inbox","repaired":true}}
 {"finding":{"kind":"out_of_order","user":"ben\u001b[2J","bucket":1,"slot":3,"detail":"the slot has lost its record","repaired":false,"note":"not repaired: it cannot be"}}
@@ -52,7 +52,7 @@ const auditLines = `{"progress":{"users":0,"of":2004}}
 {"summary":{"users":2004,"entries":22012,"expected":22013,"found":{"missing":1,"out_of_order":1},"repaired":{"missing":1},"remaining":REMAINING,"in_flight":3,"dead_lettered":1,"tolerated":2,"rehydrating":1}}
 `
 
-// TestAuditTellsWhatItFinds has what is printed, and the exit code, by whether anything remains.
+// TestAuditTellsWhatItFinds checks the output and the exit code, with and without remaining findings.
 func TestAuditTellsWhatItFinds(t *testing.T) {
 	t.Parallel()
 	const printed = `ben: missing 019b7ca9-8c88-7000-8000-000000000000 by ann: the message is not in the inbox; repaired
@@ -68,7 +68,7 @@ apart      3 in flight, 1 among the dead letters, 2 tolerated, 1 user being rehy
 		code            int
 		err             string
 	}{
-		"something remains": {`{"out_of_order":1}`, "1 out_of_order", program.ExitFailed, "audit: 1 finding remains: each tells above why it was not repaired"},
+		"something remains": {`{"out_of_order":1}`, "1 out_of_order", program.ExitFailed, "audit: 1 finding remains: each finding above says why it was not repaired"},
 		"nothing remains":   {`{}`, "nothing", program.ExitDone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ apart      3 in flight, 1 among the dead letters, 2 tolerated, 1 user being rehy
 	}
 }
 
-// TestAuditUsage has command lines that make no sense.
+// TestAuditUsage has wrong command lines.
 func TestAuditUsage(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{

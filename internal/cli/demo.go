@@ -50,7 +50,7 @@ func runDemo(ctx context.Context, p program.Process, out output, level string) (
 
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
-	// The server reserves what its streams may hold: a temporary folder may have little room.
+	// The server reserves the maximum size of its streams. A temporary folder may have little room.
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 32*config.MiB, 64*config.MiB, 16*config.MiB, 16*config.MiB
 	logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: level, Format: telemetry.FormatAuto, Writer: p.Stderr, Now: p.Now})
 	if err != nil {
@@ -76,7 +76,7 @@ func runDemo(ctx context.Context, p program.Process, out output, level string) (
 		return err
 	}
 	if len(report.Failures) > 0 {
-		return fmt.Errorf("demo: not everything arrived as it should: %s", report.Failures[0])
+		return fmt.Errorf("demo: a check failed: %s", report.Failures[0])
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// demoTop is how much of an inbox the demo shows as text.
+// demoTop is the number of inbox messages that the demo prints.
 const demoTop = 5
 
-// demoReport is what happened in the demo.
+// demoReport is the result of the demo.
 type demoReport struct {
 	Followers int `json:"followers"`
 	Dormant   int `json:"dormant"`
@@ -25,26 +25,27 @@ type demoReport struct {
 	Inbox         message.UserID    `json:"inbox"`
 	Page          *client.InboxPage `json:"page"`
 	Return        demoReturn        `json:"return"`
-	// Failures tells what is not as it should be.
+	// Failures are the results of failed checks.
 	Failures []string `json:"failures"`
 
 	took, direct time.Duration
 }
 
-// demoReturn is how a dormant follower came back.
+// demoReturn is the return of a dormant follower.
 type demoReturn struct {
 	User message.UserID `json:"user"`
-	// FirstPageSeconds is how long the first page took, and how many messages it had; it does not wait for anything.
+	// FirstPageSeconds is the time that the first page took, and FirstPage its number of messages. The first page waits for
+	// nothing.
 	FirstPageSeconds float64 `json:"first_page_seconds"`
 	FirstPage        int     `json:"first_page"`
-	// Seconds is how long it took until the inbox was rebuilt, the first page included.
+	// Seconds is the time until the inbox was rebuilt, including the first page.
 	Seconds   float64 `json:"seconds"`
 	Recovered int64   `json:"recovered"`
 
 	firstPage, took time.Duration
 }
 
-// newDemoReport adds up what became of the messages and checks it against the script.
+// newDemoReport adds up the results of the messages and compares them with the expected ones.
 func newDemoReport(messages []*demoMessage, took time.Duration) *demoReport {
 	r := &demoReport{Followers: demoFollowers, Messages: len(messages), Failures: []string{}, Seconds: took.Seconds(), took: took}
 	for i := range demoFollowers {
@@ -71,8 +72,8 @@ func (r *demoReport) fail(format string, args ...any) {
 	r.Failures = append(r.Failures, fmt.Sprintf(format, args...))
 }
 
-// checkInboxes lets a dormant follower come back, and reads the inboxes of a follower who was active all the time, of the
-// one who has come back, and of the recipient of the direct message. The first is the one to show.
+// checkInboxes makes a dormant follower return. Then it reads three inboxes: of a follower who was always active, of the one who
+// returned, and of the recipient of the direct message. The report shows the first.
 func (d *demo) checkInboxes(ctx context.Context, messages []*demoMessage, r *demoReport) error {
 	var fromCelebrities, direct []message.ID
 	for _, m := range slices.Backward(messages) {
@@ -82,7 +83,7 @@ func (d *demo) checkInboxes(ctx context.Context, messages []*demoMessage, r *dem
 			fromCelebrities = append(fromCelebrities, m.id)
 		}
 	}
-	if err := d.comeBack(ctx, fromCelebrities, r); err != nil {
+	if err := d.returnAfterAbsence(ctx, fromCelebrities, r); err != nil {
 		return err
 	}
 	for _, inbox := range []struct {
@@ -105,8 +106,8 @@ func (d *demo) checkInboxes(ctx context.Context, messages []*demoMessage, r *dem
 	return nil
 }
 
-// comeBack lets a dormant follower open their inbox, and waits until it has been rebuilt.
-func (d *demo) comeBack(ctx context.Context, missed []message.ID, r *demoReport) error {
+// returnAfterAbsence makes a dormant follower open their inbox, and waits until it is rebuilt.
+func (d *demo) returnAfterAbsence(ctx context.Context, missed []message.ID, r *demoReport) error {
 	back := &r.Return
 	back.User = demoFollower(0)
 	begun := d.process.Now()
@@ -126,7 +127,7 @@ func (d *demo) comeBack(ctx context.Context, missed []message.ID, r *demoReport)
 	if err != nil {
 		return err
 	}
-	// Unless the rebuilding was over before the login, the login tells how many were recovered; the total does in any case.
+	// If the rebuild ended before the login, the login reports 0 recovered messages. The total is right in both cases.
 	back.Recovered = user.Total
 	if login.State != client.Active || back.Recovered != int64(len(missed)) {
 		r.fail("%s is %s with %d messages recovered, and should have %d", back.User, login.State, back.Recovered, len(missed))
@@ -134,7 +135,7 @@ func (d *demo) comeBack(ctx context.Context, missed []message.ID, r *demoReport)
 	return nil
 }
 
-// check demands that a page holds these messages and no others.
+// check requires that a page has exactly these messages.
 func (r *demoReport) check(owner message.UserID, page client.InboxPage, want []message.ID, complete bool) {
 	var ids []message.ID
 	for _, m := range page.Messages {
@@ -145,7 +146,7 @@ func (r *demoReport) check(owner message.UserID, page client.InboxPage, want []m
 	}
 }
 
-// tell writes the report in plain words.
+// tell writes the report as text.
 func (r *demoReport) tell(w io.Writer) error {
 	rate := int64(float64(r.Delivered+r.Skipped) / max(r.Seconds, 1e-3))
 	err := printf(w, `Two celebrities, nova and atlas, talked in front of %s followers, %s of whom have not looked for 60 days.
@@ -153,10 +154,10 @@ Ann wrote to Ben meanwhile.
 
 published   %s, each stored once
 delivered   %s copies, each into an inbox of its own
-skipped     %s, for followers who are dormant: nothing is copied for somebody who does not look
+skipped     %s, for followers who are dormant: the inbox of an inactive user gets no copies
 took        %s from the first message to the last delivery, %s recipients a second
 direct      %s from Ann's message to Ben's inbox, past the fan-out to thousands
-back again  %s, who had missed it all, saw %s after %s, and had a complete inbox after %s
+returned    %s, who had missed it all, saw %s after %s, and had a complete inbox after %s
 
 `, count(r.Followers), count(r.Dormant), plural(r.Messages, "message", "messages"), count(r.Delivered), count(r.Skipped),
 		seconds(r.took), count(rate), seconds(r.direct),

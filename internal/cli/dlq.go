@@ -20,7 +20,8 @@ func newDLQ(p program.Process) *cobra.Command {
 		Short: "List dead letters, send them again, or drop them",
 		Long: "List dead letters, send them again, or drop them. A dead letter is a task or an event that could not succeed. It\n" +
 			"has the reason, the error, the number of attempts and the payload. The server keeps it until you redrive or drop\n" +
-			"it; no other work waits for it. Correct the cause before you redrive.",
+			"it; no other work waits for it. Correct the cause before you redrive. A message with the reason from_future is\n" +
+			"published under a new id.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -117,7 +118,7 @@ func printLetter(w io.Writer, l client.DeadLetter) error {
 		l.ID, showTime(l.At.Time), about(l), program.Printable(l.Reason), program.Printable(l.Error), count(l.Attempts), program.Printable(l.Subject), payload)
 }
 
-// about tells what the work of a dead letter was, as well as can be read from it.
+// about returns the subject of a dead letter in words: its message, its login, or at least its subject on the bus.
 func about(l client.DeadLetter) string {
 	switch {
 	case l.Message != nil:
@@ -149,7 +150,7 @@ func newDLQDrop(p program.Process) *cobra.Command {
 	})
 }
 
-// change is something that can be done to dead letters.
+// change is an operation on dead letters.
 type change struct {
 	use, did, short, long, json string
 	do                          func(c *client.Client, ctx context.Context, id uint64) error
@@ -178,7 +179,8 @@ func newDLQChange(p program.Process, ch change) *cobra.Command {
 			}
 			defer c.Close()
 			if chosen.all {
-				// All are listed first: one that fails again is filed behind them, and would come round for ever.
+				// List all letters first. A task that fails again becomes a new letter at the end, so a single pass would never
+				// end.
 				if ids, err = chosen.list(cmd.Context(), c); err != nil {
 					return err
 				}
@@ -214,7 +216,7 @@ func (ch change) each(ctx context.Context, p program.Process, c *client.Client, 
 	return nil
 }
 
-// letters says which dead letters are meant.
+// letters selects dead letters.
 type letters struct {
 	all    bool
 	reason string

@@ -46,6 +46,6 @@ func newExplain(p program.Process) *cobra.Command {
 		},
 	}
 	s.addServer(cmd, app.Rehydrator)
-	out.addJSON(cmd, "print the verdict and everything that tells it as JSON")
+	out.addJSON(cmd, "print the verdict and the facts behind it as JSON")
 	return cmd
 }

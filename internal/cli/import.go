@@ -16,10 +16,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-// importChunk is how many lines are sent in one request.
+// importChunk is the number of lines per request.
 const importChunk = 2000
 
-// maxShownProblems bounds how many lines that were not taken are shown one by one.
+// maxShownProblems is the maximum number of skipped or rejected lines that are printed.
 const maxShownProblems = 20
 
 func newImport(p program.Process) *cobra.Command {
@@ -38,19 +38,19 @@ func newImport(p program.Process) *cobra.Command {
 	return cmd
 }
 
-// importer imports a file of records that are all of one kind.
+// importer imports a file whose records have one type.
 type importer[T any] struct {
 	process program.Process
 	server  server
-	role    app.Role // that takes the records
+	role    app.Role // the role that serves the request
 	output  output
 	skipBad bool
 
-	// one and many name a record and several.
+	// one and many are the noun for one record and for several.
 	one, many string
 	parse     parser[T]
 	send      func(context.Context, *client.Client, []T) (client.BatchResult, error)
-	// requests is how many requests are under way at a time. It is 1 where the order of records matters.
+	// requests is the number of concurrent requests. It is 1 if the order of records matters.
 	requests int
 }
 
@@ -66,7 +66,7 @@ type imported struct {
 func (i *importer[T]) addFlags(cmd *cobra.Command) {
 	i.output.w = i.process.Stdout
 	i.server.addServer(cmd, i.role)
-	i.output.addJSON(cmd, "print the result as JSON, with every line that was not taken")
+	i.output.addJSON(cmd, "print the result as JSON, with every line that was left out")
 	cmd.Flags().BoolVar(&i.skipBad, "skip-bad", false, "skip and count bad and rejected lines")
 }
 
@@ -92,7 +92,7 @@ func (i *importer[T]) run(ctx context.Context, path string) (err error) {
 	}
 	result, err := i.sendAll(ctx, c, file, found.good)
 	if err != nil {
-		return fmt.Errorf("%w; %s of %s were imported: repeat the command, which does no harm to those",
+		return fmt.Errorf("%w; %s of %s were imported: repeat the command, which leaves those unchanged",
 			err, count(result.Imported), plural(found.good, i.one, i.many))
 	}
 	result.Bad = len(found.bad)
@@ -103,7 +103,7 @@ func (i *importer[T]) run(ctx context.Context, path string) (err error) {
 	return i.report(file, result, took)
 }
 
-// sendAll sends the good lines of a file. With an error it returns what had been imported by then.
+// sendAll sends the good lines of a file. If it fails, the result still counts the imported lines.
 func (i *importer[T]) sendAll(ctx context.Context, c *client.Client, file *source, total int) (imported, error) {
 	bar := newProgress(i.process, "importing "+i.many, int64(total))
 	defer bar.close()
@@ -132,7 +132,8 @@ func (i *importer[T]) sendAll(ctx context.Context, c *client.Client, file *sourc
 		})
 		return nil
 	})
-	// What a request failed of is why reading was given up, and says more.
+	// A failed request cancels the reading. So the error of the request is the cause, and the error of the reading only follows
+	// from it.
 	if sendErr := requests.Wait(); sendErr != nil {
 		err = sendErr
 	}
@@ -156,7 +157,7 @@ func (i *importer[T]) report(file *source, result imported, took time.Duration) 
 	return err
 }
 
-// showProblems tells of lines that were not taken, of the first ones each by itself.
+// showProblems prints the lines that were left out: the first maxShownProblems, and the number of the others.
 func showProblems(w io.Writer, file *source, problems []problem) error {
 	for i, b := range problems {
 		if i == maxShownProblems {

@@ -51,7 +51,7 @@ func newLogin(p program.Process) *cobra.Command {
 	return cmd
 }
 
-// reportLogin prints what a login came to. One that was not waited for to its end is an error.
+// reportLogin prints the result of a login. If the inbox is still being rebuilt, it returns an error.
 func reportLogin(out output, login client.Login) error {
 	user := program.Printable(string(login.User))
 	if login.State != client.Rehydrating {
@@ -62,7 +62,7 @@ func reportLogin(out output, login client.Login) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s %s, and the inbox is still loading: repeat the command to wait for it, or see what there is with 'fanmail inbox %s'",
+	return fmt.Errorf("%s %s, and the inbox is still loading: repeat the command to wait for it, or read what is there with 'fanmail inbox %s'",
 		user, wasText(login.Was), user)
 }
 

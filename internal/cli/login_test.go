@@ -33,7 +33,7 @@ func TestLogin(t *testing.T) {
 	require.Contains(t, fanmail(t, "inbox", "ben", "--server", url), "ben: 2 messages, 2 unread\n")
 }
 
-// heldInbox is a store of inboxes that blocks every write until the test releases it.
+// heldInbox is a bucket store that blocks every write until the test releases it.
 type heldInbox struct {
 	bucket.Store
 	write <-chan struct{}
@@ -60,7 +60,7 @@ func TestLoginThatTakesLonger(t *testing.T) {
 
 	args := []string{"login", "ben", "--wait", "1ms", "--server", url}
 	const loading = "fanmail: ben was dormant, and the inbox is still loading: " +
-		"repeat the command to wait for it, or see what there is with 'fanmail inbox ben'\n"
+		"repeat the command to wait for it, or read what is there with 'fanmail inbox ben'\n"
 	got := run{args: args}.do(t.Context(), t)
 	require.Equal(t, result{code: program.ExitFailed, stderr: loading}, got)
 	got = run{args: append(args, "--json")}.do(t.Context(), t)

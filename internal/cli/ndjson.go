@@ -15,7 +15,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// parseSeen reads when a user was last seen.
+// parseSeen parses the time at which a user was last seen.
 func parseSeen(text []byte) (client.Seen, error) {
 	var record struct {
 		User       message.UserID `json:"user"`
@@ -34,7 +34,7 @@ func parseSeen(text []byte) (client.Seen, error) {
 	return client.Seen{User: record.User, LastViewed: at}, nil
 }
 
-// parseDraft returns a parser of messages that are to be published. They must keep to the limits.
+// parseDraft returns a parser of messages within the limits.
 func parseDraft(limits message.Limits) parser[message.Draft] {
 	return func(text []byte) (message.Draft, error) {
 		var draft message.Draft
@@ -46,7 +46,7 @@ func parseDraft(limits message.Limits) parser[message.Draft] {
 	}
 }
 
-// decode reads one JSON object with no other fields than value has.
+// decode decodes one JSON object. All its fields must be fields of value.
 func decode(text []byte, value any) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not valid UTF-8")
@@ -57,12 +57,12 @@ func decode(text []byte, value any) error {
 		return explain(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("has more than one JSON object: expected one a line")
+		return errors.New("has more than one JSON object: expected one per line")
 	}
 	return nil
 }
 
-// explain says what is wrong with JSON in terms of JSON, where the decoder speaks of Go.
+// explain turns an error of the JSON decoder, which names Go types, into an error in terms of JSON.
 func explain(err error) error {
 	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		expected := expectedJSON(wrongType.Type)

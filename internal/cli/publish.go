@@ -34,7 +34,7 @@ type publisher struct {
 	skipBad bool
 }
 
-// messageFlags make up a single message, so that they cannot go with a file of messages.
+// messageFlags describe a single message. They conflict with --file.
 var messageFlags = []string{"from", "to", "followers", "body", "body-file", "content-type", "attrs"}
 
 func newPublish(p program.Process) *cobra.Command {
@@ -68,7 +68,7 @@ func newPublish(p program.Process) *cobra.Command {
 	flags.StringVar(&b.file, "file", "", "publish the messages of an NDJSON file; - for standard input")
 	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: skip and count bad and rejected lines")
 	b.server.addServer(cmd, app.Publisher)
-	b.output.addJSON(cmd, "print the answer as JSON; with --file, an answer a line")
+	b.output.addJSON(cmd, "print the answer as JSON; with --file, one answer per line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return b.run(cmd) }
 	return cmd
 }
@@ -77,7 +77,7 @@ func (b *publisher) run(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("file") {
 		for _, name := range messageFlags {
 			if cmd.Flags().Changed(name) {
-				return program.Usagef("--file brings whole messages: give it without --%s", name)
+				return program.Usagef("the messages in --file are complete: leave out --%s", name)
 			}
 		}
 		return b.publishFile(cmd.Context())
@@ -97,7 +97,7 @@ func (b *publisher) run(cmd *cobra.Command) error {
 	return b.publishOne(cmd.Context(), c, draft)
 }
 
-// draft returns the message that the flags describe. How large it may be is the server's to say.
+// draft returns the message that the flags describe. It does not check limits of size, because the server decides them.
 func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 	draft := message.Draft{From: message.UserID(b.from), Body: b.body, ContentType: b.contentType, Attrs: json.RawMessage(b.attrs)}
 	for _, user := range b.to {
@@ -108,9 +108,9 @@ func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 	}
 	switch {
 	case b.from == "":
-		return draft, program.Usagef("say who publishes: give --from")
+		return draft, program.Usagef("name the author: give --from")
 	case len(b.to) == 0 && !b.followers:
-		return draft, program.Usagef("say who it is for: give --to, --followers or both")
+		return draft, program.Usagef("name the recipients: give --to, --followers or both")
 	case cmd.Flags().Changed("body-file") && cmd.Flags().Changed("body"):
 		return draft, program.Usagef("give either --body or --body-file")
 	case cmd.Flags().Changed("body-file"):
@@ -146,7 +146,7 @@ func readAll(ctx context.Context, p program.Process, path string) (string, error
 	return string(text), nil
 }
 
-// receipt is what is printed of a message that was published.
+// receipt is the printed result of a published message.
 type receipt struct {
 	client.Receipt
 	Fanout *client.Fanout `json:"fanout,omitempty"`

@@ -8,7 +8,7 @@ import (
 // parser reads a record from a line of an input file. Its error says what is wrong with the line.
 type parser[T any] func(text []byte) (T, error)
 
-// problem is a line of an input file that was not taken, and why.
+// problem is a line of an input file that was left out, and the reason.
 type problem struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`
@@ -17,16 +17,15 @@ type problem struct {
 // in returns the problem as an error that names the file and the line.
 func (b problem) in(file string) error { return fmt.Errorf("%s:%d: %s", file, b.Line, b.Error) }
 
-// survey is what an input file holds.
+// survey is the result of checking an input file.
 type survey struct {
 	// good counts the records.
 	good int
-	// bad are the lines that hold none. There are some only if they are to be skipped.
+	// bad are the lines without a valid record. It is empty unless bad lines are skipped.
 	bad []problem
 }
 
-// examine reads a file to its end before anything of it is used. Unless bad lines are to be skipped, the first one is an
-// error.
+// examine checks a whole file before any of it is sent. The first bad line is an error, unless skipBad is set.
 func examine[T any](ctx context.Context, s *source, parse parser[T], skipBad bool) (survey, error) {
 	var found survey
 	err := s.each(ctx, func(l line) error {
@@ -39,13 +38,13 @@ func examine[T any](ctx context.Context, s *source, parse parser[T], skipBad boo
 			found.bad = append(found.bad, problem{Line: l.number, Error: err.Error()})
 			return nil
 		}
-		return fmt.Errorf("%w: nothing was sent; correct the line, or give --skip-bad to go on without such lines",
+		return fmt.Errorf("%w: nothing was sent; correct the line, or give --skip-bad to skip such lines",
 			problem{Line: l.number, Error: err.Error()}.in(s.name))
 	})
 	return found, err
 }
 
-// chunk is some records that follow one another in a file.
+// chunk is a sequence of consecutive records of a file.
 type chunk[T any] struct {
 	// index counts the chunks of a file from 0.
 	index int
@@ -54,13 +53,13 @@ type chunk[T any] struct {
 	values []T
 }
 
-// eachChunk calls do with the records of a file, so many at a time. It passes over bad lines: examine has told of them.
+// eachChunk calls do with chunks of at most size records. It skips bad lines, which examine has already reported.
 func eachChunk[T any](ctx context.Context, s *source, parse parser[T], size int, do func(chunk[T]) error) error {
 	var next chunk[T]
 	err := s.each(ctx, func(l line) error {
 		value, err := parseLine(l, parse)
 		if err != nil {
-			return nil //nolint:nilerr // it is what --skip-bad asks for
+			return nil //nolint:nilerr // examine has reported the line
 		}
 		next.lines, next.values = append(next.lines, l.number), append(next.values, value)
 		if len(next.values) < size {

@@ -13,7 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-// nowhere is the URL of a server that is not there. What is refused before anything is sent never asks it.
+// nowhere is a URL without a server. A command that checks its input first does not connect to it.
 const nowhere = "http://127.0.0.1:1"
 
 func TestWrongUsage(t *testing.T) {
@@ -56,15 +56,15 @@ func TestWrongUsage(t *testing.T) {
 		"all and a limit":           {args: "inbox ben --all --limit 5", want: `--all prints everything`},
 		"bad server":                {args: "inbox ben --server localhost", want: `server "localhost" is not a URL such as http://127.0.0.1:8080`},
 		"bad server by environment": {args: "inbox ben", env: []string{"FANMAIL_SERVER=ftp://x"}, want: `server "ftp://x" is not a URL`},
-		"published by nobody":       {args: "publish --to ben --body x", want: `say who publishes: give --from`},
-		"published to nobody":       {args: "publish --from ann --body x", want: `say who it is for: give --to, --followers or both`},
+		"publish without author":    {args: "publish --to ben --body x", want: `name the author: give --from`},
+		"publish without recipient": {args: "publish --from ann --body x", want: `name the recipients: give --to, --followers or both`},
 		"no body":                   {args: "publish --from ann --followers", want: `body is empty: give a body, or attrs`},
 		"two bodies":                {args: "publish --from ann --followers --body x --body-file y", want: `give either --body or --body-file`},
 		"body that is no text":      {args: "publish --from ann --followers --body \xff", want: `the body is not valid UTF-8`},
 		"bad author":                {args: "publish --from .. --followers --body x", want: `from is "..", which cannot be a user id`},
 		"bad recipient":             {args: "publish --from ann --to ben,a/b --body x", want: `to[1] contains '/'`},
 		"bad attrs":                 {args: "publish --from ann --to ben --attrs [1]", want: `attrs is not a JSON object`},
-		"file and flags":            {args: "publish --file f --from ann", want: `--file brings whole messages: give it without --from`},
+		"file and flags":            {args: "publish --file f --from ann", want: `the messages in --file are complete: leave out --from`},
 		"skip without a file":       {args: "publish --from ann --followers --body x --skip-bad", want: `--skip-bad needs --file`},
 		"open to others":            {args: "serve --addr 0.0.0.0:8080", want: `addr is "0.0.0.0:8080", which others can reach, and there is no authentication: listen on a loopback address such as 127.0.0.1:8080`},
 		"open to others by default": {args: "serve --addr :8080", want: `addr is ":8080", which others can reach`},
@@ -142,7 +142,7 @@ func TestInterruptedWhileStandardInputIsSilent(t *testing.T) {
 		})
 	}()
 	go func() {
-		_, _ = typist.Write([]byte("ben\t")) // returns when it has been read
+		_, _ = typist.Write([]byte("ben\t")) // returns when the command has read it
 		close(reading)
 	}()
 	<-reading

@@ -4,6 +4,9 @@
 // partition as dead. Redriving revives the scan, emits the task, and then removes the letter. After a crash between these steps the
 // letter still exists, and redriving it again is harmless: two tasks share one scan, and an append takes effect once. If the crash came
 // before the task was emitted, the sweep finds the revived scan.
+//
+// A dead letter with the reason event.ReasonFromFuture stands for a message that an older release accepted although the time in its id was
+// too far ahead. Condemn files the letter and then makes the message void. Redriving publishes the same content under a new id.
 package deadletter
 
 import (
@@ -16,6 +19,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -25,31 +29,46 @@ var (
 	ErrNotFound = errors.New("no such dead letter")
 	// ErrNoConsumer means that no process takes work of this kind. Such a letter can only be dropped.
 	ErrNoConsumer = errors.New("no process takes work of this kind; drop the dead letter")
+	// ErrCounts means that the message of a dead letter from the future counts, so publishing it again would double it.
+	ErrCounts = errors.New("the message counts; drop the dead letter")
 	// ErrBus means that the bus failed. Try again.
 	ErrBus = errors.New("the bus failed")
 )
 
+// Publisher publishes messages: see publish.Service.
+type Publisher interface {
+	Publish(ctx context.Context, requests []publish.Request) []publish.Result
+}
+
+// Parts are what a Service works on.
+type Parts struct {
+	Bus      bus.DeadLetterQueue
+	Progress progress.Store
+	Messages message.Store
+	// Publisher publishes messages from the future again.
+	Publisher Publisher
+}
+
 // Options configures a Service. All are required.
 type Options struct {
+	// Level returns the format level in force.
+	Level  func() int
 	Logger zerolog.Logger
 	Now    func() time.Time
 }
 
 // Service shows, redrives and drops dead letters. It is safe for concurrent use, also by several processes.
 type Service struct {
-	bus      bus.DeadLetterQueue
-	progress progress.Store
-	opts     Options
+	Parts
+	opts Options
 }
 
 // New returns a Service.
-func New(bus bus.DeadLetterQueue, records progress.Store, opts Options) *Service {
-	return &Service{bus: bus, progress: records, opts: opts}
-}
+func New(parts Parts, opts Options) *Service { return &Service{Parts: parts, opts: opts} }
 
 // List returns at most limit dead letters with ids above after, oldest first.
 func (s *Service) List(ctx context.Context, after uint64, limit int) ([]event.Filed, error) {
-	filed, err := s.bus.DeadLetters(ctx, after, limit)
+	filed, err := s.Bus.DeadLetters(ctx, after, limit)
 	return filed, ofBus(err)
 }
 
@@ -77,13 +96,18 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 }
 
 // Redrive emits the work of a dead letter on its original subject, and removes the letter. If the work fails again, it becomes another
-// letter. Redrive returns ErrNotFound, ErrNoConsumer, ErrBus or an error of the store. After the last two, call Redrive again.
+// letter. A message from the future is published under a new id instead. Redrive returns ErrNotFound, ErrNoConsumer, ErrBus or an error
+// of the store; for a message from the future also ErrCounts, a *settings.LevelError or an error of the Publisher. The letter stays
+// after every error. After ErrBus and errors of the store, call Redrive again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	if !s.bus.Consumed(filed.Subject) {
+	if filed.Reason == event.ReasonFromFuture {
+		return s.republish(ctx, filed)
+	}
+	if !s.Bus.Consumed(filed.Subject) {
 		return fmt.Errorf("redrive to %q: %w", filed.Subject, ErrNoConsumer)
 	}
 	if task, err := event.DecodeTask(filed.Payload); err == nil {
@@ -91,10 +115,10 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 			return fmt.Errorf("revive the fan-out of %s in partition %d: %w", task.ID, task.Partition, err)
 		}
 	}
-	if err := s.bus.Emit(ctx, filed.DeadLetter); err != nil {
+	if err := s.Bus.Emit(ctx, filed.DeadLetter); err != nil {
 		return ofBus(err)
 	}
-	if err := s.bus.Drop(ctx, id); err != nil {
+	if err := s.Bus.Drop(ctx, id); err != nil {
 		return ofBus(err)
 	}
 	s.log(filed).Msg("dead letter is redriven")
@@ -104,13 +128,13 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 // revive marks the scan of a task as alive. It does nothing if the scan is not dead.
 func (s *Service) revive(ctx context.Context, task event.Task) error {
 	for {
-		scans, planned, err := s.progress.Scans(ctx, task.Partition, []message.ID{task.ID})
+		scans, planned, err := s.Progress.Scans(ctx, task.Partition, []message.ID{task.ID})
 		if err != nil || !planned[0] || !scans[0].Dead {
 			return err
 		}
 		alive := scans[0]
 		alive.Dead = false
-		stepped, err := s.progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: scans[0], To: alive}}, s.opts.Now())
+		stepped, err := s.Progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: scans[0], To: alive}}, s.opts.Now())
 		if err != nil || !stepped[0].Scan.Dead {
 			return err
 		}
@@ -123,7 +147,7 @@ func (s *Service) Drop(ctx context.Context, id uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := s.bus.Drop(ctx, id); err != nil {
+	if err := s.Bus.Drop(ctx, id); err != nil {
 		return ofBus(err)
 	}
 	s.log(filed).Msg("dead letter is dropped")

@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -52,7 +53,7 @@ func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) 
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	w := &world{Rig: r, t: t, broken: true, fan: "fan"}
-	w.service = deadletter.New(wrap(r.Bus), r.Progress, deadletter.Options{Logger: zerolog.Nop(), Now: r.Clock.Now})
+	w.service = newService(r, wrap(r.Bus))
 
 	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
 	_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: w.fan, Followee: "author"}}, rig.Epoch)
@@ -69,6 +70,15 @@ func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) 
 	w.deliver()
 	return w
 }
+
+func newService(r *rig.Rig, queue bus.DeadLetterQueue) *deadletter.Service {
+	return deadletter.New(deadletter.Parts{
+		Bus: queue, Progress: r.Progress, Messages: r.Messages, Publisher: r.Publisher(0),
+	}, deadletter.Options{Level: func() int { return settings.Recorded }, Logger: zerolog.Nop(), Now: r.Clock.Now})
+}
+
+// timing is that of a store which refuses messages from the future.
+func (w *world) timing() message.Timing { return rig.Rules().Timing() }
 
 // deliver routes and delivers all waiting events and tasks.
 func (w *world) deliver() {

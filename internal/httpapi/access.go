@@ -18,7 +18,8 @@ type Authenticator interface {
 	Authenticate(token string) (*auth.Principal, error)
 }
 
-// access says who may use an endpoint. The zero value allows operators only, so that a forgotten endpoint stays closed.
+// access is the permission that an endpoint requires. The zero value admits only operators, so an endpoint without an explicit
+// access is closed.
 type access struct {
 	// open allows every client.
 	open bool
@@ -66,17 +67,17 @@ func (s *server) admit(w *response, r *http.Request, a access) error {
 	if err := s.crossOrigin(r); err != nil {
 		return err
 	}
-	who, err := s.authenticate(w, r)
+	principal, err := s.authenticate(w, r)
 	if err != nil {
 		return err
 	}
-	w.who = who
+	w.principal = principal
 	needed := a.needed()
 	switch {
-	case !who.Has(needed...):
+	case !principal.Has(needed...):
 		w.Header().Set("WWW-Authenticate", challenge+`, error="insufficient_scope", scope="`+scopeList(needed)+`"`)
 		return refuse(client.ProblemForbidden, "", "the token lacks the scope for this: it takes %s", strings.ReplaceAll(scopeList(needed), " ", " or "))
-	case a.own && !who.Reads(message.UserID(r.PathValue("user"))):
+	case a.own && !principal.Reads(message.UserID(r.PathValue("user"))):
 		return refuse(client.ProblemForbidden, "user", "the token does not belong to this user: use a token of the user")
 	}
 	return nil
@@ -99,9 +100,9 @@ func (s *server) authenticate(w *response, r *http.Request) (*auth.Principal, er
 	}
 	token, err := bearer(r.Header)
 	if err == nil {
-		who, err := s.opts.Auth.Authenticate(token)
+		principal, err := s.opts.Auth.Authenticate(token)
 		if err == nil {
-			return who, nil
+			return principal, nil
 		}
 		return nil, s.unauthorized(w, r, err)
 	}
@@ -115,7 +116,7 @@ func (s *server) unauthorized(w *response, r *http.Request, err error) error {
 	if invalid, ok := errors.AsType[*auth.InvalidError](err); ok {
 		detail = invalid.Error() + ": get another one"
 	}
-	s.complaints.Warn().Err(err).Str("request", w.request).Str("address", r.RemoteAddr).Str("pattern", r.Pattern).Msg("a token was refused")
+	s.refusals.Warn().Err(err).Str("request", w.request).Str("address", r.RemoteAddr).Str("pattern", r.Pattern).Msg("a token was refused")
 	w.Header().Set("WWW-Authenticate", challenge+`, error="invalid_token"`)
 	return refuse(client.ProblemUnauthorized, "Authorization", "%s", detail)
 }
@@ -134,7 +135,7 @@ func bearer(h http.Header) (string, error) {
 
 // crossOrigin refuses requests that a page of another site makes a browser send: a browser may reach servers that the site cannot.
 func (s *server) crossOrigin(r *http.Request) error {
-	// Check lets every GET pass. Here a GET can change state: reading an inbox records the visit and may start a rebuild.
+	// Check admits every GET. Here a GET can change state: reading an inbox records the visit and may start a rebuild.
 	asked := *r
 	asked.Method = http.MethodPost
 	if s.sites.Check(&asked) != nil {
@@ -147,7 +148,8 @@ func (s *server) crossOrigin(r *http.Request) error {
 	return nil
 }
 
-// localHost reports whether a Host header has no name that a stranger could have pointed at this host.
+// localHost reports whether a Host header has an IP address, localhost or no name. Any other name may belong to another site, which
+// can point it at this host.
 func localHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -159,7 +161,7 @@ func localHost(host string) bool {
 
 // maySend refuses a message that the principal may not publish, or that exceeds the rate of the sender.
 func (s *server) maySend(w *response, from message.UserID) error {
-	if !w.who.Sends(from) {
+	if !w.principal.Sends(from) {
 		return refuse(client.ProblemForbidden, "from", "the token does not allow to publish as %q", shorten(string(from)))
 	}
 	if from.Validate("from") == nil { // the validation of messages reports an invalid sender
@@ -170,7 +172,7 @@ func (s *server) maySend(w *response, from message.UserID) error {
 
 // mayRead refuses a request for a user for whom the principal may not act.
 func (w *response) mayRead(field string, user message.UserID) error {
-	if !w.who.Reads(user) {
+	if !w.principal.Reads(user) {
 		return refuse(client.ProblemForbidden, field, "the token does not belong to %q", shorten(string(user)))
 	}
 	return nil
@@ -178,9 +180,9 @@ func (w *response) mayRead(field string, user message.UserID) error {
 
 // sees reports whether the principal is the sender or a recipient of a message.
 func (s *server) sees(w *response, r *http.Request, m message.Message) (bool, error) {
-	user := w.who.User()
+	user := w.principal.User()
 	switch {
-	case w.who.ReadsAll(), w.who.Sends(m.From):
+	case w.principal.ReadsAll(), w.principal.Sends(m.From):
 		return true, nil
 	case user == "":
 		return false, nil

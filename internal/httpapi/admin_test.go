@@ -24,7 +24,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// audited returns a world whose handler audits inboxes in these buckets, and has nothing else.
+// audited returns a world whose handler audits inboxes in these buckets. It has no other services.
 func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 	t.Helper()
 	var services httpapi.Services
@@ -33,7 +33,7 @@ func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 	return w
 }
 
-// addAudit adds to the services of a world those for operators, without a bus.
+// addAudit adds the services for operators to the services of a world, without a bus.
 func addAudit(t *testing.T, w *world, s *httpapi.Services, buckets bucket.Store) {
 	t.Helper()
 	s.Audit = audit.New(audit.Stores{
@@ -43,10 +43,11 @@ func addAudit(t *testing.T, w *world, s *httpapi.Services, buckets bucket.Store)
 		Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock,
 	})
 	_, s.Settings = recordedIn(t, w.db.Settings(), w)
-	s.DeadLetters = deadletter.New(absent{}, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
+	s.DeadLetters = deadletter.New(deadletter.Parts{Bus: brokenBus{}, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 }
 
-// adminWorld has bob, who follows ann and has the second of her three messages, and an entry for a message that there is not.
+// adminWorld has bob, who follows ann. His inbox has the second of her three messages, and an entry for a message that does not
+// exist.
 func adminWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, settings{})
@@ -116,14 +117,14 @@ func TestBadAdminInput(t *testing.T) {
 	requireGolden(t, "bad_admin_input.golden", table.String())
 }
 
-// brittle is a store of buckets of which reading an inbox ends as a test has it.
-type brittle struct {
+// failingBuckets is a bucket store whose Range first calls a function of the test, and returns its error.
+type failingBuckets struct {
 	bucket.Store
 	read func(ctx context.Context) error
 }
 
 // Range implements bucket.Store.
-func (s brittle) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+func (s failingBuckets) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (s brittle) Range(ctx context.Context, owner message.UserID, low, high uint
 func TestAuditThatFails(t *testing.T) {
 	t.Parallel()
 	w := adminWorld(t)
-	audited(t, w, brittle{w.db.Inbox(), func(context.Context) error { return errors.New("the disk is on fire") }})
+	audited(t, w, failingBuckets{w.db.Inbox(), func(context.Context) error { return errors.New("the disk is on fire") }})
 	answer := w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/audit", "")
 	lines := strings.Split(strings.TrimSpace(answer), "\n")
 	require.Len(t, lines, 2)
@@ -143,12 +144,12 @@ func TestAuditThatFails(t *testing.T) {
 	require.Contains(t, w.log.String(), "audit of bob: inbox of bob: the disk is on fire")
 }
 
-// TestAuditEndsWithItsClient leaves in the middle of an audit that would not end.
+// TestAuditEndsWithItsClient disconnects during an audit that does not end by itself.
 func TestAuditEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	w := adminWorld(t)
 	reading, ended := make(chan struct{}), make(chan struct{})
-	audited(t, w, brittle{w.db.Inbox(), func(ctx context.Context) error {
+	audited(t, w, failingBuckets{w.db.Inbox(), func(ctx context.Context) error {
 		close(reading)
 		<-ctx.Done()
 		close(ended)

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// audit answers with one line for everything that an audit tells, as it tells it. When the client goes away, the audit ends.
+// audit answers with one line for each event of an audit, as soon as it happens. The audit ends when the client disconnects.
 func (s *server) audit(w *response, r *http.Request) error {
 	request, err := auditRequest(w, r)
 	if err == nil {
@@ -21,7 +21,7 @@ func (s *server) audit(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	stream := newStream(w, r.Body, s.opts.Patience)
+	stream := newStream(w, r.Body, s.opts.IdleTimeout)
 	defer stream.close()
 	w.Header().Set("Content-Type", client.ContentNDJSON)
 	summary, err := s.Audit.Audit(r.Context(), request, func(e audit.Event) error {
@@ -30,7 +30,7 @@ func (s *server) audit(w *response, r *http.Request) error {
 	switch {
 	case err == nil:
 		wire := auditSummary(summary)
-		_ = writeLine(stream, client.AuditLine{Summary: &wire}) // nothing more could be done about a client that is gone
+		_ = writeLine(stream, client.AuditLine{Summary: &wire}) // an error means that the client is gone
 	case w.status == 0:
 		return err
 	default:
@@ -40,7 +40,7 @@ func (s *server) audit(w *response, r *http.Request) error {
 	return nil
 }
 
-// auditRequest reads what to audit from the body, or, where that is empty, from the query.
+// auditRequest reads the request from the body. If the body is empty, it reads the query.
 func auditRequest(w *response, r *http.Request) (audit.Request, error) {
 	var body client.AuditOptions
 	query := r.URL.Query()
@@ -80,14 +80,14 @@ func auditQuery(query url.Values) (audit.Request, error) {
 	return request, nil
 }
 
-// writeLine writes a line of an answer, and sends it.
+// writeLine writes one line of an answer and flushes it.
 func writeLine(to *stream, line client.AuditLine) error {
 	var b bytes.Buffer
 	if err := newEncoder(&b).Encode(line); err != nil {
 		return err
 	}
 	if _, err := to.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("the client takes no answers: %w", err)
+		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil
 }

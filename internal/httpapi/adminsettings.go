@@ -24,14 +24,14 @@ func (s *server) changeSetting(w *response, r *http.Request) error {
 		return err
 	}
 	key := r.PathValue("key")
-	effect, err := s.Settings.Change(r.Context(), key, body.Value, body.DryRun, body.Confirm)
+	effect, err := s.Settings.Change(r.Context(), key, body.Value, body.DryRun)
 	if err != nil {
 		return err
 	}
 	if effect.Changed && !body.DryRun {
 		s.line(w, s.opts.Logger.Info()).Str("key", key).Str("value", body.Value).Msg("a setting was changed")
 	}
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.SettingEffect{Changed: effect.Changed, Users: effect.Users})
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.SettingEffect{Changed: effect.Changed})
 }
 
 func (s *server) processes(w *response, r *http.Request) error {

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// chunkLines and chunkBytes bound how much of a batch is handled at once. So many lines share the store's commits,
-	// and so many bytes are held in memory.
+	// chunkLines and chunkBytes limit the part of a batch that is handled at once. The lines of one chunk share the store's
+	// commits. The bytes of one chunk are held in memory.
 	chunkLines = 1000
 	chunkBytes = 1 << 20
 	readBytes  = 64 << 10
 )
 
-// batch is a request that has one JSON object a line, as it is being read.
+// batch reads a request with one JSON object per line.
 type batch struct {
 	lines    *bufio.Reader
 	maxLine  int
 	maxLines int
 	stream   *stream
 
-	number int    // of the line that was read last, from 1
+	number int    // the number of the line that was read last, from 1
 	text   []byte // the line that was read last
 }
 
-// newBatch begins to read a batch with lines of at most so many bytes. The batch is to be closed.
+// newBatch begins to read a batch with lines of at most maxLine bytes. The caller must close the batch.
 func (s *server) newBatch(w *response, r *http.Request, maxLine int) *batch {
-	stream := newStream(w, r.Body, s.opts.Patience)
+	stream := newStream(w, r.Body, s.opts.IdleTimeout)
 	return &batch{
 		lines: bufio.NewReaderSize(stream, readBytes), maxLine: maxLine, maxLines: s.opts.BatchLines, stream: stream,
 	}
@@ -41,8 +41,9 @@ func (s *server) newBatch(w *response, r *http.Request, maxLine int) *batch {
 
 func (b *batch) close() { b.stream.close() }
 
-// next reads a line without the white space around it. It returns io.EOF at the end, a *client.Problem for a line that is
-// too long, after which the next one can be read, and any other error if the request broke off.
+// next returns the next line without surrounding white space. The slice is valid until the next call. At the end, next returns
+// io.EOF. For a line that is too long it returns a *client.Problem, and the caller can read on. Any other error means that the
+// request broke off.
 func (b *batch) next() ([]byte, error) {
 	b.text = b.text[:0]
 	b.number++
@@ -65,22 +66,22 @@ func (b *batch) next() ([]byte, error) {
 	}
 }
 
-// waiting reports whether the next line may still have to be sent.
+// waiting reports whether the client may still have to send the rest of the next line.
 func (b *batch) waiting() bool {
-	buffered, _ := b.lines.Peek(b.lines.Buffered()) // reads nothing
+	buffered, _ := b.lines.Peek(b.lines.Buffered()) // does not read from the connection
 	return bytes.IndexByte(buffered, '\n') < 0
 }
 
-// item is a line of a batch: what it says, or why that is refused.
+// item is one line of a batch: its value, or the reason why it is refused.
 type item[T any] struct {
 	line  int
 	value T
 	err   error
 }
 
-// eachChunk reads a batch to its end and calls do with its lines, many at a time. If eager is set, do does not wait for
-// lines that may not have been sent yet. It stops at the first error of do. If the batch breaks off or has too many
-// lines, it returns a problem for the line there, and the lines before it have been handled.
+// eachChunk reads a batch to its end and calls do with chunks of lines. If eager is set, eachChunk calls do before it would have to
+// wait for the client. It stops at the first error of do. If the batch breaks off or has too many lines, it handles the lines
+// before, and returns a problem with the number of the line.
 func eachChunk[T any](b *batch, eager bool, decode func([]byte) (T, error), do func([]item[T]) error) error {
 	items := make([]item[T], 0, chunkLines)
 	for size, more := 0, true; more; {
@@ -114,51 +115,51 @@ func eachChunk[T any](b *batch, eager bool, decode func([]byte) (T, error), do f
 	return nil
 }
 
-// end returns the problem that ends a batch before its end.
+// end returns the problem for a batch that is not read to its end.
 func (b *batch) end(t client.ProblemType, detail string) error {
 	p := newProblem(t, "", detail+": the lines before it were handled; send the others in another batch")
 	p.Line = b.number
 	return p
 }
 
-// stream is the body of a request that is read while its answer may be written already. It gives up on a client that
-// neither sends nor takes anything for too long, so that no timeout is needed for the request as a whole.
+// stream is the body of a request whose answer may begin before the body ends. It cuts the connection if one read or one write
+// takes longer than the idle timeout. So the request as a whole needs no timeout.
 type stream struct {
 	io.Reader
-	w        *response
-	control  *http.ResponseController
-	patience time.Duration
-	giveUp   *time.Timer
-	gaveUp   atomic.Bool
+	w           *response
+	control     *http.ResponseController
+	idleTimeout time.Duration
+	timer       *time.Timer
+	timedOut    atomic.Bool
 }
 
-func newStream(w *response, body io.Reader, patience time.Duration) *stream {
-	s := &stream{Reader: body, w: w, control: http.NewResponseController(w), patience: patience}
-	// Neither is possible on every connection, and none is needed where it is not: HTTP/2 is duplex by nature.
+func newStream(w *response, body io.Reader, idleTimeout time.Duration) *stream {
+	s := &stream{Reader: body, w: w, control: http.NewResponseController(w), idleTimeout: idleTimeout}
+	// A connection may lack one of these calls, and does not need it then: HTTP/2 is always full duplex.
 	_ = s.control.EnableFullDuplex()
 	_ = s.control.SetReadDeadline(time.Time{})
 	_ = s.control.SetWriteDeadline(time.Time{})
-	s.giveUp = time.AfterFunc(patience, func() {
-		s.gaveUp.Store(true)
+	s.timer = time.AfterFunc(idleTimeout, func() {
+		s.timedOut.Store(true)
 		past := time.Unix(1, 0)
 		_ = s.control.SetReadDeadline(past)
 		_ = s.control.SetWriteDeadline(past)
 	})
-	s.giveUp.Stop()
+	s.timer.Stop()
 	return s
 }
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
-	s.giveUp.Reset(s.patience)
-	defer s.giveUp.Stop()
+	s.timer.Reset(s.idleTimeout)
+	defer s.timer.Stop()
 	return s.Reader.Read(p)
 }
 
-// Write writes a part of the answer, and sends it.
+// Write writes a part of the answer and flushes it.
 func (s *stream) Write(p []byte) (int, error) {
-	s.giveUp.Reset(s.patience)
-	defer s.giveUp.Stop()
+	s.timer.Reset(s.idleTimeout)
+	defer s.timer.Stop()
 	n, err := s.w.Write(p)
 	if err == nil {
 		err = s.control.Flush()
@@ -166,11 +167,11 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// close lets the client have what is left of the answer, for as long as it may take. One that was given up gets nothing more.
+// close gives the client one more idle timeout to receive the rest of the answer. After a timeout it does nothing.
 func (s *stream) close() {
-	s.giveUp.Stop()
-	if s.gaveUp.Load() {
+	s.timer.Stop()
+	if s.timedOut.Load() {
 		return
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) //nolint:forbidigo // connections go by the system's clock
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.idleTimeout)) //nolint:forbidigo // net.Conn compares deadlines with the system's clock
 }

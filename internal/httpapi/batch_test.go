@@ -30,7 +30,7 @@ func (w *world) serve(t *testing.T) string {
 	return server.URL
 }
 
-// postBatch sends a batch of messages to a server, and returns the answer's body when it begins.
+// postBatch sends a batch of messages to a server. It returns the body of the answer as soon as the answer begins.
 func postBatch(t *testing.T, url string, body io.Reader) (io.Reader, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/messages:batch", body)
@@ -152,12 +152,12 @@ func (r *brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
 func TestBatchGivesUpOnASilentClient(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.Patience = time.Millisecond }})
+	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.IdleTimeout = time.Millisecond }})
 	url := w.serve(t)
 	body, send := io.Pipe()
 	defer func() { _ = send.Close() }()
 	go func() { _, _ = io.WriteString(send, draft(`"body":"x"`)+"\n") }()
-	answer, err := postBatch(t, url, body) // nothing more is ever sent, and the batch never ended
+	answer, err := postBatch(t, url, body) // the client sends nothing more and does not end the batch
 	if err == nil {
 		_, err = io.ReadAll(answer)
 	}

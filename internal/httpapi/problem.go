@@ -93,6 +93,8 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemNotFound, "id", "there is no dead letter with this id: it may have been redriven or dropped")
 	case errors.Is(err, deadletter.ErrNoConsumer):
 		return newProblem(client.ProblemConflict, "id", "no worker reads the subject of this dead letter: it can only be dropped")
+	case errors.Is(err, deadletter.ErrCounts):
+		return newProblem(client.ProblemConflict, "id", "the message of this dead letter counts, so publishing it again would double it: drop the dead letter")
 	case errors.Is(err, userstate.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
 	case errors.Is(err, userstate.ErrBackwards):

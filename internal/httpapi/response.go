@@ -17,18 +17,18 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// response is an http.ResponseWriter that knows what has been answered.
+// response is an http.ResponseWriter that records the answer's status, and facts about the request for the log.
 type response struct {
 	http.ResponseWriter
 	// request is the id of the request.
 	request string
-	// trace is the id of the trace that the request is recorded in, or empty.
+	// trace is the id of the request's trace, or empty if the request is not recorded.
 	trace string
-	// who makes the request; nil if the endpoint needs no authentication.
-	who *auth.Principal
-	// status is the HTTP status of the answer, or 0 before it.
+	// principal is the authenticated client; nil if the endpoint needs no authentication.
+	principal *auth.Principal
+	// status is the HTTP status of the answer, or 0 if the answer has not begun.
 	status int
-	// message is the one that was published, if one was.
+	// message is the id of the published message, or zero.
 	message message.ID
 }
 
@@ -51,13 +51,13 @@ func (w *response) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServeHTTP answers one request, whatever happens.
+// ServeHTTP answers one request. If the handler panics, the answer is a problem, or the connection is cut.
 func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
 	s.measured.inFlight.Inc()
-	defer func() { s.measure(w, r, started) }() // last, also where the connection is cut; r is what the mux has seen by then
+	defer func() { s.measure(w, r, started) }() // runs last, also if the connection is cut; by then the mux has set r.Pattern
 	r, span := s.begin(w, r)
 	defer func() {
 		defer s.end(w, r, span)
@@ -71,7 +71,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// recovered answers a request whose handler panicked, if it did.
+// recovered answers a request whose handler panicked with cause. It does nothing if cause is nil.
 func (s *server) recovered(w *response, r *http.Request, cause any) {
 	if cause == nil {
 		return
@@ -81,7 +81,7 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 			Interface("panic", fmt.Sprint(cause)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 	}
 	if w.status != 0 {
-		panic(http.ErrAbortHandler) // cuts the connection: half an answer must not look whole
+		panic(http.ErrAbortHandler) // cuts the connection, because an incomplete answer must not look complete
 	}
 	writeProblem(w, newProblem(client.ProblemInternal, "", internalDetail))
 }
@@ -107,8 +107,8 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 			e.Str(field, value)
 		}
 	}
-	if w.who != nil {
-		e.Str("who", w.who.Name())
+	if w.principal != nil {
+		e.Str("who", w.principal.Name())
 	}
 	if !w.message.IsZero() {
 		e.Stringer("message_id", w.message)
@@ -116,7 +116,7 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 	e.Msg("request")
 }
 
-// maxPooled bounds the buffers that are kept: a rare large request must not hold its memory for good.
+// maxPooled is the maximum size of a pooled buffer, so that a rare large request does not keep its memory.
 const maxPooled = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -130,15 +130,15 @@ func returnBuffer(b *bytes.Buffer) {
 	}
 }
 
-// newEncoder returns an encoder that leaves characters alone which matter to HTML only.
+// newEncoder returns an encoder that does not escape <, > and &.
 func newEncoder(b *bytes.Buffer) *json.Encoder {
 	encoder := json.NewEncoder(b)
 	encoder.SetEscapeHTML(false)
 	return encoder
 }
 
-// writeJSON answers with a JSON document. It returns an error if v cannot be encoded; it has answered nothing then. It ignores
-// errors of the connection, because no client can receive them.
+// writeJSON answers with a JSON document. If v cannot be encoded, it returns an error and has written nothing. It ignores errors of
+// the connection, because no client can receive them.
 func writeJSON(w *response, status int, content string, v any) error {
 	b := takeBuffer()
 	defer returnBuffer(b)
@@ -151,7 +151,7 @@ func writeJSON(w *response, status int, content string, v any) error {
 	return nil
 }
 
-// noContent answers that something is done.
+// noContent answers 204.
 func noContent(w *response) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// TestNoRoom asks a server whose disk is nearly full for everything that would add to it, and then again when there is room.
+// TestNoRoom sends every request that adds data to a server with a nearly full disk, and again when there is room.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
@@ -43,7 +43,7 @@ func TestNoRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, refs)
 	require.JSONEq(t, `{"users":[],"next":null}`, w.ask(t, http.MethodGet, "/v1/users/ann/followers", "").Body.String())
-	require.Equal(t, http.StatusOK, w.ask(t, http.MethodPost, "/v1/users/ben/login", "").Code, "who comes back is let in")
+	require.Equal(t, http.StatusOK, w.ask(t, http.MethodPost, "/v1/users/ben/login", "").Code, "a user who returns is admitted")
 	require.Equal(t, http.StatusOK, w.ask(t, http.MethodGet, "/v1/users/ben/inbox", "").Code)
 	require.Equal(t, http.StatusNoContent, w.ask(t, http.MethodDelete, "/v1/users/ben/following/ann", "").Code)
 	require.JSONEq(t, `{"status":"ready","limited":[{"name":"disk","detail":"the disk is nearly full: messages and edges are refused"}]}`,

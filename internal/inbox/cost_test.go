@@ -110,7 +110,11 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t)
 	now := time.Now()
-	require.NoError(t, storetest.See(t.Context(), m.Users(), now.Add(-time.Minute), "ann"))
+	seen := userstate.State{User: "ann", LastViewed: now.Add(-time.Minute).UTC().Truncate(time.Millisecond)}
+	seen.Horizon = seen.LastViewed.Add(rig.DormantAfter)
+	stepped, err := m.Users().Step(t.Context(), []userstate.Step{{From: userstate.State{User: "ann"}, To: seen}})
+	require.NoError(t, err)
+	require.True(t, stepped[0].Applied)
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 140) // two buckets and the better part of a third
 	for i := range entries {
@@ -118,7 +122,7 @@ func TestPageCostsTwoCommands(t *testing.T) {
 		require.NoError(t, err)
 		entries[i] = bucket.Entry{ID: id, From: "ben", Body: "hello"}
 	}
-	_, err := m.appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries}})
+	_, err = m.appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries}})
 	require.NoError(t, err)
 
 	m.take()
@@ -130,6 +134,26 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	require.Equal(t, []string{"findAndModify users", "aggregate inbox"}, sent)
 	require.Equal(t, 2, documents)
 	t.Log(sent, documents)
+}
+
+// A login that raises the horizon of an active user takes five commands: the view that does not apply, the state, the raise, the look
+// for later messages, and the end of the debt.
+func TestRaiseOfAHorizonCostsFiveCommands(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t)
+	now := time.Now()
+	require.NoError(t, storetest.See(t.Context(), m.Users(), now.Add(-rig.DormantAfter/2), "ann"))
+	m.take()
+	for _, want := range [][]string{
+		{"findAndModify users", "find users", "findAndModify users", "find messages", "findAndModify users"},
+		{"findAndModify users"},
+	} {
+		result, err := m.rehydrator.Login(t.Context(), "ann", now, 0)
+		require.NoError(t, err)
+		require.True(t, result.Done)
+		sent, _ := m.take()
+		require.Equal(t, want, sent)
+	}
 }
 
 // A rehydration that finds nothing lists the user's edges twice, for its first query and for the sweep. Each list is one query of the

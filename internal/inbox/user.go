@@ -79,9 +79,9 @@ func (s *Service) SetSeen(ctx context.Context, seen []Seen) ([]error, error) {
 // setSeen records the elements of seen whose indexes are in round. Their users differ.
 func (s *Service) setSeen(ctx context.Context, rules userstate.Rules, seen []Seen, round []int, errs []error) error {
 	views := make([]userstate.View, len(round))
-	since := rules.ActiveSince(s.opts.Now())
+	now := s.opts.Now()
 	for k, i := range round {
-		views[k] = userstate.View{User: seen[i].User, At: seen[i].At, After: since}
+		views[k] = rules.View(seen[i].User, seen[i].At, now)
 	}
 	// The clock that decides who is active is read before the update takes effect, so the update must be quick.
 	soon, cancel := context.WithTimeout(ctx, rules.ClockTolerance/2)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // interleavings is the number of schedules of each scenario. A schedule takes hundreds of round trips.
@@ -40,6 +41,15 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
 		Settings: db.Settings(),
+		Unjudge: func(t *testing.T, m message.Message, storedAt time.Time) {
+			t.Helper()
+			result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: m.ID[:]}}}, bson.D{
+				{Key: "$set", Value: bson.D{{Key: "lag", Value: storedAt.UnixMilli() - m.Sent().UnixMilli()}}},
+				{Key: "$unset", Value: bson.D{{Key: "stored_at", Value: ""}}},
+			})
+			require.NoError(t, err)
+			require.EqualValues(t, 1, result.ModifiedCount)
+		},
 		ToLevel1: func(t *testing.T) {
 			t.Helper()
 			_, err := raw(t, opts).Collection("meta").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "format"}}, bson.D{

@@ -80,6 +80,7 @@ func TestDocuments(t *testing.T) {
 	_, err = db.Users().Step(ctx, []userstate.Step{
 		{From: userstate.State{User: "ann"}, To: user},
 		{From: userstate.State{User: "ben"}, To: userstate.State{User: "ben", LastViewed: at}},
+		{From: userstate.State{User: "zoe"}, To: userstate.State{User: "zoe", LastViewed: at, Horizon: at.Add(30 * 24 * time.Hour)}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: bucket.Hint{Sequence: 3, Floor: messagetest.ID(150)}}}))
@@ -87,6 +88,7 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	requireGolden(t, "user.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "ann"}}))
 	requireGolden(t, "user_bare.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "ben"}}))
+	requireGolden(t, "user_level2.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "zoe"}}))
 
 	pair := follow.Pair{Follower: "ben", Followee: "ann"}
 	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at)

@@ -43,22 +43,21 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 	t.Parallel()
 	at := messagetest.Epoch
 	ended := follow.Span{Since: at, Until: at.Add(time.Hour)}
-	pair := follow.Pair{Follower: "ann", Followee: "bob"}
-	edge := func(spans ...follow.Span) follow.Edge {
-		return follow.Edge{Follower: "ann", Followee: "bob", Spans: spans}
-	}
-	followed := func(ctx context.Context, edges *mongostore.Edges) error {
+	edge := func(spans ...follow.Span) follow.Edge { return follow.Edge{Spans: spans} }
+	followed := func(ctx context.Context, edges *mongostore.Edges, pair follow.Pair) error {
 		_, err := edges.Follow(ctx, []follow.Pair{pair}, at)
 		return err
 	}
-	unfollowed := func(ctx context.Context, edges *mongostore.Edges) error {
+	unfollowed := func(ctx context.Context, edges *mongostore.Edges, pair follow.Pair) error {
 		return edges.Unfollow(ctx, pair, ended.Until)
 	}
-	refollowed := func(ctx context.Context, edges *mongostore.Edges) error {
+	refollowed := func(ctx context.Context, edges *mongostore.Edges, pair follow.Pair) error {
 		_, err := edges.Follow(ctx, []follow.Pair{pair}, at.Add(2*time.Hour))
 		return err
 	}
-	type change func(context.Context, *mongostore.Edges) error
+	type change func(context.Context, *mongostore.Edges, follow.Pair) error
+	other, shared := create(t) // with users of its own for each case
+	cases := 0
 	for name, test := range map[string]struct {
 		before        []change
 		call          change
@@ -72,14 +71,16 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 		writes := test.first + 2
 		for n := range writes + 1 {
 			for _, passing := range []string{"fan-out", "the follower", "a reader", "the same call"} {
+				cases++
+				pair := follow.Pair{Follower: message.UserID(fmt.Sprintf("ann-%d", cases)), Followee: message.UserID(fmt.Sprintf("bob-%d", cases))}
 				t.Run(fmt.Sprintf("%s dies before write %d, then %s passes", name, n+1, passing), func(t *testing.T) {
 					t.Parallel()
-					other, opts := create(t)
+					opts := shared
 					for _, call := range test.before {
-						require.NoError(t, call(t.Context(), other.Edges()))
+						require.NoError(t, call(t.Context(), other.Edges(), pair))
 					}
 					ctx, written := dying(t, &opts, int64(n+1))
-					err := test.call(ctx, open(t, opts).Edges())
+					err := test.call(ctx, open(t, opts).Edges(), pair)
 					require.Equal(t, n == writes, err == nil, "a call that did not make all its writes has failed: %v", err)
 					require.EqualValues(t, min(n+1, writes), written.Load())
 
@@ -88,26 +89,27 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 						want = test.with
 					}
 					if n == test.first {
-						half, err := raw(t, opts).Collection("following").CountDocuments(t.Context(), bson.D{{Key: "revision", Value: len(test.before) + 1}})
+						half, err := raw(t, opts).Collection("following").CountDocuments(t.Context(),
+							bson.D{{Key: "follower", Value: pair.Follower}, {Key: "revision", Value: len(test.before) + 1}})
 						require.NoError(t, err)
 						require.Zero(t, half, "the other direction must not have the change yet")
 					}
 					switch passing {
 					case "fan-out":
-						require.Equal(t, spans(want), spans(followers(t, other)...))
+						require.Equal(t, spans(want), spans(followers(t, other, pair)...))
 					case "the follower":
-						require.Equal(t, spans(want), spans(following(t, other)...))
+						require.Equal(t, spans(want), spans(following(t, other, pair)...))
 					case "a reader":
 						got, err := other.Edges().Get(t.Context(), []follow.Pair{pair})
 						require.NoError(t, err)
 						require.Equal(t, spans(want), spans(got...))
 					case "the same call":
 						want = test.with
-						require.NoError(t, test.call(t.Context(), other.Edges()))
+						require.NoError(t, test.call(t.Context(), other.Edges(), pair))
 					}
-					require.Equal(t, spans(want), spans(following(t, other)...))
-					require.Equal(t, spans(want), spans(followers(t, other)...))
-					left, err := raw(t, opts).Collection("followers").CountDocuments(t.Context(), bson.D{{Key: "pending", Value: true}})
+					require.Equal(t, spans(want), spans(following(t, other, pair)...))
+					require.Equal(t, spans(want), spans(followers(t, other, pair)...))
+					left, err := raw(t, opts).Collection("followers").CountDocuments(t.Context(), bson.D{{Key: "follower", Value: pair.Follower}, {Key: "pending", Value: true}})
 					require.NoError(t, err)
 					require.Zero(t, left, "no edge is pending any more")
 				})
@@ -142,12 +144,12 @@ func TestNoEdgeSlipsThroughFollowing(t *testing.T) {
 			return
 		}
 		if queries++; queries == 2 {
-			require.Len(t, followers(t, other), 1, "fan-out passes the edge, and completes it")
+			require.Len(t, followers(t, other, follow.Pair{Follower: "ann", Followee: "bob"}), 1, "fan-out passes the edge, and completes it")
 		}
 	}}
 	reader := open(t, opts)
 	queries = 0
-	require.Len(t, following(t, reader), 1)
+	require.Len(t, following(t, reader, follow.Pair{Follower: "ann"}), 1)
 	require.Equal(t, 2, queries)
 }
 
@@ -183,16 +185,16 @@ func spans(edges ...follow.Edge) []follow.Span {
 	return edges[0].Spans
 }
 
-func followers(t *testing.T, db *mongostore.DB) []follow.Edge {
+func followers(t *testing.T, db *mongostore.DB, pair follow.Pair) []follow.Edge {
 	t.Helper()
-	edges, err := db.Edges().Followers(t.Context(), "bob", partition.Of("ann", partitions), "", 10)
+	edges, err := db.Edges().Followers(t.Context(), pair.Followee, partition.Of(pair.Follower, partitions), "", 10)
 	require.NoError(t, err)
 	return edges
 }
 
-func following(t *testing.T, db *mongostore.DB) []follow.Edge {
+func following(t *testing.T, db *mongostore.DB, pair follow.Pair) []follow.Edge {
 	t.Helper()
-	edges, err := db.Edges().Following(t.Context(), "ann", "", 10)
+	edges, err := db.Edges().Following(t.Context(), pair.Follower, "", 10)
 	require.NoError(t, err)
 	return edges
 }

@@ -197,10 +197,8 @@ func (p placed) model() *mongo.UpdateOneModel {
 		bson.E{Key: fieldSlots, Value: operator("$lte", room)},
 		bson.E{Key: path(fieldEntries, fieldEntryID), Value: operator("$nin", ids)})
 	switch {
-	case p.push.Create && p.push.Floor.IsZero():
-		filter = append(filter, bson.E{Key: fieldFloor, Value: operator("$exists", false)})
-	case p.push.Create: // an upsert takes the floor of a new bucket from the filter
-		filter = append(filter, bson.E{Key: fieldFloor, Value: uuid(p.push.Floor)})
+	case p.push.Create:
+		filter = append(filter, floorIs(p.push.Floor))
 		if last.Less(p.push.Floor) {
 			last = p.push.Floor
 		}

@@ -66,7 +66,8 @@ func (r messageRecord) stored() (message.Stored, error) {
 func stampOf(id message.ID, lag int64, storedAt *bson.DateTime) message.Stamp {
 	switch {
 	case storedAt == nil:
-		return message.Stamp{StoredAt: id.Time().Add(time.Duration(lag) * time.Millisecond)}
+		// In milliseconds, because a time.Duration ends after 292 years.
+		return message.Stamp{StoredAt: timeOf(bson.DateTime(id.Time().UnixMilli() + lag))}
 	case lag == 0:
 		return message.Stamp{StoredAt: timeOf(*storedAt), Verdict: message.Valid}
 	default:
@@ -273,6 +274,25 @@ func refOf(raw bson.Raw) (message.Ref, error) {
 	return message.Ref{From: message.UserID(from), ID: id}, err
 }
 
+// AnyAfter implements message.Store. The index of the ids answers it, on every shard.
+func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (bool, error) {
+	opts := options.Find().SetSort(ascending(fieldID)).SetLimit(message.AnyAfterLooks).SetProjection(fields(fieldID, fieldLag, fieldStoredAt))
+	found, err := all[stampRecord](ctx, s.c, "look for later messages", bson.D{{Key: fieldID, Value: operator("$gt", uuid(after))}}, opts)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range found {
+		id, err := idOf(messagesName, r.ID)
+		if err != nil {
+			return false, err
+		}
+		if m := (message.Stored{Message: message.Message{ID: id}, Stamp: stampOf(id, r.Lag, r.StoredAt)}); !m.Void(slack) {
+			return true, nil
+		}
+	}
+	return len(found) == message.AnyAfterLooks, nil
+}
+
 // Finish implements message.Store.
 func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	writes := make([]write, len(refs))
@@ -284,4 +304,24 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	}
 	_, err := s.c.bulk(ctx, "finish messages", writes)
 	return err
+}
+
+// Condemn implements message.Store.
+func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored, error) {
+	stored, err := s.Get(ctx, ref)
+	if err != nil || stored.Verdict != message.Undecided {
+		return stored, err
+	}
+	undecided := append(refFilter(ref), bson.E{Key: fieldStoredAt, Value: operator("$exists", false)})
+	_, err = s.c.bulk(ctx, "condemn a message", []write{{
+		key: string(ref.ID[:]), filter: undecided,
+		update: bson.D{
+			{Key: "$set", Value: bson.D{
+				{Key: fieldStoredAt, Value: date(stored.StoredAt)}, {Key: fieldLag, Value: message.VoidLag.Milliseconds()},
+			}},
+			{Key: "$unset", Value: bson.D{{Key: fieldUnfinished, Value: ""}}},
+		},
+	}})
+	stored.Verdict = message.Void // also if another caller was first
+	return stored, err
 }

@@ -14,17 +14,19 @@ import (
 
 // userRecord is the stored form of a user's state. Absent fields are zero.
 type userRecord struct {
-	ID         message.UserID  `bson:"_id,omitempty"`
-	Version    int32           `bson:"v"`
-	Partition  int32           `bson:"partition"`
-	LastViewed bson.DateTime   `bson:"last_viewed"`
-	Head       *headRecord     `bson:"head,omitempty"`
-	ReadMark   *readMarkRecord `bson:"read_mark,omitempty"`
-	Mark       *markRecord     `bson:"mark,omitempty"`
-	Sweep      *sweepRecord    `bson:"sweep,omitempty"`
-	Lease      *leaseRecord    `bson:"lease,omitempty"`
-	Gaps       []gapRecord     `bson:"gaps,omitempty"`
-	Recovered  int64           `bson:"recovered,omitempty"`
+	ID         message.UserID `bson:"_id,omitempty"`
+	Version    int32          `bson:"v"`
+	Partition  int32          `bson:"partition"`
+	LastViewed bson.DateTime  `bson:"last_viewed"`
+	// Horizon is absent until format level 2 stores one.
+	Horizon   *bson.DateTime  `bson:"horizon,omitempty"`
+	Head      *headRecord     `bson:"head,omitempty"`
+	ReadMark  *readMarkRecord `bson:"read_mark,omitempty"`
+	Mark      *markRecord     `bson:"mark,omitempty"`
+	Sweep     *sweepRecord    `bson:"sweep,omitempty"`
+	Lease     *leaseRecord    `bson:"lease,omitempty"`
+	Gaps      []gapRecord     `bson:"gaps,omitempty"`
+	Recovered int64           `bson:"recovered,omitempty"`
 	// Due is when the lease of a mark or a sweep ends. It exists only while one of them does, because an index holds it.
 	Due *bson.DateTime `bson:"due,omitempty"`
 	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
@@ -79,6 +81,10 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 		ID: st.User, Version: version, Partition: int32(partition.Of(st.User, partitions)), //nolint:gosec // at most partition.MaxCount
 		LastViewed: date(st.LastViewed), Recovered: st.Recovered,
 	}
+	if !st.Horizon.IsZero() {
+		horizon := date(st.Horizon)
+		r.Horizon = &horizon
+	}
 	if st.Mark != nil {
 		r.Mark = &markRecord{From: date(st.Mark.From), Bounded: st.Mark.Bounded}
 	}
@@ -101,6 +107,9 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 // state decodes the state.
 func (r *userRecord) state() (st userstate.State, err error) {
 	st = userstate.State{User: r.ID, LastViewed: timeOf(r.LastViewed), Recovered: r.Recovered}
+	if r.Horizon != nil {
+		st.Horizon = timeOf(*r.Horizon)
+	}
 	if r.Head != nil {
 		if st.Head, err = r.Head.hint(); err != nil {
 			return st, err

@@ -25,7 +25,7 @@ import (
 
 // scattering are the commands that ask every shard on purpose, by collection, command and what the filter names, and why.
 var scattering = map[string]string{
-	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author",
+	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author; or a raise of a horizon, for any later message",
 	"messages find to,_id":            "messages that name a user: their authors can be anybody",
 	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
 	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",

@@ -81,6 +81,9 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Viewed, err error) {
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before)
 	active := append(userFilter(v.User), bson.E{Key: fieldLastViewed, Value: operator("$gt", date(v.After))})
+	if !v.Beyond.IsZero() {
+		active = append(userFilter(v.User), bson.E{Key: fieldHorizon, Value: operator("$gt", date(v.Beyond))})
+	}
 	later := operator("$max", bson.A{"$" + fieldLastViewed, date(v.At)})
 	look := mongo.Pipeline{operator("$set", bson.D{{Key: fieldLastViewed, Value: failAfter(s.c.db.latest(ctx), fieldID, later)}})}
 	err = s.c.call(ctx, "view", func(ctx context.Context) error {
@@ -102,7 +105,7 @@ func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Vi
 			return nil
 		}
 		viewed.Previous, err = there.state()
-		if err == nil && viewed.Previous.LastViewed.After(v.After) {
+		if err == nil && v.Applies(viewed.Previous) {
 			return errChanged
 		}
 		return err
@@ -180,6 +183,28 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 		return bucket.ReadMark{}, fmt.Errorf("read mark of %s: %w", user, err)
 	}
 	return holds, nil
+}
+
+// MendReadMark implements userstate.Store. If a reply was lost, the repetition finds the mark that the first attempt wrote.
+func (s *Users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error) {
+	marked := func(mark bucket.ReadMark) bson.D {
+		return append(userFilter(user), bson.E{Key: fieldReadMark, Value: recordOfReadMark(mark)})
+	}
+	set := operator("$set", operator(fieldReadMark, recordOfReadMark(to)))
+	repeated := false
+	err = s.c.call(ctx, "mend a read mark", func(ctx context.Context) error {
+		result, err := s.c.UpdateOne(ctx, marked(from), set)
+		applied = err == nil && result.MatchedCount == 1
+		if err == nil && !applied && repeated {
+			applied, err = s.c.has(ctx, marked(to))
+		}
+		repeated = true
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("read mark of %s: %w", user, err)
+	}
+	return applied, nil
 }
 
 // RaiseHeads implements bucket.Hints.

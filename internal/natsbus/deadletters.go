@@ -2,12 +2,17 @@ package natsbus
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // DeadLetters implements bus.DeadLetterQueue. A letter that cannot be decoded has the reason "unreadable". An operator
@@ -27,6 +32,38 @@ func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event
 		filed[i] = event.Filed{ID: s.Sequence, At: s.Stored, DeadLetter: letter}
 	}
 	return filed, nil
+}
+
+// FileFromFuture implements bus.DeadLetterQueue. The server stores the letter only if the stream has none with its subject, which
+// names the message. After a refusal the letter is read, because on several servers a letter that is still being stored refuses it, too.
+func (b *Bus) FileFromFuture(ctx context.Context, ref message.Ref, cause string) error {
+	const doing = "file a message from the future"
+	payload, err := event.NewPublished(ref).Encode()
+	if err != nil {
+		return fmt.Errorf("natsbus: encode dead letter: %w", err)
+	}
+	letter := event.DeadLetter{
+		Version: event.Version, Reason: event.ReasonFromFuture, Error: cause, Subject: fromFutureSubject, Payload: payload,
+	}
+	data, err := letter.Encode()
+	if err != nil {
+		return fmt.Errorf("natsbus: encode dead letter: %w", err)
+	}
+	msg := newMsg(deadLetterFromFuture+"."+ref.ID.String(), data, event.Trace{})
+	setHeader(msg, jetstream.ExpectedLastSubjSeqHeader, "0")
+	err = b.emit(ctx, []*nats.Msg{msg})
+	if err == nil {
+		b.metrics.deadLetters[deadLetterFromFuture].Inc()
+		return nil
+	}
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return classify(ctx, doing, err)
+	}
+	filed, err := b.read(ctx, DeadLetterStream, msg.Subject, 1, 1)
+	if err == nil && len(filed) == 0 {
+		return fmt.Errorf("natsbus: %s: %w: another process is filing it", doing, bus.ErrUnavailable)
+	}
+	return classify(ctx, doing, err)
 }
 
 // Drop implements bus.DeadLetterQueue.

@@ -27,6 +27,10 @@ const (
 	rehydratedSubject = "fanmail.v1.rehydrated"
 	deadLetterPrefix  = "fanmail.v1.dlq."
 	deadLetterUnknown = deadLetterPrefix + "unknown"
+	// fromFutureSubject is the subject in the dead letters of messages from the future. No stage takes work from it.
+	fromFutureSubject = "fanmail.v1.from_future"
+	// deadLetterFromFuture and the id of the message are the subject of such a letter. So the server can refuse a second one.
+	deadLetterFromFuture = deadLetterPrefix + "from_future"
 
 	routerConsumer     = "router"
 	rehydratorConsumer = "rehydrator"

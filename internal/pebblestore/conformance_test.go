@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // TestConformance tries every schedule of the append protocol, or with the race detector a sample. The detector makes a schedule
@@ -41,6 +42,12 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
 		Settings: db.Settings(),
+		Unjudge: func(t *testing.T, m message.Message, storedAt time.Time) {
+			t.Helper()
+			for _, r := range pebblestore.EarlierMessage(m, storedAt) {
+				require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
+			}
+		},
 		ToLevel1: func(t *testing.T) {
 			t.Helper()
 			require.NoError(t, db.Engine().Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))

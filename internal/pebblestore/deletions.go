@@ -15,10 +15,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Delete implements bucket.Store. The tombstone takes the place of the entry's record, and keeps what that told
-// of the bucket. Where it is, and how many there are, is recorded together with it.
+// Delete implements bucket.Store. The tombstone replaces the record of the entry, and keeps the facts about the bucket in it. The
+// same batch records the place of the tombstone and the number of tombstones.
 func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
-	err := s.remove(ctx, owner, func(batch *pebble.Batch) error { return s.bury(batch, owner, sequence, id) })
+	err := s.change(ctx, owner, func(batch *pebble.Batch) error { return s.addDeletion(batch, owner, sequence, id) })
 	if err != nil {
 		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
 	}
@@ -28,21 +28,21 @@ func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 // Blank implements bucket.Store.
 func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
 	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
-	err := s.remove(ctx, owner, func(batch *pebble.Batch) error { return s.blank(batch, owner, at) })
+	err := s.change(ctx, owner, func(batch *pebble.Batch) error { return s.blank(batch, owner, at) })
 	if err != nil {
 		return fmt.Errorf("blank %s in slot %d of bucket %d of %s: %w", id, slot, sequence, owner, err)
 	}
 	return nil
 }
 
-// remove commits what do puts into a batch under the owner's lock.
-func (s *Inbox) remove(ctx context.Context, owner message.UserID, do func(*pebble.Batch) error) error {
+// change commits what do puts into a batch under the owner's lock.
+func (s *Inbox) change(ctx context.Context, owner message.UserID, do func(*pebble.Batch) error) error {
 	if err := s.db.begin(ctx); err != nil {
 		return err
 	}
 	defer s.db.end()
 	locks := s.locks.newSet()
-	s.locks.add(locks, lockOf(partition.Of(owner, s.db.partitions), owner))
+	s.locks.add(locks, s.lockOf(owner))
 	s.locks.lock(locks)
 	batch := s.db.engine.NewBatch()
 	if err := do(batch); err != nil {
@@ -52,14 +52,16 @@ func (s *Inbox) remove(ctx context.Context, owner message.UserID, do func(*pebbl
 	return s.db.commit(batch, func() { s.locks.unlock(locks) })
 }
 
-// bury adds what a deletion changes to a batch: nothing if the entry is a tombstone already.
-func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32, id message.ID) (err error) {
+// addDeletion adds what a deletion changes to a batch: nothing if the entry is a tombstone already. Above the last of the bucket, there
+// may be a tombstone and an entry with one id: see bucket.Push.
+func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence uint32, id message.ID) (err error) {
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
 		return err
 	}
 	defer closeIter(it, &err)
+	there := false
 	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), sequence, 0)); found && inBucket(it.Key(), prefix, sequence); found = it.Next() {
 		r, err := entryAt(it)
 		if err != nil {
@@ -69,22 +71,23 @@ func (s *Inbox) bury(batch *pebble.Batch, owner message.UserID, sequence uint32,
 			continue
 		}
 		if r.deleted {
-			return nil
+			there = true
+			continue
 		}
-		r.bury()
+		r.toTombstone()
 		if err := batch.Set(it.Key(), r.appendTo(nil), nil); err != nil {
 			return err
 		}
 		_, slot := placeOf(it.Key())
 		return countTombstone(s.db, batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id})
 	}
-	if err := it.Error(); err != nil {
+	if err := it.Error(); err != nil || there {
 		return err
 	}
 	return bucket.ErrNotFound
 }
 
-// blank adds what a blanking changes to a batch.
+// blank adds the changes of a blanking to a batch.
 func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) error {
 	if at.Slot < 0 || at.Slot >= bucket.Capacity {
 		return bucket.ErrNotFound
@@ -101,7 +104,7 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 			return err
 		}
 		counted = r.deleted
-		r.bury()
+		r.toTombstone()
 		r.id = message.ID{}
 		tombstone = r.appendTo(nil)
 		return nil
@@ -117,8 +120,8 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 	return countTombstone(s.db, batch, owner, at)
 }
 
-// fill adds a tombstone without an id to a batch, for a slot that is counted although its record is lost: there are records
-// above it. It keeps of the bucket what only that record told.
+// fill adds a tombstone without an id to a batch. It is for a slot whose record is lost, but which counts, because records above it
+// exist. The tombstone has the facts about the bucket that only the lost record had.
 func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) (err error) {
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
@@ -131,14 +134,14 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 		return cmp.Or(it.Error(), bucket.ErrNotFound)
 	}
 	lost := entryRecord{deleted: true}
-	if !inBucket(it.Key(), prefix, at.Sequence) { // it was the highest of its bucket: the next one's floor is its last
+	if !inBucket(it.Key(), prefix, at.Sequence) { // it was the highest of its bucket, so the floor of the next bucket is its last
 		above, err := entryAt(it)
 		if err != nil {
 			return err
 		}
 		lost.last = above.floor
 	}
-	if at.Slot == 0 && at.Sequence > 0 && it.SeekLT(key) { // it was the lowest: its floor is the last of the one before
+	if at.Slot == 0 && at.Sequence > 0 && it.SeekLT(key) { // it was the lowest, so its floor is the last of the bucket below
 		below, err := entryAt(it)
 		if err != nil {
 			return err
@@ -154,7 +157,8 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 	return countTombstone(s.db, batch, owner, at)
 }
 
-// countTombstone adds a tombstone to those of its owner, whose lock is held. The batch has none of the owner yet.
+// countTombstone adds a tombstone to the count and the list of its owner. The caller holds the owner's lock. The batch has no other
+// tombstone of the owner.
 func countTombstone(db *DB, batch *pebble.Batch, owner message.UserID, t bucket.Tombstone) error {
 	key := appendOwner(nil, spaceDeleted, partition.Of(owner, db.partitions), owner)
 	var total int64
@@ -171,10 +175,10 @@ func countTombstone(db *DB, batch *pebble.Batch, owner message.UserID, t bucket.
 }
 
 func encodeTotal(total int64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{version}, uint64(total)) //nolint:gosec // it is not negative
+	return binary.BigEndian.AppendUint64([]byte{version}, uint64(total)) //nolint:gosec // a total is never negative
 }
 
-// Newest implements bucket.Store. Buckets and deletions need not be of one moment.
+// Newest implements bucket.Store. It may read buckets and deletions at different moments.
 func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
@@ -190,10 +194,10 @@ func parseTotal(value []byte) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // it was not negative
+	return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // a total is never negative
 }
 
-// Deletions implements bucket.Store. The total and the tombstones are of one moment.
+// Deletions implements bucket.Store. The total and the tombstones are from the same moment.
 func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return bucket.Deletions{}, err

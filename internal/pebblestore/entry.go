@@ -14,10 +14,9 @@ import (
 //
 //	version[1] flags[1] id[16] floor[16]? last[16]? content
 //
-// The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record whose id is not the
-// last itself. So the highest record of a bucket alone tells how many slots are taken and what last is, and
-// appending an entry writes that entry and nothing else. The content of a tombstone is empty, and the id of a blanked one
-// is zero.
+// The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record except the one with that id. So the
+// highest record of a bucket tells the number of used slots and the last id, and appending an entry writes only that entry. The
+// content of a tombstone is empty, and the id of a blanked one is zero.
 const (
 	flagDeleted = 1 << iota
 	flagFloor
@@ -83,7 +82,7 @@ func (r *entryRecord) appendTo(b []byte) []byte {
 	return append(b, r.content...)
 }
 
-// parseEntry reads what appendTo wrote. The content shares the memory of b.
+// parseEntry decodes a record of appendTo. The content shares the memory of b.
 func parseEntry(b []byte) (r entryRecord, err error) {
 	rest, err := payload(spaceInbox, b, entryHeaderLen-1)
 	if err != nil {
@@ -116,7 +115,7 @@ func parseEntry(b []byte) (r entryRecord, err error) {
 	return r, err
 }
 
-// entryContent is what an entry says.
+// entryContent is the content of an entry without its id.
 type entryContent struct {
 	From        message.UserID  `cbor:"1,keyasint"`
 	Body        string          `cbor:"2,keyasint,omitempty"`
@@ -128,12 +127,12 @@ func encodeContent(e *bucket.Entry) []byte {
 	return encode(nil, entryContent{From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs})
 }
 
-// newEncoder returns what encodes the entries of pushes. The length of an entry includes the header of its record.
+// newEncoder returns the encoder for the entries of pushes. The length of an entry includes the header of its record.
 func newEncoder() *bucket.Encoder[[]byte] {
 	return bucket.NewEncoder(entryHeaderLen, func(e *bucket.Entry) ([]byte, error) { return encodeContent(e), nil })
 }
 
-// entry returns the entry that a record stands for, in memory of its own.
+// entry returns the entry of a record. It does not share memory with the record.
 func (r *entryRecord) entry() (bucket.Entry, error) {
 	if r.deleted {
 		return bucket.Entry{ID: r.id, Deleted: true}, nil
@@ -145,10 +144,10 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered}, nil
 }
 
-// bury turns the record into that of a tombstone.
-func (r *entryRecord) bury() { r.deleted, r.recovered, r.content = true, false, nil }
+// toTombstone turns the record into a tombstone.
+func (r *entryRecord) toTombstone() { r.deleted, r.recovered, r.content = true, false, nil }
 
-// entryAt returns the record at which an iterator stands. It shares the iterator's memory.
+// entryAt returns the record at an iterator's position. It shares the iterator's memory.
 func entryAt(it *pebble.Iterator) (entryRecord, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {

@@ -24,7 +24,7 @@ type Messages struct {
 
 var _ message.Store = (*Messages)(nil)
 
-// messageRecord is a message in CBOR. Its id is in the key; the judged time stands before it.
+// messageRecord is a message in CBOR. The id is in the key. The judged time is between the version and the CBOR.
 //
 // Judged time: releases without verdicts read there when the message was stored, and judge the message by it. The store decides the
 // verdict when it stores the message, and writes the message's own time for a valid message, and a time message.VoidLag later for a
@@ -43,7 +43,7 @@ type messageRecord struct {
 
 const storedAtLen = 8
 
-// encodeMessage returns the value of a message, with room for its stamp.
+// encodeMessage returns the value of a message, with space for its stamp.
 func encodeMessage(m message.Message) []byte {
 	return encode(make([]byte, 1+storedAtLen), messageRecord{
 		From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
@@ -58,7 +58,7 @@ func setStamp(value []byte, id message.ID, stamp message.Stamp) {
 	appendTime(value[len(value)-storedAtLen:len(value)-storedAtLen], stamp.StoredAt)
 }
 
-// judgedTime returns the time that says whether a message is void: see messageRecord.
+// judgedTime returns the time by which older releases decide whether a message is void: see messageRecord.
 func judgedTime(id message.ID, stamp message.Stamp) time.Time {
 	if stamp.Verdict == message.Void {
 		return id.Time().Add(message.VoidLag)
@@ -93,8 +93,8 @@ func parseMessage(id message.ID, value []byte) (message.Stored, error) {
 	return message.Stored{Message: m, Stamp: stamp}, nil
 }
 
-// Insert implements message.Store. A message is stamped just before it becomes visible, when all that can take
-// long is over: the stamp decides whether it came in time.
+// Insert implements message.Store. It stamps a message just before the message becomes visible, after everything that can take
+// long, because the stamp decides whether the message is in time.
 func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (s *Messages) Insert(ctx context.Context, messages []message.Message, timin
 	return stamps, nil
 }
 
-// encodeSome encodes as many messages as make a batch.
+// encodeSome encodes the messages of the next batch, and returns their number.
 func encodeSome(messages []message.Message) (values [][]byte, n int) {
 	for size := 0; n < len(messages) && size < batchBytes; n++ {
 		value := encodeMessage(messages[n])
@@ -123,7 +123,7 @@ func encodeSome(messages []message.Message) (values [][]byte, n int) {
 	return values, n
 }
 
-// insert stores messages, whose values are given, in one batch.
+// insert stores messages with the given values in one batch.
 func (s *Messages) insert(messages []message.Message, values [][]byte, timing message.Timing) ([]message.Stamp, error) {
 	locks := s.locks.newSet()
 	for _, m := range messages {
@@ -172,7 +172,8 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 	return stamps, nil
 }
 
-// index adds the keys by which the sweeper finds a message, and readers find it by its recipients, to a batch.
+// index adds keys of a message to a batch: the one by which the sweeper finds it, and those by which readers find it through its
+// recipients.
 func index(batch *pebble.Batch, m message.Stored) error {
 	if !m.FromFuture() {
 		if err := batch.Set(idKey(spacePending, m.ID), encodeValue(m.From), nil); err != nil {
@@ -229,7 +230,7 @@ func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.F
 	return found, nil
 }
 
-// getRef returns a message if its author is that of ref, or if ref names none.
+// getRef returns a message if its author is that of ref, or if ref has no author.
 func (s *Messages) getRef(ref message.Ref) (message.Stored, error) {
 	stored, err := s.get(ref.ID)
 	switch {
@@ -241,8 +242,7 @@ func (s *Messages) getRef(ref message.Ref) (message.Stored, error) {
 	return stored, nil
 }
 
-// get returns a message that survives a crash. A reader that shows a message which a crash undoes would show a message that was never
-// sent.
+// get returns a message after it is synced. Otherwise a crash could remove a message that a user has already read.
 func (s *Messages) get(id message.ID) (message.Stored, error) {
 	stored, found := s.cache.Get(id)
 	if found {
@@ -265,7 +265,7 @@ func (s *Messages) get(id message.ID) (message.Stored, error) {
 	return stored, nil
 }
 
-// newestLooks is how many messages NewestStamp reads at most.
+// newestLooks is the maximum number of messages that NewestStamp reads.
 const newestLooks = 1000
 
 // NewestStamp returns the latest time of storing among the messages with the greatest ids, or the zero time if there is no message. It
@@ -289,7 +289,7 @@ func (s *Messages) NewestStamp(ctx context.Context) (newest time.Time, err error
 		}
 		m, err := parseMessage(idOf(it.Key()), value)
 		if err != nil {
-			continue // whoever reads that message learns it
+			continue // every reader of this message gets the error
 		}
 		if m.StoredAt.After(newest) {
 			newest = m.StoredAt
@@ -299,6 +299,32 @@ func (s *Messages) NewestStamp(ctx context.Context) (newest time.Time, err error
 		}
 	}
 	return newest, it.Error()
+}
+
+// AnyAfter implements message.Store.
+func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (_ bool, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.db.end()
+	prefix := []byte{byte(spaceMessages)}
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return false, err
+	}
+	defer closeIter(it, &err)
+	looks := 0
+	for found := seekAbove(it, prefix, after[:]); found; found = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return false, fmt.Errorf("read from the store: %w", err)
+		}
+		m, err := parseMessage(idOf(it.Key()), value)
+		if looks++; err != nil || !m.Void(slack) || looks == message.AnyAfterLooks {
+			return true, nil // what a damaged message was is unknown
+		}
+	}
+	return false, it.Error()
 }
 
 // Unfinished implements message.Store.
@@ -340,4 +366,44 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 		}
 	}
 	return s.db.apply(batch)
+}
+
+// Condemn implements message.Store.
+func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return message.Stored{}, err
+	}
+	defer s.db.end()
+	locks := s.locks.newSet()
+	s.locks.add(locks, xxhash.Sum64(ref.ID[:]))
+	s.locks.lock(locks)
+	stored, err := s.getRef(ref)
+	if err != nil {
+		s.locks.unlock(locks)
+		return message.Stored{}, err
+	}
+	batch := s.db.engine.NewBatch()
+	if stored.Verdict == message.Undecided {
+		stored.Verdict = message.Void
+		err = condemn(batch, stored)
+	}
+	if err != nil {
+		s.locks.unlock(locks)
+		return message.Stored{}, fmt.Errorf("condemn message %s: %w", ref.ID, err)
+	}
+	return stored, s.db.commit(batch, func() { s.locks.unlock(locks) })
+}
+
+// condemn adds what makes a message void and finished to a batch.
+func condemn(batch *pebble.Batch, m message.Stored) error {
+	value := encodeMessage(m.Message)
+	setStamp(value, m.ID, m.Stamp)
+	records := []pair{{idKey(spaceMessages, m.ID), value}}
+	if m.ToFollowers() {
+		records = append(records, pair{authorKey(m.From, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))})
+	}
+	if err := setAll(batch, records...); err != nil {
+		return err
+	}
+	return batch.Delete(idKey(spacePending, m.ID), nil)
 }

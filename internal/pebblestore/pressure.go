@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	// bulkPushes is from how many inboxes on a push is one of a large fan-out.
+	// bulkPushes is the number of inboxes from which a push counts as a part of a large fan-out.
 	bulkPushes = 64
-	// crowded is at how many layers of files that have not been merged yet large fan-outs wait. Each layer is looked at by every
-	// read of an inbox.
+	// crowded is the number of unmerged layers of files at which large fan-outs wait. Every read of an inbox searches each layer.
 	crowded = 10
-	// overcrowded is at how many of them everything waits that writes.
+	// overcrowded is the number of unmerged layers at which all writes wait.
 	overcrowded = 60
-	// crowdedPoll is how often a fan-out that waits looks again.
+	// crowdedPoll is the interval at which a waiting fan-out checks the layers again.
 	crowdedPoll = 25 * time.Millisecond
 )
 
-// giveWay waits until the store has merged enough files to have room for other writers. If files arrive faster than Pebble
-// merges them, Pebble stops all writes for seconds. So large fan-outs, for which no user waits, stop earlier. They leave the
-// remaining room to logins, publishers and direct messages.
-func (db *DB) giveWay(ctx context.Context) error {
+// awaitMerges waits until fewer than crowded unmerged layers are left, or until ctx ends. If files arrive faster than Pebble merges
+// them, Pebble stops all writes for seconds. Large fan-outs wait earlier, because no user waits for them. So logins, publishers and
+// direct messages can still write.
+func (db *DB) awaitMerges(ctx context.Context) error {
 	if !db.crowded() {
 		return nil
 	}

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// ownersAtOnce bounds how long the locks of a large push are held: a push to a single owner that
-	// waits for one of them waits about a millisecond.
+	// ownersAtOnce limits how long a large push holds locks: a push to a single owner waits about a millisecond for one of them.
 	ownersAtOnce = 512
-	// batchBytes bounds the memory of a large push. It is far below the size of a memtable, of which a batch
-	// of half its size would become one of its own.
+	// batchBytes limits the memory of a large push. It is far below half a memtable, because Pebble makes a separate memtable of a
+	// larger batch.
 	batchBytes = 1 << 20
-	// pushesPerTurn is after how many pushes, which take less than a millisecond, a large push lets other goroutines run. The runtime would
-	// only interrupt it after ten, and a direct message waits for several such turns on its way.
+	// pushesPerTurn is the number of pushes, which take less than a millisecond, after which a large push lets other goroutines
+	// run. The runtime would interrupt it only after ten milliseconds, and a direct message waits for several such turns on its
+	// way.
 	pushesPerTurn = 128
-	// stripesPerPartition is so many that pushes to single owners rarely meet. Every partition has locks of its
-	// own, so that large pushes into different ones never meet.
+	// stripesPerPartition is large, so that pushes to single owners rarely share a lock. Every partition has its own locks, so that
+	// large pushes to different partitions never share one.
 	stripesPerPartition = 64
 )
 
-// placed is a push with the place of its owner in the order of keys.
+// placed is a push with the position of its owner in the order of keys.
 type placed struct {
 	index     int
 	partition int
@@ -39,7 +39,7 @@ type placed struct {
 	push      *bucket.Push
 }
 
-// place sorts pushes by the keys of their owners, so that reads and writes go through the database in its order.
+// place sorts pushes by the keys of their owners, so that reads and writes follow the order of the database.
 func (s *Inbox) place(pushes []bucket.Push) []placed {
 	work := make([]placed, len(pushes))
 	for i := range pushes {
@@ -59,11 +59,15 @@ func (s *Inbox) place(pushes []bucket.Push) []placed {
 	return work
 }
 
-// lockOf returns which of the inbox's locks stands for an owner.
+// lockOf returns the number of the inbox's lock for an owner.
 func lockOf(partition int, owner message.UserID) uint64 {
-	// The low bits of the hash make the partition: these are others.
+	// The low bits of the hash determine the partition, so the lock uses other bits.
 	within := (xxhash.Sum64String(string(owner)) >> 32) % stripesPerPartition
 	return uint64(partition)*stripesPerPartition + within //nolint:gosec // a partition is not negative
+}
+
+func (s *Inbox) lockOf(owner message.UserID) uint64 {
+	return lockOf(partition.Of(owner, s.db.partitions), owner)
 }
 
 // Push implements bucket.Store. A push whose least id is above its bucket's last, which is the rule, can neither
@@ -78,7 +82,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 		return outcomes, nil
 	}
 	if len(pushes) >= bulkPushes {
-		if err := s.db.giveWay(ctx); err != nil {
+		if err := s.db.awaitMerges(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -88,7 +92,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	return outcomes, nil
 }
 
-// pushChunks carries out pushes, so many at a time that locks are not held for long.
+// pushChunks applies pushes in chunks, so that each lock is held only briefly.
 func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket.Outcome) error {
 	p := pusher{db: s.db, tails: s.tails, encoder: newEncoder()}
 	locks := s.locks.newSet()
@@ -113,7 +117,7 @@ func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket
 	return nil
 }
 
-// pusher carries out pushes, one after the other, and keeps memory between them.
+// pusher applies pushes one after another, and reuses memory.
 type pusher struct {
 	db      *DB
 	tails   *tails
@@ -122,11 +126,11 @@ type pusher struct {
 	key     []byte
 	it      *pebble.Iterator
 	batch   *pebble.Batch
-	// fewer tells that the bucket that was looked at last had few records, or none.
+	// fewer means that the previous bucket had at most few records.
 	fewer bool
 }
 
-// pushAll carries out pushes whose owners' locks are held, a batch of them after the other.
+// pushAll applies pushes in batches. The caller holds the locks of the owners.
 func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) error {
 	for len(work) > 0 {
 		n, err := p.pushBatch(work, outcomes)
@@ -138,10 +142,10 @@ func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) error {
 	return nil
 }
 
-// pushBatch carries out as many of the pushes as fit into a batch, and returns how many.
+// pushBatch applies the pushes that fit into a batch, and returns their number.
 func (p *pusher) pushBatch(work []placed, outcomes []bucket.Outcome) (n int, err error) {
-	// A new iterator each time. It must see what others wrote before the locks were taken. And one that does not see
-	// the batch before would have to pass over all of its records to find out that an owner's inbox is empty.
+	// Each batch needs a new iterator. It must see the writes of other calls before the locks were taken. An iterator that does not
+	// see the previous batch would have to skip all of its records to find that an owner's inbox is empty.
 	if p.it, err = p.db.iterate([]byte{byte(spaceInbox)}); err != nil {
 		return 0, err
 	}
@@ -158,11 +162,11 @@ func (p *pusher) pushBatch(work []placed, outcomes []bucket.Outcome) (n int, err
 	return n, p.db.apply(p.batch)
 }
 
-// state is what a push has to know of the bucket that it goes onto.
+// state is the part of a bucket that a push to it needs.
 type state struct {
 	slots int
 	last  message.ID
-	// floor is left zero for a bucket that exists if the least id to push is above last, and so above floor.
+	// floor may be left zero if the bucket exists and the least id to push is above last, and so above floor.
 	floor message.ID
 }
 
@@ -183,8 +187,8 @@ func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 	return bucket.Outcome{Applied: true}, p.write(push, onto, w.partition)
 }
 
-// admit decides whether a push applies. It returns the bucket as it is before the push; after a refusal it may leave
-// that out, where the appender would have to look anyway. p.key is the owner's prefix.
+// admit decides whether a push applies. It returns the state of the bucket before the push. After a refusal, the state may be
+// missing if the appender has to read the bucket anyway. p.key is the owner's prefix.
 func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 	push := w.push
 	onto, exists, known := p.tails.of(w)
@@ -201,7 +205,7 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 		return state{}, false, nil
 	}
 	least := push.Entries[0].ID
-	if exists && push.Create { // two callers created the bucket, or the first one fell behind
+	if exists && push.Create { // two callers created the bucket, or the first caller retries
 		if floor, held, err := p.search(push); err != nil || held || floor != push.Floor {
 			return state{}, false, err
 		}
@@ -220,12 +224,12 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 	return onto, !push.Guard || onto.floor.Less(least), nil
 }
 
-// few is how many records of a bucket are passed over sooner than that its highest one is searched for.
+// few is the number of records up to which stepping through a bucket is cheaper than searching for its highest record.
 const few = 2
 
-// look reads the highest record of a bucket. Where the last bucket had few records, or none, it is likely that this one, which comes
-// soon after it in the order of owners, has few as well: then it goes forward to the lowest record, which Pebble finds from
-// where it is, and on to the highest. Otherwise it searches for the highest, which costs twice as much.
+// look reads the highest record of a bucket. If the previous bucket had at most few records, this one probably has few, too,
+// because it follows soon in the order of owners. Then look steps from the lowest record, which Pebble finds from its position, to
+// the highest. Otherwise it searches for the highest record, which costs twice as much.
 func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
 	if p.fewer {
 		var passed bool
@@ -252,7 +256,7 @@ func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
 	return state{slots: slot + 1, last: r.last}, true, err
 }
 
-// pass goes through the records of a bucket from the lowest one on. It gives up, and tells so, when there are more than few.
+// pass steps through the records of a bucket from the lowest one. If there are more than few, it stops and returns passed as false.
 func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err error) {
 	prefix := len(p.key)
 	p.key = appendPlace(p.key, sequence, 0)
@@ -272,7 +276,7 @@ func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err err
 	return onto, exists, true, p.it.Error()
 }
 
-// search reads a bucket's records, and returns its floor and whether it holds any of the ids to push.
+// search reads a bucket's records. It returns the floor, and whether the bucket has any of the ids to push.
 func (p *pusher) search(push *bucket.Push) (floor message.ID, held bool, err error) {
 	prefix := len(p.key)
 	p.key = appendPlace(p.key, push.Sequence, 0)
@@ -294,7 +298,7 @@ func (p *pusher) search(push *bucket.Push) (floor message.ID, held bool, err err
 	return floor, false, p.it.Error()
 }
 
-// write adds the records of a push that applies to the batch. p.key is the owner's prefix.
+// write adds the records of an admitted push to the batch. p.key is the owner's prefix.
 func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	prefix := len(p.key)
 	last, late := onto.last, message.ID{}
@@ -302,7 +306,7 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, content: p.encoded[i]}
 		slot := onto.slots + i
 		if push.Entries[i].Deleted {
-			r.bury()
+			r.toTombstone()
 			if err := countTombstone(p.db, p.batch, push.Owner, bucket.Tombstone{Sequence: push.Sequence, Slot: slot, ID: r.id}); err != nil {
 				return err
 			}
@@ -331,7 +335,7 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	return markLate(p.db, p.batch, partition, bucket.Ref{Owner: push.Owner, Sequence: push.Sequence}, late)
 }
 
-// markLate records that a bucket holds an id at or below its floor.
+// markLate records that a bucket has an id at or below its floor.
 func markLate(db *DB, batch *pebble.Batch, partition int, at bucket.Ref, id message.ID) error {
 	key := appendBucket(appendOwner(nil, spaceLate, partition, at.Owner), at.Sequence)
 	lower := true
@@ -346,7 +350,7 @@ func markLate(db *DB, batch *pebble.Batch, partition int, at bucket.Ref, id mess
 	return batch.Set(key, encodeID(id), nil)
 }
 
-// inBucket reports whether a key of the inbox belongs to the bucket of the owner with that prefix.
+// inBucket reports whether an inbox key belongs to a bucket of the owner with this prefix.
 func inBucket(key, prefix []byte, sequence uint32) bool {
 	if len(key) != len(prefix)+placeLen || !bytes.Equal(key[:len(prefix)], prefix) {
 		return false

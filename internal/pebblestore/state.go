@@ -12,24 +12,24 @@ import (
 // A state is
 //
 //	version[1] parts[1] last_viewed[8] head_sequence[4] head_floor[16]
+//	horizon[8]?
 //	recovered[8]?
 //	read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8]?
 //	mark_from[8]? sweep_from[8]?
 //	gaps[4] (after[8] before[8] messages[8])*?
 //	lease_until[8] lease_since[8] lease_token?
 //
-// where the bits of parts say which of the parts with a question mark are there. Fan-out reads it for every recipient,
-// so it is no CBOR, and most states are nothing but the first line.
+// The bits of parts say which of the parts with a question mark exist. A state is not CBOR, because fan-out reads it for every
+// recipient. Most states have only the first line.
 const (
 	partRecovered = 1 << iota
 	partReadMark
 	partMark
-	partBounded // the mark is
+	partBounded // Mark.Bounded
 	partSweep
 	partGaps
 	partLease
-
-	partsKnown = 1<<iota - 1
+	partHorizon // from format level 2 on
 )
 
 const (
@@ -43,6 +43,7 @@ func partsOf(st *userstate.State) (parts byte) {
 			parts |= part
 		}
 	}
+	add(partHorizon, !st.Horizon.IsZero())
 	add(partRecovered, st.Recovered != 0)
 	add(partReadMark, st.ReadMark != bucket.ReadMark{})
 	add(partMark, st.Mark != nil)
@@ -59,6 +60,9 @@ func encodeState(st userstate.State) []byte {
 	b = appendTime(b, st.LastViewed)
 	b = binary.BigEndian.AppendUint32(b, st.Head.Sequence)
 	b = append(b, st.Head.Floor[:]...)
+	if parts&partHorizon != 0 {
+		b = appendTime(b, st.Horizon)
+	}
 	if parts&partRecovered != 0 {
 		b = appendCount(b, st.Recovered)
 	}
@@ -74,7 +78,7 @@ func encodeState(st userstate.State) []byte {
 		b = appendTime(b, st.Sweep.From)
 	}
 	if parts&partGaps != 0 {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(st.Gaps))) //nolint:gosec // as many as times a user came back
+		b = binary.BigEndian.AppendUint32(b, uint32(len(st.Gaps))) //nolint:gosec // one gap per return of the user at most
 		for _, g := range st.Gaps {
 			b = appendCount(appendTime(appendTime(b, g.After), g.Before), g.Messages)
 		}
@@ -87,10 +91,10 @@ func encodeState(st userstate.State) []byte {
 }
 
 func appendCount(b []byte, n int64) []byte {
-	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // the bits are what is wanted
+	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // the conversion keeps the bits
 }
 
-// parseState reads what encodeState wrote.
+// parseState decodes a value of encodeState.
 func parseState(user message.UserID, value []byte) (userstate.State, error) {
 	b, err := payload(spaceUsers, value, stateHeaderLen)
 	if err != nil {
@@ -111,8 +115,11 @@ func parseState(user message.UserID, value []byte) (userstate.State, error) {
 	return st, nil
 }
 
-// parts reads the parts of a state that are there.
+// parts decodes the optional parts of a state.
 func (f *fields) parts(st *userstate.State, parts byte) {
+	if parts&partHorizon != 0 {
+		st.Horizon = f.time()
+	}
 	if parts&partRecovered != 0 {
 		st.Recovered = f.count()
 	}
@@ -140,15 +147,12 @@ func (f *fields) parts(st *userstate.State, parts byte) {
 		st.Lease = userstate.Lease{Until: f.time(), Since: f.time()}
 		st.Lease.Token, f.rest = string(f.rest), nil
 	}
-	if parts&^partsKnown != 0 {
-		f.short = true
-	}
 }
 
-// fields reads the fields of a record, one after the other.
+// fields decodes the fields of a record, one after another.
 type fields struct {
 	rest  []byte
-	short bool // a field was asked for that is not there
+	short bool // a field was missing
 }
 
 func (f *fields) next(n int) []byte {
@@ -164,4 +168,4 @@ func (f *fields) next(n int) []byte {
 func (f *fields) time() time.Time { return timeOf(f.next(8)) }
 func (f *fields) id() message.ID  { return message.ID(f.next(idLen)) }
 func (f *fields) uint32() uint32  { return binary.BigEndian.Uint32(f.next(4)) }
-func (f *fields) count() int64    { return int64(binary.BigEndian.Uint64(f.next(8))) } //nolint:gosec // the bits are what is wanted
+func (f *fields) count() int64    { return int64(binary.BigEndian.Uint64(f.next(8))) } //nolint:gosec // the conversion keeps the bits

@@ -26,7 +26,7 @@ func (s *Users) key(user message.UserID) []byte {
 	return appendUser(nil, partition.Of(user, s.db.partitions), user)
 }
 
-// read returns a user's state; where there is none, one that is not known.
+// read returns a user's state, or the state of an unknown user.
 func (s *Users) read(user message.UserID) (userstate.State, error) {
 	st := userstate.State{User: user}
 	_, err := s.db.get(s.key(user), func(value []byte) (err error) {
@@ -36,12 +36,12 @@ func (s *Users) read(user message.UserID) (userstate.State, error) {
 	return st, err
 }
 
-// write adds a state to a batch, of a change that leaves its mark, sweep and lease alone.
+// write adds a state to a batch. The change must not affect the mark, the sweep or the lease.
 func (s *Users) write(batch *pebble.Batch, st userstate.State) error {
 	return batch.Set(s.key(st.User), encodeState(st), nil)
 }
 
-// lock takes the locks of users and returns what lets go of them.
+// lock locks users and returns the function that unlocks them.
 func (s *Users) lock(n int, user func(int) message.UserID) (unlock func()) {
 	locks := s.locks.newSet()
 	for i := range n {
@@ -74,7 +74,7 @@ func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []usersta
 	return states, nil
 }
 
-// seekState returns the state of the user with a key; where there is none, one that is not known.
+// seekState returns the state of the user with a key, or the state of an unknown user.
 func seekState(it *pebble.Iterator, key []byte, user message.UserID) (userstate.State, error) {
 	if !it.SeekGE(key) || string(it.Key()) != string(key) {
 		return userstate.State{User: user}, it.Error()
@@ -82,7 +82,7 @@ func seekState(it *pebble.Iterator, key []byte, user message.UserID) (userstate.
 	return stateAt(it, user)
 }
 
-// stateAt returns the state of a user at which an iterator stands.
+// stateAt returns the user's state at an iterator's position.
 func stateAt(it *pebble.Iterator, user message.UserID) (userstate.State, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 	}
 	defer s.db.end()
 	unlock := s.lock(len(views), func(i int) message.UserID { return views[i].User })
-	if err := ctx.Err(); err != nil { // views are judged by a clock: late is wrong
+	if err := ctx.Err(); err != nil { // the clock judges a view, so a delayed view would be wrong
 		unlock()
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, e
 		return userstate.Viewed{}, err
 	}
 	previous := st
-	if !st.Known() || !st.LastViewed.After(v.After) {
+	if !v.Applies(st) {
 		return userstate.Viewed{Previous: previous}, nil
 	}
 	if at := v.At.UTC().Truncate(time.Millisecond); at.After(st.LastViewed) {
@@ -187,6 +187,26 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 	return st.ReadMark, s.db.commit(batch, unlock)
 }
 
+// MendReadMark implements userstate.Store.
+func (s *Users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.db.end()
+	unlock := s.lock(1, func(int) message.UserID { return user })
+	batch := s.db.engine.NewBatch()
+	st, err := s.read(user)
+	if err == nil && st.Known() && st.ReadMark == from {
+		applied, st.ReadMark = true, to
+		err = s.write(batch, st)
+	}
+	if err != nil {
+		unlock()
+		return false, fmt.Errorf("read mark of %s: %w", user, err)
+	}
+	return applied, s.db.commit(batch, unlock)
+}
+
 // RaiseHeads implements bucket.Hints.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
 	if err := s.db.begin(ctx); err != nil {
@@ -201,7 +221,7 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 	}
 	defer closeIter(it, &err)
 	batch := s.db.engine.NewBatch()
-	for _, h := range heads { // mostly one partition's, ascending: an iterator finds the next one nearby
+	for _, h := range heads { // mostly of one partition and ascending, so the iterator finds the next key nearby
 		st, err := seekState(it, s.key(h.Owner), h.Owner)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -341,5 +342,28 @@ func TestStatus(t *testing.T) {
 	for _, id := range []message.ID{void.ID, message.MinID(d.Clock.Now())} {
 		_, err = reporter.Status(t.Context(), id)
 		require.ErrorIs(t, err, message.ErrNotFound)
+	}
+}
+
+// TestOneSuccessorOfAMessageFromTheFuture publishes a message from the future again as a redrive does, and as its publisher does by a
+// repeated request, in both orders. Both publish the same message.
+func TestOneSuccessorOfAMessageFromTheFuture(t *testing.T) {
+	t.Parallel()
+	for _, repeatedFirst := range []bool{false, true} {
+		d := newDesk(t)
+		refused := d.colleague(time.Hour).Publish(t.Context(), []publish.Request{request("key", "hello")})[0]
+		require.ErrorIs(t, refused.Err, publish.ErrAhead)
+		requests := []publish.Request{request(publish.SuccessorKey(refused.Message.ID), "hello"), request("key", "hello")}
+		if repeatedFirst {
+			slices.Reverse(requests)
+		}
+		first := one(t, d.Publish(t.Context(), requests[:1]))
+		require.NotEqual(t, refused.Message.ID, first.ID)
+		for range 2 {
+			for _, r := range requests {
+				require.Equal(t, first, one(t, d.Publish(t.Context(), []publish.Request{r})))
+			}
+		}
+		require.Equal(t, []message.ID{first.ID}, d.valid(t))
 	}
 }

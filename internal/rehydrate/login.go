@@ -86,7 +86,8 @@ func (s *Service) was(before userstate.State, rules userstate.Rules) Was {
 	}
 }
 
-// arrive records a view, and returns the user's state before and after it. It enqueues a new mark.
+// arrive records a view, and returns the user's state before and after it. It enqueues a new mark, or a new sweep that does not end at
+// once.
 func (s *Service) arrive(
 	ctx context.Context, rules userstate.Rules, user message.UserID, at time.Time, d durability,
 ) (before, after userstate.State, err error) {
@@ -94,8 +95,9 @@ func (s *Service) arrive(
 	ctx, cancel := context.WithTimeout(ctx, rules.ClockTolerance/2)
 	defer cancel()
 	// The usual case: an active user takes one conditional update.
-	since := rules.ActiveSince(s.opts.Now())
-	viewed, err := s.stores.Users.View(ctx, []userstate.View{{User: user, At: at, After: since, Lazy: bool(d)}})
+	view := rules.View(user, at, s.opts.Now())
+	view.Lazy = bool(d)
+	viewed, err := s.stores.Users.View(ctx, []userstate.View{view})
 	if err != nil {
 		return before, after, fmt.Errorf("view of %s: %w", user, err)
 	}
@@ -115,10 +117,28 @@ func (s *Service) arrive(
 	if err != nil {
 		return before, after, err
 	}
-	if after.Mark != nil {
+	if after.Mark == nil && after.Sweep != nil && after.Lease.Token == lease.Token {
+		after, err = s.endDebt(ctx, rules, after, d)
+	}
+	if after.Rehydrating() {
 		s.enqueue(ctx, after, lease.Token)
 	}
-	return before, after, nil
+	return before, after, err
+}
+
+// endDebt removes the sweep that a raise of the horizon has just left, if no message was sent since its begin. The horizon of an active
+// user is weeks ahead, so this is the usual case, and one look into an index takes the place of a sweep. If a gap has to be counted
+// meanwhile, the token is lost, and the sweep remains.
+func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, st userstate.State, d durability) (userstate.State, error) {
+	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(st.Sweep.From), rules.VoidSlack())
+	if err != nil || later {
+		return st, err
+	}
+	token := st.Lease.Token
+	return s.step(ctx, st, d, func(st userstate.State) (userstate.State, error) {
+		next, _ := st.Finish(token, 0, nil)
+		return next, nil
+	})
 }
 
 // durability says whether a change of a user's state must survive a crash by itself. A login must. The later changes need not,

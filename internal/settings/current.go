@@ -129,6 +129,9 @@ func (c *Current) adopt(record Record) error {
 		return fmt.Errorf("the settings that were recorded first: %w", err)
 	}
 	values.Rules.FirstSlack = atFirst.Rules.PublishSlack
+	values.Rules.FirstTolerance = atFirst.Rules.ClockTolerance
+	values.Rules.FirstDormantAfter = atFirst.Rules.DormantAfter
+	values.Rules.Stored = record.Level >= Recorded
 	c.record, c.values = record, values
 	c.log()
 	return nil

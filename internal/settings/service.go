@@ -7,16 +7,10 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // seenWithin is how recently a process must have reported itself to count as running.
 const seenWithin = time.Minute
-
-// keyDormantAfter is the only setting whose change can hide something.
-const keyDormantAfter = "dormant_after"
 
 // UnconfirmedError says that the caller has to confirm a change.
 type UnconfirmedError struct{ Reason string }
@@ -58,14 +52,10 @@ type Entry struct {
 type Effect struct {
 	// Changed reports whether the value is another one than the recorded one.
 	Changed bool
-	// Users is the number of users whom the change makes active or dormant.
-	Users int64
 }
 
-// ServiceOptions configures a Service. All fields but Alone are required.
+// ServiceOptions configures a Service. Now is required.
 type ServiceOptions struct {
-	Users      userstate.Store
-	Partitions int
 	// Alone is true if no other process can have the store open.
 	Alone bool
 	Now   func() time.Time
@@ -104,16 +94,15 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 // Change records a value, and reports what that does. With dryRun it only reports. It returns
 //
 //   - a *LevelError if no settings are recorded yet,
-//   - a *message.InvalidError for an unknown key or a value that is not allowed,
-//   - a *MisfitError if a key of a process that was seen within a minute does not fit the value, and
-//   - an *UnconfirmedError for a change that can hide messages, unless it is confirmed or a dry run.
+//   - a *message.InvalidError for an unknown key or a value that is not allowed, and
+//   - a *MisfitError if a key of a process that was seen within a minute does not fit the value.
 //
-// This process uses the value when Change returns, all others within 5 s. Change is idempotent. It counts users after the change, so
-// after an error of the count the value is recorded.
-func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
+// This process uses the value when Change returns, all others within 5 s. Change is idempotent. No change makes a user active or
+// dormant, because horizons are stored where settings are recorded.
+func (s *Service) Change(ctx context.Context, key, value string, dryRun bool) (Effect, error) {
 	changed := false
 	for {
-		effect, err := s.change(ctx, key, value, dryRun, confirmed)
+		effect, err := s.change(ctx, key, value, dryRun)
 		if errors.Is(err, ErrChanged) { // another process has changed the record, or this one has, and the answer was lost
 			changed = true
 			continue
@@ -123,7 +112,7 @@ func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirm
 	}
 }
 
-func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
+func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (Effect, error) {
 	running, err := s.running(ctx)
 	if err != nil {
 		return Effect{}, err
@@ -136,10 +125,6 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun, confirm
 		return Effect{}, err
 	}
 	texts, _ := record.texts()
-	was, err := s.current.opts.Parse(texts)
-	if err != nil {
-		return Effect{}, err
-	}
 	texts[key] = value
 	values, err := s.current.opts.Parse(texts)
 	if err != nil {
@@ -155,10 +140,6 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun, confirm
 		}
 	}
 	if !dryRun {
-		if !confirmed && key == keyDormantAfter && values.Rules.DormantAfter > was.Rules.DormantAfter {
-			return Effect{}, &UnconfirmedError{Reason: fmt.Sprintf("a longer %s makes users active whose inboxes lack the messages since their old horizon, "+
-				"until fanmail audit --repair: confirm that (--yes)", keyDormantAfter)}
-		}
 		changed := record.with(map[string]string{key: values.Texts[key]}, s.opts.Now(), record.Level)
 		if err := s.current.store.Replace(ctx, record, changed); err != nil {
 			return Effect{}, err
@@ -167,34 +148,7 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun, confirm
 			return Effect{}, err
 		}
 	}
-	if key == keyDormantAfter {
-		effect.Users, err = s.moved(ctx, was.Rules, values.Rules)
-	}
-	return effect, err
-}
-
-// userPage is how many users are read at a time.
-const userPage = 1000
-
-// moved counts the users who are active by one of the rules and not by the other. It reads the state of every user.
-func (s *Service) moved(ctx context.Context, a, b userstate.Rules) (int64, error) {
-	now, n := s.opts.Now(), int64(0)
-	for part := range s.opts.Partitions {
-		for after, more := message.UserID(""), true; more; {
-			states, err := s.opts.Users.List(ctx, part, after, userPage)
-			if err != nil {
-				return n, err
-			}
-			for _, st := range states {
-				if a.Active(st, now) != b.Active(st, now) {
-					n++
-				}
-				after = st.User
-			}
-			more = len(states) == userPage
-		}
-	}
-	return n, nil
+	return effect, nil
 }
 
 // running returns the processes that were seen within a minute, this one among them.

@@ -107,7 +107,7 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 	var err error
 	p.Current, err = settings.New(options)
 	require.NoError(t, err)
-	p.Service = settings.NewService(p.Current, settings.ServiceOptions{Users: w.Users(), Partitions: partitions, Now: w.clock.Now})
+	p.Service = settings.NewService(p.Current, settings.ServiceOptions{Now: w.clock.Now})
 	return p
 }
 
@@ -120,7 +120,7 @@ func (w *world) process(t *testing.T, name string, change func(*config.Config)) 
 
 func (p process) change(t *testing.T, key, value string) settings.Effect {
 	t.Helper()
-	effect, err := p.Change(t.Context(), key, value, false, true)
+	effect, err := p.Change(t.Context(), key, value, false)
 	require.NoError(t, err)
 	return effect
 }
@@ -139,7 +139,7 @@ func TestTheConfigurationHoldsBeforeTheUpgrade(t *testing.T) {
 	entries, err := b.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, settings.Entry{Key: "dormant_after", Configured: "1440h"}, entries[1])
-	_, err = b.Change(t.Context(), "dormant_after", "1h", true, true)
+	_, err = b.Change(t.Context(), "dormant_after", "1h", true)
 	require.Equal(t, &settings.LevelError{Level: 1, Needed: 2}, err)
 	require.EqualError(t, err, "the database is of format level 1, and this needs 2: run fanmail admin upgrade")
 	require.Equal(t, err, settings.Require(b.Level(), settings.Recorded))
@@ -241,7 +241,7 @@ func TestChangeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := a.Change(t.Context(), test.key, test.value, false, true)
+			_, err := a.Change(t.Context(), test.key, test.value, false)
 			require.ErrorAs(t, err, new(*message.InvalidError))
 			require.ErrorContains(t, err, test.says)
 		})
@@ -255,7 +255,7 @@ func TestAChangeMustFitTheProcesses(t *testing.T) {
 	big := w.process(t, "big", nil)
 	w.clock.pass(time.Minute)
 	small := w.process(t, "small", func(c *config.Config) { c.Limits.Body, c.Limits.Attrs = 16*config.KiB, config.KiB })
-	_, err := small.Change(t.Context(), "inbox.entry_bytes", "20KiB", true, false)
+	_, err := small.Change(t.Context(), "inbox.entry_bytes", "20KiB", true)
 	require.ErrorAs(t, err, new(*settings.MisfitError))
 	require.EqualError(t, err, "limits.body 64KiB and limits.attrs 16KiB of the process big (rehydrator) needs inbox.entry_bytes of at least 81KiB: "+
 		"restart it with a lower value, or repeat this a minute after it has stopped")
@@ -283,33 +283,30 @@ func TestTheTimeoutMustFitTheTolerance(t *testing.T) {
 		}
 	}
 	a := w.process(t, "a", mongodb(10*time.Second))
-	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false, true)
+	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false)
 	require.ErrorContains(t, err, "mongodb.timeout 10s of the process a (rehydrator) needs clock_tolerance of at least 40s")
 	a.change(t, "clock_tolerance", "40s")
 	err = w.newProcess(t, "b", mongodb(11*time.Second)).Open(t.Context(), w.Settings())
 	require.ErrorContains(t, err, "clock_tolerance is recorded as 40s, and mongodb.timeout 11s of this process needs at least 44s")
 }
 
-// TestALongerDormancyHasToBeConfirmed counts the users whom it makes active.
-func TestALongerDormancyHasToBeConfirmed(t *testing.T) {
+// A change of dormant_after makes no user active or dormant. The value that was recorded first judges the horizons that are not stored.
+func TestDormantAfterAffectsTheFuture(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.Highest)
+	w := newWorld(t, settings.Unrecorded)
 	a := w.process(t, "a", nil)
-	for user, days := range map[message.UserID]int{"ann": 1, "bob": 40, "cid": 50, "dan": 70} {
-		st := userstate.State{User: user, LastViewed: epoch.Add(-time.Duration(days) * 24 * time.Hour)}
-		_, err := w.Users().Step(t.Context(), []userstate.Step{{From: userstate.State{User: user}, To: st}})
-		require.NoError(t, err)
-	}
-	effect, err := a.Change(t.Context(), "dormant_after", "60d", true, false)
+	require.False(t, a.Rules().Stored, "level 1")
+	_, err := a.Upgrade(t.Context(), true)
 	require.NoError(t, err)
-	require.Equal(t, settings.Effect{Changed: true, Users: 2}, effect)
-	require.Equal(t, 30*24*time.Hour, a.Rules().DormantAfter)
-	_, err = a.Change(t.Context(), "dormant_after", "60d", false, false)
-	require.ErrorAs(t, err, new(*settings.UnconfirmedError))
-	require.Equal(t, settings.Effect{Changed: true, Users: 2}, a.change(t, "dormant_after", "60d"))
-	effect, err = a.Change(t.Context(), "dormant_after", "45d", false, false)
-	require.NoError(t, err, "a shorter one hides nothing")
-	require.Equal(t, settings.Effect{Changed: true, Users: 1}, effect)
+	require.True(t, a.Rules().Stored)
+	seen := userstate.State{User: "ann", LastViewed: epoch}
+	horizon := a.Rules().Horizon(seen)
+	for _, value := range []string{"60d", "10d"} {
+		require.Equal(t, settings.Effect{Changed: true}, a.change(t, "dormant_after", value))
+		require.Equal(t, horizon, a.Rules().Horizon(seen), value)
+	}
+	require.Equal(t, 10*24*time.Hour, a.Rules().DormantAfter)
+	require.True(t, w.process(t, "b", nil).Rules().Stored)
 }
 
 func TestChangesByManyLoseNone(t *testing.T) {
@@ -320,7 +317,7 @@ func TestChangesByManyLoseNone(t *testing.T) {
 	for key, value := range changes {
 		p := w.process(t, key, nil)
 		wg.Go(func() {
-			if effect, err := p.Change(t.Context(), key, value, false, true); err != nil || !effect.Changed {
+			if effect, err := p.Change(t.Context(), key, value, false); err != nil || !effect.Changed {
 				t.Errorf("%s: %v, %v", key, effect, err)
 			}
 		})

@@ -20,6 +20,7 @@ func (m *Metrics) Inbox(store bucket.Store) bucket.Store {
 		overlapping: m.operation("inbox.overlapping"),
 		delete:      m.operation("inbox.delete"),
 		blank:       m.operation("inbox.blank"),
+		lower:       m.operation("inbox.lower"),
 		deletions:   m.operation("inbox.deletions"),
 	}
 }
@@ -28,7 +29,7 @@ type inbox struct {
 	bucket.Store
 	appends *appends
 
-	push, persist, heads, ranges, newest, overlapping, delete, blank, deletions operation
+	push, persist, heads, ranges, newest, overlapping, delete, blank, lower, deletions operation
 }
 
 func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
@@ -74,6 +75,11 @@ func (s *inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 func (s *inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) (err error) {
 	defer s.blank.done(s.blank.now(), &err)
 	return s.Store.Blank(ctx, owner, sequence, slot, id)
+}
+
+func (s *inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (applied bool, err error) {
+	defer s.lower.done(s.lower.now(), &err)
+	return s.Store.Lower(ctx, owner, as, floor, last)
 }
 
 func (s *inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (deletions bucket.Deletions, err error) {

@@ -17,7 +17,9 @@ func (m *Metrics) Messages(store message.Store) message.Store {
 		toFollowers:      m.operation("messages.to_followers"),
 		countToFollowers: m.operation("messages.count_to_followers"),
 		naming:           m.operation("messages.naming"),
+		anyAfter:         m.operation("messages.any_after"),
 		unfinished:       m.operation("messages.unfinished"),
+		condemn:          m.operation("messages.condemn"),
 		finish:           m.operation("messages.finish"),
 	}
 }
@@ -25,7 +27,7 @@ func (m *Metrics) Messages(store message.Store) message.Store {
 type messages struct {
 	message.Store
 
-	insert, get, getMany, toFollowers, countToFollowers, naming, unfinished, finish operation
+	insert, get, getMany, toFollowers, countToFollowers, naming, anyAfter, unfinished, condemn, finish operation
 }
 
 func (s *messages) Insert(ctx context.Context, all []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
@@ -62,9 +64,19 @@ func (s *messages) Naming(
 	return s.Store.Naming(ctx, user, after, before, order, limit)
 }
 
+func (s *messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (found bool, err error) {
+	defer s.anyAfter.done(s.anyAfter.now(), &err)
+	return s.Store.AnyAfter(ctx, after, slack)
+}
+
 func (s *messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
 	defer s.unfinished.done(s.unfinished.now(), &err)
 	return s.Store.Unfinished(ctx, after, limit)
+}
+
+func (s *messages) Condemn(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
+	defer s.condemn.done(s.condemn.now(), &err)
+	return s.Store.Condemn(ctx, ref)
 }
 
 func (s *messages) Finish(ctx context.Context, refs []message.Ref) (err error) {

@@ -17,6 +17,7 @@ import (
 type messageStore struct {
 	Messages message.Store
 	Keys     message.KeyStore
+	Unjudge  func(t *testing.T, m message.Message, storedAt time.Time)
 	Reopen   func(t *testing.T) messageStore
 }
 
@@ -30,7 +31,7 @@ func (s messageSuite) open(t *testing.T) messageStore {
 
 func (s messageSuite) of(db Database) messageStore {
 	return messageStore{
-		Messages: db.Messages, Keys: db.Keys,
+		Messages: db.Messages, Keys: db.Keys, Unjudge: db.Unjudge,
 		Reopen: func(t *testing.T) messageStore { t.Helper(); return s.of(db.Reopen(t)) },
 	}
 }
@@ -59,6 +60,12 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Verdict/is not changed by a later insert", s.verdictIsKept)
 	t.Run("Verdict/is that of the settings of the insert", s.verdictIsNotJudgedAgain)
 	t.Run("Verdict/of a message from the future finishes it", s.futureIsFinished)
+	t.Run("Condemn/makes a message without a verdict void", s.condemn)
+	t.Run("Condemn/leaves a message with a verdict as it is", s.condemnJudged)
+	t.Run("Condemn/of an unknown message", s.condemnUnknown)
+	t.Run("Condemn/survives a crash", s.condemnSurvives)
+	t.Run("AnyAfter/passes over void messages", s.anyAfter)
+	t.Run("AnyAfter/gives up after many void messages", s.anyAfterMany)
 	t.Run("Naming/in both orders up to limit", s.namingInOrder)
 	t.Run("Naming/keeps users apart", s.namingKeepsUsersApart)
 	t.Run("Unfinished/ascends above after up to limit", s.unfinished)
@@ -244,7 +251,7 @@ func (s messageSuite) getMany(t *testing.T) {
 		{From: "cid", ID: messagetest.ID(4)},
 		{From: "ann", ID: messagetest.ID(5)}, // no such message
 		{From: "ann", ID: messagetest.ID(1)},
-		{From: "ann", ID: messagetest.ID(2)}, // another author's message, and both are asked for elsewhere
+		{From: "ann", ID: messagetest.ID(2)}, // another author's message; another ref names both
 		{From: "bob", ID: messagetest.ID(2)},
 		{From: "ann", ID: messagetest.ID(1)}, // twice
 	}
@@ -285,7 +292,7 @@ func series(ns ...int) []message.ID {
 	return out
 }
 
-// bounds are ranges over the ids 1, 3, 5, 7 and 9, and what each holds.
+// bounds are ranges over the ids 1, 3, 5, 7 and 9, with the ids in them.
 var bounds = []struct {
 	name  string
 	after message.ID

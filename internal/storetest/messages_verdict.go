@@ -20,14 +20,14 @@ func rules(slack time.Duration) userstate.Rules {
 	return r
 }
 
-// openAt opens an empty database. Its clock says how long after the time of messagetest.ID(0) it is.
+// openAt opens an empty database. after sets its clock, as a duration after the time of messagetest.ID(0).
 func (s messageSuite) openAt(t *testing.T) (h messageStore, after *atomic.Int64) {
 	t.Helper()
 	after = new(atomic.Int64)
 	return s.of(s.backend.NewAt(t, func() time.Time { return epoch.Add(time.Duration(after.Load())) })), after
 }
 
-// requireVerdict demands that all reads of a message agree on a verdict, under every slack.
+// requireVerdict requires that all reads of a message return the same verdict, under every slack.
 func (h messageStore) requireVerdict(t *testing.T, void bool, storedAt time.Time, m message.Message) {
 	t.Helper()
 	want := message.Stamp{StoredAt: storedAt, Verdict: message.Valid}
@@ -81,7 +81,7 @@ func (s messageSuite) verdictIsDecided(t *testing.T) {
 		})
 	}
 	m := messagetest.Message(0, "far")
-	m.ID[0] = 0xff // a time.Duration cannot hold how far this is ahead
+	m.ID[0] = 0xff // the difference to the clock overflows a time.Duration
 	after.Store(0)
 	_, err := h.Messages.Insert(t.Context(), []message.Message{m}, rules(slack).Timing())
 	require.NoError(t, err)
@@ -140,4 +140,39 @@ func (s messageSuite) futureIsFinished(t *testing.T) {
 	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
 	require.NoError(t, err)
 	require.Equal(t, []message.Ref{messages[0].Ref(), messages[1].Ref()}, unfinished)
+}
+
+func (h messageStore) anyAfter(t *testing.T, after message.ID) bool {
+	t.Helper()
+	found, err := h.Messages.AnyAfter(t.Context(), after, time.Minute)
+	require.NoError(t, err)
+	return found
+}
+
+func (s messageSuite) anyAfter(t *testing.T) {
+	t.Parallel()
+	h, _ := s.openAt(t)
+	require.False(t, h.anyAfter(t, message.ID{}), "there is none")
+	valid := []message.Message{messagetest.Message(3, "ann"), messagetest.Message(1, "ben"), messagetest.Message(2, "zoe")}
+	void := []message.Message{messagetest.Message(4, "ann"), messagetest.Message(5, "ben")}
+	_, err := h.Messages.Insert(t.Context(), valid, message.Timing{Slack: message.MaxSlack, Tolerance: time.Hour})
+	require.NoError(t, err)
+	_, err = h.Messages.Insert(t.Context(), void, message.Timing{Slack: -time.Hour, Tolerance: -time.Hour})
+	require.NoError(t, err)
+	require.True(t, h.anyAfter(t, message.ID{}))
+	require.True(t, h.anyAfter(t, messagetest.ID(2)), "that of another author")
+	require.False(t, h.anyAfter(t, messagetest.ID(3)), "all others are void")
+}
+
+func (s messageSuite) anyAfterMany(t *testing.T) {
+	t.Parallel()
+	h, _ := s.openAt(t)
+	void := make([]message.Message, message.AnyAfterLooks)
+	for i := range void {
+		void[i] = messagetest.Message(i+1, "ann")
+	}
+	_, err := h.Messages.Insert(t.Context(), void, message.Timing{Slack: -time.Hour, Tolerance: -time.Hour})
+	require.NoError(t, err)
+	require.False(t, h.anyAfter(t, void[0].ID))
+	require.True(t, h.anyAfter(t, message.ID{}))
 }

@@ -18,14 +18,14 @@ import (
 
 // Backend is an implementation of the stores.
 type Backend struct {
-	// New opens an empty database whose configuration has the settings Proposed. It registers the closing with t.Cleanup. Most tests run in parallel, each on a database of
-	// its own.
+	// New opens an empty database whose configuration has the settings Proposed. It closes the database with t.Cleanup. Most tests
+	// run in parallel, each on a separate database.
 	New func(t *testing.T) Database
 	// NewAt is New for a database that stamps messages with the given clock.
 	NewAt func(t *testing.T, now func() time.Time) Database
 	// Partitions is the number of partitions of every database that New opens, at least 4.
 	Partitions int
-	// Interleavings is buckettest.Harness.Interleavings: how many schedules of a scenario are tried; 0 means all of them.
+	// Interleavings is buckettest.Harness.Interleavings: the number of schedules that are tried for a scenario; 0 means all.
 	Interleavings int
 }
 
@@ -38,10 +38,12 @@ type Database struct {
 	Progress progress.Store
 	Inbox    bucket.Store
 	Settings settings.Store
+	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
+	Unjudge func(t *testing.T, m message.Message, storedAt time.Time)
 	// ToLevel1 makes the record of the settings that of a database from before there were levels.
 	ToLevel1 func(t *testing.T)
-	// Reopen simulates a crash and opens what is left after it. A backend that cannot simulate a crash opens the database
-	// again. The test does not use the old Database afterwards.
+	// Reopen simulates a crash and opens the remaining data. A backend that cannot simulate a crash opens the database again. The
+	// test must not use the old Database afterwards.
 	Reopen func(t *testing.T) Database
 }
 
@@ -86,5 +88,5 @@ var (
 	id    = messagetest.ID
 )
 
-// later returns the time that many seconds after epoch.
+// later returns the time that is seconds after epoch.
 func later(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }

@@ -44,6 +44,7 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("Lookup/in the order of users", s.lookupInOrder)
 	t.Run("View/creates no user", s.viewCreatesNothing)
 	t.Run("View/applies only if last viewed is after the condition", s.viewCondition)
+	t.Run("View/applies only if a stored horizon is after the condition", s.viewBeyond)
 	t.Run("View/never goes backwards", s.viewNeverBackwards)
 	t.Run("View/cuts times to milliseconds in UTC", s.viewCutsTimes)
 	t.Run("View/carries out each view on its own", s.viewsAreIndependent)
@@ -71,6 +72,7 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("SetReadMark/replaces a mark only by one that is behind in nothing", s.setReadMarkInOrder)
 	t.Run("SetReadMark/of an unknown user", s.setReadMarkUnknown)
 	t.Run("SetReadMark/by many keeps the furthest", s.setReadMarkConcurrently)
+	t.Run("MendReadMark/replaces the mark that it names", s.mendReadMark)
 	t.Run("Writes/of one user by many lose nothing", s.mixedConcurrently)
 	t.Run("Users/with similar ids are kept apart", s.similarIDs)
 	t.Run("Reopen/keeps views and read marks", s.reopen)
@@ -172,6 +174,23 @@ func (s userSuite) viewCondition(t *testing.T) {
 			require.Equal(t, previous, h.lookup(t, "ann"))
 		})
 	}
+}
+
+func (s userSuite) viewBeyond(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	with := func(user message.UserID, horizon time.Time) userstate.State {
+		return h.step(t, user, userstate.State{User: user, LastViewed: later(10), Horizon: horizon})
+	}
+	same, after, none := with("same", later(30)), with("after", later(30).Add(time.Millisecond)), with("none", time.Time{})
+	beyond := func(user message.UserID) userstate.View {
+		return userstate.View{User: user, At: later(20), Beyond: later(30), After: later(90)}
+	}
+	require.Equal(t, []userstate.Viewed{
+		{Previous: same}, {Previous: after, Applied: true}, {Previous: none}, {Previous: userstate.State{User: "unknown"}},
+	}, h.view(t, beyond("same"), beyond("after"), beyond("none"), beyond("unknown")))
+	after.LastViewed = later(20)
+	require.Equal(t, []userstate.State{same, after, none}, []userstate.State{h.lookup(t, "same"), h.lookup(t, "after"), h.lookup(t, "none")})
 }
 
 func (s userSuite) viewNeverBackwards(t *testing.T) {
@@ -309,89 +328,6 @@ func (s userSuite) raiseHeadsConcurrently(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, bucket.Hint{Sequence: callers - 1, Floor: id((callers - 1) * 50)}, h.lookup(t, "ann").Head)
-}
-
-func mark(upTo, slots int) bucket.ReadMark {
-	return bucket.ReadMark{UpTo: id(upTo), Sequence: uint32(slots / bucket.Capacity), Slots: int64(slots), Gaps: upTo, Read: int64(slots - 1)} //nolint:gosec // a test counts from 0
-}
-
-func (s userSuite) setReadMark(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	h.create(t, "ann", epoch)
-	for _, step := range []struct {
-		name      string
-		set, want bucket.ReadMark
-	}{
-		{"the first", mark(50, 60), mark(50, 60)},
-		{"a further one", mark(70, 80), mark(70, 80)},
-		{"one behind, set later", mark(60, 90), mark(70, 80)},
-		{"the same place again, when more had come", mark(70, 95), mark(70, 95)},
-	} {
-		got, err := h.Store.SetReadMark(t.Context(), "ann", step.set)
-		require.NoError(t, err, step.name)
-		require.Equal(t, step.want, got, step.name)
-		require.Equal(t, userstate.State{User: "ann", LastViewed: epoch, ReadMark: step.want}, h.lookup(t, "ann"), step.name)
-	}
-}
-
-// setReadMarkInOrder sets every mark that is lower, equal or higher in id, slots and gaps than the stored one.
-func (s userSuite) setReadMarkInOrder(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	stored := bucket.ReadMark{UpTo: id(50), Sequence: 1, Slots: 60, Gaps: 2, Read: 55}
-	names := map[int]string{-1: "lower", 0: "equal", 1: "higher"}
-	set := func(user message.UserID, mark, want bucket.ReadMark, name string) {
-		t.Helper()
-		got, err := h.Store.SetReadMark(t.Context(), user, mark)
-		require.NoError(t, err, name)
-		require.Equal(t, want, got, name)
-		require.Equal(t, userstate.State{User: user, LastViewed: epoch, ReadMark: want}, h.lookup(t, user), name)
-	}
-	for upTo := -1; upTo <= 1; upTo++ {
-		for slots := -1; slots <= 1; slots++ {
-			for gaps := -1; gaps <= 1; gaps++ {
-				name := fmt.Sprintf("id-%s.slots-%s.gaps-%s", names[upTo], names[slots], names[gaps])
-				user := message.UserID(name)
-				h.create(t, user, epoch)
-				next := bucket.ReadMark{UpTo: id(50 + upTo), Sequence: 1, Slots: 60 + int64(slots), Gaps: 2 + gaps, Read: 56}
-				want := next
-				if upTo < 0 || slots < 0 || gaps < 0 {
-					want = stored
-				}
-				set(user, stored, stored, name)
-				set(user, next, want, name)
-				set(user, next, want, name+", once more")
-			}
-		}
-	}
-}
-
-func (s userSuite) setReadMarkUnknown(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
-	require.ErrorIs(t, err, userstate.ErrNotFound)
-	require.Equal(t, userstate.State{User: "ann"}, h.lookup(t, "ann"))
-}
-
-func (s userSuite) setReadMarkConcurrently(t *testing.T) {
-	t.Parallel()
-	const callers = 16
-	h := s.open(t)
-	h.create(t, "ann", epoch)
-	got := make([]bucket.ReadMark, callers)
-	errs := make([]error, callers)
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() { got[i], errs[i] = h.Store.SetReadMark(t.Context(), "ann", mark((i*7)%callers, 100)) })
-	}
-	wg.Wait()
-	for i := range callers {
-		require.NoError(t, errs[i])
-		require.False(t, got[i].UpTo.Less(id((i*7)%callers)), "what holds is at least what was set")
-	}
-	require.Equal(t, mark(callers-1, 100), h.lookup(t, "ann").ReadMark)
 }
 
 func (s userSuite) mixedConcurrently(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // full returns a state with everything in it that Step compares, which differs with n.
 func fullState(user message.UserID, n int) userstate.State {
 	return userstate.State{
-		User: user, LastViewed: later(n),
+		User: user, LastViewed: later(n), Horizon: later(n + 500),
 		Mark:  &userstate.Mark{From: later(n - 100), Bounded: n%2 == 1},
 		Sweep: &userstate.Sweep{From: later(n - 50)},
 		Lease: userstate.Lease{Token: fmt.Sprintf("token-%d", n), Until: later(n + 60), Since: later(n - 10)},
@@ -31,8 +31,7 @@ func fullState(user message.UserID, n int) userstate.State {
 	}
 }
 
-// change changes the state of a user, whatever it is by now, by comparing and swapping it until that is applied. It begins
-// with a state that may be behind.
+// change changes the state of a user. It compares and swaps, starting with a state that may be outdated, until the swap succeeds.
 func change(ctx context.Context, store userstate.Store, st userstate.State, to func(*userstate.State)) error {
 	for {
 		next := st
@@ -48,7 +47,7 @@ func change(ctx context.Context, store userstate.Store, st userstate.State, to f
 	}
 }
 
-// step puts a state in the place of a user's, whatever that is, and returns it.
+// step replaces the state of a user unconditionally, and returns the new state.
 func (h userStore) step(t *testing.T, user message.UserID, to userstate.State) userstate.State {
 	t.Helper()
 	stepped := h.steps(t, userstate.Step{From: h.lookup(t, user), To: to})
@@ -84,7 +83,7 @@ func (s userSuite) stepApplies(t *testing.T) {
 
 func (s userSuite) stepLazily(t *testing.T) {
 	t.Parallel()
-	for range 20 { // what a crash takes with it is drawn
+	for range 20 { // a crash loses a random part of the unsynced writes
 		h := s.open(t)
 		before := h.step(t, "ann", fullState("ann", 0))
 		after := h.steps(t, userstate.Step{From: before, To: fullState("ann", 1), Lazy: true})[0]
@@ -131,6 +130,8 @@ func (s userSuite) stepRefused(t *testing.T) {
 	there := h.step(t, "ann", fullState("ann", 1))
 	for name, change := range map[string]func(*userstate.State){
 		"last viewed":        func(st *userstate.State) { st.LastViewed = st.LastViewed.Add(time.Millisecond) },
+		"horizon":            func(st *userstate.State) { st.Horizon = st.Horizon.Add(time.Millisecond) },
+		"no horizon":         func(st *userstate.State) { st.Horizon = time.Time{} },
 		"no record":          func(st *userstate.State) { *st = userstate.State{User: "ann"} },
 		"no mark":            func(st *userstate.State) { st.Mark = nil },
 		"where the mark is":  func(st *userstate.State) { st.Mark = &userstate.Mark{From: later(0), Bounded: true} },
@@ -255,7 +256,7 @@ func (s userSuite) stepsAreIndependent(t *testing.T) {
 	require.Empty(t, h.steps(t))
 }
 
-// stepConcurrently lets callers step from the same state, round after round.
+// stepConcurrently makes concurrent callers step from the same state, in several rounds.
 func (s userSuite) stepConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers, rounds = 8, 10

@@ -22,7 +22,8 @@ var (
 // Push is one conditional append to one bucket.
 //
 // It applies if and only if the bucket exists or may be created by it, has room for all the entries, holds
-// no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids.
+// no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids. A store may apply it
+// although the bucket holds the tombstone of an id above its last: Repair has lowered that bucket's last, and the message is void.
 // Bucket 0 may be created by any push, every other bucket only by one with Create set. Such a push names the floor, and does not
 // apply to a bucket with another floor.
 type Push struct {
@@ -58,7 +59,7 @@ type Outcome struct {
 type Extent struct {
 	// Slots counts the taken slots.
 	Slots int
-	// Last is the greatest id in the bucket or in any earlier one.
+	// Last is that of the bucket: see Bucket.
 	Last message.ID
 }
 
@@ -126,6 +127,12 @@ type Store interface {
 	// A zero id asks Blank to tombstone a slot whose entry was lost, so that counts skip it. Such a slot reads as the zero
 	// Entry, or lies above the last entry of a bucket that is not the head.
 	Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error
+
+	// Lower lowers the bounds of a bucket: its floor to the given one, and its last to the given one, unless they are lower already.
+	// It applies if and only if the bucket has as many slots as the outline has IDs, and the floor and the last of the outline. It
+	// reports whether it was applied. It is atomic, and survives a crash once it has returned. Repair calls it, and says which
+	// bounds are safe.
+	Lower(ctx context.Context, owner message.UserID, as Outline, floor, last message.ID) (applied bool, err error)
 
 	// Deletions counts the owner's tombstones, and returns those in buckets from the given sequence up.
 	Deletions(ctx context.Context, owner message.UserID, from uint32) (Deletions, error)

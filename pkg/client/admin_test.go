@@ -21,7 +21,7 @@ const explainedJSON = `{"user":"bob","message":"019b7ca9-8c88-7000-8000-00000000
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	var asked string
-	c := pretend(t, func(w http.ResponseWriter, r *http.Request) {
+	c := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Method + " " + r.URL.String()
 		_, _ = io.WriteString(w, explainedJSON)
 	})
@@ -50,7 +50,7 @@ const (
 	auditError    = `{"error":{"type":"urn:fanmail:problem:unavailable","title":"No","status":503,"detail":"not now"}}` + "\n"
 )
 
-// TestAudit has the answers that a server can give, how many lines of them are told, and how that ends.
+// TestAudit checks the answers that a server can give: how many lines Audit returns, and the error at the end.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -71,7 +71,7 @@ func TestAudit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var requests atomic.Int64
-			c := pretend(t, func(w http.ResponseWriter, r *http.Request) {
+			c := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
 				body, _ := io.ReadAll(r.Body)
 				if want := `{"user":"bob","repair":true}`; strings.TrimSpace(string(body)) != want {
@@ -91,12 +91,12 @@ func TestAudit(t *testing.T) {
 					end = err
 					continue
 				}
-				require.NoError(t, end, "an error is the last that is told")
+				require.NoError(t, end, "no line may follow an error")
 				require.Nil(t, line.Error)
 				lines++
 			}
 			require.Equal(t, test.lines, lines)
-			require.EqualValues(t, 1, requests.Load(), "an audit is not repeated behind anybody's back")
+			require.EqualValues(t, 1, requests.Load(), "an audit must not be repeated")
 			if test.err == "" {
 				require.NoError(t, end)
 			} else {
@@ -106,11 +106,11 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditIsLeft leaves an endless audit after its first line.
+// TestAuditIsLeft stops reading an endless audit after its first line.
 func TestAuditIsLeft(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
-	c := pretend(t, func(w http.ResponseWriter, r *http.Request) {
+	c := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, auditProgress)
 		_ = http.NewResponseController(w).Flush()

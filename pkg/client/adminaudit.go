@@ -12,80 +12,83 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// AuditOptions says what to audit.
+// AuditOptions selects the users that an audit checks.
 type AuditOptions struct {
-	// User selects one user. Sample selects that many users at random. Without either, the audit covers all users.
+	// User selects one user. Sample selects that number of users at random. Without either, the audit covers all users.
 	User   message.UserID `json:"user,omitempty"`
 	Sample int            `json:"sample,omitempty"`
-	// Repair asks to mend what can be mended.
+	// Repair makes the audit repair the findings that can be repaired.
 	Repair bool `json:"repair,omitempty"`
 }
 
-// FindingKind is what is wrong with an inbox.
+// FindingKind is a kind of error in an inbox.
 type FindingKind string
 
 // The kinds of findings. There are no others.
 const (
 	// FindingMissing is a message that should be in the inbox and is not.
 	FindingMissing FindingKind = "missing"
-	// FindingExtra is an entry that does not belong into the inbox.
+	// FindingExtra is an entry that does not belong in the inbox.
 	FindingExtra FindingKind = "extra"
-	// FindingDifferent is an entry that does not say what the message says.
+	// FindingDifferent is an entry that differs from its message.
 	FindingDifferent FindingKind = "different"
 	// FindingDouble is a message that is in the inbox more than once.
 	FindingDouble FindingKind = "double"
-	// FindingOutOfOrder is a bucket whose bounds or slots are not as they have to be.
+	// FindingOutOfOrder is a bucket with wrong bounds, or with slots in a wrong order.
 	FindingOutOfOrder FindingKind = "out_of_order"
-	// FindingGapCount is a gap that has not as many messages as it counts as.
+	// FindingGapCount is a gap whose recorded number of messages is wrong.
 	FindingGapCount FindingKind = "gap_count"
-	// FindingGapOverlap is an entry that lies in a gap.
+	// FindingGapOverlap is an entry in a gap, which is counted twice.
 	FindingGapOverlap FindingKind = "gap_overlap"
+	// FindingFromFuture is an inbox that a message from the future has poisoned.
+	FindingFromFuture FindingKind = "from_future"
 )
 
-// Finding is something that is wrong with an inbox.
+// Finding is one error in an inbox.
 type Finding struct {
 	Kind FindingKind    `json:"kind"`
 	User message.UserID `json:"user"`
-	// Message is the message that it is about, From its author. They are left out where there is none.
+	// Message is the message concerned, and From its author. Both are empty if the finding concerns no message.
 	Message message.ID     `json:"message,omitzero"`
 	From    message.UserID `json:"from,omitempty"`
-	// Bucket and Slot are where in the inbox; nil where it is not about a slot.
+	// Bucket and Slot are the place in the inbox. They are nil if the finding has no place.
 	Bucket *uint32 `json:"bucket,omitempty"`
 	Slot   *int    `json:"slot,omitempty"`
 	// Detail says what is wrong.
 	Detail string `json:"detail"`
-	// Repaired tells that it was repaired; if that was asked for and is not so, Note says why.
+	// Repaired reports whether the error was repaired. Note says why a requested repair was not made.
 	Repaired bool   `json:"repaired"`
 	Note     string `json:"note,omitempty"`
 }
 
-// AuditProgress is how far an audit is.
+// AuditProgress is the progress of an audit.
 type AuditProgress struct {
-	// Users counts those who have been audited, Of those who are going to be.
+	// Users counts the audited users, Of all users that the audit will check.
 	Users int64 `json:"users"`
 	Of    int64 `json:"of"`
 }
 
-// AuditSummary is what an audit came to.
+// AuditSummary is the result of an audit.
 type AuditSummary struct {
-	// Users counts those who were audited, Entries what their inboxes hold, Expected what they have to hold.
+	// Users counts the audited users, Entries the entries in their inboxes, Expected the entries that they must hold.
 	Users    int64 `json:"users"`
 	Entries  int64 `json:"entries"`
 	Expected int64 `json:"expected"`
-	// Found, Repaired and Remaining count findings of each kind. There is no key where there are none.
+	// Found, Repaired and Remaining count the findings of each kind. A kind without findings has no key.
 	Found     map[FindingKind]int64 `json:"found"`
 	Repaired  map[FindingKind]int64 `json:"repaired"`
 	Remaining map[FindingKind]int64 `json:"remaining"`
-	// InFlight, DeadLettered and Tolerated count deliveries that are no findings: on their way, given up, and so close to
-	// the beginning or end of a span of an edge that either is right.
+	// InFlight, DeadLettered and Tolerated count deliveries that are no findings. InFlight are on their way. DeadLettered were
+	// given up. Tolerated were sent so close to the beginning or end of a follow that an inbox with the message and an inbox
+	// without it are both correct.
 	InFlight     int64 `json:"in_flight"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Tolerated    int64 `json:"tolerated"`
-	// Rehydrating counts users whose inboxes were being rebuilt, so that it cannot be told what they lack.
+	// Rehydrating counts users whose inboxes were being rebuilt. The audit cannot check them for missing messages.
 	Rehydrating int64 `json:"rehydrating"`
 }
 
-// AuditLine is a line of the answer to an audit: one of its fields is set. The last line has a summary, or an error.
+// AuditLine is one line of the answer to an audit. Exactly one field is set. The last line has a Summary or an Error.
 type AuditLine struct {
 	Progress *AuditProgress `json:"progress,omitempty"`
 	Finding  *Finding       `json:"finding,omitempty"`
@@ -93,8 +96,9 @@ type AuditLine struct {
 	Error    *Problem       `json:"error,omitempty"`
 }
 
-// Audit recomputes inboxes and returns, line by line as the server finds it, how far it is, what is wrong, and last a
-// summary. An error ends the lines; a line never has one. The audit ends when the loop over it does.
+// Audit recomputes inboxes. It returns the lines in the order in which the server sends them: progress, findings, and at the end
+// the summary. An error is the last element of the sequence, and comes with an empty line. Audit is not repeated after an error.
+// The server stops the audit when the loop over the lines ends.
 func (c *Client) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[AuditLine, error] {
 	return func(yield func(AuditLine, error) bool) {
 		body, err := encode(opts)
@@ -104,7 +108,7 @@ func (c *Client) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[AuditLi
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		left := false // true if the caller stopped reading lines
+		left := false // reports whether the caller stopped reading lines
 		err = c.do(ctx, call{
 			method: http.MethodPost, path: "/v1/admin/audit", content: ContentJSON, body: body,
 			read: func(_ http.Header, body io.Reader) error {
@@ -113,7 +117,7 @@ func (c *Client) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[AuditLi
 					return !left
 				})
 				if left || err == nil {
-					cancel() // nothing more is wanted of an answer that may go on
+					cancel() // the rest of the answer is not needed, and may be endless
 				}
 				return err
 			},
@@ -124,11 +128,11 @@ func (c *Client) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[AuditLi
 	}
 }
 
-// errStopped says that the caller stopped reading the audit.
+// errStopped means that the caller stopped reading the audit.
 var errStopped = errors.New("audit was stopped")
 
-// readAudit calls take with the lines of an audit until it returns false. It returns an error unless the last line has a
-// summary.
+// readAudit calls take with each line of an audit until take returns false. Then it returns errStopped. It returns an error if the
+// lines end without a summary, and the *Problem if a line has one.
 func readAudit(r io.Reader, take func(AuditLine) bool) error {
 	decoder := json.NewDecoder(bufio.NewReader(r))
 	for {

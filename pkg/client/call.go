@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// maxProblemBytes bounds what is read of an answer that is no success.
+// maxProblemBytes limits how many bytes of a failure's body are read.
 const maxProblemBytes = 1 << 20
 
-// call is one request, and what to do with its answer.
+// call is one request, and the function that reads its answer.
 type call struct {
 	method, path string
 	query        url.Values
@@ -27,19 +27,20 @@ type call struct {
 	body         []byte
 	key          string // the idempotency key, or empty
 	idempotent   bool
-	// read reads the answer of a success. It is called again if the call is repeated.
+	// read reads the body of a successful answer. It is called again if the call is repeated.
 	read func(header http.Header, body io.Reader) error
 }
 
 // jsonInto returns a reader of answers that decodes JSON into v.
 func jsonInto[T any](v *T) func(http.Header, io.Reader) error {
 	return func(_ http.Header, body io.Reader) error {
-		*v = *new(T) // nothing may be left of an earlier try
+		*v = *new(T) // remove the fields of an earlier try
 		return json.NewDecoder(body).Decode(v)
 	}
 }
 
-// do makes a call, and repeats it as the package comment says.
+// do makes a call, and repeats it as the package comment says. If ctx ends during a pause, the error wraps the cause and the last
+// error.
 func (c *Client) do(ctx context.Context, k call) error {
 	pause := c.pause
 	for try := 1; ; try++ {
@@ -59,18 +60,18 @@ func (c *Client) do(ctx context.Context, k call) error {
 	}
 }
 
-// repeat reports whether a call that ended with err may be repeated, and after which pause.
+// repeat reports whether a call that ended with err may be repeated, and returns the pause before the next try.
 func repeat(k call, err error, pause time.Duration) (time.Duration, bool) {
 	if problem, ok := errors.AsType[*Problem](err); ok {
-		harmless := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited || problem.Type == ProblemClockAhead
-		later := problem.Status == http.StatusServiceUnavailable || problem.Status == http.StatusTooManyRequests
-		return max(problem.RetryAfter, pause), harmless && later
+		safe := k.idempotent || problem.Type == ProblemBusy || problem.Type == ProblemRateLimited || problem.Type == ProblemClockAhead
+		temporary := problem.Status == http.StatusServiceUnavailable || problem.Status == http.StatusTooManyRequests
+		return max(problem.RetryAfter, pause), safe && temporary
 	}
 	_, broken := errors.AsType[*connectionError](err)
 	return pause, broken && k.idempotent && !untrusted(err)
 }
 
-// connectionError says that a server could not be reached, or went away before it had answered.
+// connectionError means that the client could not reach the server, or that the connection broke before the answer was complete.
 type connectionError struct {
 	server string
 	err    error
@@ -78,12 +79,12 @@ type connectionError struct {
 
 func (e *connectionError) Error() string {
 	if untrusted(e.err) {
-		return fmt.Sprintf("%s shows no certificate that is trusted: %v: check the address, and which authorities are trusted", e.server, e.err)
+		return fmt.Sprintf("the certificate of %s is not trusted: %v: check the address and the trusted authorities", e.server, e.err)
 	}
 	return fmt.Sprintf("no answer from %s: %v: is a Fanmail server running there? \"fanmail serve\" starts one", e.server, e.err)
 }
 
-// untrusted reports whether the server showed a certificate that the client does not trust. Trying again does not help.
+// untrusted reports whether the client does not trust the server's certificate. Then another try would fail, too.
 func untrusted(err error) bool {
 	_, is := errors.AsType[*tls.CertificateVerificationError](err)
 	return is
@@ -91,7 +92,7 @@ func untrusted(err error) bool {
 
 func (e *connectionError) Unwrap() error { return e.err }
 
-// once makes a call, once.
+// once makes one try of a call.
 func (c *Client) once(ctx context.Context, k call) error {
 	target := c.base + k.path
 	if len(k.query) > 0 {
@@ -123,7 +124,7 @@ func (c *Client) once(ctx context.Context, k call) error {
 		return c.failed(ctx, err)
 	}
 	defer func() {
-		// What is left is read, within reason, so that the connection can be used again.
+		// Read the rest of the body, up to a limit. Only then can the connection be reused.
 		_, _ = io.CopyN(io.Discard, response.Body, maxProblemBytes)
 		_ = response.Body.Close()
 	}()
@@ -134,9 +135,9 @@ func (c *Client) once(ctx context.Context, k call) error {
 		return nil
 	}
 	err = k.read(response.Header, response.Body)
-	_, told := errors.AsType[*Problem](err) // at the end of an answer that had begun as a success
+	_, failed := errors.AsType[*Problem](err) // a batch or an audit can fail after the status 200
 	switch {
-	case err == nil, told:
+	case err == nil, failed:
 		return err
 	case ctx.Err() != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
 		return c.failed(ctx, err)
@@ -145,19 +146,19 @@ func (c *Client) once(ctx context.Context, k call) error {
 	}
 }
 
-// failed returns the error for a call that was not answered: that of the context if it has ended.
+// failed returns the error for a call without a complete answer. It is the error of the context if that has ended.
 func (c *Client) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", c.base, context.Cause(ctx))
 	}
-	if carried, ok := errors.AsType[*url.Error](err); ok {
-		err = carried.Err // it repeats the URL
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // the wrapper repeats the URL
 	}
 	return &connectionError{server: c.base, err: err}
 }
 
-// problem reads an answer that is no success. One without a problem document does not come from Fanmail, but
-// perhaps from a proxy before it.
+// problem reads a failure. An answer without a problem document does not come from Fanmail, but for example from a proxy in front
+// of it.
 func (c *Client) problem(response *http.Response) error {
 	problem := &Problem{}
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))

@@ -173,7 +173,7 @@ func TestLoginThatIsStillUnderWay(t *testing.T) {
 	t.Parallel()
 	const answer = `{"user":"bob","state":"rehydrating","was":"dormant"}`
 	asked := make(chan string, 1)
-	c := pretend(t, func(w http.ResponseWriter, r *http.Request) {
+	c := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Method + " " + r.URL.String()
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = fmt.Fprint(w, answer)
@@ -189,7 +189,7 @@ func TestLoginThatIsStillUnderWay(t *testing.T) {
 
 func TestLoginWaitsThatAreNotValidAreNotSent(t *testing.T) {
 	t.Parallel()
-	c := pretend(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	c := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	for _, wait := range []time.Duration{-1, client.MaxLoginWait + 1} {
 		_, err := c.Login(t.Context(), "bob", wait)
 		require.ErrorIs(t, err, message.ErrInvalid)
@@ -199,7 +199,7 @@ func TestLoginWaitsThatAreNotValidAreNotSent(t *testing.T) {
 
 func TestIDsThatAreNotValidAreNotSent(t *testing.T) {
 	t.Parallel()
-	c := pretend(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	c := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	for _, user := range []message.UserID{"", ".", "..", "a/b", "a b"} {
 		for name, call := range map[string]func() error{
 			"follow":  func() error { return c.Follow(t.Context(), "bob", user) },

@@ -25,7 +25,7 @@ func answerProblem(w http.ResponseWriter, status int, kind client.ProblemType) {
 	_, _ = fmt.Fprintf(w, `{"type":%q,"title":"No","status":%d,"detail":"not now"}`, kind, status)
 }
 
-// TestRepeats tells which calls are repeated when the first attempt fails in which way.
+// TestRepeats checks which calls are repeated after which failure of the first try.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	draft := message.Draft{From: "ann", To: []message.UserID{"bob"}, Body: "x"}
@@ -62,7 +62,7 @@ func TestRepeats(t *testing.T) {
 			t.Run(name+"/"+failure, func(t *testing.T) {
 				t.Parallel()
 				var requests atomic.Int64
-				c := pretend(t, func(w http.ResponseWriter, r *http.Request) {
+				c := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 					if requests.Add(1) <= 2 {
 						fail(w, r)
 						return
@@ -126,7 +126,7 @@ func TestTheContextEndsAPause(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped by the test")
-	c := pretend(t, func(w http.ResponseWriter, _ *http.Request) {
+	c := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		answerProblem(w, 503, client.ProblemBusy)
 		cancel(stopped)
@@ -153,7 +153,7 @@ func TestServersThatAreNotFanmail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := pretend(t, answer).User(t.Context(), "bob")
+			_, err := fakeServer(t, answer).User(t.Context(), "bob")
 			require.ErrorContains(t, err, "does not answer as a Fanmail server does")
 		})
 	}
@@ -174,7 +174,7 @@ func TestAnswersToABatchThatEndEarly(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := pretend(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, tc.answer) })
+			c := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, tc.answer) })
 			answers, err := c.PublishBatch(t.Context(), drafts, "")
 			require.ErrorContains(t, err, tc.says)
 			require.Len(t, answers, tc.answers)
@@ -186,7 +186,7 @@ func TestWaitDone(t *testing.T) {
 	t.Parallel()
 	states := []client.State{client.StatePending, client.StateRunning, client.StateDone}
 	var asked atomic.Int64
-	c := pretend(t, func(w http.ResponseWriter, _ *http.Request) {
+	c := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"fanout":{"state":%q}}`, states[asked.Add(1)-1])
 	})
 	status, err := c.WaitDone(t.Context(), message.MaxID, 1)

@@ -28,11 +28,11 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// epoch is when the tests take place.
+// epoch is the time at which the tests take place.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// startServer runs the real handler on a store in memory. In place of the fan-out there is a bus that delivers every
-// message on the spot to those of the users it names who are active. Users are rehydrated as everywhere.
+// startServer runs the real handler on a store in memory. Its bus replaces the fan-out: it appends every message at once to the
+// inboxes of the active users whom it names. Users are rehydrated as in production.
 func startServer(ctx context.Context) (url string, stop func() error, err error) {
 	now := func() time.Time { return epoch }
 	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{FS: vfs.NewMem(), Now: now, Logger: zerolog.Nop()})
@@ -55,7 +55,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		rehydrator.Run(intake, context.WithoutCancel(ctx))
 	}()
 	server := httptest.NewServer(httpapi.New(httpapi.Services{
-		Publish: publish.New(db.Messages(), db.Keys(), postman{db, appender}, publish.Options{
+		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
 			Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
 		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, userstate.DefaultRules),
@@ -77,13 +77,13 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	}, nil
 }
 
-// postman is a bus that delivers.
-type postman struct {
+// directBus is a bus that appends messages to inboxes at once.
+type directBus struct {
 	db       *pebblestore.DB
 	appender *bucket.Appender
 }
 
-func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ bool) error {
+func (p directBus) EmitPublished(ctx context.Context, events []event.Published, _ bool) error {
 	for _, e := range events {
 		m, err := p.db.Messages().Get(ctx, e.Ref())
 		if err != nil {
@@ -110,7 +110,7 @@ func (p postman) EmitPublished(ctx context.Context, events []event.Published, _ 
 	return nil
 }
 
-func (p postman) record(ctx context.Context, id message.ID, delivered, skipped int) error {
+func (p directBus) record(ctx context.Context, id message.ID, delivered, skipped int) error {
 	plan, err := p.db.Progress().Plan(ctx, id, []int{0}, epoch)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func newClient(t *testing.T) *client.Client {
 	return connect(t, url)
 }
 
-// connect returns a client of a server, which does not pause for long.
+// connect returns a client of a server with short pauses between tries.
 func connect(t *testing.T, url string) *client.Client {
 	t.Helper()
 	c, err := client.New(url, client.Options{Pause: time.Millisecond})
@@ -145,8 +145,8 @@ func connect(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// pretend runs a server with the given answers, and returns a client of it.
-func pretend(t *testing.T, answer http.HandlerFunc) *client.Client {
+// fakeServer runs a server with the given answers, and returns a client of it.
+func fakeServer(t *testing.T, answer http.HandlerFunc) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)

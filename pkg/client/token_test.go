@@ -19,7 +19,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// TestTokens has a server that bounds rates, and asks for tokens by TLS.
+// TestTokens uses a server with TLS that requires tokens and limits rates.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -59,5 +59,5 @@ func TestTokens(t *testing.T) {
 	c, err = client.New(server.URL, client.Options{})
 	require.NoError(t, err)
 	_, err = c.User(t.Context(), "bob")
-	require.ErrorContains(t, err, "shows no certificate that is trusted")
+	require.ErrorContains(t, err, "is not trusted")
 }

@@ -20,8 +20,17 @@ func (s Stored) Void(slack time.Duration) bool {
 	return s.Verdict == Void
 }
 
-// FromFuture reports whether the message is void because the time in its id was too far ahead of the store's clock.
-func (s Stored) FromFuture() bool { return s.Verdict == Void && s.StoredAt.Before(s.Sent()) }
+// Ahead returns how far the time in the message's id was ahead of the store's clock when the store stored it. It is negative if that
+// time had passed.
+func (s Stored) Ahead() time.Duration { return s.Sent().Sub(s.StoredAt) }
+
+// FromFuture reports whether the message is void because the time in its id was too far ahead of the store's clock. Either the insert
+// found that, or Condemn did.
+func (s Stored) FromFuture() bool { return s.Verdict == Void && s.Ahead() > 0 }
+
+// Condemnable reports whether the message may become void later: it has no verdict, and its time was ahead of the store's clock. No
+// process may keep such a message in a cache.
+func (s Stored) Condemnable() bool { return s.Verdict == Undecided && s.Ahead() > 0 }
 
 // Found is the result of looking for one message of several.
 type Found struct {
@@ -30,6 +39,9 @@ type Found struct {
 	// Err wraps ErrNotFound if there is no such message, and ErrCorrupt if its record is damaged.
 	Err error
 }
+
+// AnyAfterLooks is how many messages AnyAfter reads at most. Ids above a user's horizon are usually those of few void messages or none.
+const AnyAfterLooks = 100
 
 // Range selects the messages of one author with ids above After and below Before.
 type Range struct {
@@ -81,9 +93,21 @@ type Store interface {
 	// every shard.
 	Naming(ctx context.Context, user UserID, after, before ID, order Order, limit int) ([]Stored, error)
 
+	// AnyAfter reports whether there is a message with an id above after that is not void. The slack is that of CountToFollowers. If
+	// many void messages have such ids, it may report true although there is no other. A sharded store asks every shard.
+	AnyAfter(ctx context.Context, after ID, slack time.Duration) (bool, error)
+
 	// Unfinished returns messages that are not finished and have ids above after, in ascending order, at
 	// most limit.
 	Unfinished(ctx context.Context, after ID, limit int) ([]Ref, error)
+
+	// Condemn makes a message without a verdict void and finished, and returns the message as it is then. A message with a verdict
+	// stays as it is. Condemn is atomic and idempotent, and survives a crash once it has returned. It returns ErrNotFound if there
+	// is no such message. The ref has to name the author.
+	//
+	// A caller that has read the message earlier may still deliver it. That harms no other message, and the next audit finds the
+	// copy.
+	Condemn(ctx context.Context, ref Ref) (Stored, error)
 
 	// Finish records that all deliveries of these messages are done. It is idempotent, and skips messages that are not stored.
 	// It need not survive a crash, because the sweeper finishes an unfinished message again if its deliveries are done.

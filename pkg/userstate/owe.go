@@ -18,9 +18,12 @@ func (r Rules) OweSweep(s State, now time.Time) (State, bool) {
 		since = s.Lease.Since
 	}
 	s.Sweep = s.sweepFrom(r.Horizon(s)) // nothing is missing in buckets
-	s.Lease = Lease{Until: time.UnixMilli(0).UTC(), Since: since}
+	s.Lease = untaken(since)
 	return s, true
 }
+
+// untaken returns the lease of a sweep that no worker has taken yet.
+func untaken(since time.Time) Lease { return Lease{Until: time.UnixMilli(0).UTC(), Since: since} }
 
 // Owe makes sure that the gaps of each state are counted again. Whoever leaves a message to a gap calls it before the message counts as
 // handled, with the states by which that was decided: the gap may have been counted before the message became visible. The states must

@@ -24,6 +24,15 @@ type Rules struct {
 	// FirstSlack is the PublishSlack that was recorded first for all processes; 0 means PublishSlack. It judges messages without a
 	// stored verdict, so that a later change does not affect them.
 	FirstSlack time.Duration
+	// FirstTolerance is the ClockTolerance that was recorded first; 0 means ClockTolerance. It judges the same messages: see
+	// AcceptedFromFuture.
+	FirstTolerance time.Duration
+	// Stored says that horizons are stored: format level 2. Otherwise a process of an older release may be running, which would
+	// raise LastViewed without a debt. See Arrive.
+	Stored bool
+	// FirstDormantAfter is the DormantAfter that was recorded first for all processes; 0 means DormantAfter. It is used for states
+	// without a stored horizon, so that a later change does not affect them.
+	FirstDormantAfter time.Duration
 }
 
 // DefaultRules keeps inboxes warm for 30 days, allows clocks to differ by a minute, and gives a message two minutes to be stored.
@@ -44,12 +53,38 @@ func (r Rules) Validate() error {
 	return nil
 }
 
-// Horizon returns the time until which the user's inbox is kept warm. For a user never seen it is the zero time.
+// Horizon returns the time until which the user's inbox is kept warm: the stored one, if there is one. For a user never seen it is the
+// zero time.
 func (r Rules) Horizon(s State) time.Time {
-	if !s.Known() {
+	switch {
+	case !s.Known():
 		return time.Time{}
+	case !s.Horizon.IsZero():
+		return s.Horizon
+	case r.Stored:
+		return s.LastViewed.Add(cmp.Or(r.FirstDormantAfter, r.DormantAfter)).Truncate(time.Millisecond)
+	default:
+		return s.LastViewed.Add(r.DormantAfter)
 	}
-	return s.LastViewed.Add(r.DormantAfter)
+}
+
+// raiseParts says how much a view must raise the horizon of an active user: one part in so many of DormantAfter. So an active user
+// raises it about once a day, and leaves a debt as often.
+const raiseParts = 32
+
+// View returns the conditional update of a user who views the inbox at the given time. It applies if the user is active now and the
+// horizon need not rise. Otherwise Arrive says what the view changes.
+func (r Rules) View(user message.UserID, at, now time.Time) View {
+	v := View{User: user, At: at}
+	if !r.Stored {
+		v.After = now.Add(r.ClockTolerance - r.DormantAfter)
+		return v
+	}
+	v.Beyond = now.Add(r.ClockTolerance)
+	if enough := at.UTC().Truncate(time.Millisecond).Add(r.DormantAfter - r.DormantAfter/raiseParts); enough.After(v.Beyond) {
+		v.Beyond = enough
+	}
+	return v
 }
 
 // Deliver reports whether fan-out copies a message that was sent at the given time into the user's inbox. Otherwise the message is
@@ -77,11 +112,6 @@ func (r Rules) Dead(now time.Time) Dead {
 	return Dead{Before: now, After: now.Add(MaxLease + r.ClockTolerance)}
 }
 
-// ActiveSince returns the time after which a user must have been seen in order to be active now.
-func (r Rules) ActiveSince(now time.Time) time.Time {
-	return now.Add(r.ClockTolerance - r.DormantAfter)
-}
-
 // Timing returns the bounds by which a store decides whether a message is void.
 func (r Rules) Timing() message.Timing {
 	return message.Timing{Slack: r.PublishSlack, Tolerance: r.ClockTolerance}
@@ -92,3 +122,10 @@ func (r Rules) Void(m message.Stored) bool { return m.Void(r.VoidSlack()) }
 
 // VoidSlack returns the slack that judges messages without a stored verdict.
 func (r Rules) VoidSlack() time.Duration { return cmp.Or(r.FirstSlack, r.PublishSlack) }
+
+// AcceptedFromFuture reports whether an older release accepted a message whose time was too far ahead. The message has no stored verdict,
+// and the store stored it more than the recorded tolerance before the time in its id. No clock is read. Such a message counts until
+// message.Store.Condemn makes it void.
+func (r Rules) AcceptedFromFuture(m message.Stored) bool {
+	return m.Condemnable() && m.Ahead() > cmp.Or(r.FirstTolerance, r.ClockTolerance)
+}

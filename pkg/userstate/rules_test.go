@@ -44,6 +44,16 @@ func TestRulesHorizon(t *testing.T) {
 	r := userstate.DefaultRules()
 	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)))
 	require.Zero(t, r.Horizon(seen(time.Time{})), "a user never seen has none")
+	stored := seen(epoch)
+	stored.Horizon = epoch.Add(50 * day)
+	require.Equal(t, stored.Horizon, r.Horizon(stored), "a stored one holds, also for a process that does not know the level yet")
+
+	r.Stored = true
+	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)))
+	r.DormantAfter, r.FirstDormantAfter = 7*day, 30*day+ms/2
+	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)), "the value that was recorded first")
+	require.Equal(t, stored.Horizon, r.Horizon(stored))
+	require.Zero(t, r.Horizon(seen(time.Time{})))
 }
 
 func TestRulesDeliver(t *testing.T) {
@@ -93,7 +103,9 @@ func TestRulesActive(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, test.active, r.Active(test.state, test.now))
 			if test.state.Known() {
-				require.Equal(t, test.active, test.state.LastViewed.After(r.ActiveSince(test.now)), "ActiveSince says the same")
+				view := r.View("ann", test.now, test.now)
+				require.Equal(t, test.active, view.Applies(test.state), "a view says the same")
+				require.Zero(t, view.Beyond, "level 1 has no stored horizon")
 			}
 		})
 	}
@@ -107,4 +119,21 @@ func TestRulesVoid(t *testing.T) {
 		m.StoredAt = m.Sent().Add(late)
 		require.Equal(t, void, r.Void(m), "stored %v after it was sent", late)
 	}
+}
+
+// TestAcceptedFromFuture judges messages whose time passed long ago by their stamps alone.
+func TestAcceptedFromFuture(t *testing.T) {
+	t.Parallel()
+	sent := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	m := message.Message{ID: message.MinID(sent)}
+	r := userstate.Rules{ClockTolerance: time.Hour, FirstTolerance: time.Minute}
+	for ahead, want := range map[time.Duration]bool{-time.Hour: false, 0: false, time.Minute: false, time.Minute + time.Millisecond: true} {
+		stamp := message.Stamp{StoredAt: sent.Add(-ahead)}
+		require.Equal(t, want, r.AcceptedFromFuture(message.Stored{Message: m, Stamp: stamp}), "%v ahead", ahead)
+		for _, stamp.Verdict = range []message.Verdict{message.Valid, message.Void} {
+			require.False(t, r.AcceptedFromFuture(message.Stored{Message: m, Stamp: stamp}), "a verdict decides")
+		}
+	}
+	late := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: sent.Add(-time.Hour)}}
+	require.False(t, userstate.Rules{ClockTolerance: time.Hour}.AcceptedFromFuture(late), "without a first tolerance, the present one decides")
 }

@@ -13,6 +13,9 @@ type State struct {
 	User message.UserID
 	// LastViewed is when the user last opened the inbox or logged in, in UTC, to the millisecond; zero if never.
 	LastViewed time.Time
+	// Horizon is until when fan-out copies messages for the user, in UTC, to the millisecond. It never falls. It is zero if none is
+	// stored yet: see Rules.Horizon.
+	Horizon time.Time
 	// Mark says that a rehydration is due or under way; nil if none is.
 	Mark *Mark
 	// Sweep says that a rehydration has to search for late messages before it is finished; nil otherwise.
@@ -56,8 +59,8 @@ func (s State) InGap(sent time.Time) bool {
 
 // Same reports whether two states agree in everything that Store.Step compares: all fields but User, Head and ReadMark.
 func (s State) Same(o State) bool {
-	return s.LastViewed.Equal(o.LastViewed) && same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) &&
-		s.Lease.same(o.Lease) && slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered
+	return s.LastViewed.Equal(o.LastViewed) && s.Horizon.Equal(o.Horizon) &&
+		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) && slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered
 }
 
 // Mark is the record of a rehydration that is due or under way. While a user has a mark, fan-out leaves all messages that were sent

@@ -17,16 +17,26 @@ var (
 	ErrBackwards = errors.New("user was seen later than that")
 )
 
-// View records that an active user opened the inbox. It changes LastViewed only.
+// View records that an active user opened the inbox. It changes LastViewed only. Rules.View makes it.
 type View struct {
 	User message.UserID
 	// At is the time of the view. It is cut to milliseconds.
 	At time.Time
-	// After is the condition: the user must have a record, with a LastViewed later than After.
+	// Beyond is the condition: the user must have a stored Horizon later than Beyond. If Beyond is zero, After is the condition.
+	Beyond time.Time
+	// After is the condition at format level 1: the user must have a record, with a LastViewed later than After.
 	After time.Time
 	// Lazy allows the store to lose the view in a crash, as Step.Lazy does. If a view that is not lazy applies, it also makes
 	// the state durable that it found.
 	Lazy bool
+}
+
+// Applies reports whether the condition of the view holds.
+func (v View) Applies(s State) bool {
+	if !v.Beyond.IsZero() {
+		return s.Horizon.After(v.Beyond)
+	}
+	return s.Known() && s.LastViewed.After(v.After)
 }
 
 // Viewed is the result of a View.
@@ -82,6 +92,10 @@ type Store interface {
 	// Otherwise the new mark is older in something, and would make messages unread. For a user without a record it returns
 	// ErrNotFound.
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
+
+	// MendReadMark replaces a user's read mark from by to if from is the stored one, and reports whether it did. It is the only call
+	// that may move a mark back: see bucket.MendedReadMark.
+	MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error)
 }
 
 // Get returns the state of one user. For a user without a record it returns a State that is not Known.

@@ -5,24 +5,50 @@ import (
 	"time"
 )
 
-// Arrive returns the state after the user has opened the inbox at the given time, which is cut to milliseconds. LastViewed never goes
-// backwards. If the user is dormant now, Arrive sets a mark under the lease. It compares with now, not with at: a user who last
-// looked long ago is dormant, like a user without a record. An existing mark does not change; it gets the lease if its own
-// lease is dead.
+// Arrive returns the state after the user has opened the inbox at the given time, which is cut to milliseconds. Neither LastViewed nor
+// the horizon goes backwards. If the user is dormant now, Arrive sets a mark under the lease. It compares with now, not with at: a
+// user who last looked long ago is dormant, like a user without a record. An existing mark does not change; it gets the lease if its
+// own lease is dead.
+//
+// If horizons are stored, each raise of the horizon leaves a debt in the same update, because fan-out may have skipped messages beyond
+// the old horizon: the mark, or for an active user a sweep from the old horizon. A new sweep gets the lease. Its holder
+// may Finish it at once if no message was sent since its begin. An existing sweep loses its worker, which has looked up to the old
+// horizon only, and may owe a count of gaps. To save debts, a view of an active user raises the horizon only if that gains a part of
+// DormantAfter.
 func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	next := s
 	if at = at.UTC().Truncate(time.Millisecond); at.After(s.LastViewed) {
 		next.LastViewed = at
+	}
+	active, risen := r.Active(s, now), false
+	if r.Stored {
+		next.Horizon, risen = r.raise(s, at, active)
 	}
 	switch {
 	case s.Mark != nil:
 		if r.Dead(now).Holds(s.Lease) {
 			next.Lease = lease.since(s.Lease.Since)
 		}
-	case !r.Active(s, now):
+	case !active:
 		next.Mark, next.Lease = &Mark{From: r.Horizon(s)}, lease.cut()
+	case risen:
+		next.Sweep = s.sweepFrom(r.Horizon(s))
+		if next.Lease = lease.cut(); s.Sweep != nil {
+			next.Lease = untaken(s.Lease.Since)
+		}
 	}
 	return next
+}
+
+// raise returns the horizon after a view at the given time, and whether it has risen. That of an active user rises only if that gains
+// enough.
+func (r Rules) raise(s State, at time.Time, active bool) (horizon time.Time, risen bool) {
+	horizon = r.Horizon(s)
+	to := at.Add(r.DormantAfter).Truncate(time.Millisecond)
+	if gain := to.Sub(horizon); gain <= 0 || active && gain < r.DormantAfter/raiseParts {
+		return horizon, false
+	}
+	return to, true
 }
 
 // TakeOver returns the state under another lease, and true. If the state has no mark and no sweep, it returns false.

@@ -99,6 +99,131 @@ func TestArrive(t *testing.T) {
 	}
 }
 
+// storedRules are the rules at format level 2.
+func storedRules() userstate.Rules {
+	r := rules
+	r.Stored = true
+	return r
+}
+
+// Each raise of a stored horizon leaves a debt in the same update. A view that leaves none does not raise it, not even for a process
+// that computes it.
+func TestArriveRaisesTheStoredHorizon(t *testing.T) {
+	t.Parallel()
+	const enough = 30 * day / 32
+	renewed := lease("new", horizon.Add(2*day))
+	untaken := func(since time.Time) userstate.Lease {
+		return userstate.Lease{Until: time.UnixMilli(0).UTC(), Since: since}
+	}
+	with := func(st userstate.State, horizon time.Time) userstate.State {
+		st.Horizon = horizon
+		return st
+	}
+	stored := with(seen(epoch), horizon)
+	lowered, raised := storedRules(), storedRules()
+	lowered.DormantAfter, lowered.FirstDormantAfter = 7*day, 30*day
+	raised.DormantAfter, raised.FirstDormantAfter = 60*day, 30*day
+	for _, test := range []struct {
+		name    string
+		rules   userstate.Rules
+		state   userstate.State
+		at, now time.Time
+		want    func(*userstate.State)
+	}{
+		{"active, gains too little", storedRules(), stored, epoch.Add(enough - ms), epoch, func(st *userstate.State) {
+			st.LastViewed = epoch.Add(enough - ms)
+		}},
+		{"active, gains just enough", storedRules(), stored, epoch.Add(enough), epoch.Add(enough), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(enough), horizon.Add(enough)
+			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
+		}},
+		{"active, nothing stored, gains too little", storedRules(), seen(epoch), epoch.Add(enough - ms), epoch, func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(enough-ms), horizon
+		}},
+		{"active, nothing stored, gains enough", storedRules(), seen(epoch), epoch.Add(enough), epoch, func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(enough), horizon.Add(enough)
+			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
+		}},
+		{"active, a clock that is behind", storedRules(), stored, epoch.Add(-9 * day), epoch.Add(-9 * day), func(*userstate.State) {}},
+		{"active, a sweep is due", storedRules(), with(swept(), horizon.Add(30*day)), horizon.Add(9 * day), horizon.Add(9 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon, st.Lease = horizon.Add(9*day), horizon.Add(39*day), untaken(swept().Lease.Since)
+		}},
+		{"active, a sweep is due from later", storedRules(), func() userstate.State {
+			st := with(swept(), horizon.Add(30*day))
+			st.Sweep = &userstate.Sweep{From: horizon.Add(90 * day)}
+			return st
+		}(), horizon.Add(9 * day), horizon.Add(9 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon, st.Lease = horizon.Add(9*day), horizon.Add(39*day), untaken(swept().Lease.Since)
+			st.Sweep = &userstate.Sweep{From: horizon.Add(30 * day)}
+		}},
+		{"dormant", storedRules(), stored, horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = horizon.Add(day), horizon.Add(31*day)
+			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
+		}},
+		{"dormant, and the horizon does not rise", storedRules(), stored, epoch, horizon, func(st *userstate.State) {
+			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
+		}},
+		{"dormant, gains little", storedRules(), stored, epoch.Add(ms), horizon, func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(ms), horizon.Add(ms)
+			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
+		}},
+		{"dormant by last viewed, but the horizon is later", storedRules(), with(seen(epoch), horizon.Add(99*day)), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed = horizon.Add(day)
+		}},
+		{"never seen", storedRules(), seen(time.Time{}), epoch, epoch, func(st *userstate.State) {
+			st.LastViewed, st.Horizon, st.Mark, st.Lease = epoch, horizon, &userstate.Mark{}, renewed
+		}},
+		{"while a mark is held, gains little", storedRules(), with(marked(), horizon.Add(31*day)), horizon.Add(day + ms), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed = horizon.Add(day + ms)
+		}},
+		{"while a mark is held, gains enough", storedRules(), with(marked(), horizon.Add(30*day)), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = horizon.Add(day), horizon.Add(31*day)
+		}},
+		{"while a mark's lease is dead, dormant again", storedRules(), with(marked(), horizon.Add(2*day)), horizon.Add(2*day + ms), horizon.Add(2 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = horizon.Add(2*day+ms), horizon.Add(32*day+ms)
+			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: st.Lease.Since}
+		}},
+		{"the setting was lowered", lowered, seen(epoch), epoch.Add(20 * day), epoch.Add(20 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(20*day), horizon
+		}},
+		{"the setting was lowered, much later", lowered, stored, epoch.Add(25 * day), epoch.Add(25 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(25*day), epoch.Add(32*day)
+			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
+		}},
+		{"the setting was raised", raised, seen(epoch), epoch.Add(ms), epoch.Add(ms), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = epoch.Add(ms), epoch.Add(60*day+ms)
+			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
+		}},
+		{"the setting was raised, and the user is dormant", raised, seen(epoch), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = horizon.Add(day), horizon.Add(61*day)
+			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
+		}},
+		{"a process that does not know the level yet", rules, stored, epoch.Add(9 * day), epoch.Add(9 * day), func(st *userstate.State) {
+			st.LastViewed = epoch.Add(9 * day)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			want := test.state
+			test.want(&want)
+			got := test.rules.Arrive(test.state, test.at, test.now, renewed)
+			require.Equal(t, want, got)
+			if !test.rules.Stored {
+				return
+			}
+			require.Equal(t, got, test.rules.Arrive(got, test.at, test.now, renewed), "the same view again changes nothing")
+			alone := want
+			alone.LastViewed = test.state.LastViewed
+			view := test.rules.View(want.User, test.at, test.now)
+			if view.Applies(test.state) {
+				require.Equal(t, test.state, alone, "a view that applies changes nothing else")
+			}
+			require.Equal(t, test.rules.Active(want, test.now), test.rules.View(want.User, test.at, test.now).Applies(want),
+				"afterwards the horizon need not rise again")
+		})
+	}
+}
+
 func TestTransitionsCutTimes(t *testing.T) {
 	t.Parallel()
 	rough := horizon.Add(day + 1999*time.Microsecond).In(time.FixedZone("east", 3600))

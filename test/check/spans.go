@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// spans are the times when a user followed an author, as far as a client can know: a change took effect at some moment between
-// the request and its answer.
+// spans are the times in which a user followed an author, as exactly as a client can know them. A change took effect between the
+// request and its answer.
 type spans []span
 
 type span struct {
 	from  moment
-	until *moment // nil while it has not ended
+	until *moment // nil while the span is open
 }
 
 type moment struct{ asked, answered time.Time }
 
-// before reports whether the moment was surely at or before a time, which is in milliseconds.
+// before reports whether the moment was certainly at or before t, which has a resolution of milliseconds.
 func (m moment) before(t time.Time) bool { return m.answered.Before(t) }
 
-// after reports whether the moment was surely after a time, which is in milliseconds.
+// after reports whether the moment was certainly after t, which has a resolution of milliseconds.
 func (m moment) after(t time.Time) bool { return m.asked.After(t.Add(time.Millisecond)) }
 
-// follow begins a span, if none is open.
+// follow begins a span unless one is open.
 func (s spans) follow(at moment) spans {
 	if n := len(s); n > 0 && s[n-1].until == nil {
 		return s
@@ -30,8 +30,8 @@ func (s spans) follow(at moment) spans {
 	return append(s, span{from: at})
 }
 
-// errNotFollowing says that the end of a span is recorded where none is open.
-var errNotFollowing = errors.New("somebody is unfollowed who was not followed")
+// errNotFollowing means that the input ends a span although none is open.
+var errNotFollowing = errors.New("a user unfollows an author whom they do not follow")
 
 // unfollow ends the open span.
 func (s spans) unfollow(at moment) error {
@@ -43,7 +43,7 @@ func (s spans) unfollow(at moment) error {
 	return nil
 }
 
-// hold reports whether one of the spans surely holds a time, and otherwise whether one may hold it.
+// hold reports whether a span certainly contains a time. If holds is false, perhaps reports whether a span may contain it.
 func (s spans) hold(t time.Time) (holds, perhaps bool) {
 	for _, span := range s {
 		switch {

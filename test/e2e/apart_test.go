@@ -13,12 +13,12 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// frozenFor is how long a process is frozen: longer than the lease of work.
-const frozenFor = 10 * time.Second
+// frozenFor is how long a process is frozen. It is longer than the lease of work.
+const frozenFor = 3 * time.Second
 
-// TestRolesApart publishes to roles that run apart, with clocks that disagree; kills one of their processes, or freezes it, or kills
-// the NATS server, or repeats events, every few seconds, and twice kills the database server; lets users come back meanwhile; and
-// finds in the end that every inbox is exactly what it should be.
+// TestRolesApart publishes to separate roles whose clocks disagree. Every few seconds it kills or freezes a process, kills the NATS
+// server, or repeats events. Twice it kills the database server. Meanwhile users return. At the end every inbox must be exactly
+// right.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t, 50*time.Minute)

@@ -20,17 +20,17 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// store is what the data is kept in.
+// store is the kind of store of a scenario.
 type store string
 
 const (
 	embedded store = "embedded"
 	mongoDB  store = "MongoDB"
-	// apart is MongoDB with each role in processes of its own.
+	// apart is MongoDB with a separate process for each role.
 	apart store = "roles apart"
 )
 
-// everyStore returns where each scenario is run.
+// everyStore returns the stores on which each scenario runs.
 func everyStore() []store {
 	if testenv.OnMongoDB {
 		return []store{embedded, mongoDB}
@@ -38,8 +38,8 @@ func everyStore() []store {
 	return []store{embedded}
 }
 
-// everyStoreLeft returns where a scenario is run that needs no build tag: in the long tier only on the store that "make test" may have
-// left out.
+// everyStoreLeft returns the stores on which a scenario without a build tag runs. In the long tier it returns only the store that
+// "make test" may have left out.
 func everyStoreLeft() []store {
 	if testenv.Long && testenv.OnMongoDB && !full() {
 		return []store{mongoDB}
@@ -47,7 +47,7 @@ func everyStoreLeft() []store {
 	return everyStore()
 }
 
-// everyStoreAndApart is everyStoreLeft for scenarios that show more with the whole of their data.
+// everyStoreAndApart is everyStoreLeft plus apart, for scenarios that test more with all of their data.
 func everyStoreAndApart() []store {
 	if testenv.OnMongoDB && full() {
 		return append(everyStore(), apart)
@@ -55,8 +55,8 @@ func everyStoreAndApart() []store {
 	return everyStoreLeft()
 }
 
-// sample returns every ninth of a scenario's variants on MongoDB, where each takes far longer, and all of them on the embedded store
-// or with the whole of the data.
+// sample returns every ninth variant of a scenario on MongoDB, where each variant takes far longer. On the embedded store, or with
+// all of the data, it returns all variants.
 func sample[T any](on store, tests []T) (some []T) {
 	for i, test := range tests {
 		if on == embedded || full() || i%9 == 0 {
@@ -66,11 +66,11 @@ func sample[T any](on store, tests []T) (some []T) {
 	return some
 }
 
-// everyRace is how many failpoints have one server with the race detector, with which everything takes several times as long.
-const everyRace = 3
+// everyRace sets that one in five failpoints has a server with the race detector, which makes everything several times as slow.
+const everyRace = 5
 
-// tolerance is the clock_tolerance, and the publish_slack, of scenarios that wait for what these bound. A quarter of it is how long
-// an operation on MongoDB may take, which is long on a machine that is busy with tests.
+// tolerance is the clock_tolerance and the publish_slack of scenarios that wait for them. A quarter of it is the timeout of an
+// operation on MongoDB. That must be long enough for a machine that is busy with tests.
 func (on store) tolerance() time.Duration {
 	if on != embedded {
 		return 8 * time.Second
@@ -78,7 +78,7 @@ func (on store) tolerance() time.Duration {
 	return time.Second
 }
 
-// stores is what servers have left in a store.
+// stores are the stores in the data of a stopped server.
 type stores struct {
 	messages message.Store
 	progress progress.Store
@@ -86,7 +86,7 @@ type stores struct {
 	inbox    bucket.Store
 }
 
-// left lets a test look at the data that stopped servers left in the store. No process changes it.
+// left opens the data of stopped servers for a test. No process changes it meanwhile.
 func (w *world) left(ctx context.Context, look func(stores)) {
 	w.Helper()
 	partitions := partition.DefaultCount
@@ -113,7 +113,7 @@ func (w *world) leftInDatabase(ctx context.Context, partitions int, look func(st
 	look(stores{db.Messages(), db.Progress(), db.Users(), db.Inbox()})
 }
 
-// leftInFolder opens a copy of the folder, so that the next server finds it as it was.
+// leftInFolder opens a copy of the folder, so that the next server finds the folder unchanged.
 func (w *world) leftInFolder(ctx context.Context, partitions int, look func(stores)) {
 	w.Helper()
 	dir, err := os.MkdirTemp(w.dir, "left-")

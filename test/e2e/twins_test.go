@@ -17,13 +17,14 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// size is how large TestTwins is.
+// size has the numbers for a run of TestTwins.
 type size struct {
 	pairs, mails, kills int
-	// pace is how many lines are published a second. It makes the time that everything takes, so that users are away for long
-	// enough to become dormant, over and over.
+	// pace is the number of published lines per second. It determines the duration, which must be long enough for users to become
+	// dormant several times.
 	pace int
-	// dormantAfter is the server's dormant_after, gap how long a user is away on average, keep how often their twin is seen.
+	// dormantAfter is the server's dormant_after. gap is the average absence of a user. keep is the interval at which a twin is
+	// seen.
 	dormantAfter, gap, keep time.Duration
 }
 
@@ -34,7 +35,7 @@ func twinsSize(on store) size {
 			pairs: 2000, mails: 20_000, kills: 10, pace: 100,
 			dormantAfter: 20 * time.Second, gap: 40 * time.Second, keep: 4 * time.Second,
 		}
-	case on != embedded: // no user is dormant sooner than four times the tolerance after their last look
+	case on != embedded: // dormant_after must be at least four times the tolerance
 		return size{
 			pairs: 30, mails: 1000, kills: 2, pace: 10,
 			dormantAfter: 18 * time.Second, gap: 20 * time.Second, keep: 2 * time.Second,
@@ -47,9 +48,9 @@ func twinsSize(on store) size {
 	}
 }
 
-// TestTwins lets users go dormant and come back at random while messages are published to them, and they follow and unfollow, and
-// the server is killed amid rehydrations. Each has a twin to whom the same happens, but who is never dormant. In the end, the
-// inboxes of both are the same.
+// TestTwins lets users become dormant and return at random. Meanwhile messages are published to them, they follow and unfollow, and
+// the server is killed during rehydrations. Each user has a twin who follows and receives the same but is never dormant. At the
+// end, both inboxes are equal.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -98,7 +99,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// seed returns what decides what happens in a test: FANMAIL_E2E_SEED, or any number.
+// seed returns the seed of the random choices: FANMAIL_E2E_SEED, or a random number.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64() >> 32
@@ -111,7 +112,7 @@ func seed(t *testing.T) uint64 {
 	return seed
 }
 
-// twins makes the users, edges and messages of pairs of twins, imports what there is at first, and returns the file of the pairs.
+// twins creates users, edges and messages for pairs of twins, imports the first edges, and returns the file of the pairs.
 func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string) {
 	w.Helper()
 	testenv.Run(ctx, w.T, programs.Driver, "twins", "--mails", w.testdata("email-eu.messages.ndjson.gz"),
@@ -125,7 +126,7 @@ func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string
 	return pairs
 }
 
-// roam begins to let the users of pairs look at random.
+// roam starts to let the users of pairs look at random.
 func (w *world) roam(ctx context.Context, pairs string, size size, seed uint64) *testenv.Process {
 	w.Helper()
 	log := filepath.Join(w.dir, "looks.ndjson")
@@ -134,9 +135,9 @@ func (w *world) roam(ctx context.Context, pairs string, size size, seed uint64) 
 		"--seed", strconv.FormatUint(seed, 10), "--gap", size.gap.String(), "--keep", size.keep.String(), "--connections", "16")
 }
 
-// killAmidRehydrations kills the server while messages are being published, each time when it says that it is carrying out
-// rehydrations, until that has left some of them behind as often as is wanted, and returns the last server. Where many of them were
-// at an end when it died, it goes on after everything is published: the users still come and go.
+// killAmidRehydrations kills the server while messages are published, each time when the server reports running rehydrations. It
+// stops when enough kills have left rehydrations unfinished, and returns the last server. If too many rehydrations had ended at the
+// kill, it continues after the last message, because the users still return.
 func (w *world) killAmidRehydrations(
 	ctx context.Context, server server, driver *testenv.Process, size size, random *rand.Rand,
 ) server {
@@ -146,18 +147,19 @@ func (w *world) killAmidRehydrations(
 		step := max(0, total-w.accepted()) / (size.kills - killed + 1)
 		target := w.accepted() + step/2 + random.IntN(step/2+1)
 		running := 0
-		testenv.Eventually(ctx, w.T, "rehydrations are under way", func() bool {
+		for running == 0 { // no pause, because a rehydration takes milliseconds
+			require.NoError(w, ctx.Err())
 			if w.accepted() < target && driver.Running() {
-				return false
+				time.Sleep(20 * time.Millisecond)
+				continue
 			}
 			running = w.metric(ctx, "fanmail_rehydrations_running")
-			return running > 0
-		})
+		}
 		server.Kill()
 		server.RequireSound()
 		marked, swept := w.rehydrating(ctx)
 		if len(marked)+len(swept) > 0 {
-			killed++ // the others were at an end when it died
+			killed++ // the other rehydrations had ended before the kill
 		}
 		w.Logf("kill %d: %d lines done, %d rehydrations running; left behind: %d marks, %d sweeps",
 			killed, w.accepted(), running, len(marked), len(swept))
@@ -166,8 +168,8 @@ func (w *world) killAmidRehydrations(
 	return server
 }
 
-// everybodyActive lets all users of the pairs log in and stops the server. The next server keeps inboxes warm for long. No message
-// is sent after the logins, so this leaves out none.
+// everybodyActive makes dormant_after long, lets all users of the pairs log in, and stops the server. The setting affects later views
+// only, so it comes before the logins. No message is sent after them, so no inbox lacks one.
 func (w *world) everybodyActive(ctx context.Context, server server, pairs string) {
 	w.Helper()
 	text, err := os.ReadFile(pairs)
@@ -179,11 +181,11 @@ func (w *world) everybodyActive(ctx context.Context, server server, pairs string
 	}
 	file := filepath.Join(w.dir, "twins")
 	w.write(file, twins.String())
+	testenv.Run(ctx, w.T, w.programs.Fanmail, "admin", "settings", "dormant_after", "720h", "--yes", "--server", w.site.URL())
 	w.login(ctx, pairs, "--by", "either")
 	w.login(ctx, file)
 	testenv.Eventually(ctx, w.T, "everything comes to rest", func() bool {
 		return w.metric(ctx, "fanmail_rehydrations_running")+w.metric(ctx, "fanmail_rehydrations_waiting") == 0
 	})
-	testenv.Run(ctx, w.T, w.programs.Fanmail, "admin", "settings", "dormant_after", "720h", "--yes", "--server", w.site.URL())
 	server.Stop(ctx)
 }

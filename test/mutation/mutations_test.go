@@ -18,7 +18,10 @@ type mutation struct {
 const (
 	appendGo       = "pkg/bucket/append.go"
 	pendingGo      = "pkg/bucket/pending.go"
+	repairGo       = "pkg/bucket/repair.go"
+	mendGo         = "pkg/bucket/mend.go"
 	pushGo         = "internal/pebblestore/push.go"
+	lowerGo        = "internal/pebblestore/lower.go"
 	batchGo        = "internal/fanout/batch.go"
 	fanoutAppendGo = "internal/fanout/append.go"
 	scanGo         = "internal/fanout/scan.go"
@@ -32,13 +35,14 @@ const (
 
 	suiteTraps    = "^TestModel$/^Append$/avoids_the_trap_of"
 	suiteCursor   = "^TestModel$/^Pages$/^below_a_cursor"
+	pebbleLower   = "^TestConformance$/^Inbox$/^Lower$"
 	pebblePush    = "^TestConformance$/^Inbox$/^Push$"
 	pebbleDeletes = "^TestConformance$/^Inbox$/^Delete"
 )
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing(), agreeing())
+	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), agreeing())
 }
 
 func repairing() []mutation {
@@ -57,6 +61,85 @@ func repairing() []mutation {
 			name: "counting every tombstone above the read mark", trap: "a healed mark counts the slot of a message from the future as read, and its tombstone too: unread is too low",
 			edits: []edit{{"pkg/bucket/inbox.go", "if t.Sequence >= mark.Sequence && (above", "if t.Sequence >= 0 && (above"}},
 			pkg:   "./pkg/bucket", run: "^TestTombstoneBelowTheReadMark$",
+		},
+		{
+			name: "lowering bounds whatever they are", trap: "bounds that another process has changed since fall below an id",
+			edits: []edit{{lowerGo, " || lowest.floor != as.Floor || highest.last != as.Last {", " {"}},
+			pkg:   pebble, run: pebbleLower,
+		},
+		{
+			name: "lowering bounds whatever the slots", trap: "a message was pushed since: last falls below it",
+			edits: []edit{{lowerGo, "slot+1 != len(as.IDs) || ", "slot < 0 || "}},
+			pkg:   pebble, run: pebbleLower,
+		},
+		{
+			name: "setting both bounds instead of lowering each", trap: "a floor rises over an entry that is not marked late",
+			edits: []edit{{repairGo, "if o.Floor.Less(floor) {", "if o.Floor.Less(floor) && false {"}},
+			pkg:   pebble, run: pebbleLower,
+		},
+		{
+			name: "a tail that outlives the bounds", trap: "the next push raises last again",
+			edits: []edit{{lowerGo, "	delete(s.tails.maps[s.lockOf(owner)], owner)", "	//"}},
+			pkg:   pebble, run: pebbleLower,
+		},
+		{
+			name: "last from live entries only", trap: "last falls below a tombstone: the deleted message comes back",
+			edits: []edit{{repairGo, "range []bool{false, true} {", "range []bool{false} {"}},
+			pkg:   "./pkg/bucket", run: "^TestRepair$",
+		},
+		{
+			name: "continuing from a bucket that was read with room", trap: "it fills, and the floor of the next one falls below what filled it",
+			edits: []edit{{repairGo, "			r.done.Lowered++\n			return high, b.Slots() >= Capacity, nil", "			r.done.Lowered++\n			return high, true, nil"}},
+			pkg:   "./pkg/bucket", run: "^TestRepairBesideAWriter$",
+		},
+		{
+			name: "the greatest id of the bucket below alone", trap: "the floor falls below an id in an earlier bucket",
+			edits: []edit{{repairGo, "	high = least\n", "	high = message.ID{}\n"}},
+			pkg:   "./pkg/bucket", run: "^TestRepair$",
+		},
+		{
+			name: "lowering last first, and the floor later", trap: "a new bucket gets a floor below that of the bucket before",
+			edits: []edit{{repairGo, "		applied, err := r.store.Lower(ctx, r.owner, b.Outline(), below, high)\n", `		as := b.Outline()
+		applied, err := r.store.Lower(ctx, r.owner, as, as.Floor, high)
+		if err == nil && applied {
+			_, as.Last = as.Lowered(as.Floor, high)
+			applied, err = r.store.Lower(ctx, r.owner, as, below, high)
+		}
+`}},
+			pkg: "./pkg/bucket", run: "^TestRepairBesideAWriter$",
+		},
+		{
+			name: "lowering bounds before the tombstone", trap: "they do not cover an entry that is shown: a page lacks it",
+			edits: []edit{
+				{repairGo, "		if gone, err := r.deleteVoid(ctx, sequence, live); err != nil {", "		if gone, err := r.deleteVoid(ctx, sequence, nil); err != nil {"},
+				{repairGo, "			r.done.Lowered++\n", "			r.done.Lowered++\n			if _, err := r.deleteVoid(ctx, sequence, live); err != nil {\n				return below, false, err\n			}\n"},
+			},
+			pkg: "./pkg/bucket", run: "^TestRepairOrder$",
+		},
+		{
+			name: "continuing after an update that was refused", trap: "the bucket has got a message since: the next floor falls below it",
+			edits: []edit{{repairGo, "		if applied {\n			r.done", "		if !applied {\n			return high, true, nil\n		}\n		if applied {\n			r.done"}},
+			pkg:   "./pkg/bucket", run: "^TestRepairBesideAWriter$",
+		},
+		{
+			name: "mending a read mark while a message from the future is live", trap: "it was read, and is unread again",
+			edits: []edit{{mendGo, "if err != nil || len(live) > 0 {", "if err != nil || len(live) < 0 {"}},
+			pkg:   "./pkg/bucket", run: "^TestMendedReadMark",
+		},
+		{
+			name: "mending a read mark without its gaps", trap: "the messages in the gap were read, and are unread again",
+			edits: []edit{{mendGo, "ReadMark{UpTo: inGaps, ", "ReadMark{"}},
+			pkg:   "./pkg/bucket", run: "^TestMendedReadMark$",
+		},
+		{
+			name: "mending a read mark up to an unread message", trap: "it becomes read",
+			edits: []edit{{mendGo, "return mark.UpTo.Less(e.ID) })", "return mark.UpTo.Less(e.ID) && false })"}},
+			pkg:   "./pkg/bucket", run: "^TestMendedReadMark$",
+		},
+		{
+			name: "a read mark that falls beside another one is damage", trap: "a request fails although nothing is damaged",
+			edits: []edit{{"internal/inbox/markread.go", "mark.Slots < was.Slots || mark.Gaps < was.Gaps {", "!mark.Covers(was) {"}},
+			pkg:   "./internal/inbox", run: "^TestReadMarkBesideAMendedOne$",
 		},
 	}
 }
@@ -129,7 +212,7 @@ func appending() []mutation {
 		},
 		{
 			name: "deleting without a tombstone", trap: "the next redelivery brings it back",
-			edits: []edit{{"internal/pebblestore/deletions.go", "		r.bury()\n		if err", "		r.bury()\n		r.id = message.ID{}\n		if err"}},
+			edits: []edit{{"internal/pebblestore/deletions.go", "		r.toTombstone()\n		if err", "		r.toTombstone()\n		r.id = message.ID{}\n		if err"}},
 			pkg:   pebble, run: pebbleDeletes,
 		},
 		{

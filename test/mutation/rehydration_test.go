@@ -206,16 +206,16 @@ func rehydrating() []mutation {
 		{
 			name: "dormancy by the value that is set", trap: "a dormant user becomes active without a rehydration: lost",
 			edits: []edit{
-				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At, After: rules.ActiveSince(seen[i].At)}"},
-				{seenGo, "	since := rules.ActiveSince(s.opts.Now())\n", ""},
+				{seenGo, "rules.View(seen[i].User, seen[i].At, now)", "rules.View(seen[i].User, seen[i].At, seen[i].At)"},
+				{seenGo, "	now := s.opts.Now()\n", ""},
 			},
 			pkg: rehydration, run: "^TestSettingLastViewedRehydrates$",
 		},
 		{
 			name: "setting last viewed without a rehydration", trap: "a dormant user becomes active: lost",
 			edits: []edit{
-				{seenGo, "At: seen[i].At, After: since}", "At: seen[i].At}"},
-				{seenGo, "	since := rules.ActiveSince(s.opts.Now())\n", ""},
+				{seenGo, "rules.View(seen[i].User, seen[i].At, now)", "userstate.View{User: seen[i].User, At: seen[i].At}"},
+				{seenGo, "	now := s.opts.Now()\n", ""},
 			},
 			pkg: rehydration, run: "^TestSettingLastViewedRehydrates$",
 		},
@@ -261,6 +261,42 @@ func rehydrating() []mutation {
 			name: "appending beyond the horizon", trap: "a user whose last look is set to long ago: the next mark begins at that horizon, and what is in its gap is in a bucket, too",
 			edits: []edit{{rebuildGo, "(time.Millisecond)), Before: a.afterHorizon()}", "(time.Millisecond)), Before: message.MaxID}"}},
 			pkg:   inbox, run: "^TestSeenLongAgo$",
+		},
+		{
+			name: "a raise of the horizon without a debt", trap: "what fan-out has skipped beyond the old horizon: lost",
+			edits: []edit{{transitionGo, "	case risen:\n", "	case risen && false:\n"}},
+			pkg:   rehydration, run: "^TestClocksThatJump$",
+		},
+		{
+			name: "a horizon that falls", trap: "a look at an old time: what is delivered beyond the lower horizon is in the next gap, too",
+			edits: []edit{{transitionGo, "gain <= 0 || active && gain < r.DormantAfter/raiseParts", "gain == 0 || active && gain > 0 && gain < r.DormantAfter/raiseParts"}},
+			pkg:   rehydration, run: "^TestHorizonNeverFalls$",
+		},
+		{
+			name: "a horizon from last viewed and the setting of today", trap: "dormant_after rises: a dormant user becomes active without a rehydration: lost",
+			edits: []edit{
+				{rulesGo, "	case !s.Horizon.IsZero():\n		return s.Horizon\n", ""},
+				{rulesGo, "cmp.Or(r.FirstDormantAfter, r.DormantAfter)", "cmp.Or(r.DormantAfter)"},
+			},
+			pkg: rehydration, run: "^TestDormantAfterChanges$",
+		},
+		{
+			name: "a threshold for the mark of a dormant user", trap: "a dormant user whose horizon would rise only a little gets no mark: the inbox is complete without what fan-out skipped",
+			edits: []edit{
+				{transitionGo, "gain <= 0 || active && gain", "gain <= 0 || gain"},
+				{transitionGo, "	case !active:\n", "	case !active && (risen || !r.Stored):\n"},
+			},
+			pkg: rehydration, run: "^TestDormantUserGetsAMarkWhateverTheHorizonGains$",
+		},
+		{
+			name: "the quick end of a sweep that was there before", trap: "it owes a count of gaps: one is there that is not counted",
+			edits: []edit{{transitionGo, "next.Lease = lease.cut(); s.Sweep != nil {", "next.Lease = lease.cut(); false {"}},
+			pkg:   rehydration, run: "^TestEndOfARaiseLeavesTheCountOfAGap$",
+		},
+		{
+			name: "the quick end by what is beyond the new horizon", trap: "what fan-out has skipped between the old horizon and the new one: lost",
+			edits: []edit{{loginGo, "message.LastBefore(st.Sweep.From), rules", "message.LastBefore(st.Horizon), rules"}},
+			pkg:   rehydration, run: "^TestClocksThatJump$",
 		},
 		{
 			name: "a job's token for another mark", trap: "a job that lost its lease decides a new gap over messages that are appended already",

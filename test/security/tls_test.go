@@ -44,7 +44,7 @@ func TestTLS(t *testing.T) {
 		"no token":               {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "key.file": clientKey}, "carries no token"},
 		"no certificate":         {map[string]string{"ca.file": ours.File, "token.file": tokenFile}, "no answer from"},
 		"another's certificate":  {map[string]string{"ca.file": ours.File, "cert.file": strangeCert, "key.file": strangeKey, "token.file": tokenFile}, "no answer from"},
-		"another authority":      {map[string]string{"ca.file": strangers.File, "cert.file": clientCert, "key.file": clientKey, "token.file": tokenFile}, "shows no certificate that is trusted"},
+		"another authority":      {map[string]string{"ca.file": strangers.File, "cert.file": clientCert, "key.file": clientKey, "token.file": tokenFile}, "is not trusted"},
 		"a certificate, no key":  {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "token.file": tokenFile}, "go together"},
 		"no authority's file":    {map[string]string{"ca.file": tokenFile, "token.file": tokenFile}, "there is no certificate in"},
 		"a token file of no use": {map[string]string{"ca.file": ours.File, "cert.file": clientCert, "key.file": clientKey, "token.file": ours.File}, "one token and nothing else"},

@@ -147,11 +147,33 @@ func (m *machine) crash(t *rapid.T) {
 		require.Equal(t, s.Stored, got, "a stored message after a crash")
 	}
 	for _, user := range m.model.users {
-		states, err := m.rig.Users.Lookup(t.Context(), []message.UserID{user})
-		require.NoError(t, err)
-		require.NoError(t, m.model.crashed(user, states[0].LastViewed))
+		require.NoError(t, m.model.crashed(m.rig.State(t.Context(), t, user)))
 	}
+	m.payDebts(t)
 	m.rereadEdges(t)
+}
+
+// payDebts ends the sweeps of raises whose end a crash has undone. It leaves users alone of whom the model knows no view.
+func (m *machine) payDebts(t *rapid.T) {
+	by := m.workers[0].rehydrator
+	for _, user := range m.model.users {
+		if !m.model.known(user) || !m.rig.State(t.Context(), t, user).Rehydrating() {
+			continue
+		}
+		m.clock.Advance(rig.Lease + rig.ClockTolerance)
+		require.NoError(t, by.Reap(t.Context(), m.clock.Now()))
+		for by.Work(t.Context()) {
+		}
+	}
+}
+
+// dormantAfter changes after what time users become dormant. It affects later views only, at level 2.
+func (m *machine) dormantAfter(t *rapid.T) {
+	if !m.rig.Rules.Stored {
+		t.Skip("at level 1, a change affects all users")
+	}
+	m.rig.Rules.DormantAfter = rapid.SampledFrom([]time.Duration{rig.DormantAfter / 2, rig.DormantAfter, 2 * rig.DormantAfter}).Draw(t, "dormant_after")
+	m.hire()
 }
 
 // rereadEdges demands that every edge is as it was left.

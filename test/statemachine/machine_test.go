@@ -58,6 +58,8 @@ func TestPipeline(t *testing.T) {
 			"delete":    {1, m.delete},
 			"rest":      {1, m.rest},
 			"":          {1, m.agrees},
+
+			"dormant after": {1, m.dormantAfter},
 		}))
 		m.rest(t)
 	})
@@ -131,6 +133,8 @@ func newMachine(t *rapid.T, w world) *machine {
 	var err error
 	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
 	require.NoError(t, err)
+	m.model.level2 = rapid.IntRange(0, 3).Draw(t, "at level 1") > 0
+	m.rig.Rules.Stored, m.rig.Rules.FirstDormantAfter = m.model.level2, rig.DormantAfter
 	m.model.lossless = m.rig.DB.Lossless
 	m.hire()
 	m.populate(t)
@@ -167,7 +171,8 @@ func (m *machine) populate(t *rapid.T) {
 			continue
 		}
 		seen = append(seen, user)
-		m.model.viewed[user], m.model.recorded[user] = at, at
+		m.model.seen[user] = look{at: at, horizon: at.Add(rig.DormantAfter)}
+		m.model.recorded[user] = m.model.seen[user]
 		var entries []bucket.Entry
 		for n := range rapid.SampledFrom([]int{0, 0, 46, 48, 49, 50, 98, 99}).Draw(t, "prefilled") {
 			entries = append(entries, bucket.Entry{ID: prefilledID(-time.Hour, n), From: "before", Body: "before"})

@@ -2,7 +2,6 @@ package statemachine_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -19,22 +18,32 @@ type model struct {
 	messages []stored
 	edges    map[follow.Pair][]version
 	moment   int // counts what took effect
-	viewed   map[message.UserID]time.Time
-	// recorded is what of viewed survives a crash.
-	recorded map[message.UserID]time.Time
+	seen     map[message.UserID]look
+	// recorded is what of seen survives a crash.
+	recorded map[message.UserID]look
 	caught   map[follow.Pair][]caughtUp
 	inboxes  map[message.UserID]*inboxModel
+	// level2 tells that horizons are stored.
+	level2 bool
 	// lossless tells that a crash loses no view that has returned.
 	lossless bool
 	// wrong is the first answer of a store that is not what the model knows.
 	wrong error
 }
 
+// look is when a user last looked, and until when messages are copied for them.
+type look struct {
+	at, horizon time.Time
+	// stored tells that the user's record holds the horizon.
+	stored bool
+}
+
 // stored is a message, with the facts known when it was stored. No worker delivered it before.
 type stored struct {
 	message.Stored
 	moment int
-	viewed map[message.UserID]time.Time
+	// horizons are those of the users who had looked.
+	horizons map[message.UserID]time.Time
 }
 
 // version is an edge as it was from a moment on.
@@ -59,7 +68,7 @@ var _ rig.Observer = (*model)(nil)
 
 func newModel(users []message.UserID) *model {
 	m := &model{
-		users: users, edges: make(map[follow.Pair][]version), viewed: make(map[message.UserID]time.Time), recorded: make(map[message.UserID]time.Time),
+		users: users, edges: make(map[follow.Pair][]version), seen: make(map[message.UserID]look), recorded: make(map[message.UserID]look),
 		caught: make(map[follow.Pair][]caughtUp), inboxes: make(map[message.UserID]*inboxModel),
 	}
 	for _, user := range users {
@@ -85,10 +94,12 @@ func (m *model) Inserted(messages []message.Message, stamps []message.Stamp) {
 			}
 			continue
 		}
-		viewed := make(map[message.UserID]time.Time, len(m.viewed))
-		maps.Copy(viewed, m.viewed)
+		horizons := make(map[message.UserID]time.Time, len(m.seen))
+		for user, seen := range m.seen {
+			horizons[user] = seen.horizon
+		}
 		m.messages = append(m.messages, stored{
-			Stored: message.Stored{Message: inserted, Stamp: stamps[i]}, moment: m.moment, viewed: viewed,
+			Stored: message.Stored{Message: inserted, Stamp: stamps[i]}, moment: m.moment, horizons: horizons,
 		})
 	}
 }
@@ -132,34 +143,64 @@ func (m *model) Unfollowed(p follow.Pair, at time.Time) {
 // Viewed implements rig.Observer.
 func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
 	for i, v := range views {
-		before, known := m.viewed[v.User]
-		applies := known && before.After(v.After)
-		if viewed[i].Applied != applies || !viewed[i].Previous.LastViewed.Equal(before) {
+		before, known := m.seen[v.User]
+		applies := known && before.at.After(v.After)
+		if m.level2 {
+			applies = before.stored && before.horizon.After(v.Beyond)
+		}
+		if viewed[i].Applied != applies || !viewed[i].Previous.LastViewed.Equal(before.at) {
 			m.disagree("a view of %s at %v after %v found %v, and was applied: %v", v.User, v.At, before,
 				viewed[i].Previous.LastViewed, viewed[i].Applied)
-		}
-		if at := v.At.Truncate(time.Millisecond); applies && at.After(before) {
-			m.viewed[v.User] = at
-		}
-		if applies && (m.lossless || !v.Lazy) {
-			m.recorded[v.User] = m.viewed[v.User]
 		}
 	}
 }
 
+// looked notes that an active user has looked, with the dormant_after that held for it. If the look need not survive a crash, it is lazy.
+func (m *model) looked(user message.UserID, at time.Time, dormantAfter time.Duration, lazy bool) {
+	seen := m.seen[user]
+	at = at.Truncate(time.Millisecond)
+	if !at.Before(seen.at) {
+		seen.at = at
+	}
+	to := at.Add(dormantAfter)
+	switch {
+	case !m.level2:
+		seen.horizon = seen.at.Add(dormantAfter)
+	case !to.Before(seen.horizon.Add(dormantAfter / 32)):
+		seen.horizon, seen.stored = to, true
+	default:
+		seen.stored = true
+	}
+	m.seen[user] = seen
+	if m.lossless || !lazy {
+		m.recorded[user] = seen
+	}
+}
+
+// is reports whether a user's record says what the model knows.
+func (l look) is(st userstate.State) bool {
+	return st.LastViewed.Equal(l.at) && st.Horizon.IsZero() != l.stored && (!l.stored || st.Horizon.Equal(l.horizon))
+}
+
 // crashed takes note of when a user had looked by what a crash has left. Views that were not recorded durably may be lost: then
 // nothing is there either that came of them, so that they count for no message.
-func (m *model) crashed(user message.UserID, left time.Time) error {
-	if m.viewed[user].IsZero() { // never seen, or not by a view
+func (m *model) crashed(st userstate.State) error {
+	seen, recorded := m.seen[st.User], m.recorded[st.User]
+	if seen.at.IsZero() { // never seen, or not by a view
 		return nil
 	}
-	if left.Before(m.recorded[user]) || left.After(m.viewed[user]) {
-		return fmt.Errorf("after a crash, %s was seen at %v, which is not between %v and %v", user, left, m.recorded[user], m.viewed[user])
+	left := look{at: st.LastViewed, horizon: st.Horizon, stored: !st.Horizon.IsZero()}
+	if !left.stored {
+		left.horizon = left.at.Add(rig.DormantAfter)
 	}
-	m.viewed[user], m.recorded[user] = left, left
+	if left.at.Before(recorded.at) || left.at.After(seen.at) || left.horizon.Before(recorded.horizon) || left.horizon.After(seen.horizon) ||
+		recorded.stored && !left.stored {
+		return fmt.Errorf("after a crash, %s was seen at %v, which is not between %v and %v", st.User, left, recorded, seen)
+	}
+	m.seen[st.User], m.recorded[st.User] = left, left
 	for _, s := range m.messages {
-		if s.viewed[user].After(left) {
-			s.viewed[user] = left
+		if s.horizons[st.User].After(left.horizon) {
+			s.horizons[st.User] = left.horizon
 		}
 	}
 	return nil
@@ -196,7 +237,7 @@ func (m *model) judge(s stored, user message.UserID) (v verdict) {
 	if rig.Rules().Void(s.Stored) {
 		return verdict{}
 	}
-	v.warm, v.late = delivers(s.viewed[user], s.Sent()), delivers(m.viewed[user], s.Sent())
+	v.warm, v.late = delivers(s.horizons[user], s.Sent()), delivers(m.seen[user].horizon, s.Sent())
 	pair := follow.Pair{Follower: user, Followee: s.From}
 	final := m.edge(pair)
 	always, ever := follow.For(s.Message, user, follow.Edge{}), false
@@ -239,11 +280,10 @@ func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 // leaves reports whether fan-out currently leaves a user's message to the rehydration of that user.
 func (m *model) leaves(s stored, user message.UserID) bool {
 	pair := follow.Pair{Follower: user, Followee: s.From}
-	return !rig.Rules().Void(s.Stored) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.viewed[user], s.Sent())
+	return !rig.Rules().Void(s.Stored) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.seen[user].horizon, s.Sent())
 }
 
-func delivers(viewed, sent time.Time) bool {
-	return rig.Rules().Deliver(userstate.State{LastViewed: viewed}, sent)
-}
+// delivers reports whether fan-out copies what was sent at a time for a user with a horizon, if there is one.
+func delivers(horizon, sent time.Time) bool { return !sent.After(horizon) }
 
-func (m *model) known(user message.UserID) bool { return !m.viewed[user].IsZero() }
+func (m *model) known(user message.UserID) bool { return !m.seen[user].at.IsZero() }

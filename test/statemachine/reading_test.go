@@ -25,11 +25,15 @@ func (m *machine) see(t *rapid.T) {
 	}
 	errs, err := m.rig.Inboxes(w.skew).SetSeen(t.Context(), []inbox.Seen{{User: user, At: now.Add(-ago)}})
 	require.NoError(t, err)
-	if now.Add(-ago).Before(m.model.viewed[user]) {
+	switch before, at := m.model.seen[user].at, now.Add(-ago).Truncate(time.Millisecond); {
+	case at.Before(before):
 		require.ErrorIs(t, errs[0], userstate.ErrBackwards)
 		return
+	case at.After(before):
+		m.model.looked(user, at, m.rig.Rules.DormantAfter, false)
 	}
 	require.NoError(t, errs[0])
+	m.checkSeen(t, user)
 }
 
 // read reads an inbox from the newest entry to the oldest, in pages. A dormant user only peeks.
@@ -54,6 +58,10 @@ func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, l
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		page, err := m.rig.Inboxes(skew).Read(t.Context(), user, cursor, limit, peek)
 		require.NoError(t, err)
+		if first && !peek {
+			m.model.looked(user, m.clock.Skewed(skew)(), m.rig.Rules.DormantAfter, true)
+			m.checkSeen(t, user)
+		}
 		require.LessOrEqual(t, len(page.Entries), limit)
 		known := int64(0)
 		for _, e := range page.Entries {
@@ -84,7 +92,7 @@ func (m *machine) left(there []bucket.Bucket, user message.UserID) (left []messa
 
 // active reports whether an inbox is complete at a time, as far as its reader can know.
 func (m *machine) active(user message.UserID, now time.Time) bool {
-	return m.model.known(user) && rig.Rules().Active(userstate.State{LastViewed: m.model.viewed[user]}, now)
+	return m.model.known(user) && m.model.seen[user].horizon.After(now.Add(rig.ClockTolerance))
 }
 
 // counts returns how many entries an inbox has that are not deleted, and how many of them are unread.
@@ -237,13 +245,20 @@ func checkBuckets(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
 func (m *machine) checkHint(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
 	states, err := m.rig.Users.Lookup(t.Context(), []message.UserID{user})
 	require.NoError(t, err)
-	require.True(t, states[0].LastViewed.Equal(m.model.viewed[user]), "%s was seen at %v, not %v", user, m.model.viewed[user], states[0].LastViewed)
+	m.checkSeen(t, user)
 	hint := states[0].Head
 	if hint == (bucket.Hint{}) {
 		return
 	}
 	require.Less(t, int(hint.Sequence), len(buckets), "the hint of %s is ahead", user)
 	require.Equal(t, buckets[hint.Sequence].Floor, hint.Floor, "hint of %s", user)
+}
+
+// checkSeen demands that the record of a user says when they looked, and the horizon, and that nothing is owed.
+func (m *machine) checkSeen(t *rapid.T, user message.UserID) {
+	st := m.rig.State(t.Context(), t, user)
+	require.True(t, m.model.seen[user].is(st), "%s: the record is %+v, not %+v", user, st, m.model.seen[user])
+	require.False(t, st.Rehydrating(), "%+v", st)
 }
 
 // checkGrowth demands that no slot has changed but for tombstones.

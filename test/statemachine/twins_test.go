@@ -56,6 +56,8 @@ func TestTwins(t *testing.T) {
 			"mark":      {1, m.mark},
 			"delete":    {2, m.delete},
 			"rest":      {1, m.rest},
+
+			"dormant after": {1, m.dormantAfter},
 		}))
 		m.rest(t)
 	})
@@ -96,6 +98,7 @@ func newTwins(t *rapid.T, w world) *twins {
 	var err error
 	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
 	require.NoError(t, err)
+	m.rig.Rules.FirstDormantAfter = rig.DormantAfter
 	m.model.lossless = m.rig.DB.Lossless
 	m.hire()
 	for i, w := range m.users {
@@ -176,11 +179,21 @@ func unlessLate(err error) error {
 	return err
 }
 
-// login lets a user look, who does not wait for what comes of it.
+// jumps are those of the clock of a host where a user looks.
+var jumps = []time.Duration{0, 0, 0, maxJump, -maxJump, -rig.DormantAfter}
+
+// maxJump is how far a clock jumps ahead at most: much farther than the clocks of the workers differ.
+const maxJump = 20 * rig.ClockTolerance
+
+// login lets a user look, who does not wait for what comes of it. The clock there may have jumped: nothing is lost.
 func (m *twins) login(t *rapid.T) {
 	user, w := m.draw(t).User, m.worker(t)
+	at, by := m.clock.Skewed(w.skew)(), w.rehydrator
+	if jump := rapid.SampledFrom(jumps).Draw(t, "jump of the clock"); jump != 0 {
+		at, by = at.Add(jump), m.rig.Rehydrator(w.skew+jump, m.limit) // another worker takes over what it begins
+	}
 	m.call(t, 3, nil, func(ctx context.Context) error {
-		_, err := w.rehydrator.Login(ctx, user, m.clock.Skewed(w.skew)(), 0)
+		_, err := by.Login(ctx, user, at, 0)
 		return unlessLate(err)
 	}, func(*rapid.T, error) {})
 }
@@ -310,7 +323,7 @@ func (m *twins) rest(t *rapid.T) {
 		require.NoError(t, err)
 	}
 	for worked := true; worked; {
-		m.clock.Advance(rig.Lease + rig.ClockTolerance)
+		m.clock.Advance(rig.Lease + maxJump + rig.ClockTolerance)
 		require.NoError(t, w.rehydrator.Reap(t.Context(), m.clock.Now()))
 		worked = false
 		for w.rehydrator.Work(t.Context()) {

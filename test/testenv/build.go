@@ -1,5 +1,4 @@
-// Package testenv runs the built programs for tests that look at them from outside: servers that can be killed and
-// started again, and commands.
+// Package testenv runs the built programs for tests from outside: servers that a test can kill and restart, and commands.
 package testenv
 
 import (
@@ -11,14 +10,17 @@ import (
 
 // Binaries are the paths of the programs.
 type Binaries struct {
-	// Fanmail is the product, Faulty the same server with a failpoint.
+	// Fanmail is the product, Faulty is the same server with failpoints.
 	Fanmail, Faulty string
-	// Publisher, FanoutWorker and Rehydrator are the roles.
+	// Publisher, FanoutWorker and Rehydrator are the programs of the roles.
 	Publisher, FanoutWorker, Rehydrator string
-	// NATS is the NATS server, of the version that the embedded one has.
+	// NATS is the NATS server, in the same version as the embedded one.
 	NATS string
-	// Driver publishes and lets users come back, Check compares what was published with what arrived, Tamper damages it.
+	// Driver publishes messages and lets users return. Check compares the published messages with the inboxes. Tamper damages
+	// inboxes.
 	Driver, Check, Tamper string
+	// Upgrade loads stores of earlier releases.
+	Upgrade string
 }
 
 // Build builds the programs into a folder.
@@ -26,15 +28,16 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	b := Binaries{
 		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
 		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
-		Tamper:    filepath.Join(dir, "tamper"),
+		Tamper: filepath.Join(dir, "tamper"), Upgrade: filepath.Join(dir, "upgrade"),
 		Publisher: filepath.Join(dir, "publisher"), FanoutWorker: filepath.Join(dir, "fanout-worker"), Rehydrator: filepath.Join(dir, "rehydrator"),
 		NATS: filepath.Join(dir, "nats-server"),
 	}
-	return b, build(ctx, dir, module+"cmd/...", module+"test/faulty", module+"test/wrongclock", module+"test/driver", module+"test/check", module+"test/tamper",
+	return b, build(ctx, dir, module+"cmd/...", module+"test/faulty", module+"test/wrongclock", module+"test/driver", module+"test/check", module+"test/tamper", module+"test/upgrade",
 		"github.com/nats-io/nats-server/v2")
 }
 
-// BuildWithRaceDetector builds Fanmail and Faulty into a folder, and wrongclock, with the race detector. That needs a C compiler.
+// BuildWithRaceDetector builds Fanmail and Faulty with the race detector, and wrongclock, into a folder. The race detector needs a
+// C compiler.
 func BuildWithRaceDetector(ctx context.Context, dir string) (Binaries, error) {
 	b := Binaries{Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty")}
 	return b, build(ctx, dir, "-race", module+"cmd/fanmail", module+"test/faulty", module+"test/wrongclock")
@@ -42,7 +45,7 @@ func BuildWithRaceDetector(ctx context.Context, dir string) (Binaries, error) {
 
 const module = "github.com/fanmail/fanmail/"
 
-// build builds programs into a folder. Without the symbols for debuggers the linker takes half as long.
+// build builds programs into a folder. It leaves out the symbols for debuggers, which halves the time of linking.
 func build(ctx context.Context, dir string, args ...string) error {
 	args = append([]string{"build", "-ldflags=-w", "-o", dir + string(filepath.Separator)}, args...)
 	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {

@@ -20,6 +20,8 @@ type scenario struct {
 	deleted []int
 	// writers are the batches that each writer appends, with the bucket that its hint names.
 	writers []delivery
+	// repairers is how many processes repair the inbox. It has messages from the future if it is not 0.
+	repairers int
 	// switches bounds how often an interleaving may leave a writer that could go on; 0 is without a bound.
 	switches int
 }
@@ -42,7 +44,14 @@ func (sc scenario) set(t *testing.T, store bucket.Store, owner message.UserID) *
 	for i, d := range sc.writers {
 		jobs[i] = []job{{ns: ordered(d.ns), hint: before.hint(d.hint)}}
 	}
-	return newStage(t, store, owner, jobs)
+	s := newStage(t, store, owner, jobs)
+	if sc.repairers > 0 {
+		s.poison()
+	}
+	for range sc.repairers {
+		s.join(t)
+	}
+	return s
 }
 
 // delivered returns the messages that the writers append, and the deleted messages.
@@ -135,10 +144,13 @@ func (sc scenario) interleaving(t *testing.T, store bucket.Store, owner message.
 		added += w.added
 	}
 	require.Equal(t, sc.fresh(), added, "every message is new to exactly one writer: %v", how)
-	if len(s.seen) > (len(sc.prefilled)+bucket.Capacity-1)/bucket.Capacity && len(s.seen) > 1 {
+	if !s.poisoned && len(s.seen) > (len(sc.prefilled)+bucket.Capacity-1)/bucket.Capacity && len(s.seen) > 1 {
 		require.Equal(t, s.seen.hint(len(s.seen)-1), s.hints.hint, "whoever creates a bucket raises the hint: %v", how)
 	}
 	sc.finish(t, []*stage{s}, [][]string{how})
+	if s.poisoned {
+		s.requireHealed(t, how)
+	}
 }
 
 // fresh returns how many messages the writers can add.

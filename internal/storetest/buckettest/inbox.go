@@ -14,7 +14,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// id returns the nth id of the series that the tests use.
+// id returns the nth id of the series of the tests.
 var id = messagetest.ID
 
 // entry returns the copy of the message with the nth id.
@@ -51,7 +51,7 @@ type tester interface {
 	Context() context.Context
 }
 
-// inbox holds all buckets of an owner, the lowest first, read while no goroutine writes.
+// inbox has all buckets of an owner, the lowest first. It is read while no goroutine writes.
 type inbox []bucket.Bucket
 
 func readInbox(t tester, store bucket.Store, owner message.UserID) inbox {
@@ -90,7 +90,7 @@ func (in inbox) hint(sequence int) bucket.Hint {
 	return bucket.Hint{Sequence: in[sequence].Sequence, Floor: in[sequence].Floor}
 }
 
-// check returns what is wrong with an inbox by the invariants of package bucket, or nil.
+// check returns the first violation of an invariant of package bucket, or nil.
 func (in inbox) check() error {
 	var last message.ID
 	blanked := false
@@ -129,17 +129,24 @@ func (in inbox) check() error {
 	return nil
 }
 
-// follows returns what could not have become of an earlier inbox, or nil: buckets only grow, at their ends, and
-// entries only turn into tombstones.
+// follows returns what could not have become of an earlier inbox that no process repairs, or nil: see grows. Floors do not change.
 func (in inbox) follows(earlier inbox) error {
+	for i, was := range earlier[:min(len(in), len(earlier))] {
+		if in[i].Floor != was.Floor {
+			return fmt.Errorf("the floor of bucket %d was %s and is %s", i, was.Floor, in[i].Floor)
+		}
+	}
+	return in.grows(earlier)
+}
+
+// grows returns what could not have become of an earlier inbox, or nil: buckets only grow, at their ends, and entries only turn into
+// tombstones.
+func (in inbox) grows(earlier inbox) error {
 	if len(in) < len(earlier) {
 		return fmt.Errorf("there were %d buckets, there are %d", len(earlier), len(in))
 	}
 	for i, was := range earlier {
 		b := in[i]
-		if b.Floor != was.Floor {
-			return fmt.Errorf("the floor of bucket %d was %s and is %s", i, was.Floor, b.Floor)
-		}
 		if b.Slots() < was.Slots() {
 			return fmt.Errorf("bucket %d had %d slots and has %d", i, was.Slots(), b.Slots())
 		}
@@ -154,14 +161,14 @@ func (in inbox) follows(earlier inbox) error {
 	return nil
 }
 
-// prefill puts messages into an owner's inbox, in the order given, by pushes straight to the store.
+// prefill appends messages to an owner's inbox in the given order, with pushes directly to the store.
 func prefill(t tester, store bucket.Store, owner message.UserID, ns []int) {
 	t.Helper()
 	var last message.ID
 	sequence := uint32(0)
 	for chunk := range slices.Chunk(ns, bucket.Capacity) {
 		push := bucket.Push{Owner: owner, Sequence: sequence, Create: sequence > 0, Floor: last}
-		for len(chunk) > 0 { // a push takes entries in the order of ids only
+		for len(chunk) > 0 { // the entries of one push must ascend
 			ascending := 1
 			for ascending < len(chunk) && chunk[ascending-1] < chunk[ascending] {
 				ascending++
@@ -187,15 +194,17 @@ func pushOne(t tester, store bucket.Store, push bucket.Push) bool {
 	return outcomes[0].Applied
 }
 
-// hintBook keeps the hint of one owner as the record of users would.
+// hintBook stores the hint of one owner, like the record of the user.
 type hintBook struct {
 	store bucket.Store
 	hint  bucket.Hint
+	// lowered says that floors may have been lowered since a hint was made.
+	lowered bool
 	// wrong describes the errors in the given hints.
 	wrong error
 }
 
-// RaiseHeads implements bucket.Hints. It takes note of a hint to a bucket that does not exist.
+// RaiseHeads implements bucket.Hints. It records an error for a hint to a bucket that does not exist.
 func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	for _, head := range heads {
 		b, err := h.store.Range(ctx, head.Owner, head.Hint.Sequence, head.Hint.Sequence, 1)
@@ -204,7 +213,7 @@ func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 			return err
 		case len(b) == 0:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d, which does not exist", head.Hint.Sequence)
-		case b[0].Floor != head.Hint.Floor:
+		case b[0].Floor != head.Hint.Floor && (!h.lowered || head.Hint.Floor.Less(b[0].Floor)):
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
 		}
 		if h.hint.Sequence < head.Hint.Sequence {
@@ -220,7 +229,7 @@ type noHints struct{}
 // RaiseHeads implements bucket.Hints.
 func (noHints) RaiseHeads(context.Context, []bucket.Head) error { return nil }
 
-// appendAll appends messages to one owner's inbox and returns how many were new.
+// appendAll appends messages to one owner's inbox and returns the number of new ones.
 func appendAll(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, ns []int) int {
 	t.Helper()
 	results, err := bucket.NewAppender(store, noHints{}).Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: entries(ns...)}})

@@ -10,15 +10,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Model is a bucket.Store in memory that follows the contract to the letter, with nothing clever about it: the
-// executable specification. Its zero value is not ready for use; see NewModel.
+// Model is a bucket.Store in memory that follows the contract in the simplest way. It is the executable specification. NewModel
+// creates one; the zero value cannot be used.
 type Model struct {
-	// Silent makes Push leave Outcome.Seen out, as a store does that would have to read again to know it.
+	// Silent makes Push leave out Outcome.Seen, like a store that would have to read again to know it.
 	Silent bool
 
 	mu      sync.Mutex
 	inboxes map[message.UserID]map[uint32]*bucket.Bucket
 	blanked map[place]message.ID // the ids that entries had before they were blanked
+	late    map[place]message.ID // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
 }
 
 // place is a slot of an owner's inbox.
@@ -30,7 +31,7 @@ type place struct {
 
 // NewModel returns an empty Model.
 func NewModel() *Model {
-	return &Model{inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}}
+	return &Model{inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}, late: map[place]message.ID{}}
 }
 
 // Push implements bucket.Store.
@@ -55,7 +56,8 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 	return outcomes, nil
 }
 
-// tooLarge reports whether an entry is larger than a store may accept. The Model has no encoding, so it adds nothing.
+// tooLarge reports whether a store must refuse an entry because of its size. The Model has no encoding, so it counts only the
+// contents.
 func tooLarge(e bucket.Entry) bool {
 	return len(e.From)+len(e.Body)+len(e.ContentType)+len(e.Attrs) > bucket.MaxEntryBytes
 }
@@ -88,12 +90,20 @@ func (m *Model) push(p bucket.Push) bool {
 		if b.Last.Less(e.ID) {
 			b.Last = e.ID
 		}
+		m.markLate(b, e.ID)
 	}
 	if m.inboxes[p.Owner] == nil {
 		m.inboxes[p.Owner] = map[uint32]*bucket.Bucket{}
 	}
 	m.inboxes[p.Owner][p.Sequence] = b
 	return true
+}
+
+func (m *Model) markLate(b *bucket.Bucket, id message.ID) {
+	at := place{owner: b.Owner, sequence: b.Sequence}
+	if least, late := m.late[at]; !b.Floor.Less(id) && (!late || id.Less(least)) {
+		m.late[at] = id
+	}
 }
 
 // id returns the id that the entry in a slot has, or had before it was blanked.
@@ -122,7 +132,7 @@ func (m *Model) between(owner message.UserID, low, high uint32) []bucket.Bucket 
 	return buckets
 }
 
-// Persist implements bucket.Store: nothing of a Model is ever lost.
+// Persist implements bucket.Store. A Model loses nothing, so Persist does nothing.
 func (*Model) Persist(context.Context) error { return nil }
 
 // Heads implements bucket.Store.
@@ -147,13 +157,12 @@ func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint3
 	if above == math.MaxUint32 {
 		return nil, nil
 	}
-	return slices.DeleteFunc(m.between(owner, above+1, math.MaxUint32), func(b bucket.Bucket) bool {
-		for slot := range b.Entries {
-			if n := m.id(b, slot); !b.Floor.Less(n) && n.Less(id) {
-				return false
-			}
-		}
-		return true
+	buckets := m.between(owner, above+1, math.MaxUint32)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool {
+		least, late := m.late[place{owner: owner, sequence: b.Sequence}]
+		return !late || !least.Less(id)
 	}), nil
 }
 
@@ -184,6 +193,18 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 	b.Entries[slot] = bucket.Entry{Deleted: true}
 	m.blanked[place{owner, sequence, slot}] = id
 	return nil
+}
+
+// Lower implements bucket.Store.
+func (m *Model) Lower(_ context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, exists := m.inboxes[owner][as.Sequence]
+	if !exists || b.Slots() != len(as.IDs) || b.Floor != as.Floor || b.Last != as.Last {
+		return false, nil
+	}
+	b.Floor, b.Last = as.Lowered(floor, last)
+	return true, nil
 }
 
 // Newest implements bucket.Store.

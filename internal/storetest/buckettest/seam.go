@@ -7,21 +7,21 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Op is one operation on its way through a Seam.
+// Op is one operation that passes through a Seam.
 type Op struct {
 	// Method is the name of the method, such as "Push".
 	Method string
-	// Pushes are what a Push was asked for.
+	// Pushes are the arguments of Push.
 	Pushes []bucket.Push
-	// Outcomes are what came of a Push. The After hook may overwrite them.
+	// Outcomes are the results of Push. The After hook may overwrite them.
 	Outcomes []bucket.Outcome
-	// Heads are what a RaiseHeads was asked for.
+	// Heads are the arguments of RaiseHeads.
 	Heads []bucket.Head
 }
 
-// Seam is a store, and hints, with a hook before and after every operation. A hook that blocks stalls the
-// caller. A hook that returns an error makes the operation fail. Before the operation, this prevents its effect. After the
-// operation, it loses the reply.
+// Seam is a store, with hints, that calls a hook before and after every operation. A hook that blocks stalls the caller. If Before
+// returns an error, the operation fails without an effect. If After returns an error, the operation has taken effect, and only its
+// reply is lost.
 type Seam struct {
 	Store bucket.Store
 	Hints bucket.Hints
@@ -31,7 +31,7 @@ type Seam struct {
 	After func(ctx context.Context, op *Op) error
 }
 
-// through carries out an operation between the hooks.
+// through runs an operation between the hooks.
 func through[T any](ctx context.Context, s *Seam, op *Op, do func() (T, error)) (T, error) {
 	var none T
 	if s.Before != nil {
@@ -103,6 +103,13 @@ func (s *Seam) Blank(ctx context.Context, owner message.UserID, sequence uint32,
 		return struct{}{}, s.Store.Blank(ctx, owner, sequence, slot, id)
 	})
 	return err
+}
+
+// Lower implements bucket.Store.
+func (s *Seam) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
+	return through(ctx, s, &Op{Method: "Lower"}, func() (bool, error) {
+		return s.Store.Lower(ctx, owner, as, floor, last)
+	})
 }
 
 // Newest implements bucket.Store.

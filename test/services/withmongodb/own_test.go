@@ -14,8 +14,8 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// ownServer runs a command with a server that is started for it, and returns once the command has printed its URI. The
-// program is started by what is before it, if anything is.
+// ownServer runs a command with a server that withmongodb starts for it, and returns after the command has printed the URI. before,
+// if given, is the command that starts withmongodb.
 func ownServer(t *testing.T, command string, before ...string) (_ *testenv.Process, addr string) {
 	t.Helper()
 	args := slices.Concat(before, []string{binary, "sh", "-c", show[2] + "\n" + command})
@@ -30,7 +30,7 @@ func ownServer(t *testing.T, command string, before ...string) (_ *testenv.Proce
 	return p, uri.Host
 }
 
-// listens reports whether there is a server.
+// listens reports whether a server listens at an address.
 func listens(t *testing.T, addr string) bool {
 	t.Helper()
 	var dialer net.Dialer
@@ -42,7 +42,7 @@ func listens(t *testing.T, addr string) bool {
 	return true
 }
 
-// The server is there while the command runs, and no longer. The command's exit code is passed on.
+// The server runs while the command runs, and ends with it. The exit code is that of the command.
 func TestOwnServer(t *testing.T) {
 	t.Parallel()
 	p, addr := ownServer(t, "read -r _; exit 7")
@@ -51,7 +51,7 @@ func TestOwnServer(t *testing.T) {
 	require.False(t, listens(t, addr), "the server is left behind")
 }
 
-// A signal reaches what the command has started, and the server ends after it.
+// A signal reaches the processes that the command has started. The server ends after them.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	p, addr := ownServer(t, `
@@ -66,14 +66,14 @@ func TestSignals(t *testing.T) {
 	require.False(t, listens(t, addr), "the server is left behind")
 }
 
-// A command that was killed by a signal gives the code that a shell would give.
+// If a signal kills the command, the exit code is the one that a shell would report.
 func TestCommandIsKilled(t *testing.T) {
 	t.Parallel()
 	p, _ := ownServer(t, "kill -9 $$")
 	require.Equal(t, 128+9, p.Code(within(t)))
 }
 
-// Nothing is left of the server when the program is killed, which leaves it no time to stop anything.
+// If the program is killed, it cannot stop the server. The server ends nevertheless.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	p, addr := ownServer(t, "sleep 3")
@@ -82,16 +82,16 @@ func TestKilled(t *testing.T) {
 	testenv.Eventually(within(t), t, "the server is gone", func() bool { return !listens(t, addr) })
 }
 
-// Nothing goes on when who has started the program is gone.
+// If the process that started the program ends, the command and the server end, too.
 func TestOrphaned(t *testing.T) {
 	t.Parallel()
 	p, addr := ownServer(t, "sleep 60 & wait", "sh", "-c", `"$@"; true`, "sh")
 	require.True(t, listens(t, addr))
-	p.Kill() // the shell before the program, and waits for all who could still print
-	require.False(t, listens(t, addr), "the server is left behind")
+	p.Kill() // kills the shell before the program, and waits for all processes that can still print
+	require.False(t, listens(t, addr), "the server still runs")
 }
 
-// A command that succeeds although its server was killed has not been tested on it.
+// If the server is killed, the result of the command does not count, even if it succeeds.
 func TestServerEnds(t *testing.T) {
 	t.Parallel()
 	p, _ := ownServer(t, `
@@ -105,7 +105,7 @@ func TestServerEnds(t *testing.T) {
 	require.Contains(t, p.Stderr(), "the MongoDB server has ended before the command")
 }
 
-// lines counts what a command has printed.
+// lines counts the lines that a command has printed.
 func lines(p *testenv.Process) int {
 	count := 0
 	for _, r := range p.Stdout() {

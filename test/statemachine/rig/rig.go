@@ -39,9 +39,9 @@ const (
 	RehydratePage = 3
 )
 
-// Rules returns the rules of a rig.
+// Rules returns the rules of a rig, at the highest format level.
 func Rules() userstate.Rules {
-	return userstate.Rules{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance, PublishSlack: Slack}
+	return userstate.Rules{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance, PublishSlack: Slack, Stored: true}
 }
 
 // Rig is one process on a database, with all the stages. A crash ends it and leaves the database behind, for the next.
@@ -57,6 +57,8 @@ type Rig struct {
 	Edges    follow.Store
 	Inbox    bucket.Store
 	Appender *bucket.Appender
+	// Rules are the rules of all services that are made from now on.
+	Rules userstate.Rules
 
 	observer Observer
 }
@@ -80,7 +82,7 @@ func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observ
 
 func newRig(db *DB, clock *Clock, bus *Bus, observer Observer) *Rig {
 	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, observer: observer,
+		Clock: clock, Bus: bus, DB: db, Rules: Rules(), observer: observer,
 		Messages: &Messages{Store: db.Messages, observer: observer},
 		Keys:     Keys{db.Keys},
 		Progress: Progress{db.Progress},
@@ -103,13 +105,21 @@ func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig
 	if err != nil {
 		return nil, err
 	}
-	return newRig(db, r.Clock, r.Bus, r.observer), nil
+	after := newRig(db, r.Clock, r.Bus, r.observer)
+	after.Rules = r.Rules
+	return after, nil
+}
+
+// current returns the rules that the rig has now, for a service.
+func (r *Rig) current() func() userstate.Rules {
+	rules := r.Rules
+	return func() userstate.Rules { return rules }
 }
 
 // FanoutOptions returns the options of a worker whose clock is ahead of the rig's by skew.
 func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 	return fanout.Options{
-		Partitions: Partitions, Rules: Rules,
+		Partitions: Partitions, Rules: r.current(),
 		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute,
 		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
 		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 1 << 20, RouteEvents: 8,
@@ -127,7 +137,7 @@ func (r *Rig) Stores() fanout.Stores {
 // Publisher returns a publisher whose clock is ahead of the rig's by skew.
 func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 	return publish.New(r.Messages, r.Keys, r.Bus, publish.Options{
-		Limits: message.DefaultLimits(), Rules: Rules, KeyTTL: func() time.Duration { return KeyTTL },
+		Limits: message.DefaultLimits(), Rules: r.current(), KeyTTL: func() time.Duration { return KeyTTL },
 		Now: r.Clock.Skewed(skew), Random: UniqueBytes{}, Logger: zerolog.Nop(),
 	})
 }
@@ -135,7 +145,7 @@ func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 // Following returns a following service whose clock is ahead of the rig's by skew.
 func (r *Rig) Following(skew time.Duration) *following.Service {
 	return following.New(r.Edges, r.Messages, r.Users, r.Appender, following.Options{
-		Partitions: Partitions, Rules: Rules, Now: r.Clock.Skewed(skew),
+		Partitions: Partitions, Rules: r.current(), Now: r.Clock.Skewed(skew),
 	})
 }
 
@@ -147,7 +157,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 // InboxesWith returns an inbox service whose clock is ahead of the rig's by skew.
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
-	return inbox.New(stores, rehydrator, inbox.Options{Rules: Rules, Now: r.Clock.Skewed(skew)})
+	return inbox.New(stores, rehydrator, inbox.Options{Rules: r.current(), Now: r.Clock.Skewed(skew)})
 }
 
 // Rehydrator returns a rehydrator whose clock is ahead of the rig's by skew, and which appends at most limit messages
@@ -167,7 +177,7 @@ func (r *Rig) RehydrateStores() rehydrate.Stores {
 // would wait for a rehydration says at once that it is not finished.
 func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	return rehydrate.Options{
-		Rules:   Rules,
+		Rules:   r.current(),
 		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour,
 		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}

@@ -74,9 +74,19 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 	})
 }
 
+// AnyAfter implements message.Store.
+func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (bool, error) {
+	return through(ctx, "AnyAfter", func() (bool, error) { return s.Store.AnyAfter(ctx, after, slack) })
+}
+
 // Unfinished implements message.Store.
 func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) ([]message.Ref, error) {
 	return through(ctx, "Unfinished", func() ([]message.Ref, error) { return s.Store.Unfinished(ctx, after, limit) })
+}
+
+// Condemn implements message.Store.
+func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored, error) {
+	return through(ctx, "Condemn", func() (message.Stored, error) { return s.Store.Condemn(ctx, ref) })
 }
 
 // Finish implements message.Store.
@@ -238,6 +248,11 @@ func (s *Edges) Following(ctx context.Context, follower, after message.UserID, l
 	return through(ctx, "Following", func() ([]follow.Edge, error) { return s.Store.Following(ctx, follower, after, limit) })
 }
 
+// MendReadMark implements userstate.Store.
+func (s *Users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (bool, error) {
+	return through(ctx, "MendReadMark", func() (bool, error) { return s.Store.MendReadMark(ctx, user, from, to) })
+}
+
 // Inbox is a bucket.Store behind the seam.
 type Inbox struct{ bucket.Store }
 
@@ -259,6 +274,11 @@ func (s Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, 
 // Range implements bucket.Store.
 func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
 	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit) })
+}
+
+// Lower implements bucket.Store.
+func (s Inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
+	return through(ctx, "Lower", func() (bool, error) { return s.Store.Lower(ctx, owner, as, floor, last) })
 }
 
 // Newest implements bucket.Store.

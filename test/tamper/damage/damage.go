@@ -5,6 +5,7 @@ package damage
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -18,4 +19,8 @@ type Store interface {
 	Remove(ctx context.Context, owner message.UserID, id message.ID) error
 	// Double writes an entry of an inbox once more, behind the last one.
 	Double(ctx context.Context, owner message.UserID, id message.ID) error
+	// Unjudge makes the record of a message that of a release without verdicts, which stored it at the given time.
+	Unjudge(ctx context.Context, m message.Ref, storedAt time.Time) error
+	// Unrecord takes a store of format level 2 back to level 1, without the recorded settings.
+	Unrecord(ctx context.Context) error
 }

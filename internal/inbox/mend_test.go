@@ -1,0 +1,110 @@
+package inbox_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// future is the number of a message from the future.
+const future = 9_000_000
+
+func fromFuture(_ context.Context, refs []message.Ref) (map[message.ID]bool, error) {
+	verdicts := make(map[message.ID]bool)
+	for _, ref := range refs {
+		verdicts[ref.ID] = ref.ID == id(future)
+	}
+	return verdicts, nil
+}
+
+func (w *world) mend(t *testing.T) bool {
+	t.Helper()
+	mended, err := w.MendReadMark(t.Context(), "ann", fromFuture)
+	require.NoError(t, err)
+	return mended
+}
+
+func (w *world) repair(t *testing.T) {
+	t.Helper()
+	_, err := bucket.Repair(t.Context(), w.Inbox, "ann", fromFuture)
+	require.NoError(t, err)
+}
+
+// A user has read a message from the future, and can mark nothing read any more. Mending the mark changes that, and nothing else.
+func TestMendReadMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	w.fill(t, "ann", 0, 49)
+	w.fill(t, "ann", future, future+1)
+	w.fill(t, "ann", 60, 70)
+	require.False(t, w.mend(t), "there is no mark")
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(future)))
+	w.requireUnread(t, 0)
+	w.fill(t, "ann", 70, 73)
+	require.NoError(t, w.Delete(t.Context(), "ann", id(69)))
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(72)))
+	w.requireUnread(t, 3) // the mark is stuck
+
+	require.False(t, w.mend(t), "the message is live")
+	require.Equal(t, id(future), w.State(t.Context(), t, "ann").ReadMark.UpTo)
+	w.repair(t)
+	w.requireUnread(t, 3)
+	require.True(t, w.mend(t))
+	w.requireUnread(t, 3)
+	require.Equal(t, id(69), w.State(t.Context(), t, "ann").ReadMark.UpTo)
+	require.False(t, w.mend(t), "once is enough")
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(71)))
+	w.requireUnread(t, 1)
+}
+
+// What the mark says is read in a gap stays read.
+func TestMendReadMarkWithGaps(t *testing.T) {
+	t.Parallel()
+	w := limited(t, 2, 5)
+	w.work(t)
+	w.fill(t, "ann", future, future+1)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(future)))
+	w.requireUnread(t, 0)
+	w.repair(t)
+	require.True(t, w.mend(t))
+	w.requireUnread(t, 0)
+	require.Equal(t, id(4), w.State(t.Context(), t, "ann").ReadMark.UpTo)
+
+	// All that is left is in the gap, but for the message from the future.
+	w = limited(t, 2, 5)
+	w.work(t)
+	mark := bucket.ReadMark{UpTo: id(future), Gaps: 1, Read: 3}
+	_, err := w.Users.SetReadMark(t.Context(), "ann", mark)
+	require.NoError(t, err)
+	w.requireUnread(t, 2)
+	require.True(t, w.mend(t))
+	w.requireUnread(t, 2)
+	require.Equal(t, bucket.ReadMark{UpTo: id(2), Gaps: 1, Read: 3}, w.State(t.Context(), t, "ann").ReadMark)
+}
+
+// The stored mark falls while another one is made, and then rises again: the new mark is not damaged, but out of date.
+func TestReadMarkBesideAMendedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	w.fill(t, "ann", future, future+1)
+	w.fill(t, "ann", 0, 10)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(future)))
+	w.repair(t)
+	w.fill(t, "ann", 10, 13)
+	service, users := w.interrupted(func() {
+		require.True(t, w.mend(t))
+		w.fill(t, "ann", 13, 14)
+		require.NoError(t, w.MarkRead(t.Context(), "ann", id(11)))
+	})
+	require.NoError(t, service.MarkRead(t.Context(), "ann", id(12)))
+	require.Equal(t, 2, users.sets)
+	w.requireUnread(t, 1)
+}

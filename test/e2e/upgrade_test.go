@@ -1,0 +1,126 @@
+package e2e_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/testenv"
+)
+
+// recording is what test/upgrade has written beside a store that an earlier release filled.
+type recording struct {
+	Settings map[string]string
+	Keyed    []struct {
+		Key   string
+		Draft message.Draft
+		ID    message.ID
+	}
+	Before   json.RawMessage
+	LoggedIn json.RawMessage `json:"logged_in"`
+}
+
+// TestUpgrade runs today's release on a store of the release before recorded settings, in which users, fan-outs and rehydrations are in
+// every state. Clients see what they saw in that release: before the upgrade, after it, and after all users have logged in.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	for _, on := range everyStoreLeft() {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			for _, test := range []struct {
+				name   string
+				atOnce bool
+			}{
+				{"after the unfinished work", false},
+				{"before the unfinished work", true},
+			} {
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					ctx := bounded(t, 10*time.Minute)
+					w, recorded := earlier(ctx, t, on)
+					pending, running := w.inFlight(ctx)
+					marked, swept := w.rehydrating(ctx)
+					gaps, inThem := w.gaps(ctx)
+					t.Logf("%d fan-outs not begun, %d unfinished; %d marks, %d sweeps; %d gaps with %d messages", pending, running, len(marked), len(swept), gaps, inThem)
+					for _, n := range []int{pending, running, len(marked), len(swept), gaps} {
+						require.Positive(t, n)
+					}
+
+					server := w.start(ctx)
+					c := w.client()
+					_, err := c.ChangeSetting(ctx, "dormant_after", client.SettingChange{Value: "720h", DryRun: true})
+					problem, ok := errors.AsType[*client.Problem](err)
+					require.True(t, ok, "%v", err)
+					require.Equal(t, client.ProblemUpgrade, problem.Type)
+					if !test.atOnce {
+						require.JSONEq(t, string(recorded.Before), w.look(ctx, "look"))
+					}
+					w.fanmail(ctx, "admin", "upgrade", "--yes")
+					settings, err := c.Settings(ctx)
+					require.NoError(t, err)
+					for _, s := range settings {
+						require.Equal(t, s.Configured, s.Recorded, s.Key)
+					}
+					require.JSONEq(t, string(recorded.Before), w.look(ctx, "look"))
+					server.Stop(ctx)
+
+					server = w.start(ctx)
+					for _, keyed := range recorded.Keyed {
+						receipt, err := c.Publish(ctx, keyed.Draft, keyed.Key)
+						require.NoError(t, err)
+						require.Equal(t, keyed.ID, receipt.ID, "the key is forgotten")
+					}
+					require.JSONEq(t, string(recorded.LoggedIn), w.look(ctx, "login"))
+					w.requireSoundInboxes(ctx)
+					server.Stop(ctx)
+				})
+			}
+		})
+	}
+}
+
+// earlier returns a world with a store that an earlier release filled.
+func earlier(ctx context.Context, t *testing.T, on store) (*world, recording) {
+	t.Helper()
+	archive, err := filepath.Abs(filepath.Join("..", "upgrade", "level1", "embedded"))
+	require.NoError(t, err)
+	if on != embedded {
+		archive = filepath.Join(filepath.Dir(archive), "mongodb")
+	}
+	file, err := os.Open(archive + ".json.gz")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	unpacked, err := gzip.NewReader(bufio.NewReader(file))
+	require.NoError(t, err)
+	var recorded recording
+	require.NoError(t, json.NewDecoder(unpacked).Decode(&recorded))
+
+	settings := impatient(map[string]string{"rehydrate.lease": "4s", "rehydrate.reap_every": "500ms"})
+	maps.Copy(settings, recorded.Settings)
+	site := testenv.NewSite(t, settings)
+	if on == embedded {
+		testenv.Run(ctx, t, programs.Upgrade, "load", "--archive", archive+".tar.gz", "--data", site.Data)
+	} else {
+		uri, database := testenv.MongoDB(t)
+		testenv.Run(ctx, t, programs.Upgrade, "load", "--archive", archive+".ndjson.gz", "--mongodb-uri", uri, "--mongodb-database", database)
+		site.UseMongoDB(ctx, t, programs.Fanmail, uri, database)
+	}
+	return &world{T: t, site: site, on: on, programs: programs, dir: t.TempDir()}, recorded
+}
+
+// look returns what clients see when all work is done: with "login", after a login of all users.
+func (w *world) look(ctx context.Context, command string) string {
+	w.Helper()
+	return testenv.Run(ctx, w.T, programs.Upgrade, command, "--server", w.site.URL())
+}
