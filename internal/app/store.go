@@ -60,7 +60,7 @@ func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Curre
 	if err != nil {
 		return nil, err
 	}
-	if err := current.Open(ctx, db.Settings()); err != nil {
+	if err := db.Await(ctx, func(ctx context.Context) error { return current.Open(ctx, db.Settings()) }); err != nil {
 		return nil, errors.Join(err, db.Close()) //nolint:contextcheck // the database is closed also after ctx has ended
 	}
 	return &Store{

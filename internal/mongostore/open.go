@@ -146,7 +146,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Check(ctx); err != nil {
+	if err := db.Await(ctx, db.Check); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", db.database.Name(), err), db.close(ctx))
 	}
 	return db, nil

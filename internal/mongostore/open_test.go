@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
@@ -68,6 +70,39 @@ func TestOpenWaitsForTheServer(t *testing.T) {
 	case err := <-opened:
 		require.Fail(t, "Open has returned without a server", "%v", err)
 	default:
+	}
+	network.Set(t, testenv.Fault{})
+	require.NoError(t, <-opened)
+}
+
+// TestOpenWaitsAmidTheCheck takes the server away when Open has connected and reads the indexes. Open must wait as it does before the
+// connection: a server that restarts must not end the processes that start beside it.
+func TestOpenWaitsAmidTheCheck(t *testing.T) {
+	t.Parallel()
+	_, opts := create(t)
+	network := testenv.NewProxy(t, opts.URI)
+	log := &lines{written: make(chan struct{}, 1)}
+	var once sync.Once
+	opts.Monitor = &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "listIndexes" {
+			once.Do(func() { network.Set(t, testenv.Fault{Refuse: true}) })
+		}
+	}}
+	opts.URI, opts.Timeout, opts.Logger = network.URI(), time.Second, zerolog.New(log)
+	opened := make(chan error, 1)
+	go func() {
+		db, err := mongostore.Open(t.Context(), opts)
+		if err == nil {
+			err = db.Close()
+		}
+		opened <- err
+	}()
+	for !strings.Contains(log.String(), "list indexes") {
+		select {
+		case <-log.written:
+		case err := <-opened:
+			require.Fail(t, "Open has returned without a server", "%v", err)
+		}
 	}
 	network.Set(t, testenv.Fault{})
 	require.NoError(t, <-opened)

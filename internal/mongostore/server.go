@@ -29,17 +29,26 @@ func (s server) sharded() bool { return s.Msg == "isdbgrid" }
 // replicated reports whether two servers could believe to be the primary at the same time.
 func (s server) replicated() bool { return s.SetName != "" || s.sharded() }
 
-// greet asks the server for its description. It repeats the question until the server answers or ctx ends.
+// greet asks the server for its description. It waits for the server until ctx ends.
 func (db *DB) greet(ctx context.Context) (s server, err error) {
-	for {
-		err := db.call(ctx, "connect", func(ctx context.Context) error {
+	err = db.Await(ctx, func(ctx context.Context) error {
+		return db.call(ctx, "connect", func(ctx context.Context) error {
 			return db.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&s)
 		})
+	})
+	return s, err
+}
+
+// Await calls do again as long as it returns an error that wraps ErrUnavailable, until ctx ends. A start uses it: a process that
+// starts while the server restarts waits, and does not end. The operations in do wait for the server, so Await does not.
+func (db *DB) Await(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
 		if !errors.Is(err, ErrUnavailable) {
-			return s, err
+			return err
 		}
 		if ctx.Err() != nil {
-			return s, fmt.Errorf("%w: %w", err, ctx.Err())
+			return fmt.Errorf("%w: %w", err, ctx.Err())
 		}
 		db.opts.Logger.Warn().Err(err).Msg(silence)
 	}

@@ -65,7 +65,7 @@ func New(opts Options) (*Current, error) {
 }
 
 // Open reports the process and reads the record, before the process uses the store for anything else. It returns a *UnfitError if a
-// key of the process does not fit the record. It must be called once.
+// key of the process does not fit the record. It can be called again after an error.
 func (c *Current) Open(ctx context.Context, store Store) error {
 	c.store = store
 	if _, err := store.Report(ctx, c.opts.Process); err != nil {
