@@ -125,6 +125,31 @@ func TestCostOfAView(t *testing.T) {
 	w.rest(t, s)
 }
 
+// The store fails after the raise has taken effect. The login succeeds, and a sweep ends the debt.
+func TestLoginSucceedsWhenTheEndOfARaiseFails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault     rig.Fault
+		operation string
+		nth       int
+	}{
+		"the look":                              {rig.FailBefore, "AnyAfter", 0},
+		"the end":                               {rig.FailBefore, "StepState", 1},
+		"the end, although it has taken effect": {rig.FailAfter, "StepState", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.Rehydrator(0, 0)
+			w.Clock.Advance(rig.DormantAfter / 2)
+			a := rig.StartAt(t.Context(), test.fault, test.operation, test.nth, func(ctx context.Context) error { return login(ctx, w, s) })
+			require.True(t, a.Finished())
+			require.NoError(t, a.Err())
+			w.rest(t, s)
+		})
+	}
+}
+
 // A gap has to be counted again between the look of a raise for later messages and its end. The count is not lost.
 func TestEndOfARaiseLeavesTheCountOfAGap(t *testing.T) {
 	t.Parallel()

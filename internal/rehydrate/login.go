@@ -118,27 +118,38 @@ func (s *Service) arrive(
 		return before, after, err
 	}
 	if after.Mark == nil && after.Sweep != nil && after.Lease.Token == lease.Token {
-		after, err = s.endDebt(ctx, rules, after, d)
+		after = s.endDebt(ctx, rules, after, d)
 	}
 	if after.Rehydrating() {
 		s.enqueue(ctx, after, lease.Token)
 	}
-	return before, after, err
+	return before, after, nil
 }
 
 // endDebt removes the sweep that a raise of the horizon has just left, if no message was sent since its begin. The horizon of an active
 // user is weeks ahead, so this is the usual case, and one look into an index takes the place of a sweep. If a gap has to be counted
-// meanwhile, the token is lost, and the sweep remains.
-func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, st userstate.State, d durability) (userstate.State, error) {
-	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(st.Sweep.From), rules.VoidSlack())
-	if err != nil || later {
-		return st, err
+// meanwhile, the token is lost, and the sweep remains. It also remains if the store fails: the raise has taken effect, so the login has.
+func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, raised userstate.State, d durability) userstate.State {
+	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(raised.Sweep.From), rules.VoidSlack())
+	if err != nil {
+		s.logLeft(raised, err)
+		return raised
 	}
-	token := st.Lease.Token
-	return s.step(ctx, st, d, func(st userstate.State) (userstate.State, error) {
-		next, _ := st.Finish(token, 0, nil)
+	if later {
+		return raised
+	}
+	ended, err := s.step(ctx, raised, d, func(st userstate.State) (userstate.State, error) {
+		next, _ := st.Finish(raised.Lease.Token, 0, nil)
 		return next, nil
 	})
+	if err != nil {
+		s.logLeft(raised, err)
+	}
+	return ended
+}
+
+func (s *Service) logLeft(st userstate.State, err error) {
+	s.opts.Logger.Warn().Err(err).Str("user", string(st.User)).Msg("a raised horizon could not be settled at once: a sweep settles it")
 }
 
 // durability says whether a change of a user's state must survive a crash by itself. A login must. The later changes need not,
