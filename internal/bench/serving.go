@@ -96,7 +96,7 @@ type ReadOptions struct {
 	Pages int
 }
 
-// Read measures how long it takes to read the newest page of inboxes of several sizes.
+// Read measures how long it takes to read the newest page of inboxes of several sizes, and to log in to them.
 func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 	w, err := e.open(ctx)
 	if err != nil {
@@ -104,31 +104,13 @@ func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
 	report := Report{Benchmark: "read", Store: e.Config.Store, XName: "messages in the inbox", Plotted: []string{"page p50", "page p99"}}
-	const page = 50
 	for _, n := range o.Entries {
-		owner := user("reader", n)
 		e.Tell(fmt.Sprintf("filling an inbox with %d messages", n))
-		if err := w.see(ctx, e.Now(), []message.UserID{owner}); err != nil {
+		figures, err := w.readInbox(ctx, n, o.Pages)
+		if err != nil {
 			return Report{}, err
 		}
-		for first := 0; first < n; first += together {
-			if err := w.preload(ctx, []message.UserID{owner}, w.entries(first, min(n-first, together))); err != nil {
-				return Report{}, err
-			}
-		}
-		var took times
-		for range o.Pages {
-			began := time.Now() //nolint:forbidigo // what is measured is time
-			got, err := w.client.Inbox(ctx, owner, client.InboxOptions{Limit: page, Peek: true})
-			if err != nil {
-				return Report{}, err
-			}
-			took = append(took, time.Since(began))
-			if len(got.Messages) != min(page, n) || got.Total != int64(n) {
-				return Report{}, fmt.Errorf("a page has %d messages of %d, want %d of %d", len(got.Messages), got.Total, min(page, n), n)
-			}
-		}
-		report.Rows = append(report.Rows, Row{Case: fmt.Sprintf("%d messages", n), X: float64(n), Figures: latency("page", took)})
+		report.Rows = append(report.Rows, Row{Case: fmt.Sprintf("%d messages", n), X: float64(n), Figures: figures})
 	}
 	least := report.Rows[0].Figures[0].Value
 	for i := range report.Rows {
@@ -136,4 +118,58 @@ func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 		row.Figures = append(row.Figures, Figure{"times the first, p50", row.Figures[0].Value / least, ""})
 	}
 	return report, nil
+}
+
+// readInbox makes an inbox with n messages, and measures the newest page without a view, the same with one, a login of an active user, and
+// the first login of a day, which raises the user's horizon. Each is measured times over.
+func (w *world) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
+	owner, daily := user("reader", n), users(fmt.Sprintf("daily-%d", n), 0, pages)
+	now := w.env.Now()
+	if err := errors.Join(w.see(ctx, now, []message.UserID{owner}), w.see(ctx, now.Add(-w.cfg.DormantAfter/2), daily)); err != nil {
+		return nil, err
+	}
+	for first := 0; first < n; first += together {
+		if err := w.preload(ctx, []message.UserID{owner}, w.entries(first, min(n-first, together))); err != nil {
+			return nil, err
+		}
+	}
+	var figures []Figure
+	for _, measured := range []struct {
+		name string
+		do   func(i int) error
+	}{
+		{"page", func(int) error { return w.page(ctx, owner, n, true) }},
+		{"view", func(int) error { return w.page(ctx, owner, n, false) }},
+		{"login", func(int) error { return w.login(ctx, owner) }},
+		{"first login", func(i int) error { return w.login(ctx, daily[i]) }},
+	} {
+		took := make(times, pages)
+		for i := range took {
+			began := time.Now() //nolint:forbidigo // what is measured is time
+			if err := measured.do(i); err != nil {
+				return nil, err
+			}
+			took[i] = time.Since(began)
+		}
+		figures = append(figures, latency(measured.name, took)...)
+	}
+	return figures, nil
+}
+
+// page reads the newest page of an inbox with n messages, as a view unless peek is set.
+func (w *world) page(ctx context.Context, owner message.UserID, n int, peek bool) error {
+	const page = 50
+	got, err := w.client.Inbox(ctx, owner, client.InboxOptions{Limit: page, Peek: peek})
+	if err == nil && (len(got.Messages) != min(page, n) || got.Total != int64(n)) {
+		err = fmt.Errorf("a page has %d messages of %d, want %d of %d", len(got.Messages), got.Total, min(page, n), n)
+	}
+	return err
+}
+
+func (w *world) login(ctx context.Context, active message.UserID) error {
+	got, err := w.client.Login(ctx, active, client.MaxLoginWait)
+	if err == nil && got.State != client.Active {
+		err = fmt.Errorf("the state of %s after a login is %s, want %s", active, got.State, client.Active)
+	}
+	return err
 }
