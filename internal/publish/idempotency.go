@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,21 +48,28 @@ func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	m := &a.result.Message
 	wanted := message.Key{From: m.From, Key: a.requested, ID: m.ID, Digest: m.Digest(), Expires: now.Add(s.opts.KeyTTL())}
 	var err error
-	if a.key, err = s.keys.Reserve(ctx, wanted, now); err != nil {
+	if a.key, err = s.hold(ctx, wanted, now); err != nil {
 		return err
-	}
-	if a.key.Digest != wanted.Digest {
-		return message.ErrKeyReused
 	}
 	m.ID = a.key.ID
 	return nil
+}
+
+// hold reserves a key, or returns the reservation of an earlier request. It returns message.ErrKeyReused if that request had another
+// message: its id must never become the id of this one.
+func (s *Service) hold(ctx context.Context, wanted message.Key, now time.Time) (message.Key, error) {
+	held, err := s.keys.Reserve(ctx, wanted, now)
+	if err == nil && held.Digest != wanted.Digest {
+		err = message.ErrKeyReused
+	}
+	return held, err
 }
 
 // rekey reserves a new id for the attempt's key, or adopts the id that another request has reserved meanwhile.
 func (s *Service) rekey(ctx context.Context, a *attempt, id message.ID) error {
 	switch err := s.keys.Replace(ctx, a.key, id); {
 	case errors.Is(err, message.ErrKeyChanged):
-		held, err := s.keys.Reserve(ctx, a.key, s.opts.Now())
+		held, err := s.hold(ctx, a.key, s.opts.Now())
 		if err != nil {
 			return err
 		}
@@ -81,7 +89,7 @@ func (s *Service) rekey(ctx context.Context, a *attempt, id message.ID) error {
 func (s *Service) succeed(ctx context.Context, a *attempt, old, id message.ID) error {
 	successor := a.key
 	successor.Key, successor.ID = SuccessorKey(old), id
-	held, err := s.keys.Reserve(ctx, successor, s.opts.Now())
+	held, err := s.hold(ctx, successor, s.opts.Now())
 	if err != nil {
 		return err
 	}

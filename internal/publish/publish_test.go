@@ -132,6 +132,25 @@ func TestTwoPublishersWithOneKey(t *testing.T) {
 	}
 }
 
+// A void message waits for a new id for so long that its key expires, and another client reserves the key for another message. The first
+// client is told so, and does not get the id of that message.
+func TestExpiredKeyOfAnotherMessage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.store.delays = []time.Duration{rig.Slack + time.Millisecond}
+	var slow []publish.Result
+	actor := rig.StartAt(t.Context(), rig.StallBefore, "Replace", 0, func(ctx context.Context) error {
+		slow = d.Publish(ctx, []publish.Request{request("key", "body")})
+		return nil
+	})
+	d.Clock.Advance(rig.KeyTTL)
+	other := one(t, d.colleague(0).Publish(t.Context(), []publish.Request{request("key", "another body")}))
+	actor.Resume(rig.None, 0)
+	require.Len(t, slow, 1)
+	require.ErrorIs(t, slow[0].Err, message.ErrKeyReused)
+	require.Equal(t, []message.ID{other.ID}, d.valid(t))
+}
+
 // A message that was stored too late is void. Publish stores it again under a new id.
 func TestVoidIsPublishedAgain(t *testing.T) {
 	t.Parallel()
