@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,7 @@ type fake struct {
 	statuses map[string]object
 	inboxes  map[string][]object
 	dormant  map[string]bool // the users whose pages are not complete
+	sweeping atomic.Int64    // the number of pages of Ben that are not complete yet
 	total    int             // added to the true total
 	short    int             // the number of messages that each page lacks
 }
@@ -83,6 +85,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	entries := f.inboxes[user]
 	to := min(from+size-f.short, len(entries))
 	page := object{"messages": entries[from:to], "next": nil, "total": len(entries) + f.total, "complete": !f.dormant[user]}
+	if user == "ben" && f.sweeping.Add(-1) >= 0 {
+		page["complete"] = false
+	}
 	if to < len(entries) {
 		page["next"] = strconv.Itoa(to)
 	}
@@ -165,6 +170,20 @@ func TestCheck(t *testing.T) {
 			require.Equal(t, wrong, found.Wrong)
 			require.Equal(t, min(wrong, 1), code)
 			require.Equal(t, []int{3, 3}, []int{found.Delivered, found.Skipped})
+		})
+	}
+}
+
+// A sweep of a user who has returned is under way. The checker waits for it, if it is to wait at all.
+func TestCheckAwaitsSweeps(t *testing.T) {
+	t.Parallel()
+	for wait, findings := range map[string]map[string]int{"0s": {"wrong completeness": 1}, "10m": {}} {
+		t.Run(wait, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			f.sweeping.Store(2)
+			_, found := runCheck(t, f, published, "--wait", wait)
+			require.Equal(t, findings, found.Findings)
 		})
 	}
 }

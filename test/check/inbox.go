@@ -26,6 +26,26 @@ type inbox struct {
 	complete, incomplete bool
 }
 
+// awaitSweeps waits until the inboxes of all users who have returned are complete. A message whose fan-out ended after the last look may
+// be left to a sweep, which a reaper starts later. An inbox that stays incomplete is left to checkComplete.
+func (s *server) awaitSweeps(ctx context.Context, in input) error {
+	deadline := time.Now().Add(s.wait)
+	return each(ctx, s.workers, slices.Sorted(maps.Keys(in.looks)), func(ctx context.Context, user string) error {
+		for {
+			var page struct {
+				Complete bool `json:"complete"`
+			}
+			_, err := s.get(ctx, "/v1/users/"+url.PathEscape(user)+"/inbox", url.Values{"limit": {"1"}, "peek": {"true"}}, &page)
+			if err != nil || page.Complete || time.Now().After(deadline) {
+				return err
+			}
+			if err := pause(ctx); err != nil {
+				return fmt.Errorf("the inbox of %s is not complete: %w", user, err)
+			}
+		}
+	})
+}
+
 // checkInboxes reads every inbox in pages of size messages, and checks the contents.
 func (s *server) checkInboxes(ctx context.Context, in input, want *expected, size int, found *report) error {
 	pages := found.pages(size)

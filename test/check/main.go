@@ -123,7 +123,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&opts.rehydrateLimit, "rehydrate-limit", 1000, "rehydrate.limit of the server")
 	flags.DurationVar(&opts.dormantAfter, "dormant-after", 30*24*time.Hour, "dormant_after of the server")
 	flags.IntVar(&opts.workers, "workers", 8, "requests at a time")
-	flags.DurationVar(&opts.wait, "wait", 0, "how long to wait for messages whose fan-out is not done")
+	flags.DurationVar(&opts.wait, "wait", 0, "how long to wait for messages whose fan-out is not done, and then for sweeps of returned users")
 	flags.DurationVar(&opts.timeout, "timeout", 30*time.Minute, "how long the whole check may take")
 	flags.IntVar(&opts.examples, "examples", 20, "how many findings of each kind to list")
 	flags.BoolVar(&opts.json, "json", false, "print the report as JSON")
@@ -159,6 +159,9 @@ func check(ctx context.Context, opts options) (*report, error) {
 	found := newReport(in, want, opts.examples)
 	s := newServer(opts)
 	if err := s.checkStatuses(ctx, want, found); err != nil {
+		return nil, err
+	}
+	if err := s.awaitSweeps(ctx, in); err != nil {
 		return nil, err
 	}
 	looks{want: want, opts: opts, found: found}.check(in)

@@ -7,8 +7,18 @@ import (
 	"time"
 )
 
-// poll is the pause between two requests for the status of a message.
+// poll is the pause between two requests for the status of a message, or of an inbox.
 const poll = 500 * time.Millisecond
+
+// pause waits until the next request. It returns the cause if ctx ends first.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(poll):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // checkStatuses waits until the fan-out of every message is done, and checks the reported counts.
 func (s *server) checkStatuses(ctx context.Context, want *expected, found *report) error {
@@ -41,10 +51,8 @@ func (s *server) checkStatus(ctx context.Context, m *message, deadline time.Time
 		if status.Fanout.State == "done" || time.Now().After(deadline) {
 			break
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return fmt.Errorf("message %s is %s: %w", m.ID, status.Fanout.State, context.Cause(ctx))
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("message %s is %s: %w", m.ID, status.Fanout.State, err)
 		}
 	}
 	to := slices.Clone(m.To)
