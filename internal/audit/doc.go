@@ -26,8 +26,11 @@
 // # Repairing
 //
 // A missing message is appended as by fan-out, exactly once (bucket.Appender). Of a double entry, one place is blanked. An extra entry
-// becomes a tombstone, so that it does not come back. A slot whose record was lost becomes a tombstone, if the store can do that. The
-// audit repairs nothing else: stores never rewrite an entry, the bounds of a bucket or a gap, because other code relies on that. An entry in a
-// gap stays as well. An old worker may have delivered it, or a deletion that died may have left it, and the two look the same. Its
-// tombstone would delete a message that the user still sees. After a repair the audit looks again.
+// becomes a tombstone, so that it does not come back. A slot whose record was lost becomes a tombstone, if the store can do that. An inbox
+// that a message from the future has poisoned is healed at format level 2: the message becomes a dead letter, its copies tombstones, and
+// the bounds of the buckets and the read mark are lowered (bucket.Repair).
+//
+// The audit repairs nothing else: stores never rewrite an entry or a gap, because other code relies on that. An entry in a gap stays as
+// well. An old worker may have delivered it, or a deletion that died may have left it, and the two look the same. Its tombstone would
+// delete a message that the user still sees. After a repair the audit looks again.
 package audit
