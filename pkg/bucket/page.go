@@ -173,8 +173,9 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	return err
 }
 
-// place reads the buckets from the cursor's downward. The bucket in a cursor is a hint: a repair may have lowered floors since. If the
-// bucket above it has a floor below the cursor's id too, place searches for the bucket again, and corrects the cursor.
+// place reads the buckets from the cursor's downward. The bucket in a cursor is a hint: a repair may have lowered floors since, and a client
+// can make a cursor with any bucket. If the cursor's bucket is not the highest with a floor below the cursor's id, place searches for that
+// bucket, and corrects the cursor.
 func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket, error) {
 	span := r.span()
 	high := c.Sequence
@@ -189,7 +190,9 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	if high > c.Sequence {
 		above, run = run[0].Floor, run[1:]
 	}
-	if c.Sequence == head.Sequence || !above.Less(c.ID) {
+	tooHigh := len(run) > 0 && run[0].Sequence > 0 && !run[0].Floor.Less(c.ID)
+	tooLow := c.Sequence < head.Sequence && above.Less(c.ID)
+	if !tooHigh && !tooLow {
 		return run, nil
 	}
 	if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID); err != nil {

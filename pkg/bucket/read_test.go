@@ -122,6 +122,35 @@ func TestReadPageCosts(t *testing.T) {
 	}
 }
 
+// A client can make a cursor with any id and any bucket. Its page is that of the cursor that Fanmail makes for the id, and costs few reads.
+func TestForgedCursorCosts(t *testing.T) {
+	t.Parallel()
+	const buckets = 200
+	seam, _, methods := watched()
+	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, buckets*bucket.Capacity)})
+	read := func(n int, sequence uint32) bucket.Page {
+		*methods = nil
+		page, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{
+			Owner: "ann", Hint: bucket.Hint{Sequence: buckets - 1, Floor: id((buckets - 1) * bucket.Capacity)},
+			Before: &bucket.Cursor{ID: id(n), Sequence: sequence}, Limit: 50,
+		})
+		require.NoError(t, err)
+		return page
+	}
+	for _, n := range []int{1, 2, 51, 52, 5000, 9950, 9951, 10_000} {
+		honest := read(n, uint32((n-1)/bucket.Capacity))
+		require.Len(t, honest.Entries, min(n-1, 50))
+		require.LessOrEqual(t, len(*methods), 4, "before message %d: %v", n, *methods)
+		for _, sequence := range []uint32{0, 1, buckets / 2, buckets - 2, buckets - 1, bucket.Unlocated} {
+			forged := read(n, sequence)
+			require.Equal(t, honest.Entries, forged.Entries)
+			require.Equal(t, honest.Next, forged.Next)
+			require.LessOrEqual(t, forged.Buckets, 3)
+			require.LessOrEqual(t, len(*methods), 20, "before message %d, in bucket %d: %v", n, sequence, *methods)
+		}
+	}
+}
+
 // A message that arrives while the mark is being made counts as unread, and is not counted among those read.
 func TestReadMarkWhileAMessageArrives(t *testing.T) {
 	t.Parallel()
