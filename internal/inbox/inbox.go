@@ -81,16 +81,21 @@ func (s *Service) countGapOf(ctx context.Context, feed *lazyFeed, id message.ID)
 	if err != nil {
 		return err
 	}
-	for _, gap := range state.Gaps {
-		if gap.Holds(id.Time()) {
-			if gap.Messages, err = feed.count(ctx, gap.Stretch()); err != nil {
-				return err
-			}
-			// No sync is needed: a crash that loses the count also loses the tombstone.
-			return userstate.RaiseCount(ctx, s.stores.Users, state, gap, true)
+	for {
+		next, err := feed.counted(ctx, state, id)
+		if err != nil || next.Same(state) {
+			return err
 		}
+		// No sync is needed: a crash that loses the count also loses the tombstone.
+		stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: state, To: next, Lazy: true}})
+		if err != nil {
+			return fmt.Errorf("raise the count of a gap: %w", err)
+		}
+		if stepped[0].Applied {
+			return nil
+		}
+		state = stepped[0].State
 	}
-	return nil
 }
 
 // pushTombstone appends the tombstone of a message. If the message was delivered meanwhile, or a reply was lost, the message is in a
@@ -180,6 +185,24 @@ func (f *lazyFeed) newest(ctx context.Context, s bucket.Stretch, limit int) ([]b
 		return nil, err
 	}
 	return f.feed.Newest(ctx, s, limit)
+}
+
+// counted returns a state after the gap in which an id lies, if any, was counted by the state's read mark.
+func (f *lazyFeed) counted(ctx context.Context, state userstate.State, id message.ID) (userstate.State, error) {
+	for _, gap := range state.Gaps {
+		if !gap.Holds(id.Time()) {
+			continue
+		}
+		if err := f.open(ctx); err != nil {
+			return state, err
+		}
+		counted, err := f.feed.CountGap(ctx, gap, state.ReadMark)
+		if err != nil {
+			return state, err
+		}
+		return state.Count([]userstate.GapCount{counted}), nil
+	}
+	return state, nil
 }
 
 func (f *lazyFeed) count(ctx context.Context, s bucket.Stretch) (int64, error) {

@@ -13,9 +13,9 @@ import (
 // a message unread. It returns userstate.ErrNotFound for a user never seen. It waits while the inbox is being rebuilt, and returns
 // rehydrate.ErrUnfinished if that takes too long.
 //
-// The store refuses a mark that knows fewer slots or gaps than the stored one: the messages in the others would become unread.
-// MarkRead then makes a new mark. Slots and gaps only grow, so only a mark that another call has set since can refuse the new one. UpTo of
-// the stored mark may also fall: see MendReadMark.
+// The store refuses a mark if the user's state has changed since MarkRead read it. At format level 1, it refuses a mark that knows fewer
+// slots or gaps than the stored one, because the messages in the others would become unread. Then MarkRead makes a new mark. UpTo of the
+// stored mark may also fall: see MendReadMark.
 func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	for {
 		state, err := s.rehydrator.Complete(ctx, user)
@@ -24,34 +24,55 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 			return err
 		case !state.Known():
 			return fmt.Errorf("%s: %w", user, userstate.ErrNotFound)
+		case upTo.Less(state.ReadMark.UpTo):
+			return nil
 		}
-		mark, err := s.readMark(ctx, state, upTo)
+		next, err := s.marked(ctx, state, upTo)
 		if err != nil {
 			return err
 		}
-		stored, err := s.stores.Users.SetReadMark(ctx, user, mark)
-		if err != nil || !stored.UpTo.Less(upTo) {
-			return err
-		}
-		if was := state.ReadMark; mark.Slots < was.Slots || mark.Gaps < was.Gaps {
+		mark := next.ReadMark
+		if was := state.ReadMark; !mark.Covers(was) {
 			return fmt.Errorf("read mark of %s: it counts %d slots and %d gaps, and the inbox has %d and %d: %w",
 				user, was.Slots, was.Gaps, mark.Slots, mark.Gaps, message.ErrCorrupt)
 		}
+		stored, err := s.setReadMark(ctx, state, next)
+		if err != nil || upTo.Less(stored.UpTo) || stored.Covers(mark) {
+			return err
+		}
 	}
 }
 
-// readMark returns a mark of the inbox as it is now, with the gaps of the given state.
-func (s *Service) readMark(ctx context.Context, state userstate.State, upTo message.ID) (bucket.ReadMark, error) {
-	mark, err := bucket.NewReadMark(ctx, s.stores.Buckets, state.User, state.Head, upTo)
-	if err != nil {
-		return bucket.ReadMark{}, err
+// marked returns the state with a read mark of the inbox as it is now. From format level 2 on, the mark is numbered, and the gap in which it
+// lies is counted.
+func (s *Service) marked(ctx context.Context, state userstate.State, upTo message.ID) (_ userstate.State, err error) {
+	rules := s.opts.Rules()
+	feed, gaps := s.lazyFeed(state.User, rules), state.Gaps
+	if state.ReadMark, err = bucket.NewReadMark(ctx, s.stores.Buckets, state.User, state.Head, upTo); err != nil {
+		return state, err
 	}
-	mark.Gaps = len(state.Gaps)
-	return mark, s.addGaps(ctx, s.lazyFeed(state.User, s.opts.Rules()), state.Gaps, &mark)
+	state.ReadMark.Gaps, state.ReadMark.Numbered = len(gaps), rules.Stored
+	if rules.Stored {
+		return feed.counted(ctx, state, upTo)
+	}
+	return state, addGaps(ctx, feed, gaps, &state.ReadMark)
+}
+
+// setReadMark stores the read mark of the state next, which was made from state, and returns the stored mark after the call. The number of a mark
+// belongs to the gaps of that state, so a numbered mark is stored only if the state has not changed.
+func (s *Service) setReadMark(ctx context.Context, state, next userstate.State) (bucket.ReadMark, error) {
+	if !next.ReadMark.Numbered {
+		return s.stores.Users.SetReadMark(ctx, state.User, next.ReadMark)
+	}
+	stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: state, To: next}})
+	if err != nil {
+		return bucket.ReadMark{}, fmt.Errorf("read mark of %s: %w", state.User, err)
+	}
+	return stepped[0].State.ReadMark, nil
 }
 
 // addGaps adds the messages of gaps that are at or below the mark to those that it says are read.
-func (s *Service) addGaps(ctx context.Context, feed *lazyFeed, gaps []bucket.Gap, mark *bucket.ReadMark) error {
+func addGaps(ctx context.Context, feed *lazyFeed, gaps []bucket.Gap, mark *bucket.ReadMark) error {
 	for _, gap := range gaps {
 		read := gap.Messages
 		if stretch := gap.Stretch(); mark.UpTo.Less(stretch.Before) {
@@ -68,7 +89,7 @@ func (s *Service) addGaps(ctx context.Context, feed *lazyFeed, gaps []bucket.Gap
 }
 
 // MendReadMark lowers a user's read mark that is up to a void message, and reports whether it did: see bucket.MendedReadMark. Call it
-// after bucket.Repair. It is idempotent. It leaves the mark to the next call if another request changes it meanwhile.
+// after bucket.Repair. It is idempotent. It leaves the mark to the next call if the user's state changes meanwhile.
 func (s *Service) MendReadMark(ctx context.Context, user message.UserID, void bucket.Judge) (bool, error) {
 	state, err := s.state(ctx, user)
 	if err != nil {
@@ -91,10 +112,22 @@ func (s *Service) MendReadMark(ctx context.Context, user message.UserID, void bu
 	if err != nil || !can {
 		return false, err
 	}
-	if err := s.addGaps(ctx, feed, gaps, &mended); err != nil {
+	if mended.Numbered = mark.Numbered; mark.Numbered {
+		for i, gap := range gaps {
+			if gap.Stretch().Holds(mended.UpTo) {
+				mended.InGap = mark.ReadIn(i, gap)
+			}
+		}
+	} else if err := addGaps(ctx, feed, gaps, &mended); err != nil {
 		return false, err
 	}
-	return s.stores.Users.MendReadMark(ctx, user, mark, mended)
+	next := state
+	next.ReadMark = mended
+	stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: state, To: next}})
+	if err != nil {
+		return false, fmt.Errorf("read mark of %s: %w", user, err)
+	}
+	return stepped[0].Applied, nil
 }
 
 // newestIn returns the greatest id at or below upTo of a message in gaps, or zero.

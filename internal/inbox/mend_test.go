@@ -9,6 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -89,22 +90,62 @@ func TestMendReadMarkWithGaps(t *testing.T) {
 	require.Equal(t, bucket.ReadMark{UpTo: id(2), Gaps: 1, Read: 3}, w.State(t.Context(), t, "ann").ReadMark)
 }
 
+// A mended mark keeps its number for the gap in which it lies now. A sweep counts a late message in that gap, and stalls before any of its
+// operations while the mark is mended: the message is read before and after.
+func TestMendReadMarkDuringASweep(t *testing.T) {
+	t.Parallel()
+	for after := 0; ; after++ {
+		w := limited(t, 2, 5)
+		w.work(t)
+		state := w.State(t.Context(), t, "ann")
+		next := state
+		next.ReadMark = bucket.ReadMark{UpTo: id(future), Gaps: 1, Numbered: true}
+		stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: state, To: next}})
+		require.NoError(t, err)
+		require.True(t, stepped[0].Applied)
+		w.requireUnread(t, 2)
+		w.lateInAGap(t, 1)
+		w.owe(t, func() {
+			a := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+				require.True(t, w.rehydrator.Work(ctx))
+				return nil
+			})
+			stalled := !a.Finished()
+			require.True(t, w.mend(t))
+			a.Resume(rig.None, 0)
+			require.NoError(t, a.Err())
+			if !stalled {
+				after = -1
+			}
+		})
+		w.requireUnread(t, 2)
+		mark := bucket.ReadMark{UpTo: id(2), Gaps: 1, Numbered: true, InGap: 4}
+		require.Equal(t, mark, w.State(t.Context(), t, "ann").ReadMark, "stalled before operation %d", after)
+		if after < 0 {
+			break
+		}
+	}
+}
+
 // The stored mark falls while another one is made, and then rises again: the new mark is not damaged, but out of date.
 func TestReadMarkBesideAMendedOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
-	w.fill(t, "ann", future, future+1)
-	w.fill(t, "ann", 0, 10)
-	require.NoError(t, w.MarkRead(t.Context(), "ann", id(future)))
-	w.repair(t)
-	w.fill(t, "ann", 10, 13)
-	service, users := w.interrupted(func() {
-		require.True(t, w.mend(t))
-		w.fill(t, "ann", 13, 14)
-		require.NoError(t, w.MarkRead(t.Context(), "ann", id(11)))
+	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		w := atLevel(newWorld(t))
+		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+		w.fill(t, "ann", future, future+1)
+		w.fill(t, "ann", 0, 10)
+		require.NoError(t, w.MarkRead(t.Context(), "ann", id(future)))
+		w.repair(t)
+		w.fill(t, "ann", 10, 13)
+		service, users := w.interrupted(func() {
+			require.True(t, w.mend(t))
+			w.fill(t, "ann", 13, 14)
+			require.NoError(t, w.MarkRead(t.Context(), "ann", id(11)))
+			w.requireUnread(t, 2)
+		})
+		require.NoError(t, service.MarkRead(t.Context(), "ann", id(future+1)))
+		require.Equal(t, 2, users.sets)
+		w.requireUnread(t, 0)
 	})
-	require.NoError(t, service.MarkRead(t.Context(), "ann", id(12)))
-	require.Equal(t, 2, users.sets)
-	w.requireUnread(t, 1)
 }

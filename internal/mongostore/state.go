@@ -44,6 +44,8 @@ type readMarkRecord struct {
 	Slots    int64       `bson:"slots"`
 	Gaps     int64       `bson:"gaps"`
 	Read     int64       `bson:"read"`
+	// InGap is absent unless the mark is numbered, from format level 2 on.
+	InGap *int64 `bson:"in_gap,omitempty"`
 }
 
 type markRecord struct {
@@ -72,7 +74,11 @@ func recordOfHead(h bucket.Hint) *headRecord {
 }
 
 func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
-	return &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read}
+	r := &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read}
+	if m.Numbered {
+		r.InGap = &m.InGap
+	}
+	return r
 }
 
 // recordOfState returns a record with the fields that Step compares and replaces.
@@ -84,6 +90,9 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 	if !st.Horizon.IsZero() {
 		horizon := date(st.Horizon)
 		r.Horizon = &horizon
+	}
+	if st.ReadMark != (bucket.ReadMark{}) {
+		r.ReadMark = recordOfReadMark(st.ReadMark)
 	}
 	if st.Mark != nil {
 		r.Mark = &markRecord{From: date(st.Mark.From), Bounded: st.Mark.Bounded}
@@ -143,7 +152,10 @@ func (r headRecord) hint() (h bucket.Hint, err error) {
 }
 
 func (r readMarkRecord) mark() (m bucket.ReadMark, err error) {
-	m = bucket.ReadMark{Slots: r.Slots, Gaps: int(r.Gaps), Read: r.Read}
+	m = bucket.ReadMark{Slots: r.Slots, Gaps: int(r.Gaps), Read: r.Read, Numbered: r.InGap != nil}
+	if m.Numbered {
+		m.InGap = *r.InGap
+	}
 	if m.Sequence, err = sequenceOf(r.Sequence); err == nil {
 		m.UpTo, err = idOf(usersName, r.UpTo)
 	}

@@ -83,6 +83,7 @@ func (r *userRecord) parts() bson.D {
 		parts = append(parts, bson.E{Key: field, Value: value})
 	}
 	add(fieldHorizon, r.Horizon != nil, r.Horizon)
+	add(fieldReadMark, r.ReadMark != nil, r.ReadMark)
 	add(fieldMark, r.Mark != nil, r.Mark)
 	add(fieldSweep, r.Sweep != nil, r.Sweep)
 	add(fieldLease, r.Lease != nil, r.Lease)

@@ -185,28 +185,6 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 	return holds, nil
 }
 
-// MendReadMark implements userstate.Store. If a reply was lost, the repetition finds the mark that the first attempt wrote.
-func (s *Users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error) {
-	marked := func(mark bucket.ReadMark) bson.D {
-		return append(userFilter(user), bson.E{Key: fieldReadMark, Value: recordOfReadMark(mark)})
-	}
-	set := operator("$set", operator(fieldReadMark, recordOfReadMark(to)))
-	repeated := false
-	err = s.c.call(ctx, "mend a read mark", func(ctx context.Context) error {
-		result, err := s.c.UpdateOne(ctx, marked(from), set)
-		applied = err == nil && result.MatchedCount == 1
-		if err == nil && !applied && repeated {
-			applied, err = s.c.has(ctx, marked(to))
-		}
-		repeated = true
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("read mark of %s: %w", user, err)
-	}
-	return applied, nil
-}
-
 // RaiseHeads implements bucket.Hints.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	writes := make([]write, 0, len(heads))

@@ -55,6 +55,9 @@ func TestRecordsAreGolden(t *testing.T) {
 		judged = append(judged, pebblestore.JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: verdict}})...)
 	}
 	requireGolden(t, "testdata/keys-2-verdict.golden", judged)
+	state.Horizon = at.Add(30 * 24 * time.Hour)
+	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
+	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
 }
 
 func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {
@@ -169,6 +172,7 @@ func FuzzParseState(f *testing.F) {
 	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Mark: &userstate.Mark{Bounded: true}, Gaps: make([]userstate.Gap, 2)}))
 	f.Add(append([]byte{2, 0x7f}, bytes.Repeat([]byte{0, 0, 0, 1}, 60)...))
 	f.Add(append([]byte{2, 0x20}, bytes.Repeat([]byte{0xff}, 60)...))
+	f.Add(pebblestore.EncodeState(userstate.State{ReadMark: bucket.ReadMark{Gaps: 1, Numbered: true, InGap: 2}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st, err := pebblestore.ParseState("ann", b)
 		if err != nil {
@@ -190,11 +194,14 @@ func TestDamagedStates(t *testing.T) {
 		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(1)},
 	}
 	b := pebblestore.EncodeState(whole)
-	for n := range b {
-		_, err := pebblestore.ParseState("ann", b[:n])
-		require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))
-		require.ErrorIs(t, err, message.ErrCorrupt)
-		require.ErrorContains(t, err, "in users")
+	whole.ReadMark.Numbered = true
+	for _, b := range [][]byte{b, pebblestore.EncodeState(whole)} {
+		for n := range b {
+			_, err := pebblestore.ParseState("ann", b[:n])
+			require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))
+			require.ErrorIs(t, err, message.ErrCorrupt)
+			require.ErrorContains(t, err, "in users")
+		}
 	}
 	_, err := pebblestore.ParseState("ann", append(b, 0))
 	require.ErrorIs(t, err, pebblestore.ErrCorrupt)

@@ -48,7 +48,7 @@ func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Steppe
 		return userstate.Stepped{State: was}, nil
 	}
 	to := step.To
-	to.User, to.Head, to.ReadMark = was.User, was.Head, was.ReadMark
+	to.User, to.Head = was.User, was.Head
 	value := encodeState(to)
 	if err := batch.Set(s.key(to.User), value, nil); err != nil {
 		return userstate.Stepped{}, err

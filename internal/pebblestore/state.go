@@ -14,13 +14,13 @@ import (
 //	version[1] parts[1] last_viewed[8] head_sequence[4] head_floor[16]
 //	horizon[8]?
 //	recovered[8]?
-//	read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8]?
+//	read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8] (read_in_gap[8])?
 //	mark_from[8]? sweep_from[8]?
 //	gaps[4] (after[8] before[8] messages[8])*?
 //	lease_until[8] lease_since[8] lease_token?
 //
-// The bits of parts say which of the parts with a question mark exist. A state is not CBOR, because fan-out reads it for every
-// recipient. Most states have only the first line.
+// The bits of parts say which of the parts with a question mark exist. The highest bit of read_gaps says that read_in_gap exists. A state
+// is not CBOR, because fan-out reads it for every recipient. Most states have only the first line.
 const (
 	partRecovered = 1 << iota
 	partReadMark
@@ -35,6 +35,7 @@ const (
 const (
 	stateHeaderLen = 1 + 8 + 4 + idLen
 	gapLen         = 8 + 8 + 8
+	numbered       = 1 << 63 // the bit of read_gaps: ReadMark.Numbered, from format level 2 on
 )
 
 func partsOf(st *userstate.State) (parts byte) {
@@ -67,9 +68,7 @@ func encodeState(st userstate.State) []byte {
 		b = appendCount(b, st.Recovered)
 	}
 	if parts&partReadMark != 0 {
-		b = append(b, st.ReadMark.UpTo[:]...)
-		b = binary.BigEndian.AppendUint32(b, st.ReadMark.Sequence)
-		b = appendCount(appendCount(appendCount(b, st.ReadMark.Slots), int64(st.ReadMark.Gaps)), st.ReadMark.Read)
+		b = appendReadMark(b, st.ReadMark)
 	}
 	if parts&partMark != 0 {
 		b = appendTime(b, st.Mark.From)
@@ -86,6 +85,20 @@ func encodeState(st userstate.State) []byte {
 	if parts&partLease != 0 {
 		b = appendTime(appendTime(b, st.Lease.Until), st.Lease.Since)
 		b = append(b, st.Lease.Token...)
+	}
+	return b
+}
+
+func appendReadMark(b []byte, m bucket.ReadMark) []byte {
+	gaps := uint64(m.Gaps) //nolint:gosec // a gap per return of the user at most
+	if m.Numbered {
+		gaps |= numbered
+	}
+	b = append(b, m.UpTo[:]...)
+	b = appendCount(binary.BigEndian.AppendUint32(b, m.Sequence), m.Slots)
+	b = appendCount(binary.BigEndian.AppendUint64(b, gaps), m.Read)
+	if m.Numbered {
+		b = appendCount(b, m.InGap)
 	}
 	return b
 }
@@ -124,7 +137,7 @@ func (f *fields) parts(st *userstate.State, parts byte) {
 		st.Recovered = f.count()
 	}
 	if parts&partReadMark != 0 {
-		st.ReadMark = bucket.ReadMark{UpTo: f.id(), Sequence: f.uint32(), Slots: f.count(), Gaps: int(f.count()), Read: f.count()}
+		st.ReadMark = f.readMark()
 	}
 	if parts&partMark != 0 {
 		st.Mark = &userstate.Mark{From: f.time(), Bounded: parts&partBounded != 0}
@@ -165,7 +178,18 @@ func (f *fields) next(n int) []byte {
 	return field
 }
 
+func (f *fields) readMark() bucket.ReadMark {
+	m := bucket.ReadMark{UpTo: f.id(), Sequence: f.uint32(), Slots: f.count()}
+	gaps := f.uint64()
+	m.Gaps, m.Numbered, m.Read = int(gaps&^numbered), gaps&numbered != 0, f.count() //nolint:gosec // without its highest bit it fits
+	if m.Numbered {
+		m.InGap = f.count()
+	}
+	return m
+}
+
 func (f *fields) time() time.Time { return timeOf(f.next(8)) }
 func (f *fields) id() message.ID  { return message.ID(f.next(idLen)) }
 func (f *fields) uint32() uint32  { return binary.BigEndian.Uint32(f.next(4)) }
-func (f *fields) count() int64    { return int64(binary.BigEndian.Uint64(f.next(8))) } //nolint:gosec // the conversion keeps the bits
+func (f *fields) uint64() uint64  { return binary.BigEndian.Uint64(f.next(8)) }
+func (f *fields) count() int64    { return int64(f.uint64()) } //nolint:gosec // the conversion keeps the bits

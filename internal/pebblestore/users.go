@@ -187,26 +187,6 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 	return st.ReadMark, s.db.commit(batch, unlock)
 }
 
-// MendReadMark implements userstate.Store.
-func (s *Users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error) {
-	if err := s.db.begin(ctx); err != nil {
-		return false, err
-	}
-	defer s.db.end()
-	unlock := s.lock(1, func(int) message.UserID { return user })
-	batch := s.db.engine.NewBatch()
-	st, err := s.read(user)
-	if err == nil && st.Known() && st.ReadMark == from {
-		applied, st.ReadMark = true, to
-		err = s.write(batch, st)
-	}
-	if err != nil {
-		unlock()
-		return false, fmt.Errorf("read mark of %s: %w", user, err)
-	}
-	return applied, s.db.commit(batch, unlock)
-}
-
 // RaiseHeads implements bucket.Hints.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
 	if err := s.db.begin(ctx); err != nil {

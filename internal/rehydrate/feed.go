@@ -92,6 +92,23 @@ func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 	}
 }
 
+// CountGap counts the messages of a gap, and those that a read mark says are read. It counts the messages above the mark by a query of
+// their own. Otherwise a message that becomes visible between two queries could count as read only.
+func (f *Feed) CountGap(ctx context.Context, gap userstate.Gap, mark bucket.ReadMark) (counted userstate.GapCount, err error) {
+	counted = userstate.GapCount{Gap: gap, UpTo: mark.UpTo}
+	stretch := gap.Stretch()
+	if mark.Numbered && stretch.Holds(mark.UpTo) {
+		counted.Read, err = f.Count(ctx, bucket.Stretch{After: stretch.After, Before: mark.UpTo.Next()})
+		if err != nil {
+			return counted, err
+		}
+		stretch.After = mark.UpTo
+	}
+	above, err := f.Count(ctx, stretch)
+	counted.Messages = counted.Read + above
+	return counted, err
+}
+
 // collect returns the messages of a stretch, in order, at most limit.
 func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Order, limit int) ([]bucket.Entry, error) {
 	var found []bucket.Entry

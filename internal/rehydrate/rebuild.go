@@ -164,16 +164,33 @@ func (a *attempt) sweep(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	counted := slices.Clone(a.state.Gaps)
-	for i := range counted {
-		if counted[i].Messages, err = feed.Count(ctx, counted[i].Stretch()); err != nil {
+	for ; a.state.Sweep != nil; recovered = 0 { // once, unless the read mark was moved meanwhile
+		counted, err := a.countGaps(ctx, feed)
+		if err != nil {
 			return err
 		}
-		if err := a.renew(ctx); err != nil {
+		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, recovered, counted) }); err != nil {
 			return err
 		}
 	}
-	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, recovered, counted) })
+	return nil
+}
+
+// countGaps counts all gaps by the read mark that the attempt knows.
+func (a *attempt) countGaps(ctx context.Context, feed *Feed) ([]userstate.GapCount, error) {
+	mark := a.state.ReadMark
+	var counted []userstate.GapCount
+	for _, gap := range a.state.Gaps {
+		c, err := feed.CountGap(ctx, gap, mark)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.renew(ctx); err != nil {
+			return nil, err
+		}
+		counted = append(counted, c)
+	}
+	return counted, nil
 }
 
 // afterHorizon returns the first id after the horizon that the attempt knows. The real horizon may be later by now, never earlier.

@@ -11,22 +11,21 @@ import (
 // Users returns a store that measures each call and passes it to the given store.
 func (m *Metrics) Users(store userstate.Store) userstate.Store {
 	return &users{
-		Store:        store,
-		raiseHeads:   m.operation("users.raise_heads"),
-		lookup:       m.operation("users.lookup"),
-		view:         m.operation("users.view"),
-		step:         m.operation("users.step"),
-		due:          m.operation("users.due"),
-		list:         m.operation("users.list"),
-		setReadMark:  m.operation("users.set_read_mark"),
-		mendReadMark: m.operation("users.mend_read_mark"),
+		Store:       store,
+		raiseHeads:  m.operation("users.raise_heads"),
+		lookup:      m.operation("users.lookup"),
+		view:        m.operation("users.view"),
+		step:        m.operation("users.step"),
+		due:         m.operation("users.due"),
+		list:        m.operation("users.list"),
+		setReadMark: m.operation("users.set_read_mark"),
 	}
 }
 
 type users struct {
 	userstate.Store
 
-	raiseHeads, lookup, view, step, due, list, setReadMark, mendReadMark operation
+	raiseHeads, lookup, view, step, due, list, setReadMark operation
 }
 
 func (s *users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
@@ -47,11 +46,6 @@ func (s *users) View(ctx context.Context, views []userstate.View) (viewed []user
 func (s *users) Step(ctx context.Context, all []userstate.Step) (stepped []userstate.Stepped, err error) {
 	defer s.step.done(s.step.now(), &err)
 	return s.Store.Step(ctx, all)
-}
-
-func (s *users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error) {
-	defer s.mendReadMark.done(s.mendReadMark.now(), &err)
-	return s.Store.MendReadMark(ctx, user, from, to)
 }
 
 func (s *users) Due(ctx context.Context, dead userstate.Dead, limit int) (states []userstate.State, err error) {

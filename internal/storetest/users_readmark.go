@@ -76,43 +76,6 @@ func (s userSuite) setReadMarkUnknown(t *testing.T) {
 	require.Equal(t, userstate.State{User: "ann"}, h.lookup(t, "ann"))
 }
 
-// mendReadMark moves a mark back, and is refused if the stored mark differs in any field.
-func (s userSuite) mendReadMark(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	h.create(t, "ann", epoch)
-	mend := func(user message.UserID, from, to bucket.ReadMark) bool {
-		t.Helper()
-		applied, err := h.Store.MendReadMark(t.Context(), user, from, to)
-		require.NoError(t, err)
-		return applied
-	}
-	was := bucket.ReadMark{UpTo: id(50), Sequence: 1, Slots: 60, Gaps: 2, Read: 55}
-	to := bucket.ReadMark{UpTo: id(40), Sequence: 1, Slots: 60, Gaps: 2, Read: 45}
-	require.False(t, mend("ann", was, to), "there is no mark")
-	_, err := h.Store.SetReadMark(t.Context(), "ann", was)
-	require.NoError(t, err)
-	for name, change := range map[string]func(*bucket.ReadMark){
-		"id":       func(m *bucket.ReadMark) { m.UpTo = id(51) },
-		"sequence": func(m *bucket.ReadMark) { m.Sequence = 0 },
-		"slots":    func(m *bucket.ReadMark) { m.Slots++ },
-		"gaps":     func(m *bucket.ReadMark) { m.Gaps++ },
-		"read":     func(m *bucket.ReadMark) { m.Read++ },
-	} {
-		from := was
-		change(&from)
-		require.False(t, mend("ann", from, to), name)
-		require.Equal(t, was, h.lookup(t, "ann").ReadMark, name)
-	}
-	require.True(t, mend("ann", was, to))
-	want := userstate.State{User: "ann", LastViewed: epoch, ReadMark: to}
-	require.Equal(t, want, h.lookup(t, "ann"))
-	require.False(t, mend("bob", bucket.ReadMark{}, to), "a user without a record")
-	require.False(t, h.lookup(t, "bob").Known())
-	h = h.Reopen(t)
-	require.Equal(t, want, h.lookup(t, "ann"))
-}
-
 func (s userSuite) setReadMarkConcurrently(t *testing.T) {
 	t.Parallel()
 	const callers = 16

@@ -28,6 +28,7 @@ func fullState(user message.UserID, n int) userstate.State {
 			{After: later(n - 800), Before: later(n - 700), Messages: 1},
 		},
 		Recovered: int64(n) + 3,
+		ReadMark:  bucket.ReadMark{UpTo: id(n + 100), Sequence: 1, Slots: 60, Gaps: n % 2, Read: 55, Numbered: true, InGap: int64(n)},
 	}
 }
 
@@ -148,6 +149,14 @@ func (s userSuite) stepRefused(t *testing.T) {
 		},
 		"the gaps' order":     func(st *userstate.State) { st.Gaps = []userstate.Gap{st.Gaps[1], st.Gaps[0]} },
 		"how many were found": func(st *userstate.State) { st.Recovered++ },
+		"no read mark":        func(st *userstate.State) { st.ReadMark = bucket.ReadMark{} },
+		"up to":               func(st *userstate.State) { st.ReadMark.UpTo = id(102) },
+		"sequence":            func(st *userstate.State) { st.ReadMark.Sequence++ },
+		"slots":               func(st *userstate.State) { st.ReadMark.Slots++ },
+		"gaps at the mark":    func(st *userstate.State) { st.ReadMark.Gaps++ },
+		"read":                func(st *userstate.State) { st.ReadMark.Read++ },
+		"not numbered":        func(st *userstate.State) { st.ReadMark.Numbered, st.ReadMark.InGap = false, 0 },
+		"read in the gap":     func(st *userstate.State) { st.ReadMark.InGap++ },
 	} {
 		from := fullState("ann", 1)
 		change(&from)
@@ -169,22 +178,43 @@ func (s userSuite) stepCreates(t *testing.T) {
 	require.Equal(t, known, h.lookup(t, "bob"))
 }
 
-func (s userSuite) stepLeavesTheRest(t *testing.T) {
+func (s userSuite) stepLeavesTheHead(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	was := h.step(t, "ann", fullState("ann", 1))
 	hint := bucket.Hint{Sequence: 3, Floor: id(150)}
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
-	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
-	require.NoError(t, err)
-	to := fullState("ann", 2)
-	to.Head, to.ReadMark = bucket.Hint{Sequence: 1, Floor: id(50)}, mark(7, 8)
-	want := fullState("ann", 2)
-	want.Head, want.ReadMark = hint, mark(50, 60)
+	to, want := fullState("ann", 2), fullState("ann", 2)
+	to.Head, want.Head = bucket.Hint{Sequence: 1, Floor: id(50)}, hint
 	require.Equal(t, []userstate.Stepped{{State: want, Applied: true}}, h.steps(t, userstate.Step{From: was, To: to}),
-		"neither does what From says of them count, nor what To says")
+		"neither does what From says of it count, nor what To says")
 	require.Equal(t, want, h.lookup(t, "ann"))
 	require.Equal(t, []userstate.Stepped{{State: want}}, h.steps(t, userstate.Step{From: was, To: to}))
+}
+
+// stepMovesReadMark steps between read marks of either kind, also back, with SetReadMark in between.
+func (s userSuite) stepMovesReadMark(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	at := h.step(t, "ann", fullState("ann", 1))
+	numbered, none := mark(30, 40), bucket.ReadMark{}
+	numbered.Numbered = true
+	for _, to := range []bucket.ReadMark{mark(50, 60), numbered, none, numbered, mark(10, 20), mark(50, 60)} {
+		next := at
+		next.ReadMark = to
+		require.Equal(t, []userstate.Stepped{{State: next, Applied: true}}, h.steps(t, userstate.Step{From: at, To: next}))
+		at = h.lookup(t, "ann")
+		require.Equal(t, next, at)
+	}
+	stored, err := h.Store.SetReadMark(t.Context(), "ann", mark(70, 80))
+	require.NoError(t, err)
+	require.Equal(t, mark(70, 80), stored)
+	next := at
+	next.ReadMark = numbered
+	at.ReadMark = stored
+	require.Equal(t, []userstate.Stepped{{State: at}}, h.steps(t, userstate.Step{From: next, To: next}))
+	h = h.Reopen(t)
+	require.Equal(t, at, h.lookup(t, "ann"))
 }
 
 // stepKeepsStates stores states with each part alone, and values at the edges.
@@ -194,7 +224,7 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	seen := func(n int) userstate.State {
 		return userstate.State{User: message.UserID(fmt.Sprintf("user-%d", n)), LastViewed: later(n)}
 	}
-	states := make([]userstate.State, 9)
+	states := make([]userstate.State, 12)
 	for n := range states {
 		states[n] = seen(n)
 	}
@@ -208,6 +238,9 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 		states[7].Gaps = append(states[7].Gaps, userstate.Gap{After: later(2 * n), Before: later(2*n + 1), Messages: int64(n)})
 	}
 	states[8].LastViewed = time.Date(2200, 1, 1, 0, 0, 0, int(999*time.Millisecond), time.UTC)
+	states[9].ReadMark = bucket.ReadMark{Numbered: true}
+	states[10].ReadMark = bucket.ReadMark{UpTo: id(1), Sequence: math.MaxUint32, Slots: math.MaxInt64, Gaps: math.MaxInt32, Read: math.MaxInt64, Numbered: true, InGap: math.MaxInt64}
+	states[11].ReadMark = bucket.ReadMark{UpTo: id(1), Slots: 1, Gaps: math.MaxInt32}
 	for _, want := range states {
 		require.Equal(t, want, h.step(t, want.User, want))
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadMark says which messages an owner has read: those at or below UpTo that were in the inbox when the mark was set. A message that
-// was appended later is unread even if it is older than UpTo, because the owner has not seen it.
+// was appended later is unread even if it is older than UpTo, because the owner has not seen it. ReadIn says what holds in gaps.
 type ReadMark struct {
 	UpTo message.ID
 	// Sequence names a bucket. All entries in the buckets below it are read.
@@ -18,8 +18,26 @@ type ReadMark struct {
 	// Slots counts the slots, and Gaps the gaps, of the whole inbox when the mark was set.
 	Slots int64
 	Gaps  int
-	// Read counts the slots, and the messages in gaps, with an id at or below UpTo.
+	// Read counts the slots with an id at or below UpTo. If the mark is not Numbered, it also counts such messages in gaps.
 	Read int64
+	// Numbered says that the mark has InGap, from format level 2 on. So a gap that is counted again does not change what is read.
+	Numbered bool
+	// InGap counts the messages at or below UpTo in the gap in which UpTo lies, if the mark lists that gap. One number is enough, because
+	// gaps do not overlap: ReadIn derives those of the other gaps.
+	InGap int64
+}
+
+// ReadIn returns how many messages of a gap a numbered mark says are read. place is the gap's place among all gaps. A message that becomes
+// visible later at or below UpTo, in a gap that the mark lists, is read, too.
+func (m ReadMark) ReadIn(place int, g Gap) int64 {
+	switch stretch := g.Stretch(); {
+	case !m.Numbered || place >= m.Gaps || !stretch.After.Less(m.UpTo):
+		return 0
+	case stretch.Holds(m.UpTo):
+		return m.InGap
+	default:
+		return g.Messages
+	}
 }
 
 // Covers reports whether m is at least as far as o in each of UpTo, Slots and Gaps. Then every message that o says is read, m says is
@@ -59,9 +77,9 @@ func (s Stretch) Holds(id message.ID) bool { return s.After.Less(id) && id.Less(
 // deletions must go back to the Sequence of the mark, or to bucket 0 if there are gaps.
 func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread int64) {
 	total, unread = slots-d.Total, slots-mark.Read
-	for _, g := range gaps {
+	for i, g := range gaps {
 		total += g.Messages
-		unread += g.Messages
+		unread += g.Messages - mark.ReadIn(i, g)
 	}
 	for _, t := range d.Recent {
 		above := mark.UpTo.Less(t.ID)
@@ -78,8 +96,8 @@ func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread 
 	return total, unread
 }
 
-// NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller adds their number to Gaps,
-// and the number of their messages at or below upTo to Read.
+// NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller sets Gaps, and either Numbered and
+// InGap, or adds the number of their messages at or below upTo to Read.
 func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID) (ReadMark, error) {
 	head, holders, err := locate(ctx, store, owner, hint, upTo)
 	if err != nil || len(holders) == 0 {

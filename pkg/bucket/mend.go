@@ -12,8 +12,8 @@ import (
 // No message becomes read or unread. inGaps is the greatest id at or below the UpTo of the mark of a message in the gaps that the mark
 // lists, or zero.
 //
-// It does nothing while a void message that the mark counts is live: see Repair. As NewReadMark, it ignores gaps in Read: the caller adds
-// the number of their messages at or below the new UpTo.
+// It does nothing while a void message that the mark counts is live: see Repair. As NewReadMark, it ignores what is read in gaps, but for
+// Gaps.
 func MendedReadMark(ctx context.Context, store Store, owner message.UserID, mark ReadMark, inGaps message.ID, void Judge) (ReadMark, bool, error) {
 	mended := ReadMark{UpTo: inGaps, Sequence: mark.Sequence, Slots: mark.Slots, Gaps: mark.Gaps, Read: Position(mark.Sequence, 0)}
 	var ids []message.ID // in the slots from the start of Sequence

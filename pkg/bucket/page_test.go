@@ -186,6 +186,9 @@ func TestCountsWithGaps(t *testing.T) {
 		{After: id(300).Time(), Before: id(311).Time(), Messages: 10},
 	}
 	marked := bucket.ReadMark{UpTo: id(150), Slots: 20, Gaps: 1, Read: 20 + 50} // 20 slots, and 101 to 150 of the first gap
+	numbered := func(upTo, gaps int, inGap int64) bucket.ReadMark {
+		return bucket.ReadMark{UpTo: id(upTo), Slots: 20, Gaps: gaps, Read: 20, Numbered: true, InGap: inGap}
+	}
 	tombstones := func(slot int, ns ...int) bucket.Deletions {
 		d := bucket.Deletions{Total: int64(len(ns))}
 		for i, n := range ns {
@@ -208,6 +211,17 @@ func TestCountsWithGaps(t *testing.T) {
 		{"one of a bucket is deleted", 20, tombstones(3, 50), marked, 129, 60},
 		{"one that came later is deleted", 22, tombstones(21, 50), marked, 131, 61},
 		{"everything in gaps is deleted", 22, tombstones(20, 305, 120), marked, 128, 59},
+		{"numbered below the gaps", 20, bucket.Deletions{}, numbered(100, 2, 0), 130, 110},
+		{"numbered in the first gap", 20, bucket.Deletions{}, numbered(150, 2, 50), 130, 60},
+		{"numbered in a gap that came later", 20, bucket.Deletions{}, numbered(305, 1, 0), 130, 10},
+		{"numbered at the end of the first gap", 20, bucket.Deletions{}, numbered(200, 2, 99), 130, 11},
+		{"numbered above the first gap", 20, bucket.Deletions{}, numbered(250, 2, 0), 130, 10},
+		{"numbered in the second gap", 20, bucket.Deletions{}, numbered(305, 2, 5), 130, 5},
+		{"numbered above both", 20, bucket.Deletions{}, numbered(500, 2, 0), 130, 0},
+		{"numbered above a gap that came later", 20, bucket.Deletions{}, numbered(500, 1, 0), 130, 10},
+		{"numbered, and one that was read is deleted", 21, tombstones(20, 120), numbered(150, 2, 50), 129, 60},
+		{"numbered, and one that was not read is deleted", 21, tombstones(20, 151), numbered(150, 2, 50), 129, 59},
+		{"numbered above all, and one is deleted", 21, tombstones(20, 305), numbered(500, 2, 0), 129, 0},
 	} {
 		total, unread := bucket.Counts(test.slots, test.deletions, test.mark, gaps)
 		require.Equal(t, []int64{test.total, test.unread}, []int64{total, unread}, test.name)

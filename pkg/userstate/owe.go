@@ -52,22 +52,3 @@ func Owe(ctx context.Context, store Store, rules Rules, states []State, now time
 	}
 	return nil
 }
-
-// RaiseCount makes sure that a gap counts at least as many messages as counted. s is a state of the user that the caller has read. lazy is
-// that of Step.
-func RaiseCount(ctx context.Context, store Store, s State, counted Gap, lazy bool) error {
-	for {
-		next := s.Count([]Gap{counted})
-		if next.Same(s) {
-			return nil
-		}
-		stepped, err := store.Step(ctx, []Step{{From: s, To: next, Lazy: lazy}})
-		if err != nil {
-			return fmt.Errorf("raise the count of a gap: %w", err)
-		}
-		if stepped[0].Applied {
-			return nil
-		}
-		s = stepped[0].State
-	}
-}

@@ -57,10 +57,11 @@ func (s State) InGap(sent time.Time) bool {
 	return slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Holds(sent) })
 }
 
-// Same reports whether two states agree in everything that Store.Step compares: all fields but User, Head and ReadMark.
+// Same reports whether two states agree in everything that Store.Step compares: all fields but User and Head.
 func (s State) Same(o State) bool {
 	return s.LastViewed.Equal(o.LastViewed) && s.Horizon.Equal(o.Horizon) &&
-		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) && slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered
+		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) &&
+		slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered && s.ReadMark == o.ReadMark
 }
 
 // Mark is the record of a rehydration that is due or under way. While a user has a mark, fan-out leaves all messages that were sent
@@ -111,6 +112,15 @@ func (d Dead) Holds(l Lease) bool { return l.Until.Before(d.Before) || l.Until.A
 
 // Gap is a time range of an inbox whose messages are not in buckets.
 type Gap = bucket.Gap
+
+// GapCount is the result of counting a gap, with Messages as counted.
+type GapCount struct {
+	Gap
+	// UpTo is that of the read mark by which the messages were counted.
+	UpTo message.ID
+	// Read counts those of Messages that are at or below UpTo, if UpTo lies in the gap and the mark is numbered.
+	Read int64
+}
 
 func same[T any](x, y *T, equal func(T, T) bool) bool {
 	if x == nil || y == nil {

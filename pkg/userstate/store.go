@@ -78,8 +78,7 @@ type Store interface {
 	View(ctx context.Context, views []View) ([]Viewed, error)
 
 	// Step carries out each step on its own and returns the results in the order of steps. A step applies if and only if the
-	// stored state is the Same as From. To then replaces the stored state, except Head and ReadMark, which Step does not
-	// change. A From that is not Known stands for a user without a record. No two steps may be of the same user.
+	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is not Known stands for a user without a record. No two steps may be of the same user.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
 	// Due returns at most limit states with a Mark or a Sweep whose lease is dead, the earliest end first.
@@ -90,12 +89,8 @@ type Store interface {
 
 	// SetReadMark replaces a user's read mark if the new mark Covers the stored one, and returns the stored mark after the call.
 	// Otherwise the new mark is older in something, and would make messages unread. For a user without a record it returns
-	// ErrNotFound.
+	// ErrNotFound. A mark that is Numbered is set by Step, because its number belongs to the gaps as they were read. The mark has an UpTo.
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
-
-	// MendReadMark replaces a user's read mark from by to if from is the stored one, and reports whether it did. It is the only call
-	// that may move a mark back: see bucket.MendedReadMark.
-	MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (applied bool, err error)
 }
 
 // Get returns the state of one user. For a user without a record it returns a State that is not Known.

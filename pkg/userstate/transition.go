@@ -95,25 +95,35 @@ func (s State) Settle(token string, recovered int64) (State, bool) {
 }
 
 // Finish returns the state without its sweep, after the sweep has appended so many messages and has counted the messages of gaps as
-// Count says. Finish returns false if token does not hold the lease, or if the state has a mark or no sweep.
-func (s State) Finish(token string, appended int64, counted []Gap) (State, bool) {
+// Count says. If the numbered read mark was moved after the count, the sweep stays, and its holder must count again. Finish returns false
+// if token does not hold the lease, or if the state has a mark or no sweep.
+func (s State) Finish(token string, appended int64, counted []GapCount) (State, bool) {
 	if !s.holds(token) || s.Mark != nil || s.Sweep == nil {
 		return s, false
 	}
-	s.Sweep, s.Lease = nil, Lease{}
 	s.Recovered += appended
+	if !slices.ContainsFunc(counted, func(c GapCount) bool { return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo }) {
+		s.Sweep, s.Lease = nil, Lease{}
+	}
 	return s.Count(counted), true
 }
 
 // Count returns the state after the messages of gaps were counted. A count that is higher replaces that of the gap with the same ends,
-// and the difference counts as recovered. So neither the order of counts matters nor a repetition.
-func (s State) Count(counted []Gap) State {
+// and the difference counts as recovered. The same holds for the number of read messages, if the read mark has the counted UpTo. So
+// neither the order of counts matters nor a repetition.
+func (s State) Count(counted []GapCount) State {
 	s.Gaps = slices.Clone(s.Gaps)
 	for i := range s.Gaps {
 		for _, c := range counted {
-			if more := c.Messages - s.Gaps[i].Messages; more > 0 && c.After.Equal(s.Gaps[i].After) && c.Before.Equal(s.Gaps[i].Before) {
+			if !c.After.Equal(s.Gaps[i].After) || !c.Before.Equal(s.Gaps[i].Before) {
+				continue
+			}
+			if more := c.Messages - s.Gaps[i].Messages; more > 0 {
 				s.Gaps[i].Messages = c.Messages
 				s.Recovered += more
+			}
+			if s.ReadMark.Numbered && c.UpTo == s.ReadMark.UpTo {
+				s.ReadMark.InGap = max(s.ReadMark.InGap, c.Read)
 			}
 		}
 	}

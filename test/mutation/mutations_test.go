@@ -138,7 +138,7 @@ func repairing() []mutation {
 		},
 		{
 			name: "a read mark that falls beside another one is damage", trap: "a request fails although nothing is damaged",
-			edits: []edit{{"internal/inbox/markread.go", "mark.Slots < was.Slots || mark.Gaps < was.Gaps {", "!mark.Covers(was) {"}},
+			edits: []edit{{markReadGo, "err != nil || upTo.Less(stored.UpTo) || stored.Covers(mark) {", "err == nil && !mark.Covers(stored) {\n			err = message.ErrCorrupt\n		}\n		if err != nil || upTo.Less(stored.UpTo) || stored.Covers(mark) {"}},
 			pkg:   "./internal/inbox", run: "^TestReadMarkBesideAMendedOne$",
 		},
 	}

@@ -9,6 +9,9 @@ const (
 	pageGo       = "pkg/bucket/page.go"
 	seenGo       = "internal/inbox/user.go"
 	inboxGo      = "internal/inbox/inbox.go"
+	markReadGo   = "internal/inbox/markread.go"
+	stateGo      = "pkg/userstate/state.go"
+	feedGo       = "internal/rehydrate/feed.go"
 
 	rehydration = "./internal/rehydrate"
 	inbox       = "./internal/inbox"
@@ -21,6 +24,73 @@ func reading() []mutation {
 			name: "setting a read mark by its up_to alone", trap: "a mark made before a message came replaces one that says it is read: unread again",
 			edits: []edit{{"internal/pebblestore/users.go", "mark.Covers(st.ReadMark)", "!mark.UpTo.Less(st.ReadMark.UpTo)"}},
 			pkg:   inbox, run: "^TestReadMarkOfAnOlderSnapshotMarksNothingUnread$",
+		},
+		{
+			name: "setting a numbered read mark over any other", trap: "a mark made before a message came replaces one that says it is read: unread again",
+			edits: []edit{{stateGo, " && s.ReadMark == o.ReadMark", ""}},
+			pkg:   inbox, run: "^TestReadMarkOfAnOlderSnapshotMarksNothingUnread$",
+		},
+		{
+			name: "a step that does not compare the read mark", trap: "a read mark that was set meanwhile is lost",
+			edits: []edit{{stateGo, " && s.ReadMark == o.ReadMark", ""}},
+			pkg:   "./internal/pebblestore", run: "^TestConformance$/^Users$/^Step$",
+		},
+		{
+			name: "setting a numbered read mark whatever its gaps count now", trap: "a sweep has counted a message that the mark has not: unread",
+			edits: []edit{{markReadGo, "	return stepped[0].State.ReadMark, nil\n", `	if now := stepped[0].State; !stepped[0].Applied {
+		to := now
+		to.ReadMark = next.ReadMark
+		if stepped, err = s.stores.Users.Step(ctx, []userstate.Step{{From: now, To: to}}); err != nil {
+			return bucket.ReadMark{}, err
+		}
+	}
+	return stepped[0].State.ReadMark, nil
+`}},
+			pkg: inbox, run: "^TestReadMarkBesideASweep$",
+		},
+		{
+			name: "a number at level 1", trap: "a sweep of an older release does not raise it",
+			edits: []edit{{markReadGo, "len(gaps), rules.Stored\n	if rules.Stored {", "len(gaps), true\n	if true {"}},
+			pkg:   inbox, run: "^TestReadMarkHasItsNumberFromLevel2On$",
+		},
+		{
+			name: "a sweep that raises the number of a gap alone", trap: "a late message at or below up_to is unread",
+			edits: []edit{{rebuildGo, "feed.CountGap(ctx, gap, mark)", "feed.CountGap(ctx, gap, bucket.ReadMark{UpTo: mark.UpTo})"}},
+			pkg:   inbox, run: "^TestLateMessageInAGapThatTheReadMarkLists$",
+		},
+		{
+			name: "a read mark that counts nothing in its gap", trap: "all of it is unread",
+			edits: []edit{{markReadGo, "		return feed.counted(ctx, state, upTo)\n", "		return state, nil\n"}},
+			pkg:   inbox, run: "^TestReadMarkHasItsNumberFromLevel2On$",
+		},
+		{
+			name: "counting a whole gap, and then what is read", trap: "a message becomes visible in between: unread is below 0",
+			edits: []edit{
+				{feedGo, "		stretch.After = mark.UpTo\n", ""},
+				{feedGo, "	stretch := gap.Stretch()\n	if mark", "	stretch := gap.Stretch()\n	above, err := f.Count(ctx, stretch)\n	if err != nil {\n		return counted, err\n	}\n	if mark"},
+				{feedGo, "	above, err := f.Count(ctx, stretch)\n	counted.Messages = counted.Read + above\n", "	counted.Messages = above\n"},
+			},
+			pkg: inbox, run: "^TestLateMessageWhileAReadMarkIsMade$",
+		},
+		{
+			name: "a number that another read mark was counted by", trap: "it is that of another up_to",
+			edits: []edit{{transitionGo, "if s.ReadMark.Numbered && c.UpTo == s.ReadMark.UpTo {", "if s.ReadMark.Numbered {"}},
+			pkg:   "./pkg/userstate", run: "^TestFinishCountsWhatIsRead$",
+		},
+		{
+			name: "a sweep that ends although the read mark was moved", trap: "it has counted by the old one: a late message is unread",
+			edits: []edit{{transitionGo, "return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo })", "return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo && false })"}},
+			pkg:   inbox, run: "^TestMendReadMarkDuringASweep$",
+		},
+		{
+			name: "a deletion that raises the number of a gap alone", trap: "a late message is deleted, and counts as unread",
+			edits: []edit{{inboxGo, "		next, err := feed.counted(ctx, state, id)\n", "		unmarked := state\n		unmarked.ReadMark = bucket.ReadMark{}\n		next, err := feed.counted(ctx, unmarked, id)\n		next.ReadMark = state.ReadMark\n"}},
+			pkg:   inbox, run: "^TestLateMessageInAGapThatTheReadMarkLists$",
+		},
+		{
+			name: "a mended read mark without its number", trap: "what was read in the gap is unread again",
+			edits: []edit{{markReadGo, "mended.InGap = mark.ReadIn(i, gap)", "_ = i"}},
+			pkg:   inbox, run: "^TestMendReadMarkDuringASweep$",
 		},
 	}
 }
@@ -130,7 +200,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "an older count that replaces a newer one", trap: "one is there that is not counted",
-			edits: []edit{{transitionGo, "more > 0 && c.After", "more != 0 && c.After"}},
+			edits: []edit{{transitionGo, "more > 0 {", "more != 0 {"}},
 			pkg:   "./pkg/userstate", run: "^TestFinishCountsGaps$",
 		},
 		{

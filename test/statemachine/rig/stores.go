@@ -248,11 +248,6 @@ func (s *Edges) Following(ctx context.Context, follower, after message.UserID, l
 	return through(ctx, "Following", func() ([]follow.Edge, error) { return s.Store.Following(ctx, follower, after, limit) })
 }
 
-// MendReadMark implements userstate.Store.
-func (s *Users) MendReadMark(ctx context.Context, user message.UserID, from, to bucket.ReadMark) (bool, error) {
-	return through(ctx, "MendReadMark", func() (bool, error) { return s.Store.MendReadMark(ctx, user, from, to) })
-}
-
 // Inbox is a bucket.Store behind the seam.
 type Inbox struct{ bucket.Store }
 
