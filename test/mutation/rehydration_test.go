@@ -59,6 +59,11 @@ func reading() []mutation {
 			pkg:   inbox, run: "^TestLateMessageInAGapThatTheReadMarkLists$",
 		},
 		{
+			name: "a sweep that raises the number of a gap alone, at random", trap: "a late message at or below up_to is unread",
+			edits: []edit{{rebuildGo, "feed.CountGap(ctx, gap, mark)", "feed.CountGap(ctx, gap, bucket.ReadMark{UpTo: mark.UpTo})"}},
+			pkg:   pipeline, run: "^TestTwins$",
+		},
+		{
 			name: "a read mark that counts nothing in its gap", trap: "all of it is unread",
 			edits: []edit{{markReadGo, "		return feed.counted(ctx, state, upTo)\n", "		return state, nil\n"}},
 			pkg:   inbox, run: "^TestReadMarkHasItsNumberFromLevel2On$",

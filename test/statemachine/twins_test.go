@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -34,6 +35,7 @@ func TestTwins(t *testing.T) {
 		defer m.stop(t)
 		t.Repeat(weighted(map[string]action{
 			"publish":   {5, m.publish},
+			"late":      {4, m.late},
 			"route":     {3, m.route},
 			"deliver":   {5, m.deliver},
 			"overtake":  {3, m.overtake},
@@ -53,7 +55,7 @@ func TestTwins(t *testing.T) {
 			"work":      {6, m.work},
 			"reap":      {2, m.reap},
 			"page":      {3, m.page},
-			"mark":      {1, m.mark},
+			"mark":      {2, m.mark},
 			"delete":    {2, m.delete},
 			"rest":      {1, m.rest},
 
@@ -78,6 +80,8 @@ type reading struct {
 	shown  []message.ID
 	// there holds the content of the inbox when the reading began.
 	there []message.ID
+	// crashed says that a crash may have undone the rebuilding of the inbox since then, and the cursor with it.
+	crashed bool
 }
 
 func newTwins(t *rapid.T, w world) *twins {
@@ -171,6 +175,26 @@ func (m *twins) age(t *rapid.T) {
 	m.keys++
 }
 
+// late publishes a message to a user by a clock that is so far behind that the message lies in a gap of the user.
+func (m *twins) late(t *rapid.T) {
+	w := m.draw(t)
+	st := m.rig.State(t.Context(), t, w.User)
+	shown, _ := m.rig.ReadInbox(t.Context(), t, w.User, 50)
+	in := slices.DeleteFunc(shown, func(id message.ID) bool { return !st.InGap(id.Time()) })
+	if len(in) == 0 {
+		t.Skip("no message is in a gap")
+	}
+	sent := rapid.SampledFrom(in).Draw(t, "beside").Time().Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "after")) * time.Millisecond)
+	if !st.InGap(sent) {
+		t.Skip("it is beside the gap")
+	}
+	now := m.clock.Now()
+	m.clock.Advance(sent.Sub(now))
+	defer m.clock.Advance(now.Sub(sent))
+	draft := message.Draft{From: "author-0", To: []message.UserID{w.User, w.Twin}, Body: "late"}
+	m.published(t, m.rig.Publisher(0).Publish(t.Context(), []publish.Request{{Draft: draft}}))
+}
+
 // unlessLate passes over the error of a call that has lain still for too long, by the machine's clock, and gave up.
 func unlessLate(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -244,6 +268,14 @@ func (m *twins) reap(t *rapid.T) {
 	}, func(*rapid.T, error) {})
 }
 
+// crash is that of the machine.
+func (m *twins) crash(t *rapid.T) {
+	m.machine.crash(t)
+	if m.reading != nil {
+		m.reading.crashed = true
+	}
+}
+
 // page lets a user read the next page. At the end it requires that the user saw every message that was there at the
 // beginning, in order and none twice, whatever happened to the inbox meanwhile.
 func (m *twins) page(t *rapid.T) {
@@ -254,6 +286,10 @@ func (m *twins) page(t *rapid.T) {
 	}
 	r := m.reading
 	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, r.cursor, limit, true)
+	if r.crashed && errors.Is(err, bucket.ErrCursor) {
+		m.reading = nil
+		return
+	}
 	require.NoError(t, err)
 	for _, e := range page.Entries {
 		if len(r.shown) > 0 {
@@ -291,6 +327,10 @@ func (m *twins) mark(t *rapid.T) {
 		return
 	}
 	m.marks[w.User] = upTo
+	w.Listed = nil
+	for _, gap := range st.Gaps {
+		w.Listed = append(w.Listed, gap.Stretch().Within(bucket.Stretch{Before: upTo.Next()}))
+	}
 	for _, id := range there {
 		if !upTo.Less(id) {
 			w.Read[id] = true
