@@ -19,7 +19,7 @@ const (
 	DoubleEntry Kind = "double"
 	// OutOfOrder is a bucket that breaks an invariant of package bucket.
 	OutOfOrder Kind = "out_of_order"
-	// GapCount is a gap whose recorded number of messages is wrong.
+	// GapCount is a gap whose recorded number of messages is wrong, or a read mark's number of read messages in it.
 	GapCount Kind = "gap_count"
 	// GapOverlap is an entry in a gap, which is counted twice.
 	GapOverlap Kind = "gap_overlap"

@@ -198,8 +198,23 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, note: "not repaired: only a sweep and a deletion in the gap count it again",
+				kind: audit.GapCount, note: "not repaired: only a sweep, and a deletion or a read mark in the gap, count it again",
 				detail: "the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z counts 2 where there are 1",
+			}},
+		},
+		"a read mark that counts wrong in its gap": {
+			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
+				m := w.pass(w.toFollowers(sent))
+				w.pass(w.toFollowers(sent.Add(time.Millisecond)))
+				w.change(func(s *userstate.State) {
+					s.Gaps = []userstate.Gap{{After: sent.Add(-time.Second), Before: sent.Add(time.Second), Messages: 2}}
+					s.ReadMark = bucket.ReadMark{UpTo: m.ID, Gaps: 1, Numbered: true, InGap: 2}
+				})
+				return m, append([]message.Message{m}, all...)
+			},
+			want: []finding{{
+				kind: audit.GapCount, note: "not repaired: only a sweep, and a deletion or a read mark in the gap, count it again",
+				detail: "the read mark counts 2 as read in the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z where there are 1",
 			}},
 		},
 		"an entry in a gap": {

@@ -37,8 +37,8 @@ type look struct {
 	found  []Finding
 	// end is the first id that the look need not read: later messages are not expected and not in the inbox.
 	end message.ID
-	// inGaps counts the messages in each of the gaps.
-	inGaps []int64
+	// inGaps counts the messages in each of the gaps, and readInGaps those of them that are at or below the read mark.
+	inGaps, readInGaps []int64
 	// busy says that a worker is rebuilding the inbox, so the look cannot tell which messages are missing.
 	busy bool
 
@@ -53,7 +53,8 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 		if err != nil {
 			return nil, err
 		}
-		l := &look{operation: s.begin(), user: user, state: before, inGaps: make([]int64, len(before.Gaps)), future: make(map[message.ID]bool)}
+		l := &look{operation: s.begin(), user: user, state: before, future: make(map[message.ID]bool)}
+		l.inGaps, l.readInGaps = make([]int64, len(before.Gaps)), make([]int64, len(before.Gaps))
 		l.busy = before.Mark != nil || before.Sweep != nil
 		if err := l.see(ctx); err != nil {
 			return nil, err
@@ -107,13 +108,22 @@ func (l *look) see(ctx context.Context) error {
 	if err := l.checkReadMark(ctx); err != nil {
 		return err
 	}
+	l.checkGaps()
+	return nil
+}
+
+// checkGaps compares the numbers of gaps, and that of the read mark in one of them, with the messages.
+func (l *look) checkGaps() {
 	for i, gap := range l.state.Gaps {
 		if l.inGaps[i] != gap.Messages {
 			l.find(Finding{Kind: GapCount}, "the gap after %s and before %s counts %d where there are %d",
 				at(gap.After), at(gap.Before), gap.Messages, l.inGaps[i])
 		}
+		if mark := l.state.ReadMark; mark.Numbered && i < mark.Gaps && gap.Stretch().Holds(mark.UpTo) && l.readInGaps[i] != mark.InGap {
+			l.find(Finding{Kind: GapCount}, "the read mark counts %d as read in the gap after %s and before %s where there are %d",
+				mark.InGap, at(gap.After), at(gap.Before), l.readInGaps[i])
+		}
 	}
-	return nil
 }
 
 // horizon returns the user's horizon, or the beginning of time for a user never seen.
@@ -231,7 +241,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 			// Gaps count it until it is condemned. It is not expected: appending it would poison the inbox. If it is in the
 			// inbox, findExtras finds it.
 			if gap := l.gap(m); gap >= 0 {
-				l.inGaps[gap]++
+				l.count(gap, m)
 			}
 			continue
 		}
@@ -241,7 +251,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		}
 		switch gap := l.gap(m); {
 		case gap >= 0:
-			l.inGaps[gap]++
+			l.count(gap, m)
 			l.overlap(l.state.Gaps[gap], m, copies)
 		case m.Sent().After(l.horizon()):
 		default:
@@ -261,6 +271,14 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 // gap returns the index of the gap that holds a message, or -1.
 func (l *look) gap(m message.Stored) int {
 	return slices.IndexFunc(l.state.Gaps, func(g userstate.Gap) bool { return g.Holds(m.Sent()) })
+}
+
+// count counts a message that is in a gap.
+func (l *look) count(gap int, m message.Stored) {
+	l.inGaps[gap]++
+	if !l.state.ReadMark.UpTo.Less(m.ID) {
+		l.readInGaps[gap]++
+	}
 }
 
 // compareCopies compares a message with its entries.

@@ -106,6 +106,20 @@ func TestApart(t *testing.T) {
 			},
 			want: audit.Summary{Entries: 2, Expected: 2},
 		},
+		"read up to a message in a gap, which another read mark did not list": {
+			arrange: func(w *world) {
+				var missed []message.Message
+				for n := range 5 {
+					missed = append(missed, w.pass(w.toFollowers(epoch.Add(time.Duration(2+n)*dormantAfter))))
+				}
+				w.back(epoch.Add(day), 2)
+				w.change(func(s *userstate.State) { s.ReadMark = bucket.ReadMark{UpTo: missed[1].ID, Numbered: true} })
+				found, _ := run(w.t.Context(), w.t, w.Service, audit.Request{})
+				require.Empty(w.t, found)
+				w.change(func(s *userstate.State) { s.ReadMark.Gaps, s.ReadMark.InGap = 1, 2 })
+			},
+			want: audit.Summary{Entries: 2, Expected: 2},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

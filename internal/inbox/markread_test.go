@@ -90,6 +90,7 @@ func TestReadMarkOfAnOlderSnapshotMarksNothingUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+				t.Helper()
 				w := atLevel(newWorld(t))
 				require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 				w.fill(t, "ann", 0, 30)
@@ -111,6 +112,7 @@ func TestReadMarkOfAnOlderSnapshotMarksNothingUnread(t *testing.T) {
 func TestReadMarkThatIsOvertakenAgain(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		t.Helper()
 		w := atLevel(newWorld(t))
 		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 		w.fill(t, "ann", 0, 10)
@@ -133,6 +135,7 @@ func TestReadMarkThatIsOvertakenAgain(t *testing.T) {
 func TestReadMarkOfAnOlderSnapshotKnowsFewerGaps(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		t.Helper()
 		w := atLevel(limited(t, 2, 5))
 		w.work(t)
 		service, users := w.interrupted(func() {
@@ -180,6 +183,7 @@ func (w *world) owe(t *testing.T, work func()) {
 func TestReadMarkCountsNoMoreThanItsGap(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		t.Helper()
 		w := atLevel(limited(t, 4, 70))
 		w.work(t)
 		gap := w.State(t.Context(), t, "ann").Gaps[0]
@@ -278,6 +282,7 @@ func TestReadMarkBesideASweep(t *testing.T) {
 func TestReadMarkHasItsNumberFromLevel2On(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		t.Helper()
 		w := atLevel(limited(t, 4, 70))
 		w.work(t)
 		require.NoError(t, w.MarkRead(t.Context(), "ann", id(40)))
@@ -310,6 +315,7 @@ func TestReadMarksOfBothLevels(t *testing.T) {
 func TestReadMarkBeyondTheInbox(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		t.Helper()
 		w := atLevel(newWorld(t))
 		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 		w.fill(t, "ann", 0, 10)

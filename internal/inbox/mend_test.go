@@ -131,6 +131,7 @@ func TestMendReadMarkDuringASweep(t *testing.T) {
 func TestReadMarkBesideAMendedOne(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
+		t.Helper()
 		w := atLevel(newWorld(t))
 		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 		w.fill(t, "ann", future, future+1)
