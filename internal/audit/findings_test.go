@@ -198,7 +198,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, note: "not repaired: only a sweep, and a deletion or a read mark in the gap, count it again",
+				kind: audit.GapCount, note: "not repaired: only sweeps, deletions and read marks in the gap count it again",
 				detail: "the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z counts 2 where there are 1",
 			}},
 		},
@@ -213,7 +213,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, note: "not repaired: only a sweep, and a deletion or a read mark in the gap, count it again",
+				kind: audit.GapCount, note: "not repaired: only sweeps, deletions and read marks in the gap count it again",
 				detail: "the read mark counts 2 as read in the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z where there are 1",
 			}},
 		},

@@ -14,7 +14,7 @@ import (
 var notRepaired = map[Kind]string{
 	DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
 	OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
-	GapCount:       "not repaired: only a sweep, and a deletion or a read mark in the gap, count it again",
+	GapCount:       "not repaired: only sweeps, deletions and read marks in the gap count it again",
 	// Pages show the message. A tombstone would hide it, although its user may never have deleted it.
 	GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 }
