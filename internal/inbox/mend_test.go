@@ -95,15 +95,7 @@ func TestMendReadMarkWithGaps(t *testing.T) {
 func TestMendReadMarkDuringASweep(t *testing.T) {
 	t.Parallel()
 	for after := 0; ; after++ {
-		w := limited(t, 2, 5)
-		w.work(t)
-		state := w.State(t.Context(), t, "ann")
-		next := state
-		next.ReadMark = bucket.ReadMark{UpTo: id(future), Gaps: 1, Numbered: true}
-		stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: state, To: next}})
-		require.NoError(t, err)
-		require.True(t, stepped[0].Applied)
-		w.requireUnread(t, 2)
+		w := readUpToTheFuture(t)
 		w.lateInAGap(t, 1)
 		w.owe(t, func() {
 			a := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
@@ -125,6 +117,47 @@ func TestMendReadMarkDuringASweep(t *testing.T) {
 			break
 		}
 	}
+}
+
+// A mark is mended, and stalls before any of its operations while a sweep counts a late message. Then the mark is not mended, or was before.
+func TestSweepWhileAReadMarkIsMended(t *testing.T) {
+	t.Parallel()
+	for after := 0; ; after++ {
+		w := readUpToTheFuture(t)
+		a := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) error {
+			_, err := w.MendReadMark(ctx, "ann", fromFuture)
+			return err
+		})
+		stalled := !a.Finished()
+		w.lateInAGap(t, 1)
+		w.owe(t, func() { w.work(t) })
+		a.Resume(rig.None, 0)
+		require.NoError(t, a.Err())
+		w.requireUnread(t, 2)
+		w.mend(t)
+		w.requireUnread(t, 2)
+		mark := bucket.ReadMark{UpTo: id(2), Gaps: 1, Numbered: true, InGap: 4}
+		require.Equal(t, mark, w.State(t.Context(), t, "ann").ReadMark, "stalled before operation %d", after)
+		if !stalled {
+			break
+		}
+	}
+}
+
+// readUpToTheFuture returns a world in which ann has a gap with three messages and two entries. She has read up to a message from the
+// future before the two came.
+func readUpToTheFuture(t *testing.T) *world {
+	t.Helper()
+	w := limited(t, 2, 5)
+	w.work(t)
+	state := w.State(t.Context(), t, "ann")
+	next := state
+	next.ReadMark = bucket.ReadMark{UpTo: id(future), Gaps: 1, Numbered: true}
+	stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: state, To: next}})
+	require.NoError(t, err)
+	require.True(t, stepped[0].Applied)
+	w.requireUnread(t, 2)
+	return w
 }
 
 // The stored mark falls while another one is made, and then rises again: the new mark is not damaged, but out of date.

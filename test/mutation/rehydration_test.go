@@ -93,6 +93,11 @@ func reading() []mutation {
 			pkg:   inbox, run: "^TestLateMessageInAGapThatTheReadMarkLists$",
 		},
 		{
+			name: "mending a numbered read mark whatever its gaps count now", trap: "a sweep has counted a message as read: it is unread again",
+			edits: []edit{{markReadGo, "	next := state\n	next.ReadMark = mended\n", "	if state, err = s.state(ctx, user); err != nil {\n		return false, err\n	}\n	next := state\n	next.ReadMark = mended\n"}},
+			pkg:   inbox, run: "^TestSweepWhileAReadMarkIsMended$",
+		},
+		{
 			name: "a mended read mark without its number", trap: "what was read in the gap is unread again",
 			edits: []edit{{markReadGo, "mended.InGap = mark.ReadIn(i, gap)", "_ = i"}},
 			pkg:   inbox, run: "^TestMendReadMarkDuringASweep$",

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // gapCounting is the protocol by which a gap's number, and the number of its messages that a read mark counts as read, follow messages
 // that become visible in the gap late. The gap is as it was made, and the read mark lists it. up_to lies in it.
@@ -9,6 +12,7 @@ type gapCounting struct {
 
 	messages int8 // ids 1 to messages, which may become visible in any order
 	marks    int8 // read marks that are set
+	mends    int8 // repairs that lower up_to to a message
 	deletes  int8
 	crashes  int8
 }
@@ -18,9 +22,10 @@ type countedGap struct {
 	visible, left, deleted owners // left: a worker has left it to the gap
 	gapRecord
 	sweeper, marker, deleter gapCounter
-	furthest                 int8 // up_to of the furthest read mark that was set
+	mender                   gapCounter
+	furthest                 int8 // up_to of the furthest read mark that was set since a repair
 
-	marks, deletes, crashes int8 // left
+	marks, mends, deletes, crashes int8 // left
 }
 
 // gapRecord is the part of a user's record that concerns the gap.
@@ -59,7 +64,7 @@ const (
 )
 
 func (m *gapCounting) initial() []countedGap {
-	return []countedGap{{marks: m.marks, deletes: m.deletes, crashes: m.crashes}}
+	return []countedGap{{marks: m.marks, mends: m.mends, deletes: m.deletes, crashes: m.crashes}}
 }
 
 func (m *gapCounting) next(s countedGap, yield func(event, countedGap)) {
@@ -91,15 +96,16 @@ func (m *gapCounting) next(s countedGap, yield func(event, countedGap)) {
 }
 
 var (
-	names    = [3]string{"the sweep", "the read mark", "the deletion"}
-	counters = [3]func(*countedGap) *gapCounter{
+	names    = [4]string{"the sweep", "the read mark", "the deletion", "the repair"}
+	counters = [4]func(*countedGap) *gapCounter{
 		func(s *countedGap) *gapCounter { return &s.sweeper },
 		func(s *countedGap) *gapCounter { return &s.marker },
 		func(s *countedGap) *gapCounter { return &s.deleter },
+		func(s *countedGap) *gapCounter { return &s.mender },
 	}
 )
 
-// begin lets the sweep, a read mark and a deletion begin.
+// begin lets the sweep, a read mark, a deletion and a repair begin.
 func (m *gapCounting) begin(s countedGap, yield func(event, countedGap)) {
 	if t := s; s.sweeper.phase == notCounting && s.sweep != unswept {
 		t.sweep = held
@@ -120,6 +126,11 @@ func (m *gapCounting) begin(s countedGap, yield func(event, countedGap)) {
 			t.deleter = gapCounter{phase: countBelow, seen: s.gapRecord, upTo: s.upTo, victim: id}
 			yield(happened("a deletion of %d begins", id), t)
 		}
+	}
+	if t := s; s.mender.phase == notCounting && s.mends > 0 && s.upTo > 0 {
+		t.mends--
+		t.mender = gapCounter{phase: recordCount, seen: s.gapRecord, upTo: s.visible.upTo(s.upTo).newest()}
+		yield(happened("a repair lowers up_to to %d", t.mender.upTo), t)
 	}
 }
 
@@ -163,9 +174,23 @@ func (m *gapCounting) record(s *countedGap, name int) {
 	}
 	switch c {
 	case &s.sweeper:
-		if s.sweep == held && now.upTo == again.upTo {
+		switch {
+		case s.sweep != held:
+		case now.upTo == again.upTo:
 			m.raise(s, again)
 			s.sweep = unswept
+		default: // the mark was mended after the count
+			s.number = max(s.number, again.below+again.above)
+			if m.mutation == mendedUnseen {
+				s.sweep = unswept
+			}
+		}
+	case &s.mender:
+		if m.mutation == mendedUncompared {
+			now = again.seen
+		}
+		if now == again.seen { // what was read stays read
+			s.upTo, s.furthest, s.read = again.upTo, again.upTo, now.read
 		}
 	case &s.marker:
 		if m.mutation == gapsUncompared {
@@ -227,6 +252,9 @@ func (m *gapCounting) show(s countedGap) string {
 	return fmt.Sprintf("visible %03b, left %03b, deleted %03b; number %d, up_to %d, read %d, sweep %d",
 		s.visible>>1, s.left>>1, s.deleted>>1, s.number, s.upTo, s.read, s.sweep)
 }
+
+// newest returns the greatest id, or 0.
+func (o owners) newest() int8 { return int8(bits.Len8(uint8(o >> 1))) }
 
 // upTo returns the ids at or below the given one.
 func (o owners) upTo(id int8) owners { return o & (2<<id - 1) }

@@ -94,6 +94,10 @@ func instances() []instance {
 			search(&gapCounting{messages: 2, marks: 2, deletes: 2, crashes: 1}),
 		},
 		{
+			"count-mend", "as count; a repair lowers up_to, 2 read marks, a deletion, a crash", false,
+			search(&gapCounting{messages: 2, marks: 2, mends: 1, deletes: 1, crashes: 1}),
+		},
+		{
 			"progress", "3 owners of whom one leaves, batches of up to 2; a task again, a crash", false,
 			search(&scanning{owners: 3, batch: 2, repeats: 1, crashes: 1, leaves: 1}),
 		},

@@ -76,6 +76,8 @@ const (
 	gapsUncompared
 	markOverwritten
 	overlappingCounts
+	mendedUnseen
+	mendedUncompared
 
 	emitFirst
 	startInTask
@@ -229,6 +231,8 @@ func shortcuts() []shortcut {
 	counts(gapsUncompared, "set a read mark without comparing the gaps", gapCounting{messages: 2, marks: 1})
 	counts(markOverwritten, "raise the number of a gap beside the read mark as it was read", gapCounting{messages: 2, marks: 1, deletes: 1})
 	counts(overlappingCounts, "count the whole gap, and then what the read mark counts as read", gapCounting{messages: 2, marks: 1})
+	counts(mendedUnseen, "end a sweep although the read mark was mended after the count", gapCounting{messages: 2, marks: 1, mends: 1})
+	counts(mendedUncompared, "mend a read mark without comparing the gaps", gapCounting{messages: 2, marks: 1, mends: 1})
 
 	scans := func(is mutation, name string, m scanning) {
 		m.mutation = is
