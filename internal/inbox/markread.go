@@ -58,8 +58,8 @@ func (s *Service) marked(ctx context.Context, state userstate.State, upTo messag
 	return state, addGaps(ctx, feed, gaps, &state.ReadMark)
 }
 
-// setReadMark stores the read mark of the state next, which was made from state, and returns the stored mark after the call. The number of a mark
-// belongs to the gaps of that state, so a numbered mark is stored only if the state has not changed.
+// setReadMark stores the read mark of the state next, which was made from state, and returns the stored mark after the call. The number of
+// a mark belongs to the gaps of that state, so a numbered mark is stored only if the state has not changed.
 func (s *Service) setReadMark(ctx context.Context, state, next userstate.State) (bucket.ReadMark, error) {
 	if !next.ReadMark.Numbered {
 		return s.stores.Users.SetReadMark(ctx, state.User, next.ReadMark)

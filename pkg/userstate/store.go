@@ -78,7 +78,9 @@ type Store interface {
 	View(ctx context.Context, views []View) ([]Viewed, error)
 
 	// Step carries out each step on its own and returns the results in the order of steps. A step applies if and only if the
-	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is not Known stands for a user without a record. No two steps may be of the same user.
+	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is not
+	// Known stands for a user without a record. No two steps may be of the same user. Only Step may move a read mark back: see
+	// bucket.MendedReadMark.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
 	// Due returns at most limit states with a Mark or a Sweep whose lease is dead, the earliest end first.
