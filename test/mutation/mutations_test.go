@@ -54,8 +54,13 @@ func repairing() []mutation {
 		},
 		{
 			name: "trusting the bucket in a cursor", trap: "floors were lowered since: a page lacks what came after the cursor was made",
-			edits: []edit{{"pkg/bucket/page.go", "if c.Sequence == head.Sequence || !above.Less(c.ID) {", "if above.Less(c.ID) || true {"}},
+			edits: []edit{{"pkg/bucket/page.go", "if !tooHigh && !tooLow {", "if !tooHigh || !tooLow {"}},
 			pkg:   suite, run: suiteCursor,
+		},
+		{
+			name: "placing a cursor only if its bucket is too low", trap: "a made-up cursor reads every bucket of the inbox",
+			edits: []edit{{"pkg/bucket/page.go", "if !tooHigh && !tooLow {", "if _ = tooHigh; !tooLow {"}},
+			pkg:   "./pkg/bucket", run: "^TestForgedCursorCosts$",
 		},
 		{
 			name: "counting every tombstone above the read mark", trap: "a healed mark counts the slot of a message from the future as read, and its tombstone too: unread is too low",

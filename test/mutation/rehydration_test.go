@@ -375,7 +375,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "the quick end by what is beyond the new horizon", trap: "what fan-out has skipped between the old horizon and the new one: lost",
-			edits: []edit{{loginGo, "message.LastBefore(st.Sweep.From), rules", "message.LastBefore(st.Horizon), rules"}},
+			edits: []edit{{loginGo, "message.LastBefore(raised.Sweep.From), rules", "message.LastBefore(raised.Horizon), rules"}},
 			pkg:   rehydration, run: "^TestClocksThatJump$",
 		},
 		{
