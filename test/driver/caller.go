@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,8 +26,8 @@ type caller struct {
 	url  string
 	http *http.Client
 
-	// busy counts answers that asked for a later try, broken requests without an answer.
-	busy, broken atomic.Int64
+	// busy counts answers that asked for a later try, ahead those of a server whose clock is ahead, broken requests without an answer.
+	busy, ahead, broken atomic.Int64
 }
 
 // idleConnections is the number of open connections if their number is not limited.
@@ -96,11 +97,25 @@ func (c *caller) try(ctx context.Context, r request) (got answer, wait time.Dura
 		c.broken.Add(1)
 		return got, 0, nil // the server broke off its answer
 	case received.StatusCode == http.StatusServiceUnavailable, received.StatusCode == http.StatusTooManyRequests:
-		c.busy.Add(1)
+		c.refused(text).Add(1)
 		seconds, _ := strconv.Atoi(received.Header.Get("Retry-After")) // without the header, wait is 0
 		return got, time.Duration(seconds) * time.Second, nil
 	}
 	return answer{status: received.StatusCode, text: text}, 0, nil
+}
+
+// clockAhead is the type of the problem of a server that publishes nothing because its clock is ahead.
+const clockAhead = "urn:fanmail:problem:clock-ahead"
+
+// refused returns the counter for an answer that asked for a later try.
+func (c *caller) refused(text []byte) *atomic.Int64 {
+	var problem struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(text, &problem) == nil && problem.Type == clockAhead {
+		return &c.ahead
+	}
+	return &c.busy
 }
 
 // rest waits for d. If ctx ends first, it returns the cause.

@@ -85,7 +85,7 @@ func TestCelebrities(t *testing.T) {
 }
 
 // shaky is a server that breaks off every other request, half of them after it has accepted the message, and that is sometimes
-// busy.
+// busy, or says that its clock is ahead.
 type shaky struct {
 	mu       sync.Mutex
 	requests int
@@ -108,6 +108,9 @@ func (s *shaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch request % 4 {
 	case 0:
 		w.WriteHeader(http.StatusServiceUnavailable)
+		if request%8 == 0 { // an error means that the client is gone
+			_, _ = io.WriteString(w, `{"type":"urn:fanmail:problem:clock-ahead"}`)
+		}
 	case 1, 2:
 		panic(http.ErrAbortHandler)
 	default:
@@ -130,11 +133,12 @@ func TestPublish(t *testing.T) {
 	code, stdout, stderr := run(t, "publish", "--server", server.URL, "--file", write(t, lines.String()), "--log", log,
 		"--connections", "3", "--first", strconv.Itoa(messages), "--key", "k", "--json")
 	require.Zero(t, code, stderr)
-	var summary struct{ Accepted, Broken, Busy int }
+	var summary struct{ Accepted, Broken, Busy, Ahead int }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &summary))
 	require.Equal(t, messages, summary.Accepted)
 	require.Positive(t, summary.Broken)
 	require.Positive(t, summary.Busy)
+	require.Positive(t, summary.Ahead)
 
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)

@@ -21,14 +21,15 @@ type summary struct {
 	Connections int     `json:"connections"`
 	Seconds     float64 `json:"seconds"`
 	PerSecond   float64 `json:"per_second"`
-	// Busy counts answers that asked for a later try, Broken requests without an answer.
+	// Busy counts answers that asked for a later try, Ahead those of a server whose clock is ahead, Broken requests without an answer.
 	Busy   int `json:"busy"`
+	Ahead  int `json:"ahead"`
 	Broken int `json:"broken"`
 }
 
 func publishFile(ctx context.Context, args []string, p program) error {
 	flags := newFlags(p, "publish", "driver publish publishes the messages of a file, one JSON object a line, each with an idempotency key of its own, and logs\n"+
-		"every message that was accepted with what was sent. While the server is away or busy it goes on trying, so that in the\n"+
+		"every message that was accepted with what was sent. While the server is away or busy, or its clock is ahead, it goes on trying, so that in the\n"+
 		"end each line was published exactly once. It stops at any other answer than 202.\n\n"+
 		"A line may also be {\"follow\":[{\"follower\",\"followee\"}]}, which is one request, or {\"unfollow\":[…]}. These are\n"+
 		"carried out in their order, beside the messages, and logged as well.")
@@ -71,8 +72,8 @@ func publishFile(ctx context.Context, args []string, p program) error {
 	if *asJSON {
 		return json.NewEncoder(p.stdout).Encode(result)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%d messages accepted and %d changes of edges made over %d connections in %.2f s: %.0f a second; %d answers were busy, %d requests broke\n",
-		result.Accepted, result.Changed, result.Connections, result.Seconds, result.PerSecond, result.Busy, result.Broken)
+	_, err = fmt.Fprintf(p.stdout, "%d messages accepted and %d changes of edges made over %d connections in %.2f s: %.0f a second; %d answers were busy, %d of a clock ahead, %d requests broke\n",
+		result.Accepted, result.Changed, result.Connections, result.Seconds, result.PerSecond, result.Busy, result.Ahead, result.Broken)
 	return err
 }
 
@@ -136,7 +137,7 @@ func (r *publishing) run(ctx context.Context, file string, first, connections in
 	took := r.now().Sub(begun).Seconds()
 	return summary{
 		Accepted: r.accepted, Changed: r.changed, Connections: connections, Seconds: took, PerSecond: float64(r.accepted) / took,
-		Busy: int(r.sender.busy.Load()), Broken: int(r.sender.broken.Load()),
+		Busy: int(r.sender.busy.Load()), Ahead: int(r.sender.ahead.Load()), Broken: int(r.sender.broken.Load()),
 	}, nil
 }
 

@@ -115,6 +115,23 @@ func (a *Apart) FreezeOne(d time.Duration) string {
 	return filepath.Base(m.binary)
 }
 
+// StepClock sets the clocks of all processes to their next offsets, one after another.
+func (a *Apart) StepClock(ctx context.Context) {
+	a.t.Helper()
+	for _, m := range a.members {
+		m.StepClock(ctx)
+	}
+}
+
+// URLs returns the URLs of all processes.
+func (a *Apart) URLs() []string {
+	urls := make([]string, len(a.members))
+	for i, m := range a.members {
+		urls[i] = "http://" + m.addr
+	}
+	return urls
+}
+
 // start starts a process and waits until it is ready.
 func (a *Apart) start(ctx context.Context, m *member) {
 	a.t.Helper()
@@ -184,5 +201,5 @@ func (a *Apart) RequireSound() {
 
 func (a *Apart) requireSound(m *member) {
 	a.t.Helper()
-	(&Server{m.Process, a.site.Provoked}).RequireSound()
+	(&Server{m.Process, "http://" + m.addr, a.site.Provoked}).RequireSound()
 }

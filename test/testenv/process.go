@@ -99,6 +99,21 @@ func (p *Process) Interrupt() {
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGINT))
 }
 
+// clockSet begins the line that test/wrongclock prints after it has set its clock.
+const clockSet = "wrongclock: the clock is set by"
+
+// StepClock sets the clock of the process to its next offset, and waits until that is done. The process must have one of the clocks of
+// test/wrongclock that change at a signal.
+func (p *Process) StepClock(ctx context.Context) {
+	p.t.Helper()
+	steps := strings.Count(p.Stderr(), clockSet)
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGUSR1))
+	Eventually(ctx, p.t, "the clock is set", func() bool {
+		require.True(p.t, p.Running(), "%s has ended", p.cmd)
+		return strings.Count(p.Stderr(), clockSet) > steps
+	})
+}
+
 // EndedBy returns the signal that ended the process, or -1 if it exited by itself.
 func (p *Process) EndedBy() syscall.Signal {
 	<-p.exited

@@ -102,13 +102,17 @@ func FreePort(t *testing.T) string {
 // Server is a running server.
 type Server struct {
 	*Process
+	url      string
 	provoked []error
 }
+
+// URLs returns the URLs of all processes, which are the server.
+func (s *Server) URLs() []string { return []string{s.url} }
 
 // Start starts "fanmail serve" on the site, and returns when it is ready.
 func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
 	t.Helper()
-	server := &Server{s.exec(ctx, t, s.settings(), binary, "serve"), s.Provoked}
+	server := &Server{s.exec(ctx, t, s.settings(), binary, "serve"), s.URL(), s.Provoked}
 	server.awaitReady(ctx, s.URL())
 	return server
 }
@@ -116,7 +120,7 @@ func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
 // StartFaulty starts a server that dies at the failpoint in the arguments, and returns when it is ready or dead.
 func (s *Site) StartFaulty(ctx context.Context, t *testing.T, binary string, args ...string) *Server {
 	t.Helper()
-	server := &Server{Exec(ctx, t, s.settings(), binary, args...), s.Provoked}
+	server := &Server{Exec(ctx, t, s.settings(), binary, args...), s.URL(), s.Provoked}
 	server.awaitReady(ctx, s.URL())
 	return server
 }
