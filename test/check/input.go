@@ -22,7 +22,9 @@ type published struct {
 	To       []string `json:"to"`
 	Audience string   `json:"audience"`
 	Body     string   `json:"body"`
-	// Answered is the time at which the server accepted the message, or zero if it is not recorded.
+	// Asked is the time of the first request, Answered the time at which the server accepted the message. Both are zero if they are not
+	// recorded.
+	Asked    time.Time `json:"asked"`
 	Answered time.Time `json:"answered"`
 }
 
@@ -63,7 +65,7 @@ type look struct {
 // input is everything that determines the inboxes.
 type input struct {
 	messages  []published
-	followers map[string]map[string]spans // of each followee, by follower
+	followers map[string]map[string]history // of each followee, by follower
 	edges     int
 	changes   []change
 	seen      map[string]time.Time
@@ -71,11 +73,12 @@ type input struct {
 	unlogged  map[string]bool   // users who may have looked before the log began
 	pairs     [][2]string
 	twins     map[string]bool
+	clocks    []setClock
 }
 
 func read(opts options) (input, error) {
 	in := input{
-		followers: make(map[string]map[string]spans), seen: make(map[string]time.Time),
+		followers: make(map[string]map[string]history), seen: make(map[string]time.Time),
 		looks: make(map[string][]look), twins: make(map[string]bool),
 		unlogged: make(map[string]bool),
 	}
@@ -83,6 +86,7 @@ func read(opts options) (input, error) {
 		path string
 		read func(line []byte) error
 	}{
+		{opts.clocks, in.readClock},
 		{opts.follows, in.readEdge},
 		{opts.published, in.readPublished},
 		{opts.users, in.readUser},
@@ -131,8 +135,7 @@ func (in *input) readEdge(line []byte) error {
 		return errors.New("there is no tab between a follower and a followee")
 	}
 	in.edges++
-	in.follow(pair{follower, followee}, moment{})
-	return nil
+	return in.step(pair{follower, followee}, time.Time{}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
 }
 
 func (in *input) readUser(line []byte) error {
@@ -183,24 +186,33 @@ func (in *input) change() error {
 		return cmp.Or(a.Asked.Compare(b.Asked), a.Answered.Compare(b.Answered))
 	})
 	for _, c := range in.changes {
-		at := moment{asked: c.Asked, answered: c.Answered}
+		at := in.moment(c.Asked, c.Answered)
 		for _, p := range c.Follow {
-			in.follow(p, at)
+			if err := in.step(p, c.Answered, func(s spans) (spans, error) { return s.follow(at), nil }); err != nil {
+				return err
+			}
 		}
 		for _, p := range c.Unfollow {
-			if err := in.followers[p.Followee][p.Follower].unfollow(at); err != nil {
-				return fmt.Errorf("%s and %s: %w", p.Follower, p.Followee, err)
+			if err := in.step(p, c.Answered, func(s spans) (spans, error) { return s.unfollow(at) }); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func (in *input) follow(p pair, at moment) {
+// step changes one edge. answered is the time by the driver's clock.
+func (in *input) step(p pair, answered time.Time, change func(spans) (spans, error)) error {
 	if in.followers[p.Followee] == nil {
-		in.followers[p.Followee] = make(map[string]spans)
+		in.followers[p.Followee] = make(map[string]history)
 	}
-	in.followers[p.Followee][p.Follower] = in.followers[p.Followee][p.Follower].follow(at)
+	edge := in.followers[p.Followee][p.Follower]
+	spans, err := change(edge.last())
+	if err != nil {
+		return fmt.Errorf("%s and %s: %w", p.Follower, p.Followee, err)
+	}
+	in.followers[p.Followee][p.Follower] = append(edge, known{answered: answered, spans: spans})
+	return nil
 }
 
 // eachLine calls do with every line of a file that is not blank. It decompresses the file if necessary.

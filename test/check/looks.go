@@ -25,15 +25,16 @@ func (l looks) check(in input) {
 		}
 		for i, look := range looks {
 			l.found.Looks.add(look)
+			seen := in.moment(look.Asked, look.Answered)
 			if i == 0 && in.unlogged[user] { // the user may have looked before, so every message may have been in flight
 				l.checkRead(look, look.Answered)
 			} else {
 				l.checkRead(look, latest)
 			}
 			if i == 0 && !in.unlogged[user] {
-				l.checkFirst(look, latest)
+				l.checkFirst(look, seen, latest)
 			}
-			latest = later(latest, look.Answered.Add(l.opts.dormantAfter))
+			latest = later(latest, seen.answered.Add(l.opts.dormantAfter))
 		}
 	}
 }
@@ -84,9 +85,13 @@ func (b belonging) certain() bool { return !b.perhaps }
 // acceptedBy reports whether the message was certainly stored at a time.
 func (b belonging) acceptedBy(t time.Time) bool { return !b.Answered.IsZero() && !b.Answered.After(t) }
 
-// checkFirst checks the answers to a user's first look, for which the horizon is known.
-func (l looks) checkFirst(look look, horizon time.Time) {
-	settled := look.Asked.Add(-l.opts.settledAfter)
+// askedBy reports whether the message may have been stored by a time, whatever the clock of its publisher showed.
+func (b belonging) askedBy(t time.Time) bool { return !b.Asked.IsZero() && !b.Asked.After(t) }
+
+// checkFirst checks the answers to a user's first look, for which the horizon is known. seen has the times of the look by the server's
+// clock.
+func (l looks) checkFirst(look look, seen moment, horizon time.Time) {
+	settled := seen.asked.Add(-l.opts.settledAfter)
 	var missed []belonging // the certain ones, ascending
 	recovered := bounds{}
 	for _, m := range l.want.inboxes[look.User] {
@@ -95,13 +100,13 @@ func (l looks) checkFirst(look look, horizon time.Time) {
 			if certain {
 				missed = append(missed, m)
 			}
-			if !m.sent.After(look.Answered.Add(l.opts.clocksApart)) {
+			if !m.sent.After(seen.answered.Add(l.opts.clocksApart)) || m.askedBy(look.Answered) {
 				recovered = recovered.andOne(certain)
 			}
 		}
 	}
-	dormant := look.Asked.After(horizon)
-	if surely := look.Answered.Add(l.opts.settledAfter).Before(horizon); look.By == "login" && look.Tries == 1 && (dormant || surely) {
+	dormant := seen.asked.After(horizon)
+	if surely := seen.answered.Add(l.opts.settledAfter).Before(horizon); look.By == "login" && look.Tries == 1 && (dormant || surely) {
 		was := map[bool]string{true: "dormant", false: "active"}[dormant]
 		if dormant && horizon.IsZero() {
 			was = "new"

@@ -32,6 +32,7 @@ It reads these files, each of which may be compressed with gzip; several of a ki
   --logins     who has come back, as "go run ./test/driver login" and "roam" log it. Everybody in it is taken to be active now
   --unlogged   who may have come back before without that being in --logins: one user a line
   --pairs      a user, a tab, their twin, to whom everything happens that happens to the user: their inboxes are compared
+  --clocks     when the servers' clocks were wrong, by the driver's clock: NDJSON with since, until, and an offset such as 1h
 
 A message belongs in the inbox of everybody whom it names, and, if its audience is "followers", of everybody who followed its
 author when it was sent. The inbox of somebody who is dormant shows all the same, and says that it is not complete.
@@ -51,6 +52,7 @@ type options struct {
 	logins       string
 	unlogged     string
 	pairs        string
+	clocks       string
 	dormantAfter time.Duration
 	settledAfter time.Duration
 	// clocksApart is the maximum time by which the servers' clocks may be ahead of the driver's.
@@ -118,6 +120,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&opts.logins, "logins", "", "`files` of who came back")
 	flags.StringVar(&opts.unlogged, "unlogged", "", "`file` of who may have come back besides")
 	flags.StringVar(&opts.pairs, "pairs", "", "`file` of twins")
+	flags.StringVar(&opts.clocks, "clocks", "", "`file` of how the servers' clocks were set")
 	flags.DurationVar(&opts.clocksApart, "clocks-apart", 0, "how far the servers' clocks may be ahead of the driver's")
 	flags.DurationVar(&opts.settledAfter, "settled-after", 4*time.Minute, "publish_slack and clock_tolerance of the server together")
 	flags.IntVar(&opts.rehydrateLimit, "rehydrate-limit", 1000, "rehydrate.limit of the server")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -22,25 +23,35 @@ func (m moment) before(t time.Time) bool { return m.answered.Before(t) }
 // after reports whether the moment was certainly after t, which has a resolution of milliseconds.
 func (m moment) after(t time.Time) bool { return m.asked.After(t.Add(time.Millisecond)) }
 
-// follow begins a span unless one is open.
+// notBefore returns the later of two moments, as exactly as they are known.
+func (m moment) notBefore(other moment) moment {
+	return moment{asked: later(m.asked, other.asked), answered: later(m.answered, other.answered)}
+}
+
+// follow begins a span unless one is open. A clock may have been set back, but spans do not overlap.
 func (s spans) follow(at moment) spans {
-	if n := len(s); n > 0 && s[n-1].until == nil {
-		return s
+	if n := len(s); n > 0 {
+		if s[n-1].until == nil {
+			return s
+		}
+		at = at.notBefore(*s[n-1].until)
 	}
-	return append(s, span{from: at})
+	return append(slices.Clone(s), span{from: at})
 }
 
 // errNotFollowing means that the input ends a span although none is open.
 var errNotFollowing = errors.New("a user unfollows an author whom they do not follow")
 
-// unfollow ends the open span.
-func (s spans) unfollow(at moment) error {
+// unfollow ends the open span. A span does not end before its begin.
+func (s spans) unfollow(at moment) (spans, error) {
 	n := len(s)
 	if n == 0 || s[n-1].until != nil {
-		return errNotFollowing
+		return nil, errNotFollowing
 	}
+	s = slices.Clone(s)
+	at = at.notBefore(s[n-1].from)
 	s[n-1].until = &at
-	return nil
+	return s, nil
 }
 
 // hold reports whether a span certainly contains a time. If holds is false, perhaps reports whether a span may contain it.
@@ -55,4 +66,41 @@ func (s spans) hold(t time.Time) (holds, perhaps bool) {
 		}
 	}
 	return false, perhaps
+}
+
+// history is an edge after each of its changes, in their order.
+type history []known
+
+type known struct {
+	answered time.Time // when the change was answered, by the driver's clock
+	spans    spans
+}
+
+func (h history) last() spans {
+	if len(h) == 0 {
+		return nil
+	}
+	return h[len(h)-1].spans
+}
+
+// hold reports whether the edge certainly held when a message was sent. asked is the time of the request to publish it, by the driver's
+// clock, or zero. A change after that request can begin or end a span before the message, because a clock was set. Then fan-out may have
+// seen either edge, so the recipient is uncertain.
+func (h history) hold(sent, asked time.Time) (holds, perhaps bool) {
+	holds, perhaps = h.last().hold(sent)
+	if asked.IsZero() {
+		return holds, perhaps
+	}
+	before := false // a change was answered before the message, so fan-out did not see the edge without it
+	for i := len(h) - 1; i >= 0 && !before; i-- {
+		held, uncertain := h[i].spans.hold(sent)
+		if held != holds || uncertain {
+			perhaps = true
+		}
+		before = h[i].answered.Before(asked)
+	}
+	if !before && holds {
+		perhaps = true // fan-out may have seen that there was no edge
+	}
+	return holds && !perhaps, perhaps
 }
