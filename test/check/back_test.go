@@ -214,8 +214,10 @@ func TestClocks(t *testing.T) {
 	}{
 		{"unfollowed later", true, [][2]string{change("unfollow", "ben", "01:00:00", right)}, map[string]int{}, 0},
 		{
-			"unfollowed by a clock that is behind", false, [][2]string{change("unfollow", "ben", "01:00:00", behind)},
-			map[string]int{"extra": 1, "wrong total": 2, "wrong counts": 1}, 0,
+			"unfollowed by a clock that is behind", false,
+			[][2]string{change("unfollow", "ben", "01:00:00", behind)},
+			map[string]int{"extra": 1, "wrong total": 2, "wrong counts": 1},
+			0,
 		},
 		{"unfollowed by a clock that is behind after the fan-out", true, [][2]string{change("unfollow", "ben", "01:00:00", behind)}, map[string]int{}, 1},
 		{"unfollowed by a clock that is ahead", true, [][2]string{change("unfollow", "ben", "00:00:00", ahead)}, map[string]int{}, 0},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,6 +18,10 @@ type feed struct {
 	ended chan struct{}
 	lines int
 	err   error
+
+	// unfollows counts the lines in which users unfollow. While calm is true, feed leaves such lines out.
+	unfollows atomic.Int64
+	calm      atomic.Bool
 }
 
 // feed makes the driver read messages from a pipe. It repeats the given messages at pace messages per second.
@@ -31,10 +37,19 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 		defer close(f.ended)
 		ticker := time.NewTicker(time.Second / time.Duration(pace))
 		defer ticker.Stop()
-		for ctx.Err() == nil && f.err == nil {
+		for n := 0; ctx.Err() == nil && f.err == nil; n++ {
+			line := messages[n%len(messages)]
+			unfollow := strings.HasPrefix(line, `{"unfollow"`)
+			if unfollow {
+				f.unfollows.Add(1) // before calm is read, so that a caller that sets calm misses no line
+				if f.calm.Load() {
+					f.unfollows.Add(-1)
+					continue
+				}
+			}
 			select {
 			case <-ticker.C:
-				if _, f.err = pipe.WriteString(messages[f.lines%len(messages)]); f.err == nil {
+				if _, f.err = pipe.WriteString(line); f.err == nil {
 					f.lines++
 				}
 			case <-ctx.Done():

@@ -55,6 +55,14 @@ func everyStoreAndApart() []store {
 	return everyStoreLeft()
 }
 
+// everyStoreLeftAndApart is everyStoreLeft plus apart, for scenarios that have several clocks there.
+func everyStoreLeftAndApart() []store {
+	if testenv.OnMongoDB {
+		return append(everyStoreLeft(), apart)
+	}
+	return everyStoreLeft()
+}
+
 // sample returns every ninth variant of a scenario on MongoDB, where each variant takes far longer. On the embedded store, or with
 // all of the data, it returns all variants.
 func sample[T any](on store, tests []T) (some []T) {

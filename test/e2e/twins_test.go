@@ -5,8 +5,6 @@ package e2e_test
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,17 +14,6 @@ import (
 
 	"github.com/fanmail/fanmail/test/testenv"
 )
-
-// size has the numbers for a run of TestTwins.
-type size struct {
-	pairs, mails, kills int
-	// pace is the number of published lines per second. It determines the duration, which must be long enough for users to become
-	// dormant several times.
-	pace int
-	// dormantAfter is the server's dormant_after. gap is the average absence of a user. keep is the interval at which a twin is
-	// seen.
-	dormantAfter, gap, keep time.Duration
-}
 
 func twinsSize(on store) size {
 	switch {
@@ -99,42 +86,6 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// seed returns the seed of the random choices: FANMAIL_E2E_SEED, or a random number.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64() >> 32
-	if text := os.Getenv("FANMAIL_E2E_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("FANMAIL_E2E_SEED=%d", seed)
-	return seed
-}
-
-// twins creates users, edges and messages for pairs of twins, imports the first edges, and returns the file of the pairs.
-func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string) {
-	w.Helper()
-	testenv.Run(ctx, w.T, programs.Driver, "twins", "--mails", w.testdata("email-eu.messages.ndjson.gz"),
-		"--follows", w.testdata("wiki-vote.follows.tsv.gz"), "--dir", w.dir,
-		"--pairs", strconv.Itoa(size.pairs), "--first", strconv.Itoa(size.mails), "--seed", strconv.FormatUint(seed, 10))
-	pairs, w.follows, w.messages = w.dir+"/pairs.tsv", w.dir+"/follows.tsv", w.dir+"/script.ndjson"
-	w.generate(ctx, w.users, "users", "--follows", pairs)
-	w.fanmail(ctx, "import", "users", w.users)
-	w.fanmail(ctx, "import", "follows", w.follows)
-	w.checking = append(w.checking, "--pairs", pairs)
-	return pairs
-}
-
-// roam starts to let the users of pairs look at random.
-func (w *world) roam(ctx context.Context, pairs string, size size, seed uint64) *testenv.Process {
-	w.Helper()
-	log := filepath.Join(w.dir, "looks.ndjson")
-	w.logins = append(w.logins, log)
-	return testenv.Exec(ctx, w.T, nil, programs.Driver, "roam", "--server", w.site.URL(), "--pairs", pairs, "--log", log,
-		"--seed", strconv.FormatUint(seed, 10), "--gap", size.gap.String(), "--keep", size.keep.String(), "--connections", "16")
-}
-
 // killAmidRehydrations kills the server while messages are published, each time when the server reports running rehydrations. It
 // stops when enough kills have left rehydrations unfinished, and returns the last server. If too many rehydrations had ended at the
 // kill, it continues after the last message, because the users still return.
@@ -172,18 +123,8 @@ func (w *world) killAmidRehydrations(
 // only, so it comes before the logins. No message is sent after them, so no inbox lacks one.
 func (w *world) everybodyActive(ctx context.Context, server server, pairs string) {
 	w.Helper()
-	text, err := os.ReadFile(pairs)
-	require.NoError(w, err)
-	var twins strings.Builder
-	for line := range strings.Lines(string(text)) {
-		_, twin, _ := strings.Cut(line, "\t")
-		twins.WriteString(twin)
-	}
-	file := filepath.Join(w.dir, "twins")
-	w.write(file, twins.String())
 	testenv.Run(ctx, w.T, w.programs.Fanmail, "admin", "settings", "dormant_after", "720h", "--yes", "--server", w.site.URL())
-	w.login(ctx, pairs, "--by", "either")
-	w.login(ctx, file)
+	w.everyoneLogsIn(ctx, pairs)
 	testenv.Eventually(ctx, w.T, "everything comes to rest", func() bool {
 		return w.metric(ctx, "fanmail_rehydrations_running")+w.metric(ctx, "fanmail_rehydrations_waiting") == 0
 	})
