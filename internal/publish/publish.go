@@ -261,4 +261,8 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	}
 }
 
-func (s *Service) busy() bool { return s.opts.Now().UnixNano() < s.busyUntil.Load() }
+// busy reports whether the bus has refused events within the last RetryAfter. A longer wait means that the clock was set back.
+func (s *Service) busy() bool {
+	left := time.Duration(s.busyUntil.Load() - s.opts.Now().UnixNano())
+	return left > 0 && left <= RetryAfter
+}

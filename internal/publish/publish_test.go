@@ -310,6 +310,19 @@ func TestBusyGate(t *testing.T) {
 	require.Len(t, d.emitter.emitted, 1)
 }
 
+// The bus refuses events, and then the clock is set back by an hour. The publisher does not wait for that hour.
+func TestBusyGateOfAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.Clock.Advance(time.Hour)
+	d.emitter.err = errors.New("full")
+	one(t, d.Publish(t.Context(), []publish.Request{request("", "stored")}))
+	require.ErrorIs(t, d.Publish(t.Context(), []publish.Request{request("", "refused")})[0].Err, publish.ErrBusy)
+	d.emitter.err = nil
+	d.Clock.Advance(-time.Hour)
+	one(t, d.Publish(t.Context(), []publish.Request{request("", "accepted")}))
+}
+
 // The event of a stored message is emitted even if the client disconnects.
 func TestHangingUp(t *testing.T) {
 	t.Parallel()
