@@ -28,13 +28,13 @@ func (db *DB) end() { db.calls.RUnlock() }
 // commit applies a batch, releases the locks under which it was made, and waits until it is synced. A batch is empty if the
 // store already holds its content. commit then waits for a sync all the same, because the earlier writer may still be waiting
 // for one, or may not have asked for one.
-func (db *DB) commit(batch *pebble.Batch, unlock func()) error {
+func (db *DB) commit(batch *pebble.Batch, locks *heldLocks) error {
 	if batch.Empty() {
-		unlock()
+		locks.unlock()
 		return errors.Join(batch.Close(), db.sync())
 	}
 	err := db.engine.ApplyNoSyncWait(batch, pebble.Sync)
-	unlock()
+	locks.unlock()
 	if err == nil {
 		err = batch.SyncWait()
 	}
@@ -69,7 +69,7 @@ func (db *DB) sync() error {
 }
 
 // get calls use with the value of a key, and reports whether the key exists. The value is valid only during the call.
-func (db *DB) get(key []byte, use func(value []byte) error) (bool, error) {
+func (db *DB) get(key []byte, use func(value []byte) error) (found bool, err error) {
 	value, closer, err := db.engine.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil
@@ -77,7 +77,8 @@ func (db *DB) get(key []byte, use func(value []byte) error) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read from the store: %w", err)
 	}
-	return true, errors.Join(use(value), closer.Close())
+	defer func() { err = errors.Join(err, closer.Close()) }()
+	return true, use(value)
 }
 
 // iterate returns an iterator over the keys with a prefix. The caller must close it with closeIter.

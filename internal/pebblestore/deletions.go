@@ -41,15 +41,15 @@ func (s *Inbox) change(ctx context.Context, owner message.UserID, do func(*pebbl
 		return err
 	}
 	defer s.db.end()
-	locks := s.locks.newSet()
-	s.locks.add(locks, s.lockOf(owner))
-	s.locks.lock(locks)
+	set := s.locks.newSet()
+	s.locks.add(set, s.lockOf(owner))
+	locks := s.locks.lock(set)
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	if err := do(batch); err != nil {
-		s.locks.unlock(locks)
 		return err
 	}
-	return s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return s.db.commit(batch, &locks)
 }
 
 // addDeletion adds what a deletion changes to a batch: nothing if the entry is a tombstone already. Above the last of the bucket, there

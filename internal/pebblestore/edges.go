@@ -71,11 +71,12 @@ func (s *Edges) change(ctx context.Context, pairs []follow.Pair, to func(follow.
 		return nil, err
 	}
 	defer s.db.end()
-	locks := s.locks.newSet()
+	set := s.locks.newSet()
 	for _, p := range pairs {
-		s.locks.add(locks, xxhash.Sum64String(string(p.Follower)+"\x00"+string(p.Followee)))
+		s.locks.add(set, xxhash.Sum64String(string(p.Follower)+"\x00"+string(p.Followee)))
 	}
-	s.locks.lock(locks)
+	locks := s.locks.lock(set)
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	edges := make([]follow.Edge, len(pairs))
 	for i, p := range pairs {
@@ -87,11 +88,10 @@ func (s *Edges) change(ctx context.Context, pairs []follow.Pair, to func(follow.
 			}
 		}
 		if err != nil {
-			s.locks.unlock(locks)
 			return nil, fmt.Errorf("edge from %s to %s: %w", p.Follower, p.Followee, err)
 		}
 	}
-	return edges, s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return edges, s.db.commit(batch, &locks)
 }
 
 // Follow implements follow.Store.

@@ -2,6 +2,8 @@ package pebblestore
 
 import (
 	"encoding/json"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -211,4 +213,49 @@ const (
 func WithoutCompactions(opts Options) Options {
 	opts.noCompactions = true
 	return opts
+}
+
+// CloseEngine closes Pebble and leaves the store open, so that every use of Pebble panics. Do not call Close afterwards.
+func (db *DB) CloseEngine() error { return errors.Join(db.engine.Close(), db.lock.Close()) }
+
+// HeldLocks returns how many locks of the store calls hold.
+func (db *DB) HeldLocks() (held int) {
+	count := func(l interface {
+		TryLock() bool
+		Unlock()
+	}) {
+		if !l.TryLock() {
+			held++
+			return
+		}
+		l.Unlock()
+	}
+	count(&db.calls)
+	for _, mu := range []*sync.Mutex{&db.settings.mu, &db.messages.syncing.mu} {
+		count(mu)
+	}
+	all := []stripes{db.messages.locks, db.keys.locks, db.inbox.locks, db.users.locks, db.edges.locks, db.progress.locks}
+	for _, s := range all {
+		for i := range s {
+			count(&s[i])
+		}
+	}
+	return held
+}
+
+// Syncing reports whether an insert of a message is under way.
+func (db *DB) Syncing(id message.ID) bool { return db.messages.syncing.has(id) }
+
+// PanicInGet panics while it has the value of a key.
+func (db *DB) PanicInGet(key []byte) error {
+	_, err := db.get(key, func([]byte) error { panic("injected") })
+	return err
+}
+
+// BreakTail makes each push to an owner panic, until the returned function is called.
+func (db *DB) BreakTail(owner message.UserID) (mend func()) {
+	lock := db.inbox.lockOf(owner)
+	tails := db.inbox.tails.maps[lock]
+	db.inbox.tails.maps[lock] = nil
+	return func() { db.inbox.tails.maps[lock] = tails }
 }

@@ -57,15 +57,15 @@ func (s *Keys) change(ctx context.Context, h keyHash, do func(*pebble.Batch) err
 		return err
 	}
 	defer s.db.end()
-	locks := s.locks.newSet()
-	s.locks.add(locks, h.stripe())
-	s.locks.lock(locks)
+	set := s.locks.newSet()
+	s.locks.add(set, h.stripe())
+	locks := s.locks.lock(set)
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	if err := do(batch); err != nil {
-		s.locks.unlock(locks)
 		return err
 	}
-	return s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return s.db.commit(batch, &locks)
 }
 
 func (h keyHash) stripe() uint64 { return binary.BigEndian.Uint64(h[:]) }
@@ -129,11 +129,12 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error
 	if err != nil {
 		return 0, fmt.Errorf("forget idempotency keys: %w", err)
 	}
-	locks := s.locks.newSet()
+	set := s.locks.newSet()
 	for _, h := range hashes {
-		s.locks.add(locks, h.stripe())
+		s.locks.add(set, h.stripe())
 	}
-	s.locks.lock(locks)
+	locks := s.locks.lock(set)
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	forgotten := 0
 	for _, h := range hashes {
@@ -143,11 +144,10 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error
 			err = deleteAll(batch, h.key(), r.expiry(h))
 		}
 		if err != nil {
-			s.locks.unlock(locks)
 			return 0, fmt.Errorf("forget idempotency keys: %w", err)
 		}
 	}
-	return forgotten, s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return forgotten, s.db.commit(batch, &locks)
 }
 
 // expired returns the hashes of at most limit keys that expired at or before now, ordered by their expiry.

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/rs/zerolog"
@@ -17,11 +18,13 @@ func (l engineLogger) Infof(format string, args ...any) { l.log.Debug().Msgf(for
 func (l engineLogger) Errorf(format string, args ...any) { l.log.Error().Msgf(format, args...) }
 
 // Fatalf implements pebble.Logger. Pebble calls it when it cannot continue without risking acknowledged data, for example after a
-// failed sync of its log. Fatalf must not return. It panics instead of exiting, so the stack trace also shows the reason.
+// failed sync of its log. The caller holds locks of Pebble, so Fatalf must not return, and no caller may recover: it ends the process by
+// a panic of a goroutine of its own. The log has the stack of the caller.
 func (l engineLogger) Fatalf(format string, args ...any) {
 	reason := fmt.Sprintf(format, args...)
-	l.log.Error().Str("reason", reason).Msg("the store cannot go on")
-	panic("pebblestore: " + reason)
+	l.log.Error().Str("reason", reason).Bytes("stack", debug.Stack()).Msg("the store cannot go on")
+	go panic("pebblestore: " + reason)
+	select {} // until the process has ended
 }
 
 // events returns the listener for the events that an operator must know.

@@ -125,20 +125,20 @@ func encodeSome(messages []message.Message) (values [][]byte, n int) {
 
 // insert stores messages with the given values in one batch.
 func (s *Messages) insert(messages []message.Message, values [][]byte, timing message.Timing) ([]message.Stamp, error) {
-	locks := s.locks.newSet()
+	set := s.locks.newSet()
 	for _, m := range messages {
-		s.locks.add(locks, xxhash.Sum64(m.ID[:]))
+		s.locks.add(set, xxhash.Sum64(m.ID[:]))
 	}
-	s.locks.lock(locks)
+	locks := s.locks.lock(set)
+	defer locks.unlock()
 	s.syncing.add(messages)
 	defer s.syncing.remove(messages)
 	batch := s.db.engine.NewBatch()
 	stamps, err := s.fill(batch, messages, values, timing)
 	if err != nil {
-		s.locks.unlock(locks)
 		return nil, err
 	}
-	return stamps, s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return stamps, s.db.commit(batch, &locks)
 }
 
 func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values [][]byte, timing message.Timing) ([]message.Stamp, error) {
@@ -374,12 +374,12 @@ func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored
 		return message.Stored{}, err
 	}
 	defer s.db.end()
-	locks := s.locks.newSet()
-	s.locks.add(locks, xxhash.Sum64(ref.ID[:]))
-	s.locks.lock(locks)
+	set := s.locks.newSet()
+	s.locks.add(set, xxhash.Sum64(ref.ID[:]))
+	locks := s.locks.lock(set)
+	defer locks.unlock()
 	stored, err := s.getRef(ref)
 	if err != nil {
-		s.locks.unlock(locks)
 		return message.Stored{}, err
 	}
 	batch := s.db.engine.NewBatch()
@@ -388,10 +388,9 @@ func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored
 		err = condemn(batch, stored)
 	}
 	if err != nil {
-		s.locks.unlock(locks)
 		return message.Stored{}, fmt.Errorf("condemn message %s: %w", ref.ID, err)
 	}
-	return stored, s.db.commit(batch, func() { s.locks.unlock(locks) })
+	return stored, s.db.commit(batch, &locks)
 }
 
 // condemn adds what makes a message void and finished to a batch.

@@ -75,15 +75,14 @@ func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err err
 	return f, planned, it.Error()
 }
 
-// lock locks fan-outs and returns the function that unlocks them.
-func (s *Progress) lock(n int, id func(int) message.ID) (unlock func()) {
+// lock locks fan-outs.
+func (s *Progress) lock(n int, id func(int) message.ID) heldLocks {
 	locks := s.locks.newSet()
 	for i := range n {
 		id := id(i)
 		s.locks.add(locks, xxhash.Sum64(id[:]))
 	}
-	s.locks.lock(locks)
-	return func() { s.locks.unlock(locks) }
+	return s.locks.lock(locks)
 }
 
 // Plan implements progress.Store.
@@ -92,7 +91,8 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, no
 		return progress.Fanout{}, err
 	}
 	defer s.db.end()
-	unlock := s.lock(1, func(int) message.ID { return id })
+	locks := s.lock(1, func(int) message.ID { return id })
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	f, planned, err := s.read(id)
 	if err == nil && !planned {
@@ -107,10 +107,9 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, no
 		}
 	}
 	if err != nil {
-		unlock()
 		return progress.Fanout{}, fmt.Errorf("plan the fan-out of %s: %w", id, err)
 	}
-	return f, s.db.commit(batch, unlock)
+	return f, s.db.commit(batch, &locks)
 }
 
 // Get implements progress.Store.
@@ -176,17 +175,17 @@ func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Tim
 		return nil, err
 	}
 	defer s.db.end()
-	unlock := s.lock(len(steps), func(i int) message.ID { return steps[i].ID })
+	locks := s.lock(len(steps), func(i int) message.ID { return steps[i].ID })
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	stepped := make([]progress.Stepped, len(steps))
 	for i, step := range steps {
 		var err error
 		if stepped[i], err = s.step(batch, step, now); err != nil {
-			unlock()
 			return nil, err
 		}
 	}
-	return stepped, s.db.commit(batch, unlock)
+	return stepped, s.db.commit(batch, &locks)
 }
 
 func (s *Progress) step(batch *pebble.Batch, step progress.Step, now time.Time) (progress.Stepped, error) {
@@ -206,8 +205,8 @@ func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle
 		return false, err
 	}
 	defer s.db.end()
-	unlock := s.lock(1, func(int) message.ID { return id })
-	defer unlock()
+	locks := s.lock(1, func(int) message.ID { return id })
+	defer locks.unlock()
 	key := idKey(spacePlans, id)
 	var moved time.Time
 	planned, err := s.db.get(key, func(value []byte) (err error) {

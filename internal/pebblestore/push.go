@@ -95,26 +95,35 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 // pushChunks applies pushes in chunks, so that each lock is held only briefly.
 func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket.Outcome) error {
 	p := pusher{db: s.db, tails: s.tails, encoder: newEncoder()}
-	locks := s.locks.newSet()
+	set := s.locks.newSet()
 	for chunk := range slices.Chunk(work, ownersAtOnce) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		clear(locks)
+		clear(set)
 		for i := range chunk {
-			s.locks.add(locks, chunk[i].lock)
+			s.locks.add(set, chunk[i].lock)
 		}
-		s.locks.lock(locks)
-		err := p.pushAll(chunk, outcomes)
-		if err != nil {
-			s.tails.forget(chunk)
-		}
-		s.locks.unlock(locks)
-		if err != nil {
+		if err := s.pushChunk(&p, chunk, set, outcomes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pushChunk applies pushes under the locks of their owners. After an error or a panic, the tails of the owners are unknown.
+func (s *Inbox) pushChunk(p *pusher, chunk []placed, set stripeSet, outcomes []bucket.Outcome) (err error) {
+	locks := s.locks.lock(set)
+	defer locks.unlock()
+	applied := false
+	defer func() {
+		if !applied {
+			s.tails.forget(chunk)
+		}
+	}()
+	err = p.pushAll(chunk, outcomes)
+	applied = err == nil
+	return err
 }
 
 // pusher applies pushes one after another, and reuses memory.

@@ -18,9 +18,9 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 		return nil, err
 	}
 	defer s.db.end()
-	unlock := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
+	locks := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
+	defer locks.unlock()
 	if err := ctx.Err(); err != nil { // the clock judges a step, so a delayed step would be wrong
-		unlock()
 		return nil, err
 	}
 	batch := s.db.engine.NewBatch()
@@ -28,15 +28,13 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 	for i, step := range steps {
 		var err error
 		if stepped[i], err = s.step(batch, step); err != nil {
-			unlock()
 			return nil, fmt.Errorf("step of %s: %w", step.From.User, err)
 		}
 	}
 	if !slices.ContainsFunc(steps, func(step userstate.Step) bool { return !step.Lazy }) {
-		defer unlock()
 		return stepped, s.db.apply(batch) // later writes follow it in the log
 	}
-	return stepped, s.db.commit(batch, unlock)
+	return stepped, s.db.commit(batch, &locks)
 }
 
 func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Stepped, error) {

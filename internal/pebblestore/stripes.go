@@ -19,19 +19,28 @@ func (s stripes) add(set stripeSet, hash uint64) {
 	set[i/64] |= 1 << (i % 64)
 }
 
+// heldLocks are the locks that a call holds. The call defers unlock, so a panic releases them too.
+type heldLocks struct {
+	stripes stripes
+	set     stripeSet
+}
+
 // lock takes the locks of a set in ascending order, so that two calls cannot deadlock.
-func (s stripes) lock(set stripeSet) {
+func (s stripes) lock(set stripeSet) heldLocks {
 	for w, word := range set {
 		for ; word != 0; word &= word - 1 {
 			s[w*64+bits.TrailingZeros64(word)].Lock()
 		}
 	}
+	return heldLocks{stripes: s, set: set}
 }
 
-func (s stripes) unlock(set stripeSet) {
-	for w, word := range set {
+// unlock releases the locks. Further calls do nothing.
+func (h *heldLocks) unlock() {
+	for w, word := range h.set {
 		for ; word != 0; word &= word - 1 {
-			s[w*64+bits.TrailingZeros64(word)].Unlock()
+			h.stripes[w*64+bits.TrailingZeros64(word)].Unlock()
 		}
 	}
+	h.set = nil
 }

@@ -41,14 +41,13 @@ func (s *Users) write(batch *pebble.Batch, st userstate.State) error {
 	return batch.Set(s.key(st.User), encodeState(st), nil)
 }
 
-// lock locks users and returns the function that unlocks them.
-func (s *Users) lock(n int, user func(int) message.UserID) (unlock func()) {
+// lock locks users.
+func (s *Users) lock(n int, user func(int) message.UserID) heldLocks {
 	locks := s.locks.newSet()
 	for i := range n {
 		s.locks.add(locks, xxhash.Sum64String(string(user(i))))
 	}
-	s.locks.lock(locks)
-	return func() { s.locks.unlock(locks) }
+	return s.locks.lock(locks)
 }
 
 // Lookup implements userstate.Store. Most callers ask for users of one partition. Their keys are ascending then, and the
@@ -123,9 +122,9 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 		return nil, err
 	}
 	defer s.db.end()
-	unlock := s.lock(len(views), func(i int) message.UserID { return views[i].User })
+	locks := s.lock(len(views), func(i int) message.UserID { return views[i].User })
+	defer locks.unlock()
 	if err := ctx.Err(); err != nil { // the clock judges a view, so a delayed view would be wrong
-		unlock()
 		return nil, err
 	}
 	batch := s.db.engine.NewBatch()
@@ -133,16 +132,14 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 	for i, v := range views {
 		var err error
 		if viewed[i], err = s.view(batch, v); err != nil {
-			unlock()
 			return nil, fmt.Errorf("view of %s: %w", v.User, err)
 		}
 	}
 	for i, v := range views {
 		if viewed[i].Applied && !v.Lazy {
-			return viewed, s.db.commit(batch, unlock)
+			return viewed, s.db.commit(batch, &locks)
 		}
 	}
-	defer unlock()
 	return viewed, s.db.apply(batch)
 }
 
@@ -170,7 +167,8 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 		return bucket.ReadMark{}, err
 	}
 	defer s.db.end()
-	unlock := s.lock(1, func(int) message.UserID { return user })
+	locks := s.lock(1, func(int) message.UserID { return user })
+	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	st, err := s.read(user)
 	if err == nil && !st.Known() {
@@ -181,10 +179,9 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 		err = s.write(batch, st)
 	}
 	if err != nil {
-		unlock()
 		return bucket.ReadMark{}, fmt.Errorf("read mark of %s: %w", user, err)
 	}
-	return st.ReadMark, s.db.commit(batch, unlock)
+	return st.ReadMark, s.db.commit(batch, &locks)
 }
 
 // RaiseHeads implements bucket.Hints.
@@ -193,8 +190,8 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 		return err
 	}
 	defer s.db.end()
-	unlock := s.lock(len(heads), func(i int) message.UserID { return heads[i].Owner })
-	defer unlock()
+	locks := s.lock(len(heads), func(i int) message.UserID { return heads[i].Owner })
+	defer locks.unlock()
 	it, err := s.db.iterate([]byte{byte(spaceUsers)})
 	if err != nil {
 		return err
