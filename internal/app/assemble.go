@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -31,14 +32,18 @@ type assembly struct {
 	*App
 	parts    Parts
 	appender *bucket.Appender
+	panics   *panics.Recorder // of the loops
 
 	services httpapi.Services
 }
 
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts) http.Handler {
-	s := &assembly{App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users)}
-	s.group.Add("settings", startstop.NewRunner(s.settings.Poll, s.settings.Report))
+	s := &assembly{
+		App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users),
+		panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
+	}
+	s.run("settings", s.settings.Poll, s.settings.Report)
 	if a.has(FanoutWorker) {
 		s.fanout()
 	}
@@ -57,6 +62,11 @@ func (a *App) assemble(p Parts) http.Handler {
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics,
 	}))
+}
+
+// run adds a service of loops to the group.
+func (s *assembly) run(name string, loops ...startstop.Loop) {
+	s.group.Add(name, startstop.NewRunner(name, s.panics, loops...))
 }
 
 func (a *App) limits() message.Limits {
@@ -82,7 +92,7 @@ func (s *assembly) publisher() {
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
 		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now,
 	})
-	s.group.Add("idempotency keys", startstop.NewRunner(publisher.ForgetKeys))
+	s.run("idempotency keys", publisher.ForgetKeys)
 }
 
 func (s *assembly) fanout() {
@@ -95,9 +105,9 @@ func (s *assembly) fanout() {
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)
 	lanes := &drain{bus: p.Bus, rate: deliverer.FinishRate}
 	s.opts.Metrics.MustRegister(meter.Live(lanes.collect))
-	s.group.Add("deliverer", startstop.NewRunner(func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus.Take) }))
-	s.group.Add("router", startstop.NewRunner(func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) }))
-	s.group.Add("sweeper", startstop.NewRunner(sweeper.Run))
+	s.run("deliverer", func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus.Take) })
+	s.run("router", func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) })
+	s.run("sweeper", sweeper.Run)
 }
 
 func (a *App) fanoutOptions() fanout.Options {
@@ -125,7 +135,7 @@ func (s *assembly) rehydrator() {
 		rehydrate.Options{
 			Rules: s.settings.Rules,
 			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
-			Alone: s.config.Store == config.StoreEmbedded, Patience: patience,
+			Alone: s.config.Store == config.StoreEmbedded, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
 			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 			Metrics: s.opts.Metrics,
 		})
@@ -152,8 +162,8 @@ func (s *assembly) rehydrator() {
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{
 		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now,
 	})
-	s.group.Add("rehydrator", startstop.NewRunner(rehydrator.Run))
-	s.group.Add("logins", startstop.NewRunner(func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) }))
+	s.run("rehydrator", rehydrator.Run)
+	s.run("logins", func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) })
 }
 
 // patience is how long a request waits for a rehydration that it needs.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -55,7 +56,7 @@ func (a *App) unhealthy(ctx context.Context) []client.Reason {
 	var asking sync.WaitGroup
 	for i, part := range asked {
 		asking.Go(func() {
-			if err := part.healthy(ctx); err != nil {
+			if err := panics.Do(func() error { return part.healthy(ctx) }); err != nil {
 				a.opts.Logger.Debug().Err(err).Str("part", string(part.name)).Msg("not ready")
 				reasons[i] = client.Reason{Name: part.name, Detail: "the " + string(part.name) + " " + trouble(err)}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -59,9 +60,14 @@ func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) e
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
-	err = users(ctx, func(user message.UserID) error {
-		group.Go(func() error { return run.audit(ctx, user) })
-		return ctx.Err()
+	err = panics.Do(func() error { // the audits of users end before Audit returns, whatever happens here
+		return users(ctx, func(user message.UserID) error {
+			group.Go(func() (err error) {
+				defer panics.Catch(&err)
+				return run.audit(ctx, user)
+			})
+			return ctx.Err()
+		})
 	})
 	if auditErr := group.Wait(); auditErr != nil {
 		err = auditErr // the reason why the walk over the users ended early

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -73,13 +74,14 @@ func (b *batch) deliver(ctx context.Context, m *merger, addressed func(*job, rec
 }
 
 // prepare reads the next chunk and returns it with its append call.
-func (b *batch) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (chunk, *appendCall, error) {
+// It recovers from a panic, because the caller has to wait for the goroutines that append.
+func (b *batch) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (c chunk, call *appendCall, err error) {
+	defer panics.Catch(&err)
 	limit := max(1, b.deliverer.opts.BatchOwners/chunksPerBatch)
-	c, err := m.next(ctx, limit, addressed)
-	if err != nil {
+	if c, err = m.next(ctx, limit, addressed); err != nil {
 		return c, nil, err
 	}
-	call, err := b.lookUp(ctx, &c)
+	call, err = b.lookUp(ctx, &c)
 	return c, call, err
 }
 
@@ -141,6 +143,7 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 func (b *batch) append(ctx context.Context, call *appendCall) (err error) {
 	ctx, span := b.deliverer.opts.Tracer.Start(ctx, "append")
 	defer func() { span.Done(err) }()
+	defer panics.Catch(&err)
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Owners.Int(len(call.appends)), tracing.Entries.Int(call.entries()))
 	}

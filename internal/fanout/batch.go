@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -54,8 +55,9 @@ type job struct {
 
 // runBatch opens, appends, records, emits and finishes one batch. It returns the sequences of the tasks that stay in
 // the queue. Tasks that cannot succeed are dead letters when it returns. runBatch may be repeated at any time. If its
-// error classifies as DeadLetter, the error concerns the batch as a whole.
+// error classifies as DeadLetter or HandBack, the error concerns the batch as a whole.
 func (d *Deliverer) runBatch(ctx context.Context, deliveries []event.Delivery) (postponed map[uint64]bool, err error) {
+	defer panics.Catch(&err)
 	b := &batch{deliverer: d, rules: d.opts.Rules(), postponed: make(map[uint64]bool)}
 	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {

@@ -20,6 +20,18 @@ const rememberedLetters = 4096
 // errAttempts says that the bus handed a task out more often than Options.MaxAttempts.
 var errAttempts = errors.New("handed out too often without success")
 
+// errPanics says that the code panicked each time that the bus handed a task or event out, Options.MaxAttempts times.
+var errPanics = errors.New("the code panics on it each time")
+
+// lastPanic returns the permanent error of a task or event on which the code panicked with err, if this was its last attempt.
+// Otherwise it returns err.
+func lastPanic(err error, delivery event.Delivery, maxAttempts int) error {
+	if Classify(err) != HandBack || delivery.Attempts < maxAttempts {
+		return err
+	}
+	return fmt.Errorf("%w (%d times): %w", errPanics, delivery.Attempts, err)
+}
+
 // permanent lists the errors for which another try cannot succeed, each with its reason in the dead letter. The order
 // matters: event.ErrNewer is also an event.ErrMalformed.
 var permanent = []struct {
@@ -32,6 +44,7 @@ var permanent = []struct {
 	{message.ErrCorrupt, "corrupt"},
 	{bucket.ErrTooLarge, "too_large"},
 	{errAttempts, "attempts"},
+	{errPanics, event.ReasonPanic},
 }
 
 // reason returns the dead letter's reason for a permanent error, or "".

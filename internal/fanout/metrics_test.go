@@ -117,5 +117,9 @@ func TestSweptMessagesAreCounted(t *testing.T) {
 	n, err := sweeper.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	require.InDelta(t, 1, testutil.ToFloat64(measured), 0)
+	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
+# HELP fanmail_swept_messages_total Messages that had not moved for too long, and were routed again.
+# TYPE fanmail_swept_messages_total counter
+fanmail_swept_messages_total 1
+`), "fanmail_swept_messages_total"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -25,6 +26,8 @@ const (
 	Retry
 	// Continue processes the held tasks again at once: the task stream has no room for their continuations.
 	Continue
+	// HandBack hands the task or event back to the bus, which counts its attempts: the code panicked.
+	HandBack
 	// DeadLetter makes the task a dead letter: another try cannot succeed.
 	DeadLetter
 )
@@ -43,6 +46,8 @@ func Classify(err error) Action {
 		return DeadLetter
 	case errors.Is(err, errQueueFull):
 		return Continue
+	case panics.Is(err):
+		return HandBack
 	default:
 		return Retry
 	}

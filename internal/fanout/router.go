@@ -6,10 +6,12 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -38,6 +40,7 @@ type Router struct {
 	// speed suffers.
 	lanes   *lru.Cache[message.UserID, measuredLane]
 	metrics routerMetrics
+	panics  *panics.Recorder
 }
 
 // measuredLane is the lane of an author, and when it was measured.
@@ -52,7 +55,10 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
-	return &Router{stores: stores, bus: bus, opts: opts, lanes: lanes, metrics: newRouterMetrics(opts.Metrics)}
+	return &Router{
+		stores: stores, bus: bus, opts: opts, lanes: lanes, metrics: newRouterMetrics(opts.Metrics),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "route"),
+	}
 }
 
 // Run routes the events that fetch returns, until intake ends. It finishes fetched events under processing; when
@@ -76,15 +82,17 @@ func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.
 }
 
 // Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It is idempotent:
-// the first plan of a message stays, and only tasks that are not done are emitted.
+// the first plan of a message stays, and only tasks that are not done are emitted. An event on which the code panics at
+// its last attempt becomes a dead letter; before, the panic is an error.
 func (r *Router) Route(ctx context.Context, received []bus.Received) (err error) {
 	routes := make([]route, len(received))
 	defer func() { endSpans(routes, err) }()
+	defer panics.Catch(&err)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(routeConcurrency)
 	for i, item := range received {
-		group.Go(func() error {
-			var err error
+		group.Go(func() (err error) {
+			defer panics.Catch(&err)
 			routes[i], err = r.plan(groupCtx, item.Delivery())
 			return err
 		})
@@ -134,15 +142,27 @@ func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, erro
 	ctx, span := r.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "route", consumer)
 	planned, err := r.planMessage(ctx, delivery)
 	planned.span = span
-	if Classify(err) != DeadLetter {
+	r.recordPanic(err, delivery)
+	if err = lastPanic(err, delivery, r.opts.MaxAttempts); Classify(err) != DeadLetter {
 		planned.setTrace(ctx, delivery.Trace)
 		return planned, err
 	}
-	logDelivery(r.opts.Logger.Error().Err(err), delivery).Str("reason", reason(err)).Msg("published event is a dead letter")
-	return route{span: span}, r.bus.DeadLetter(ctx, newDeadLetter(delivery, err))
+	return route{span: span}, r.deadLetter(ctx, delivery, err)
 }
 
-func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (route, error) {
+// deadLetter writes an event to the dead-letter stream.
+func (r *Router) deadLetter(ctx context.Context, delivery event.Delivery, cause error) error {
+	logDelivery(r.opts.Logger.Error().Err(cause), delivery).Str("reason", reason(cause)).Msg("published event is a dead letter")
+	return r.bus.DeadLetter(ctx, newDeadLetter(delivery, cause))
+}
+
+// recordPanic records the panic that an error wraps, with the event that was routed.
+func (r *Router) recordPanic(err error, delivery event.Delivery) {
+	r.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return logDelivery(line, delivery) })
+}
+
+func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ route, err error) {
+	defer panics.Catch(&err)
 	published, err := event.DecodePublished(delivery.Payload)
 	if err != nil {
 		return route{}, err
@@ -211,6 +231,7 @@ func endSpans(routes []route, err error) {
 // of a ctx that has ended.
 func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cause error) error {
 	r.metrics.retries.Inc()
+	r.recordPanic(cause, received[0].Delivery())
 	logDelivery(r.opts.Logger.Warn().Err(cause), received[0].Delivery()).Int("events", len(received)).
 		Msg("published messages could not be routed together: routing them one by one")
 	pauses := newPauses()
@@ -237,6 +258,10 @@ func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cau
 func (r *Router) routeEach(ctx context.Context, received []bus.Received) (failed []bus.Received, cause error) {
 	for i, item := range received {
 		err := repeat(ctx, r.opts.Logger, r.metrics.retries, Continue, "route", func() error { return r.Route(ctx, received[i:i+1]) })
+		r.recordPanic(err, item.Delivery())
+		if last := lastPanic(err, item.Delivery(), r.opts.MaxAttempts); Classify(last) == DeadLetter {
+			err = r.giveUp(ctx, item, last)
+		}
 		if err == nil {
 			continue
 		}
@@ -247,6 +272,15 @@ func (r *Router) routeEach(ctx context.Context, received []bus.Received) (failed
 		failed = append(failed, item)
 	}
 	return failed, cause
+}
+
+// giveUp makes an event a dead letter that was planned, but on which the code panics afterwards.
+func (r *Router) giveUp(ctx context.Context, item bus.Received, cause error) (err error) {
+	defer panics.Catch(&err)
+	if err := r.deadLetter(ctx, item.Delivery(), cause); err != nil {
+		return err
+	}
+	return item.Ack()
 }
 
 // release hands events back to the bus, which hands them out again after the given time.

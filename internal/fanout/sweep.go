@@ -8,8 +8,10 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -33,6 +35,7 @@ type Sweeper struct {
 	// emitted is when messages without a plan were last emitted. A plan would record that time itself.
 	emitted *lru.Cache[message.ID, time.Time]
 	swept   prometheus.Counter
+	panics  *panics.Recorder
 }
 
 // NewSweeper returns a Sweeper.
@@ -41,7 +44,10 @@ func NewSweeper(stores Stores, bus bus.Emitter, opts Options) *Sweeper {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Sweeper{stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept(opts.Metrics)}
+	return &Sweeper{
+		stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept(opts.Metrics),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "sweep"),
+	}
 }
 
 // Run sweeps every Options.SweepEvery until intake ends. A sweep that is under way then continues under processing.
@@ -55,6 +61,7 @@ func (s *Sweeper) Run(intake, processing context.Context) {
 		case <-ticker.C:
 		}
 		n, err := s.Sweep(processing)
+		s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line })
 		switch {
 		case err != nil && processing.Err() == nil:
 			s.opts.Logger.Error().Err(err).Msg("sweep failed: it is tried again")
@@ -64,15 +71,16 @@ func (s *Sweeper) Run(intake, processing context.Context) {
 	}
 }
 
-// Sweep inspects every unfinished message that is old enough. It returns how many messages it emitted again.
-func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
+// Sweep inspects every unfinished message that is old enough. It returns how many messages it emitted again. It leaves out
+// a message on which the code panics. Any other panic is an error.
+func (s *Sweeper) Sweep(ctx context.Context) (emitted int, err error) {
+	defer panics.Catch(&err)
 	now := s.opts.Now()
 	bound := message.MinID(now.Add(-s.opts.SweepAfter))
 	queued, err := s.oldestQueued(ctx, s.opts.Rules().PublishSlack)
 	if err != nil {
 		return 0, err
 	}
-	emitted := 0
 	for after := (message.ID{}); ; {
 		refs, err := s.stores.Messages.Unfinished(ctx, after, sweepPage)
 		if err != nil {
@@ -87,6 +95,10 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 				break
 			}
 			switch stuck, done, err := s.inspect(ctx, ref, now, queued); {
+			case panics.Is(err):
+				s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event {
+					return line.Stringer("message_id", ref.ID).Str("from", string(ref.From))
+				})
 			case err != nil:
 				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
 			case done:
@@ -138,6 +150,7 @@ func (q oldestQueued) mayHold(emitted, oldest time.Time) bool {
 // inspect reports whether the fan-out of a message is stuck, or is done although the message is not marked as finished.
 // A stuck message counts as emitted when inspect returns: no other sweep emits it for Options.SweepAfter.
 func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, queued oldestQueued) (stuck, done bool, err error) {
+	defer panics.Catch(&err)
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	if errors.Is(err, progress.ErrNotFound) {
 		last, ok := s.emitted.Get(ref.ID)

@@ -2,13 +2,16 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -22,6 +25,9 @@ const (
 	// slotGrace is how long a partition keeps its worker slot between two batches. It covers the time to take the
 	// continuation from the bus.
 	slotGrace = 5 * time.Millisecond
+	// panicPause is how long a partition pauses after the code panicked on its first task. So a passing cause can pass
+	// before the task has used up its attempts.
+	panicPause = time.Second
 )
 
 // Deliverer processes tasks. It is safe for concurrent use.
@@ -31,6 +37,7 @@ type Deliverer struct {
 	opts    Options
 	letters *lru.Cache[letterKey, struct{}] // tasks that are dead letters already
 	metrics delivererMetrics
+	panics  *panics.Recorder
 }
 
 // NewDeliverer returns a Deliverer.
@@ -39,46 +46,63 @@ func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Deliverer{stores: stores, bus: bus, opts: opts, letters: letters, metrics: newDelivererMetrics(opts.Metrics, opts.Workers)}
+	return &Deliverer{
+		stores: stores, bus: bus, opts: opts, letters: letters, metrics: newDelivererMetrics(opts.Metrics, opts.Workers),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "deliver"),
+	}
 }
+
+// takeFunc waits for a task of a lane and partition.
+type takeFunc func(ctx context.Context, lane event.Lane, partition int) (bus.Held, error)
 
 // Run takes tasks of all lanes and partitions and delivers them, until intake ends. It finishes the batches that are
 // under way then; when processing ends, it hands their tasks back to the bus.
 //
 // Each lane has worker slots of its own, so no lane waits for another.
-func (d *Deliverer) Run(intake, processing context.Context, take func(ctx context.Context, lane event.Lane, partition int) (bus.Held, error)) {
+func (d *Deliverer) Run(intake, processing context.Context, take takeFunc) {
 	var takers sync.WaitGroup
 	for _, lane := range event.Lanes() {
 		for p := range d.opts.Partitions {
 			takers.Go(func() {
-				slot := workerSlot{slots: d.metrics.lanes[lane].slots}
-				if lane == event.Bulk {
-					slot.keep = bulkKeep
-				}
-				defer slot.close()
-				for intake.Err() == nil {
-					held, err := take(intake, lane, p)
-					switch {
-					case err == nil:
-						d.process(intake, processing, held, &slot)
-					case intake.Err() == nil:
-						d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
-						startstop.Pause(intake, time.Second)
-					}
-				}
+				startstop.Keep(intake, processing, d.panics, "deliverer", func(intake, processing context.Context) {
+					d.takeFrom(intake, processing, lane, p, take)
+				})
 			})
 		}
 	}
 	takers.Wait()
 }
 
-// process waits for a worker slot and delivers the batch of a held task. It extends the hold meanwhile.
-func (d *Deliverer) process(intake, processing context.Context, held bus.Held, slot *workerSlot) {
+// takeFrom takes tasks of one lane and partition and delivers them, until intake ends.
+func (d *Deliverer) takeFrom(intake, processing context.Context, lane event.Lane, p int, take takeFunc) {
+	slot := workerSlot{slots: d.metrics.lanes[lane].slots}
+	if lane == event.Bulk {
+		slot.keep = bulkKeep
+	}
+	defer slot.close()
+	for intake.Err() == nil {
+		held, err := take(intake, lane, p)
+		switch {
+		case err == nil:
+			err = d.process(intake, processing, held, &slot)
+		case intake.Err() == nil:
+			d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
+			startstop.Pause(intake, time.Second)
+		}
+		if Classify(err) == HandBack {
+			startstop.Pause(intake, panicPause) // without a worker slot, so other partitions continue
+		}
+	}
+}
+
+// process waits for a worker slot and delivers the batch of a held task. It extends the hold meanwhile. It returns the
+// error with which it has handed the task back.
+func (d *Deliverer) process(intake, processing context.Context, held bus.Held, slot *workerSlot) error {
 	stop := d.extend(held)
 	defer stop()
 	if !slot.acquire(intake) {
 		d.release(processing, held)
-		return
+		return nil
 	}
 	defer slot.release()
 	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
@@ -93,6 +117,7 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, s
 		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
 		d.release(processing, held)
 	}
+	return err
 }
 
 // extend extends the hold every Options.ExtendEvery, until the returned function is called.
@@ -107,7 +132,8 @@ func (d *Deliverer) extend(held bus.Held) (stop func()) {
 			case <-quit:
 				return
 			case <-ticker.C:
-				if err := held.Extend(); err != nil {
+				if err := panics.Do(held.Extend); err != nil {
+					d.recordPanic(err, held.First())
 					logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("extending a hold failed: another worker may take the task")
 				}
 			}
@@ -131,9 +157,14 @@ func (d *Deliverer) release(processing context.Context, held bus.Held) {
 // Deliver processes one batch: the held task, and the tasks that wait behind it. It returns nil when the batch is done
 // and the hold has ended. After an error the task is still held, and the next worker that takes it repeats the part of
 // the batch that is not recorded. Deliver retries temporary failures, so its error is that of a ctx that has ended,
-// that of a full task stream, or that of a bus that failed to read or remove tasks.
+// that of a full task stream, that of a bus that failed to read or remove tasks, or a panic.
+//
+// If the code panics, Deliver processes each task alone. The tasks on which it panics again stay in the queue. The held
+// task becomes a dead letter at its last attempt.
 func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
 	first := held.First()
+	defer func() { d.recordPanic(err, first) }()
+	defer panics.Catch(&err)
 	if first.Attempts > d.opts.MaxAttempts {
 		return d.giveUp(ctx, held)
 	}
@@ -153,34 +184,66 @@ func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
 		postponed, err = d.runBatch(ctx, tasks)
 		return err
 	})
-	if Classify(err) == DeadLetter {
-		postponed, err = nil, d.runOneByOne(ctx, tasks)
+	var panicked error
+	if action := Classify(err); action == DeadLetter || action == HandBack {
+		d.recordPanic(err, first)
+		postponed, panicked, err = d.runOneByOne(ctx, tasks, err)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case panicked != nil:
+		return errors.Join(panicked, d.removeWaiting(ctx, held, tasks, postponed))
+	default:
+		return d.remove(ctx, held, tasks, postponed)
 	}
-	return d.remove(ctx, held, tasks, postponed)
 }
 
-// runOneByOne processes each task in a batch of its own, after their common batch failed permanently. A task that
-// fails permanently alone becomes a dead letter.
-func (d *Deliverer) runOneByOne(ctx context.Context, tasks []event.Delivery) error {
-	for _, task := range tasks {
-		err := retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error {
-			postponed, err := d.runBatch(ctx, []event.Delivery{task})
-			if err == nil && postponed[task.Sequence] {
-				err = d.requeue(ctx, task)
+// runOneByOne processes each task in a batch of its own, after their common batch failed permanently or panicked with
+// cause. A task that fails permanently alone becomes a dead letter. If the code panics on a task, the task is postponed;
+// panicked is the panic on the held task, which is the first.
+func (d *Deliverer) runOneByOne(ctx context.Context, tasks []event.Delivery, cause error) (postponed map[uint64]bool, panicked, err error) {
+	postponed = make(map[uint64]bool)
+	for i, task := range tasks {
+		failure := cause
+		if len(tasks) > 1 {
+			failure = d.runAlone(ctx, task)
+		}
+		d.recordPanic(failure, task)
+		failure = lastPanic(failure, task, d.opts.MaxAttempts)
+		switch Classify(failure) {
+		case HandBack:
+			postponed[task.Sequence] = true
+			if i == 0 {
+				panicked = failure
 			}
-			return err
-		})
-		if cause := err; Classify(cause) == DeadLetter {
-			err = retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error { return d.deadLetter(ctx, task, cause) })
+			continue
+		case DeadLetter:
+			err = retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error { return d.deadLetter(ctx, task, failure) })
+		default:
+			err = failure
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
-	return nil
+	return postponed, panicked, nil
+}
+
+// runAlone processes a task in a batch of its own.
+func (d *Deliverer) runAlone(ctx context.Context, task event.Delivery) error {
+	return retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error {
+		postponed, err := d.runBatch(ctx, []event.Delivery{task})
+		if err == nil && postponed[task.Sequence] {
+			err = d.requeue(ctx, task)
+		}
+		return err
+	})
+}
+
+// recordPanic records the panic that an error wraps, with the task that was processed.
+func (d *Deliverer) recordPanic(err error, task event.Delivery) {
+	d.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return logDelivery(line, task) })
 }
 
 // giveUp makes the held task a dead letter because the bus has handed it out too often.
@@ -197,6 +260,22 @@ func (d *Deliverer) giveUp(ctx context.Context, held bus.Held) error {
 // remove removes the tasks of a batch from the queue, except the postponed ones. The held task goes last, because it
 // holds the partition. If the held task itself is postponed, remove puts it at the end of the queue.
 func (d *Deliverer) remove(ctx context.Context, held bus.Held, tasks []event.Delivery, postponed map[uint64]bool) error {
+	if err := d.removeWaiting(ctx, held, tasks, postponed); err != nil {
+		return err
+	}
+	if postponed[tasks[0].Sequence] {
+		if err := d.requeue(ctx, tasks[0]); err != nil {
+			return err
+		}
+	}
+	if err := held.Done(ctx); err != nil {
+		return fmt.Errorf("remove held task: %w", err)
+	}
+	return nil
+}
+
+// removeWaiting removes the tasks of a batch from the queue, except the postponed ones and the held one.
+func (d *Deliverer) removeWaiting(ctx context.Context, held bus.Held, tasks []event.Delivery, postponed map[uint64]bool) error {
 	done := make([]event.Delivery, 0, len(tasks)-1)
 	for _, task := range tasks[1:] {
 		if !postponed[task.Sequence] {
@@ -207,14 +286,6 @@ func (d *Deliverer) remove(ctx context.Context, held bus.Held, tasks []event.Del
 		if err := held.Remove(ctx, done); err != nil {
 			return fmt.Errorf("remove tasks: %w", err)
 		}
-	}
-	if postponed[tasks[0].Sequence] {
-		if err := d.requeue(ctx, tasks[0]); err != nil {
-			return err
-		}
-	}
-	if err := held.Done(ctx); err != nil {
-		return fmt.Errorf("remove held task: %w", err)
 	}
 	return nil
 }

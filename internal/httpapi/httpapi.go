@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -103,7 +104,8 @@ func New(services Services, opts Options) http.Handler {
 func newServer(services Services, opts Options) *server {
 	opts = opts.withDefaults()
 	return &server{
-		Services: services, opts: opts, measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
+		Services: services, opts: opts, panics: panics.NewRecorder(opts.Logger, opts.Metrics, "request"),
+		measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
 		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
 		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
 		refusals: opts.Logger.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod}),
@@ -130,6 +132,7 @@ type server struct {
 	Services
 	opts     Options
 	measured *metrics
+	panics   *panics.Recorder
 	mux      *http.ServeMux
 	// routed has the endpoints of each pattern.
 	routed map[string]methods

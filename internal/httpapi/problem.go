@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -145,6 +147,7 @@ func temporary(err error) bool {
 // problem returns the problem document for an error. It logs the error if the document does not contain it.
 func (s *server) problem(w *response, err error) *client.Problem {
 	p := problemOf(err)
+	s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return s.line(w, line) }) // of a goroutine of the request
 	switch {
 	case p.Type == client.ProblemInternal:
 		s.line(w, s.opts.Logger.Error()).Err(err).Msg("a request failed")

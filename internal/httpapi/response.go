@@ -77,6 +77,7 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 		return
 	}
 	if err, ok := cause.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		s.panics.Count()
 		s.line(w, s.opts.Logger.Error()).Str("method", r.Method).Str("pattern", r.Pattern).
 			Interface("panic", fmt.Sprint(cause)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -100,8 +101,9 @@ func (s *Service) setSeen(ctx context.Context, rules userstate.Rules, seen []See
 		case previous.Known() && at.Equal(previous.LastViewed) && previous.Mark == nil: // the recorded time: nothing changes
 		case viewed[k].Applied && previous.Mark == nil:
 		default:
-			group.Go(func() error {
-				err := s.rehydrator.See(ctx, seen[i].User, at)
+			group.Go(func() (err error) {
+				defer panics.Catch(&err)
+				err = s.rehydrator.See(ctx, seen[i].User, at)
 				if errors.Is(err, rehydrate.ErrUnfinished) {
 					errs[i], err = err, nil
 				}

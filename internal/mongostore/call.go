@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -88,7 +89,10 @@ func (db *DB) each(ctx context.Context, n int, do func(ctx context.Context, i in
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(db.opts.Concurrency)
 	for i := range n {
-		group.Go(func() error { return do(ctx, i) })
+		group.Go(func() (err error) {
+			defer panics.Catch(&err)
+			return do(ctx, i)
+		})
 	}
 	return group.Wait()
 }

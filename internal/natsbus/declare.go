@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -124,7 +125,10 @@ func (b *Bus) declare(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(declareConcurrency)
 	for _, src := range sources {
-		g.Go(func() error { return b.declareConsumer(gctx, src) })
+		g.Go(func() (err error) {
+			defer panics.Catch(&err)
+			return b.declareConsumer(gctx, src)
+		})
 	}
 	return g.Wait()
 }

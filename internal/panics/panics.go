@@ -66,6 +66,9 @@ func NewRecorder(logger zerolog.Logger, registerer prometheus.Registerer, place 
 	})}
 }
 
+// Count counts a panic that the caller logs.
+func (r *Recorder) Count() { r.count.Inc() }
+
 // Record logs and counts the panic that an error wraps. The function describe adds the ids of the work to the log line. Record does
 // nothing if the error wraps no panic, or one that is recorded already.
 func (r *Recorder) Record(err error, describe func(*zerolog.Event) *zerolog.Event) {
@@ -73,6 +76,6 @@ func (r *Recorder) Record(err error, describe func(*zerolog.Event) *zerolog.Even
 	if !ok || e.recorded.Swap(true) {
 		return
 	}
-	r.count.Inc()
+	r.Count()
 	describe(r.logger.Error().Err(err).Str("place", r.place).Bytes("stack", e.Stack)).Msg("the code panicked: only the work at hand has failed")
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -28,7 +29,7 @@ func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attemp
 	for _, a := range attempts {
 		if a.requested != "" {
 			group.Go(func() error {
-				a.result.Err = s.reserve(ctx, a)
+				a.result.Err = panics.Do(func() error { return s.reserve(ctx, a) })
 				return nil
 			})
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -39,7 +41,11 @@ func (s *Service) RunLogins(intake, work context.Context, logins bus.Logins) {
 		group.SetLimit(loginConcurrency)
 		for _, r := range received {
 			group.Go(func() error {
-				s.note(work, logins, r)
+				err := panics.Do(func() error {
+					s.note(work, logins, r)
+					return nil
+				})
+				s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return describe(line, r.Delivery()) })
 				return nil
 			})
 		}
@@ -51,27 +57,14 @@ func (s *Service) RunLogins(intake, work context.Context, logins bus.Logins) {
 func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 	delivery := r.Delivery()
 	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "login", trace.WithSpanKind(trace.SpanKindConsumer))
-	login, err := event.DecodeLogin(delivery.Payload)
-	if errors.Is(err, event.ErrMalformed) {
-		reason := event.ReasonMalformed
-		if errors.Is(err, event.ErrNewer) {
-			reason = event.ReasonNewer
-		}
-		s.opts.Logger.Error().Err(err).Str("reason", reason).Str("subject", delivery.Subject).
-			Uint64("sequence", delivery.Sequence).Int("attempts", delivery.Attempts).Msg("login event is a dead letter")
+	err := s.arriveBy(ctx, delivery, span)
+	s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return describe(line, delivery) })
+	if reason := s.reason(err, delivery); reason != "" {
+		describe(s.opts.Logger.Error().Err(err).Str("reason", reason), delivery).Msg("login event is a dead letter")
 		err = logins.DeadLetter(ctx, event.DeadLetter{
 			Version: event.Version, Reason: reason, Error: err.Error(),
 			Attempts: delivery.Attempts, Subject: delivery.Subject, Payload: delivery.Payload, Trace: delivery.Trace,
 		})
-	} else {
-		if span.IsRecording() {
-			span.SetAttributes(tracing.User.String(string(login.User)))
-		}
-		at := s.opts.Now()
-		if delivery.Stored.Before(at) && !delivery.Stored.IsZero() {
-			at = delivery.Stored
-		}
-		_, err = s.Arrive(ctx, login.User, at)
 	}
 	if err == nil {
 		err = r.Ack()
@@ -87,4 +80,41 @@ func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 			s.opts.Logger.Warn().Err(err).Uint64("sequence", delivery.Sequence).Msg("handing a login event back failed: it is handed out again later")
 		}
 	}
+}
+
+// arriveBy records the login of an event.
+func (s *Service) arriveBy(ctx context.Context, delivery event.Delivery, span tracing.Span) (err error) {
+	defer panics.Catch(&err)
+	login, err := event.DecodeLogin(delivery.Payload)
+	if err != nil {
+		return err
+	}
+	if span.IsRecording() {
+		span.SetAttributes(tracing.User.String(string(login.User)))
+	}
+	at := s.opts.Now()
+	if delivery.Stored.Before(at) && !delivery.Stored.IsZero() {
+		at = delivery.Stored
+	}
+	_, err = s.Arrive(ctx, login.User, at)
+	return err
+}
+
+// reason returns the reason why an event is a dead letter, or "" if another try may succeed.
+func (s *Service) reason(err error, delivery event.Delivery) string {
+	switch {
+	case errors.Is(err, event.ErrNewer):
+		return event.ReasonNewer
+	case errors.Is(err, event.ErrMalformed):
+		return event.ReasonMalformed
+	case panics.Is(err) && delivery.Attempts >= s.opts.MaxAttempts:
+		return event.ReasonPanic
+	default:
+		return ""
+	}
+}
+
+// describe adds to a log line which login event the line is about.
+func describe(line *zerolog.Event, delivery event.Delivery) *zerolog.Event {
+	return line.Str("subject", delivery.Subject).Uint64("sequence", delivery.Sequence).Int("attempts", delivery.Attempts)
 }

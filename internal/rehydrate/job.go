@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -73,20 +75,23 @@ func (s *Service) enqueue(ctx context.Context, st userstate.State, token string)
 func (s *Service) Run(intake, work context.Context) {
 	var workers sync.WaitGroup
 	for range s.opts.Workers {
-		workers.Go(func() {
-			for {
-				select {
-				case <-intake.Done():
-					return
-				case j := <-s.waiting:
-					s.run(work, j)
-				}
-			}
-		})
+		workers.Go(func() { startstop.Keep(intake, work, s.panics, "rehydration worker", s.runWaiting) })
 	}
-	workers.Go(func() { s.reap(intake, work) })
+	workers.Go(func() { startstop.Keep(intake, work, s.panics, "reaper", s.reap) })
 	workers.Wait()
 	s.handBack(work)
+}
+
+// runWaiting processes waiting rehydrations one after another, until intake ends.
+func (s *Service) runWaiting(intake, work context.Context) {
+	for {
+		select {
+		case <-intake.Done():
+			return
+		case j := <-s.waiting:
+			s.run(work, j)
+		}
+	}
 }
 
 // Work processes one waiting rehydration, and reports whether there was one. It blocks until that rehydration has ended.
@@ -104,6 +109,7 @@ func (s *Service) Work(ctx context.Context) bool {
 func (s *Service) traced(ctx context.Context, j *job) (err error) {
 	ctx, span := s.opts.Tracer.Start(tracing.Within(ctx, j.trace), "rehydrate")
 	defer func() { span.Done(err) }()
+	defer panics.Catch(&err)
 	if span.IsRecording() {
 		span.SetAttributes(tracing.User.String(string(j.user)))
 	}
@@ -111,15 +117,13 @@ func (s *Service) traced(ctx context.Context, j *job) (err error) {
 }
 
 // run makes one attempt at a job, records the outcome, and drops the job. If the attempt failed, run releases the lease after
-// retryAfter.
+// retryAfter. A panic is a failed attempt.
 func (s *Service) run(ctx context.Context, j *job) {
-	s.mu.Lock()
-	s.running++
-	s.mu.Unlock()
+	defer s.drop(j)
+	s.countRunning(1)
 	err := s.traced(ctx, j)
-	s.mu.Lock()
-	s.running--
-	s.mu.Unlock()
+	s.countRunning(-1)
+	s.recordPanic(err, j.user)
 	switch {
 	case err == nil:
 		s.metrics.finished.Inc()
@@ -131,7 +135,12 @@ func (s *Service) run(ctx context.Context, j *job) {
 		s.opts.Logger.Error().Err(err).Str("user", string(j.user)).Msg("rehydration failed, and will be tried again")
 		s.release(context.WithoutCancel(ctx), j, s.opts.Now().Add(retryAfter))
 	}
-	s.drop(j)
+}
+
+func (s *Service) countRunning(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running += more
 }
 
 // drop removes a job and wakes the callers that wait for it.
@@ -148,14 +157,18 @@ const retryAfter = time.Second
 // release moves the end of a job's lease to the given time, when another worker may take it over. If that fails, the lease ends by
 // itself.
 func (s *Service) release(ctx context.Context, j *job, until time.Time) {
-	st, err := s.state(ctx, j.user)
-	if err == nil {
-		_, err = s.step(ctx, st, lazy, func(st userstate.State) (userstate.State, error) {
-			next, _ := st.Renew(j.token, until)
-			return next, nil
-		})
-	}
+	err := panics.Do(func() error {
+		st, err := s.state(ctx, j.user)
+		if err == nil {
+			_, err = s.step(ctx, st, lazy, func(st userstate.State) (userstate.State, error) {
+				next, _ := st.Renew(j.token, until)
+				return next, nil
+			})
+		}
+		return err
+	})
 	if err != nil {
+		s.recordPanic(err, j.user)
 		s.opts.Logger.Warn().Err(err).Str("user", string(j.user)).Dur("lease", s.opts.Lease).
 			Msg("rehydration cannot be released: another worker takes it over when its lease ends")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -18,12 +19,13 @@ import (
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
-// No message is lost when a login or an attempt dies at any step, or an operation fails. This holds whether or not the user
+// No message is lost when a login or an attempt dies at any step, or an operation fails or panics. This holds whether or not the user
 // logs in again.
 func TestEveryFaultIsSurvived(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]rig.Fault{
 		"dies before": rig.DieBefore, "dies after": rig.DieAfter, "fails before": rig.FailBefore, "fails after": rig.FailAfter,
+		"panics before": rig.PanicBefore, "panics after": rig.PanicAfter,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,12 +46,17 @@ func (w *world) comeBack(t *testing.T, fault rig.Fault, after int) int {
 	w.sendSome(t, 5)
 	w.Clock.Advance(2 * rig.Slack)
 	first, second := w.Rehydrator(0, 2), w.Rehydrator(0, 2)
+	if fault == rig.PanicBefore || fault == rig.PanicAfter {
+		second = first // a process survives a panic
+	}
 	a := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
-		if err := login(ctx, w, first); err != nil {
-			return err
-		}
-		first.Work(ctx)
-		return nil
+		return panics.Do(func() error { // as the server does with the panic of a request
+			if err := login(ctx, w, first); err != nil {
+				return err
+			}
+			first.Work(ctx)
+			return nil
+		})
 	})
 	require.True(t, a.Finished())
 	if after%2 == 0 || w.State(t.Context(), t, "ann").Mark == nil {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -20,7 +23,9 @@ func (s *Service) reap(intake, work context.Context) {
 		now = farFuture // every lease belongs to an earlier process, which has ended
 	}
 	for {
-		if err := s.Reap(work, now); err != nil && work.Err() == nil {
+		err := s.Reap(work, now)
+		s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line })
+		if err != nil && work.Err() == nil {
 			s.opts.Logger.Error().Err(err).Msg("looking for abandoned rehydrations failed: it is tried again")
 		}
 		s.warnIfLate()
@@ -39,8 +44,10 @@ func (s *Service) dead() userstate.Dead { return s.opts.Rules().Dead(s.opts.Now(
 // farFuture is later than the end of every lease.
 var farFuture = time.UnixMilli(1 << 47).UTC()
 
-// Reap takes over rehydrations whose lease is dead at the given time, as many as the queue has room for.
-func (s *Service) Reap(ctx context.Context, now time.Time) error {
+// Reap takes over rehydrations whose lease is dead at the given time, as many as the queue has room for. It leaves out a user on
+// whom the code panics. Any other panic is an error.
+func (s *Service) Reap(ctx context.Context, now time.Time) (err error) {
+	defer panics.Catch(&err)
 	due, err := s.stores.Users.Due(ctx, s.opts.Rules().Dead(now), s.Load().Waiting+reapPage)
 	if err != nil {
 		return err
@@ -49,7 +56,10 @@ func (s *Service) Reap(ctx context.Context, now time.Time) error {
 		if len(s.waiting) == cap(s.waiting) {
 			return nil
 		}
-		if err := s.takeOver(ctx, st); err != nil {
+		switch err := s.takeOver(ctx, st); {
+		case panics.Is(err):
+			s.recordPanic(err, st.User)
+		case err != nil:
 			return err
 		}
 	}
@@ -58,7 +68,8 @@ func (s *Service) Reap(ctx context.Context, now time.Time) error {
 
 // takeOver takes over a rehydration whose lease has ended. It does nothing if this process already has the job, or if another process
 // was faster.
-func (s *Service) takeOver(ctx context.Context, dead userstate.State) error {
+func (s *Service) takeOver(ctx context.Context, dead userstate.State) (err error) {
+	defer panics.Catch(&err)
 	now := s.opts.Now()
 	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && !s.dead().Holds(dead.Lease) // it may not be in the queue yet
 	if ours || s.job(dead.User) != nil {

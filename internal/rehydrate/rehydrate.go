@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -52,6 +53,8 @@ type Options struct {
 	// Alone says that no other process uses the store. Then unfinished rehydrations are taken over at the start, without waiting for
 	// their leases.
 	Alone bool
+	// MaxAttempts is how often the bus may hand out a login event on which the code panics. Then the event is a dead letter.
+	MaxAttempts int
 	// Patience is how long a request waits for a rehydration that it needs.
 	Patience time.Duration
 
@@ -72,6 +75,7 @@ type Service struct {
 	stores  Stores
 	opts    Options
 	metrics metrics
+	panics  *panics.Recorder
 	// self is the prefix of this process's tokens.
 	self string
 
@@ -86,6 +90,7 @@ func New(stores Stores, opts Options) *Service {
 	s := &Service{
 		stores: stores, opts: opts, self: opts.Token(),
 		jobs: make(map[message.UserID]*job), waiting: make(chan *job, opts.Queue),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "rehydrate"),
 	}
 	s.metrics = newMetrics(opts.Metrics, s)
 	return s
@@ -129,6 +134,11 @@ func (s *Service) Load() Load {
 		}
 	}
 	return load
+}
+
+// recordPanic records the panic that an error wraps, with the user whose rehydration panicked.
+func (s *Service) recordPanic(err error, user message.UserID) {
+	s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user)) })
 }
 
 // state reads a user's state.

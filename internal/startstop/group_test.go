@@ -32,9 +32,9 @@ func TestGroupLifecycle(t *testing.T) {
 	t.Parallel()
 	startstoptest.Stress(t, func() startstop.Service {
 		var g startstop.Group
-		g.Add("a", startstop.NewRunner(untilIntakeEnds))
+		g.Add("a", startstop.NewRunner("test", quiet(), untilIntakeEnds))
 		var nested startstop.Group
-		nested.Add("b", startstop.NewRunner(untilIntakeEnds))
+		nested.Add("b", startstop.NewRunner("test", quiet(), untilIntakeEnds))
 		g.Add("nested", &nested)
 		return &g
 	})

@@ -4,15 +4,19 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/fanmail/fanmail/internal/panics"
 )
 
 // Loop is a function that begins new work until intake ends. Then it finishes the work in flight, or aborts it when work ends. It may
 // return earlier. The package comment explains the two contexts.
 type Loop func(intake, work context.Context)
 
-// Runner is a Service that runs each of its loops in a goroutine.
+// Runner is a Service that runs each of its loops in a goroutine. A loop that panics runs again: see Keep.
 type Runner struct {
-	loops []Loop
+	name   string
+	panics *panics.Recorder
+	loops  []Loop
 
 	mu         sync.Mutex
 	state      state
@@ -24,8 +28,10 @@ type Runner struct {
 	done chan struct{}
 }
 
-// NewRunner returns a Runner of the loops.
-func NewRunner(loops ...Loop) *Runner { return &Runner{loops: loops, done: make(chan struct{})} }
+// NewRunner returns a Runner of the loops. The name stands in the log if a loop panics.
+func NewRunner(name string, recorder *panics.Recorder, loops ...Loop) *Runner {
+	return &Runner{name: name, panics: recorder, loops: loops, done: make(chan struct{})}
+}
 
 // Start starts the loops.
 func (r *Runner) Start(ctx context.Context) error {
@@ -41,7 +47,7 @@ func (r *Runner) Start(ctx context.Context) error {
 
 	var loops sync.WaitGroup
 	for _, loop := range r.loops {
-		loops.Go(func() { loop(intake, work) })
+		loops.Go(func() { Keep(intake, work, r.panics, r.name, loop) })
 	}
 	go func() {
 		defer close(r.done)

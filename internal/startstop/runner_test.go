@@ -17,19 +17,21 @@ func untilIntakeEnds(intake, _ context.Context) { <-intake.Done() }
 
 func TestRunnerLifecycle(t *testing.T) {
 	t.Parallel()
-	startstoptest.Stress(t, func() startstop.Service { return startstop.NewRunner(untilIntakeEnds, untilIntakeEnds) })
+	startstoptest.Stress(t, func() startstop.Service {
+		return startstop.NewRunner("test", quiet(), untilIntakeEnds, untilIntakeEnds)
+	})
 }
 
 func TestRunnerWithoutLoops(t *testing.T) {
 	t.Parallel()
-	startstoptest.Stress(t, func() startstop.Service { return startstop.NewRunner() })
+	startstoptest.Stress(t, func() startstop.Service { return startstop.NewRunner("test", quiet()) })
 }
 
 func TestRunnerLetsWorkFinish(t *testing.T) {
 	t.Parallel()
 	finish := make(chan struct{})
 	var workErr error
-	r := startstop.NewRunner(func(intake, work context.Context) {
+	r := startstop.NewRunner("test", quiet(), func(intake, work context.Context) {
 		<-intake.Done()
 		<-finish
 		workErr = work.Err()
@@ -45,7 +47,7 @@ func TestRunnerLetsWorkFinish(t *testing.T) {
 func TestRunnerCutsWorkShort(t *testing.T) {
 	t.Parallel()
 	draining, cut := make(chan struct{}), make(chan struct{})
-	r := startstop.NewRunner(func(intake, work context.Context) {
+	r := startstop.NewRunner("test", quiet(), func(intake, work context.Context) {
 		<-intake.Done()
 		close(draining)
 		<-work.Done()
@@ -76,7 +78,7 @@ func TestRunnerCutsWorkShort(t *testing.T) {
 func TestRunnerStopOfLoopsThatReturned(t *testing.T) {
 	t.Parallel()
 	returned := make(chan context.Context, 1)
-	r := startstop.NewRunner(func(_, work context.Context) { returned <- work })
+	r := startstop.NewRunner("test", quiet(), func(_, work context.Context) { returned <- work })
 	ctx := context.WithValue(t.Context(), valueKey{}, "value")
 	require.NoError(t, r.Start(ctx))
 	work := <-returned

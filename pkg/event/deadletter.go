@@ -12,6 +12,8 @@ const (
 	ReasonMalformed = "malformed"
 	// ReasonNewer is the reason for an event that only a newer release can decode. Redrive the dead letter after an upgrade.
 	ReasonNewer = "newer_version"
+	// ReasonPanic is the reason for an event on which the consumer's code panicked at each attempt.
+	ReasonPanic = "panic"
 )
 
 // ReasonFromFuture is the reason for a message that an older release accepted although the time in its id was too far ahead. The payload

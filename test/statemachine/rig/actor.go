@@ -31,7 +31,14 @@ const (
 	DieBefore
 	// DieAfter ends the actor when the operation has taken effect.
 	DieAfter
+	// PanicBefore makes the operation panic without taking effect.
+	PanicBefore
+	// PanicAfter makes the operation panic when it has taken effect.
+	PanicAfter
 )
+
+// Panicking is the value that an operation panics with that was made to panic.
+const Panicking = "injected panic"
 
 // Actor is one call of a stage. Its operations are carried out one at a time, so that nothing happens while a
 // test has stalled it.
@@ -101,6 +108,9 @@ func (a *Actor) Err() error { return a.err }
 
 // Died reports whether a fault or Kill ended the actor.
 func (a *Actor) Died() bool { return a.dead }
+
+// Unhurt reports whether a finished actor ended before the operation that its fault was to befall.
+func (a *Actor) Unhurt() bool { return a.fault != None }
 
 // Trace returns the operations that took effect, in their order.
 func (a *Actor) Trace() []string { return a.trace }
@@ -176,6 +186,8 @@ func pass[T any](a *Actor, operation string, do func() (T, error)) (T, error) {
 		return none, ErrInjected
 	case DieBefore:
 		a.die()
+	case PanicBefore:
+		panic(Panicking)
 	default:
 	}
 	if a.dead {
@@ -196,6 +208,8 @@ func pass[T any](a *Actor, operation string, do func() (T, error)) (T, error) {
 		return none, ErrInjected
 	case DieAfter:
 		a.die()
+	case PanicAfter:
+		panic(Panicking)
 	default:
 	}
 	if a.dead {

@@ -178,7 +178,7 @@ func (r *Rig) RehydrateStores() rehydrate.Stores {
 func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	return rehydrate.Options{
 		Rules:   r.current(),
-		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour,
+		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour, MaxAttempts: 1000,
 		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
 }
