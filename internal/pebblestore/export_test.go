@@ -220,10 +220,11 @@ func (db *DB) CloseEngine() error { return errors.Join(db.engine.Close(), db.loc
 
 // HeldLocks returns how many locks of the store calls hold.
 func (db *DB) HeldLocks() (held int) {
-	count := func(l interface {
+	type lock interface {
 		TryLock() bool
 		Unlock()
-	}) {
+	}
+	count := func(l lock) {
 		if !l.TryLock() {
 			held++
 			return

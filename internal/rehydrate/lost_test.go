@@ -50,13 +50,12 @@ func (w *world) comeBack(t *testing.T, fault rig.Fault, after int) int {
 		second = first // a process survives a panic
 	}
 	a := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
-		return panics.Do(func() error { // as the server does with the panic of a request
-			if err := login(ctx, w, first); err != nil {
-				return err
-			}
-			first.Work(ctx)
-			return nil
-		})
+		err := panics.Do(func() error { return login(ctx, w, first) }) // as the server does with the panic of a request
+		if err != nil {
+			return err
+		}
+		first.Work(ctx)
+		return nil
 	})
 	require.True(t, a.Finished())
 	if after%2 == 0 || w.State(t.Context(), t, "ann").Mark == nil {
@@ -64,6 +63,7 @@ func (w *world) comeBack(t *testing.T, fault rig.Fault, after int) int {
 	}
 	w.send(t)
 	w.rest(t, second)
+	require.Zero(t, second.Load())
 	return len(a.Trace())
 }
 
