@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -55,7 +56,7 @@ func pair(user message.UserID) []follow.Pair {
 func (w *world) follow(t *testing.T, user message.UserID, fault rig.Fault, after int) *rig.Actor {
 	t.Helper()
 	return rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
-		return w.Following(0).Follow(ctx, pair(user))
+		return panics.Do(func() error { return w.Following(0).Follow(ctx, pair(user)) }) // as the server does
 	})
 }
 
@@ -109,7 +110,7 @@ func TestFollowCatchesUp(t *testing.T) {
 // A call of Follow fails or dies at any operation. The repeated call appends the missed message.
 func TestFollowAgainAfterADeath(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter} {
+	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter, rig.PanicBefore, rig.PanicAfter} {
 		for after := range 4 {
 			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
 				t.Parallel()
