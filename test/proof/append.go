@@ -15,10 +15,14 @@ type appending struct {
 	batches  bool // several messages at once
 	deletes  int8
 
+	sizes []int8 // of new buckets, one of which a writer is configured with at a time; nil is capacity (size.go)
+	olds  int    // writers of an old release, which knows no other size than capacity
+
 	repaired bool // a pass may lower bounds (repair.go): a push that may create a bucket names its floor
 	held     int8 // ids from the future that a writer may have in hand, after the messages
 	marks    bool // the order of slots matters, because a search may set a read mark
 	gap      ids  // messages in a gap: writers append their tombstones
+	expiring bool // messages expire (retain.go)
 }
 
 const (
@@ -34,7 +38,9 @@ type inbox struct {
 	// The protocol does not know these:
 	acknowledged, deleted, removed ids
 
-	lowest int8 // the lowest bucket of the embedded store, where messages expire (repair.go)
+	expired int8 // P: all messages up to it have expired
+	lowest  int8 // the lowest bucket of the embedded store, where messages expire
+	gapped  ids  // messages in a gap that the user may delete
 
 	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
 	counter int8 // the next slot (a mutation)
@@ -45,13 +51,16 @@ type bucket struct {
 	slots       int8
 	ids         ids // tombstones included
 	floor, last int8
-	created     int8 // a reading of the creator's clock (a mutation)
+	sized
+	created int8 // a reading of the creator's clock (a mutation)
 
 	// Where the inbox is repaired:
 	late  int8   // the least id that was pushed without proof that it is above the floor, or 0
 	dead  ids    // tombstones
 	order uint16 // the ids in the order of their slots, four bits for each
 	stub  bool   // emptied, because all has expired; ids are what it held
+
+	purged int8 // the greatest P for which it was emptied (retain.go)
 }
 
 // writer is an Append under way, and what the writer knows: see pending in pkg/bucket.
@@ -61,6 +70,8 @@ type writer struct {
 	all      ids
 	entries  ids // neither pushed nor found yet
 
+	own      int8 // the size that it is configured with
+	old      bool // it is of an old release
 	hint     int8
 	next     push
 	filled   extent
@@ -77,9 +88,13 @@ type push struct {
 	entries       ids
 	guard, create bool
 	floor         int8
+	sized         // what it names, and what the bucket gets that it may create
 }
 
-type extent struct{ slots, last int8 }
+type extent struct {
+	slots, last int8
+	sized
+}
 
 // doing is what a writer does next.
 type doing uint8
@@ -97,12 +112,12 @@ const (
 const maxRefusals = 6
 
 func (m *appending) initial() []inbox {
-	s := inbox{deletes: m.deletes, now: m.messages + m.held}
+	s := inbox{deletes: m.deletes, now: m.messages + m.held, gapped: m.gap}
 	if m.mutation == onceForBatch {
 		s.now = 1
 	}
 	for i := range m.writers {
-		s.writers[i].attempts = m.attempts
+		s.writers[i].attempts, s.writers[i].old = m.attempts, i < m.olds
 	}
 	return []inbox{s}
 }
@@ -118,7 +133,7 @@ func (m *appending) next(s inbox, yield func(event, inbox)) {
 			continue
 		}
 		t := s
-		t.writers[i] = writer{attempts: w.attempts}
+		t.writers[i] = w.rest()
 		yield(happened("writer %d crashes", n), m.normal(t))
 		m.work(s, n, yield)
 	}
@@ -129,13 +144,14 @@ func (m *appending) next(s inbox, yield func(event, inbox)) {
 // start begins an attempt with any messages and any hint.
 func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 	for all := ids(2); all < 2<<(m.messages+m.held); all += 2 {
-		if all.len() > 1 && (!m.batches || all&m.gap != 0) || all.most() > s.now {
+		if all.len() > 1 && (!m.batches || all&m.gap != 0) || all&m.gap&^s.gapped != 0 || all.most() > s.now {
 			continue
 		}
-		for hint := range m.hints(&s) {
+		for c := range m.configured(&s, n) {
 			t := s
 			w := &t.writers[n]
-			*w = writer{phase: looking, attempts: w.attempts - 1, all: all, entries: all, hint: hint}
+			*w = writer{phase: looking, attempts: w.attempts - 1, old: w.old, all: all, entries: all, hint: c.hint, own: c.own}
+			hint := c.hint
 			if m.mutation == onceForBatch {
 				w.now = s.now
 			}
@@ -147,8 +163,8 @@ func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 				w.phase = counted
 				w.head = t.counter
 				t.counter++
-			case all.len() <= m.capacity && m.floor(s.buckets[hint]) < all.least() || m.mutation == newestGuards:
-				w.plan(push{bucket: hint, entries: all, guard: true})
+			case all.len() <= c.cap && m.floor(s.buckets[hint]) < all.least() || m.mutation == newestGuards:
+				w.plan(push{bucket: hint, entries: all, guard: true, sized: c.sized})
 			}
 			yield(happened("writer %d is to append "+all.String()+", with bucket %d for a hint", n, hint), m.normal(t))
 		}
@@ -158,7 +174,7 @@ func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 // hints returns how many hints there can be: one for each bucket, at least that of bucket 0.
 func (m *appending) hints(s *inbox) int8 {
 	head := s.head()
-	if m.mutation == hintAhead && head >= 0 && s.buckets[head].slots == m.capacity {
+	if m.mutation == hintAhead && head >= 0 && s.buckets[head].slots == s.buckets[head].cap {
 		head++
 	}
 	return min(max(head, 0)+1, maxBuckets)
@@ -180,12 +196,18 @@ func (m *appending) work(s inbox, n int8, yield func(event, inbox)) {
 	switch w.phase {
 	case resting:
 	case looking:
+		if m.refuses(&s, w, s.head(), yield) {
+			return
+		}
 		m.look(&s, w)
 		yield(happened("writer %d looks at the head", n), m.normal(s))
 	case lower:
 		b := s.buckets[w.below]
 		at := w.below
-		w.entries &^= s.holds(at)
+		if m.refuses(&s, w, at, yield) {
+			return
+		}
+		w.entries &^= m.holds(&s, w, at)
 		w.below--
 		m.goDown(&s, w, m.floor(b))
 		yield(happened("writer %d looks at bucket %d", n, at), m.normal(s))
@@ -216,16 +238,17 @@ func (m *appending) look(s *inbox, w *writer) {
 			w.hint = 0
 			return
 		}
-		w.plan(push{bucket: 0, entries: w.entries.oldest(m.capacity), guard: true})
-		w.fill(m.capacity, extent{})
+		to := m.first(w.own)
+		w.plan(push{bucket: 0, entries: w.entries.oldest(to.cap), guard: true, sized: to})
+		w.fill(extent{sized: to})
 		return
 	}
 	b := s.buckets[head]
 	w.saw(head)
-	w.head, w.seen = head, extent{b.slots, b.last}
-	w.entries &^= s.holds(head)
+	w.head, w.seen = head, b.extent()
+	w.entries &^= m.holds(s, w, head)
 	w.below = head - 1
-	if m.mutation == fullHeadOnly && b.slots == m.capacity {
+	if m.mutation == fullHeadOnly && b.slots == b.cap {
 		w.below = -1
 	}
 	m.goDown(s, w, m.floor(b))
@@ -251,7 +274,7 @@ func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
 		b := s.buckets[at]
 		w.entries &^= b.ids
 		w.saw(at)
-		w.head, w.seen = at, extent{b.slots, b.last}
+		w.head, w.seen = at, b.extent()
 		w.below++
 		yield(happened("writer %d reads bucket %d in its query", n, at), m.normal(s))
 		return
@@ -262,6 +285,16 @@ func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
 }
 
 // holds returns the ids that a writer takes as delivered when it reads a bucket.
+func (m *appending) holds(s *inbox, w *writer, bucket int8) ids {
+	if s.buckets[bucket].stub && (w.old || m.mutation == stubUnseen) {
+		return 0 // it reads the entries, and there are none
+	}
+	if bucket < s.lowest && m.mutation == lowestUnseen {
+		return 0
+	}
+	return s.holds(bucket)
+}
+
 func (s *inbox) holds(bucket int8) ids {
 	switch b := s.buckets[bucket]; {
 	case bucket < s.lowest:
@@ -278,24 +311,28 @@ func (w *writer) saw(bucket int8) { w.hint = max(w.hint, bucket) }
 func (w *writer) plan(p push) { w.phase, w.next, w.filled = pushing, p, extent{} }
 
 // fill notes the extent of the bucket after next, if next fills it.
-func (w *writer) fill(capacity int8, onto extent) {
-	if onto.slots+w.next.entries.len() == capacity {
-		w.filled = extent{capacity, max(onto.last, w.next.entries.most())}
+func (w *writer) fill(onto extent) {
+	if onto.slots+w.next.entries.len() == onto.cap {
+		w.filled = extent{onto.cap, max(onto.last, w.next.entries.most()), onto.sized}
 	}
 }
 
 // planOnto plans a push onto a bucket that was seen or, if it was full, onto the one after it.
 func (m *appending) planOnto(w *writer, bucket int8, seen extent) {
-	p := push{bucket: bucket, entries: w.entries.oldest(m.capacity - seen.slots)}
-	if seen.slots >= m.capacity {
-		p = push{bucket: bucket + 1, entries: w.entries.oldest(m.capacity), create: true, floor: seen.last}
-		seen = extent{last: seen.last}
+	if m.mutation == sizeConfigured {
+		seen.cap = w.own
+	}
+	p := push{bucket: bucket, entries: w.entries.oldest(seen.cap - seen.slots), sized: seen.sized}
+	if seen.slots >= seen.cap {
+		to := m.after(seen.sized, w.own, bucket+1)
+		p = push{bucket: bucket + 1, entries: w.entries.oldest(to.cap), create: true, floor: seen.last, sized: to}
+		seen = extent{last: seen.last, sized: to}
 	}
 	if m.mutation == allOrNothing {
 		p.entries = w.entries
 	}
 	w.plan(p)
-	w.fill(m.capacity, seen)
+	w.fill(seen)
 }
 
 // push lets the store apply or refuse a push. A refusal may return the extent that the store saw.
@@ -303,8 +340,11 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	w := &s.writers[n]
 	p := w.next
 	b := &s.buckets[p.bucket]
-	if !m.applies(*b, p) {
-		seen := extent{b.slots, b.last}
+	if m.refuses(&s, w, p.bucket, yield) {
+		return
+	}
+	if !m.applies(*b, p) || p.bucket < s.lowest && m.mutation != lowestElsewhere {
+		seen := b.extent()
 		w.next, w.filled = push{}, extent{}
 		w.phase = looking
 		w.refusals++
@@ -316,7 +356,7 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 		return
 	}
 	if !b.exists {
-		*b = bucket{exists: true, floor: p.floor, last: p.floor}
+		*b = bucket{exists: true, floor: p.floor, last: p.floor, sized: p.sized}
 		if m.mutation == lastForgotten {
 			b.last = 0
 		}
@@ -324,7 +364,7 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 			b.created = w.now // with timeForFloor, the host's clock is behind by more than there are messages
 		}
 	}
-	if m.repaired {
+	if m.repaired || m.expiring {
 		b.note(p, m.gap, m.marks)
 	}
 	b.slots += p.entries.len()
@@ -388,14 +428,17 @@ func (m *appending) applies(b bucket, p push) bool {
 		guarded = b.floor < p.entries.most()
 	default:
 	}
-	return b.slots+p.entries.len() <= m.capacity && b.ids&p.entries == 0 && (!p.guard || guarded)
+	return m.fits(b, p) && b.ids&p.entries == 0 && (!p.guard || guarded)
 }
 
 // finish ends an attempt: all its messages are pushed or found.
 func (m *appending) finish(s *inbox, w *writer) {
 	s.acknowledged |= w.all
-	*w = writer{attempts: w.attempts}
+	*w = w.rest()
 }
+
+// rest is the writer between two attempts.
+func (w *writer) rest() writer { return writer{attempts: w.attempts, old: w.old} }
 
 // delete lets the owner delete an entry.
 func (m *appending) delete(s inbox, yield func(event, inbox)) {

@@ -12,9 +12,12 @@ func (m *appending) wrong(s inbox) string {
 			return fmt.Sprintf("message %v is in the inbox twice", twice)
 		}
 		seen |= b.ids
-		if b.exists && i > 0 && s.buckets[i-1].slots < m.capacity && s.removed == 0 {
+		if b.exists && i > 0 && s.buckets[i-1].slots < s.buckets[i-1].cap && s.removed == 0 && m.mutation != sizeConfigured {
 			return fmt.Sprintf("bucket %d is there, and bucket %d is not full", i, i-1)
 		}
+	}
+	if w := m.sizesWrong(&s); w != "" {
+		return w
 	}
 	if back := seen & s.removed; back != 0 {
 		return fmt.Sprintf("message %v was there before and is appended again", back)
@@ -22,7 +25,7 @@ func (m *appending) wrong(s inbox) string {
 	if m.mutation == noTombstone && seen&s.deleted != 0 {
 		return fmt.Sprintf("message %v was deleted and is back", seen&s.deleted)
 	}
-	if lost := s.acknowledged &^ seen &^ s.deleted &^ s.removed; lost != 0 {
+	if lost := s.acknowledged &^ seen &^ s.deleted &^ s.removed &^ upTo(s.expired); lost != 0 {
 		return fmt.Sprintf("message %v was acknowledged and is not there", lost)
 	}
 	for i, w := range s.writers {
@@ -57,14 +60,20 @@ func (m *appending) normal(s inbox) inbox {
 		return s // so that each writer keeps its name in a trace
 	}
 	for i := 1; i < m.writers; i++ {
-		for j := i; j > 0 && s.writers[j].weight() > s.writers[j-1].weight(); j-- {
+		for j := i; j > 0 && m.before(&s.writers[j], &s.writers[j-1]); j-- {
 			s.writers[j], s.writers[j-1] = s.writers[j-1], s.writers[j]
 		}
 	}
 	return s
 }
 
-// weight is a number that is different for different writers.
+// before reports whether a writer comes before another one.
+func (m *appending) before(w, o *writer) bool {
+	a, b := w.weight(), o.weight()
+	return a > b || a == b && m.sizes != nil && w.sizes() > o.sizes()
+}
+
+// weight is a number that is different for different writers, if all buckets have one size.
 func (w *writer) weight() uint64 {
 	weight := uint64(w.all)<<6 | uint64(w.entries)
 	flags := uint8(0)
@@ -88,7 +97,7 @@ func (m *appending) show(s inbox) string {
 	var b strings.Builder
 	for i, bucket := range s.buckets {
 		if bucket.exists {
-			fmt.Fprintf(&b, "bucket %d {%v} of %d, floor %d, last %d; ", i, bucket.ids, m.capacity, bucket.floor, bucket.last)
+			fmt.Fprintf(&b, "bucket %d {%v} of %d, floor %d, last %d; ", i, bucket.ids, bucket.cap, bucket.floor, bucket.last)
 		}
 	}
 	fmt.Fprintf(&b, "acknowledged {%v}", s.acknowledged)

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // instance is a small instance of a protocol as it is, all states of which are searched.
 type instance struct {
 	name   string
@@ -22,6 +24,14 @@ func instances() []instance {
 		{
 			"append-3", "any messages together into buckets of 3, 3 writers with an attempt each, a deletion", false,
 			search(&appending{messages: 3, capacity: 3, writers: 3, attempts: 1, batches: true, deletes: 1}),
+		},
+		{
+			"sizes", "4 messages, buckets of 1 or 2, 2 writers with 2 attempts each", false,
+			search(&appending{messages: 4, sizes: []int8{1, 2}, writers: 2, attempts: 2}),
+		},
+		{
+			"sizes-old", "3 messages, buckets of 1 or 2; a writer of an old release, which knows 2, and another one; 2 attempts each", false,
+			search(&appending{messages: 3, capacity: 2, sizes: []int8{1, 2}, writers: 2, attempts: 2, olds: 1}),
 		},
 		{
 			"rehydrate", "a message; 3 logins, a crash, a takeover, a task again", false,
@@ -101,6 +111,10 @@ func instances() []instance {
 			"progress", "3 owners of whom one leaves, batches of up to 2; a task again, a crash", false,
 			search(&scanning{owners: 3, batch: 2, repeats: 1, crashes: 1, leaves: 1}),
 		},
+		{
+			"progress-first", "3 owners of whom one leaves, batches of up to 2; 2 head starts, a crash", false,
+			search(&scanning{owners: 3, batch: 2, crashes: 1, leaves: 1, heads: 2}),
+		},
 
 		{
 			"append-1-long", "as append-1, 3 writers", true,
@@ -117,6 +131,22 @@ func instances() []instance {
 		{
 			"append-4-long", "4 messages, any together into buckets of 1, 2 writers with 2 attempts each", true,
 			search(&appending{messages: 4, capacity: 1, writers: 2, attempts: 2, batches: true}),
+		},
+		{
+			"sizes-batch-long", "3 messages, any together, buckets of 1, 2 or 3, 2 writers with 2 attempts each", true,
+			search(&appending{messages: 3, sizes: []int8{1, 2, 3}, writers: 2, attempts: 2, batches: true}),
+		},
+		{
+			"sizes-again-long", "3 messages, buckets of 1 or 2, 2 writers with 3 attempts each", true,
+			search(&appending{messages: 3, sizes: []int8{1, 2}, writers: 2, attempts: 3}),
+		},
+		{
+			"sizes-3-long", "3 messages, any together, buckets of 1 or 2, 3 writers, a deletion", true,
+			search(&appending{messages: 3, sizes: []int8{1, 2}, writers: 3, attempts: 1, batches: true, deletes: 1}),
+		},
+		{
+			"sizes-old-long", "3 messages, any together, buckets of 1 or 2; 2 writers of an old release, which knows 2, and another one", true,
+			search(&appending{messages: 3, capacity: 2, sizes: []int8{1, 2}, writers: 3, attempts: 1, batches: true, olds: 2}),
 		},
 		{
 			"rehydrate-long", "as rehydrate, with more times", true,
@@ -230,5 +260,5 @@ func instances() []instance {
 			search(&scanning{owners: 4, batch: 3, repeats: 2, crashes: 2, leaves: 1}),
 		},
 	}
-	return append(all, repairInstances()...)
+	return slices.Concat(all, repairInstances(), retainInstances())
 }

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // mutation is a reasonable shortcut in a protocol. A model with a mutation behaves like an implementation that takes the shortcut.
 type mutation uint8
 
@@ -18,6 +20,12 @@ const (
 	hintAhead
 	counterAndPush
 	refusalIsLook
+
+	sizeConfigured
+	sizeUnnamed
+	baseOfBelief
+	baseOfCreator
+	markedBySize
 
 	raiseWithoutDebt
 	twoUpdates
@@ -84,6 +92,8 @@ const (
 	plainStrings
 	plainRecord
 	newOnly
+	headCounts
+	headRecords
 
 	blindSet
 	slotsIgnored
@@ -107,6 +117,37 @@ const (
 	gapForgottenByMend
 	stubForgotten
 	lowestFromZero
+
+	expirySet
+	emptiedFirst
+	expiryReadFirst
+	expiredNotLeftOut
+	stubUnseen
+	entriesDropped
+	entriesPulled
+	lowestUnknown
+	lowestElsewhere
+	lowestUnseen
+	lowestUnread
+	stubUnmarked
+	expiredUncounted
+	lateForgotten
+	stubUnread
+	gapsUncut
+	listedStays
+	cutStaysRead
+	markUncompared
+	trimByLast
+	tombstonesCount
+	gapCountsWhole
+	gapBelowFloor
+	gapsReadLast
+	gapEntriesCount
+	lowFirst
+	staleHead
+	gapByNumber
+	stubEnds
+	beyondSlack
 
 	mutations // how many there are, with correct
 )
@@ -140,6 +181,19 @@ func shortcuts() []shortcut {
 	appends(hintAhead, "raise the hint before the bucket exists", one)
 	appends(counterAndPush, "a counter and a push", one)
 	appends(refusalIsLook, "go on from what refused a push, whatever its last", one)
+
+	sizes := appending{messages: 2, sizes: []int8{1, 2}, writers: 2, attempts: 1}
+	mixed := sizes
+	mixed.capacity, mixed.olds = 2, 1
+	again := mixed
+	again.messages, again.writers, again.attempts, again.olds = 3, 1, 3, 0
+	configured := sizes
+	configured.attempts = 2
+	appends(sizeConfigured, "a bucket's size from the configuration", configured)
+	appends(sizeUnnamed, "a push, also of an old release, that does not name the size", mixed)
+	appends(baseOfBelief, "the slots before a bucket from its place and the configured size", sizes)
+	appends(baseOfCreator, "the slots before a bucket from the one before and the creator's size", sizes)
+	appends(markedBySize, "a bucket of the first size that is not marked, whatever is before it", again)
 
 	rehydrates := func(is mutation, name string, m rehydration) {
 		m.mutation = is
@@ -245,7 +299,10 @@ func shortcuts() []shortcut {
 	scans(plainStrings, "compare positions as plain strings", quiet)
 	scans(plainRecord, "record without compare-and-set", rough)
 	scans(newOnly, "count only new pushes", rough)
-	return append(all, repairShortcuts()...)
+	ahead := scanning{owners: 3, batch: 2, heads: 1}
+	scans(headCounts, "a head start that counts its recipient", ahead)
+	scans(headRecords, "a head start that records how far it came", ahead)
+	return slices.Concat(all, repairShortcuts(), retainShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.

@@ -20,6 +20,7 @@ type scanning struct {
 	repeats int8 // how often a task is delivered again while a worker still holds it
 	crashes int8
 	leaves  int8 // how many owners cease to be recipients meanwhile
+	heads   int8 // how many owners a head start reaches at most, at any time
 }
 
 const maxTasks = 7
@@ -36,7 +37,7 @@ type fanOut struct {
 	twice   bool   // a recipient was counted a second time
 	undone  bool   // the record was done, and is not any more
 
-	repeats, crashes, leaves int8 // left
+	repeats, crashes, leaves, heads int8 // left
 }
 
 // scan is a progress.Scan with positions as numbers: 0 is before the first owner.
@@ -82,7 +83,7 @@ const (
 )
 
 func (m *scanning) initial() []fanOut {
-	s := fanOut{owners: 2<<m.owners - 2, repeats: m.repeats, crashes: m.crashes, leaves: m.leaves}
+	s := fanOut{owners: 2<<m.owners - 2, repeats: m.repeats, crashes: m.crashes, leaves: m.leaves, heads: m.heads}
 	s.tasks[0].waiting = true
 	return []fanOut{s}
 }
@@ -118,6 +119,32 @@ func (m *scanning) next(s fanOut, do func(event, fanOut)) {
 			yield(happened("owner %d is no recipient any more", owner), t)
 		}
 	}
+	for owner := int8(1); owner <= m.owners && s.heads > 0; owner++ {
+		if s.owners.has(owner) {
+			yield(happened("a head start appends for owner %d", owner), m.headStart(s, owner))
+		}
+	}
+}
+
+// headStart appends the message for an owner, before, during or after the scan. It records and counts nothing.
+func (m *scanning) headStart(s fanOut, owner int8) fanOut {
+	s.heads--
+	s.handled |= 1 << owner
+	switch m.mutation {
+	case headCounts:
+		s.twice = s.twice || s.counted.has(owner)
+		s.counted |= 1 << owner
+		s.scan.delivered++
+	case headRecords:
+		moved := s.scan.real().Join("")
+		if s.scan.done || !moved.Ahead(position(owner)) {
+			break
+		}
+		s.counted |= 1 << owner
+		s.scan = modelOf(moved.Advance(position(owner), false, progress.Counts{Delivered: 1}))
+	default:
+	}
+	return s
 }
 
 // take lets a free worker take a task.

@@ -34,7 +34,6 @@ type poisoned struct {
 	search    seeking
 	cursor    cursor
 	mark      mark
-	expired   int8 // P: all messages up to it have expired
 
 	passes, deletions, searches int8 // left
 
@@ -53,6 +52,12 @@ const (
 	notDeleted
 	pageLacks
 	unreadAgain
+	blankShown
+	expiredShown
+	liveMissing
+	beyondExpiry
+	expiredEarly
+	arrivesLate
 )
 
 var faults = [...]string{
@@ -61,6 +66,13 @@ var faults = [...]string{
 	notDeleted:  "an entry is there, and Delete does not find it",
 	pageLacks:   "a page from a cursor lacks an entry that was there before",
 	unreadAgain: "a mended read mark changes what is unread",
+
+	blankShown:   "a page shows an entry that has lost its body",
+	expiredShown: "a page shows an entry that had expired before",
+	liveMissing:  "a page lacks an entry that was there before, and says that it has not expired",
+	beyondExpiry: "a page says that something has expired, and it has not",
+	expiredEarly: "a run lets a message expire, and there were not N above it",
+	arrivesLate:  "a message has expired when it arrives, and was not on its way for long",
 }
 
 // top is the greatest id.
@@ -107,7 +119,7 @@ func (m *repairing) appended(s inbox, id int8) inbox {
 	}
 	b := &s.buckets[n]
 	if !b.exists {
-		*b = bucket{exists: true, floor: floor, last: floor}
+		*b = bucket{exists: true, floor: floor, last: floor, sized: m.first(m.capacity)}
 	}
 	b.note(push{bucket: n, entries: 1 << id, guard: floor < id}, 0, m.marks)
 	b.slots++
@@ -284,14 +296,7 @@ func (m *repairing) stuck(s poisoned) string {
 
 // normal leaves out what the future does not depend on, and puts writers and repairers into an order: they have no identity.
 func (m *repairing) normal(s poisoned) poisoned {
-	for i := range s.writers {
-		w := &s.writers[i]
-		w.hint = 0 // never ahead, so a look does not depend on it
-		w.refusals = min(w.refusals, 2)
-		if w.phase == pushing {
-			w.head, w.seen, w.below = 0, extent{}, 0
-		}
-	}
+	s.forget()
 	for i := range s.buckets {
 		s.acknowledged &^= s.holds(int8(i)) // a bucket that loses an id is a fault of its own
 	}
@@ -300,6 +305,18 @@ func (m *repairing) normal(s poisoned) poisoned {
 		s.repairers[0], s.repairers[1] = s.repairers[1], s.repairers[0]
 	}
 	return s
+}
+
+// forget leaves out what writers know and do not use any more. How often more than twice one was refused is not kept.
+func (s *inbox) forget() {
+	for i := range s.writers {
+		w := &s.writers[i]
+		w.hint = 0 // never ahead, so a look does not depend on it
+		w.refusals = min(w.refusals, 2)
+		if w.phase == pushing {
+			w.head, w.seen, w.below = 0, extent{}, 0
+		}
+	}
 }
 
 func (m *repairing) show(s poisoned) string {
