@@ -49,9 +49,21 @@ test: ## Run the tests that need only Go, in minutes; those of MongoDB, too, whe
 # One package at a time: each starts dozens of programs, and two of them beside each other take longer than one after the other.
 test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl and systemd-analyze.
 	$(MAKE) test
-	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=5 -timeout=60m $(MORE)
+	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=4 -timeout=60m $(MORE)
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)
 	$(MAKE) test-deploy
+
+# The commit of the last release of format level 1. A shallow clone does not have it.
+OLD ?= 0219e1f
+
+.PHONY: test-upgrade
+test-upgrade: ## Run the release of the commit OLD (0219e1f) beside this one on MongoDB, and raise the format level. Needs git.
+	@git cat-file -e '$(OLD)^{commit}' || { echo 'the commit $(OLD) is not in this clone: run "git fetch --unshallow"'; exit 1; }
+	rm -rf bin/older && mkdir -p bin/older/source
+	git archive '$(OLD)' | tar -x -C bin/older/source
+	cd bin/older/source && $(GO) build -buildvcs=false -o ../ ./cmd/fanmail
+	FANMAIL_OLDER_PROGRAMS="$(CURDIR)/bin/older" GOFLAGS="$(GOFLAGS) -tags=older" && export FANMAIL_OLDER_PROGRAMS GOFLAGS && \
+		$(WITH_MONGODB) $(GO) test -count=1 -timeout=60m -run TestSideBySide -v ./test/upgrade
 
 # A module of its own, because the tools that read charts, compositions and images have hundreds of dependencies.
 .PHONY: test-deploy

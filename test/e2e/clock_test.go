@@ -82,7 +82,7 @@ func testClockIsSet(t *testing.T, on store, limit int) {
 	w.site.Provoked = append(w.site.Provoked, errClockAhead)
 	w.checking = []string{"--rehydrate-limit", strconv.Itoa(limit), "--clocks", filepath.Join(w.dir, "clocks.ndjson")}
 	server := w.start(ctx)
-	// All mails of the trace suffice for ten minutes, and a script must not be repeated, because its edges change.
+	// A script must not be repeated, because its edges change: all mails of the trace suffice for ten minutes at the pace of the feed.
 	size := size{pairs: 120, gap: 12 * time.Second, keep: 24 * time.Hour, spread: 90 * time.Minute}
 	pairs := w.writeTwins(ctx, size, seed)
 	clocks := &clocks{lists: on.offsets(), gaps: limit > 0, server: server.(clockSetter), since: time.Now()}
@@ -94,7 +94,7 @@ func testClockIsSet(t *testing.T, on store, limit int) {
 	lines := w.contents(w.messages)
 	feed := w.feed(ctx, lines, 60)
 	// While the clock is ahead, each message occupies a connection. Later lines with edges must be reached.
-	driver := w.drive(ctx, "--connections", "256", "--timeout", "10m", "--json")
+	driver := w.drive(ctx, "--connections", "256", "--timeout", "20m", "--json")
 	roaming := w.roam(ctx, pairs, size, seed)
 	w.setTheClocks(ctx, clocks, feed, driver, roaming)
 	total := feed.end()
@@ -183,7 +183,7 @@ func (w *world) setTheClocks(ctx context.Context, c *clocks, feed *feed, working
 func (w *world) awaitAnswers(ctx context.Context, urls []string, working []*testenv.Process) {
 	w.Helper()
 	target := w.answers(ctx, urls)
-	for route, more := range map[string]int{"POST /v1/messages": 20, "POST /v1/following:batch": 1, "GET /v1/users/{user}/inbox": 20, "POST /v1/users/{user}/login": 3} {
+	for route, more := range map[string]int{"POST /v1/messages": 10, "POST /v1/following:batch": 1, "GET /v1/users/{user}/inbox": 10, "POST /v1/users/{user}/login": 1} {
 		target[route] += more
 	}
 	testenv.Eventually(ctx, w.T, "requests are answered", func() bool {

@@ -46,7 +46,7 @@ func faultsAndMessages() (faults, messages int) {
 	if full() {
 		return 30, 500
 	}
-	return 12, 100
+	return 8, 80
 }
 
 // underFire inflicts faults while messages are published and users return. It inflicts each fault at least once. The next fault

@@ -18,7 +18,7 @@ import (
 // mixedTrace writes a trace of mails and of celebrities' messages to followers, and returns the number of messages.
 func (w *world) mixedTrace(ctx context.Context) int {
 	w.Helper()
-	const mailsPerCelebrity, some = 60, 1500
+	const mailsPerCelebrity, some = 60, 1000
 	each := 4
 	mails := w.recorded("email-eu.messages.ndjson.gz")
 	switch {

@@ -74,8 +74,8 @@ func sample[T any](on store, tests []T) (some []T) {
 	return some
 }
 
-// everyRace sets that one in five failpoints has a server with the race detector, which makes everything several times as slow.
-const everyRace = 5
+// everyRace sets that one in fourteen failpoints has a server with the race detector, which makes everything several times as slow.
+const everyRace = 14
 
 // tolerance is the clock_tolerance and the publish_slack of scenarios that wait for them. A quarter of it is the timeout of an
 // operation on MongoDB. That must be long enough for a machine that is busy with tests.

@@ -60,7 +60,7 @@ func (w *world) graph(ctx context.Context) graph {
 // partOfGraph imports some celebrities of the graph and their followers.
 func (w *world) partOfGraph(ctx context.Context) graph {
 	w.Helper()
-	const count = 5
+	const count = 3
 	celebrities := make(map[string]bool)
 	for line := range strings.Lines(testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.testdata(recordedGraph), "--count", strconv.Itoa(count))) {
 		var m message.Draft
@@ -95,7 +95,7 @@ func withCommas(n int) string {
 func (w *world) part() int {
 	switch {
 	case w.on != embedded:
-		return 1500
+		return 1000
 	default:
 		return 6000
 	}

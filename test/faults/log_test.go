@@ -38,6 +38,8 @@ var general = []string{
 	silence, sweepError, forgetError, reapError, "messages had not moved: emitted them again",
 	"the recorded settings cannot be read: the last ones hold", "this process cannot be recorded: it is tried again",
 	"rehydrations have waited too long: more workers or processes would help",
+	"the largest users cannot be recorded or read: those of before stay candidates",
+	"an announcement of views is lost: these users get no head start",
 }
 
 // server is a running server whose log the test reads.
