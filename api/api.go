@@ -14,7 +14,7 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// OpenAPI returns the document as JSON. Nobody may change it.
+// OpenAPI returns the document as JSON. The caller must not change it.
 var OpenAPI = sync.OnceValue(func() []byte {
 	var root any
 	err := yaml.Unmarshal(document, &root)

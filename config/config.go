@@ -90,12 +90,14 @@ type Fanout struct {
 	BatchOwners int `key:"batch_owners"`
 	// BatchTasks is the greatest number of tasks that one batch merges.
 	BatchTasks int `key:"batch_tasks"`
-	// BatchBytes is the greatest size of the messages that one batch holds in memory.
+	// BatchBytes is the greatest memory of the tasks and messages of one batch.
 	BatchBytes Size `key:"batch_bytes"`
 	// ClassCache is for how many authors the size of their audience is remembered.
 	ClassCache int `key:"class_cache"`
 	// ClassTTL is how long it is remembered.
 	ClassTTL time.Duration `key:"class_ttl"`
+	// HeadStarts is whether named recipients and celebrities are delivered to before the scan of a large audience reaches them.
+	HeadStarts bool `key:"head_starts"`
 	// SweepAfter is how long a fan-out makes no progress before it is taken up again.
 	SweepAfter time.Duration `key:"sweep_after"`
 	// SweepEvery is how often such fan-outs are looked for.
@@ -284,6 +286,7 @@ func Default() Config {
 			BatchBytes:     32 * MiB,
 			ClassCache:     10_000,
 			ClassTTL:       time.Minute,
+			HeadStarts:     true,
 			SweepAfter:     5 * time.Minute,
 			SweepEvery:     30 * time.Second,
 			MaxAttempts:    20,

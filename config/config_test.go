@@ -111,6 +111,7 @@ func TestValidate(t *testing.T) {
 		"express too large":     {func(c *config.Config) { c.Fanout.ExpressMax = 10_001 }, "fanout.express_max is 10001: it must be from 1 to 10000"},
 		"nats on all addresses": {func(c *config.Config) { c.NATS.Listen = ":4222" }, `nats.listen is ":4222": the embedded server has no authentication, so it listens on a loopback address only, such as 127.0.0.1:4222`},
 		"nats without a port":   {func(c *config.Config) { c.NATS.Listen = "::1" }, `nats.listen is "::1": it must be host:port with a port from 0 to 65535, such as 127.0.0.1:8080`},
+		"too many recipients":   {func(c *config.Config) { c.Limits.Recipients = 10_001 }, "limits.recipients is 10001: it must be from 1 to 10000"},
 		"negative limit":        {func(c *config.Config) { c.Rehydrate.Limit = -1 }, "rehydrate.limit is -1: it must be from 0 to 100000000"},
 		"nobody to rehydrate":   {func(c *config.Config) { c.Rehydrate.Workers = 0 }, "rehydrate.workers is 0: it must be from 1 to 1024"},
 		"no room to wait":       {func(c *config.Config) { c.Rehydrate.Queue = 0 }, "rehydrate.queue is 0: it must be from 1 to 10000000"},

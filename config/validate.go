@@ -13,12 +13,12 @@ import (
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// maxEntry bounds body and attrs together, so that 50 entries fit into a MongoDB document of 16 MiB: an entry
-// has at most 128 KiB, of which 1 KiB is left to its ids and its content type.
-const maxEntry = 127 * KiB
+// maxEntry bounds body and attrs together.
+const maxEntry Size = message.MaxTextBytes
 
 // maxExpress keeps a task that carries its recipients, each of up to 128 bytes that JSON may write as six, below
 // the largest event that the bus takes, which is 8 MiB.
@@ -109,7 +109,7 @@ func (c Config) limits(v *validator) {
 	within(v, "limits.attrs", c.Limits.Attrs, 2, maxEntry)
 	v.require("limits.body", c.Limits.Body <= maxEntry-min(c.Limits.Attrs, maxEntry),
 		"is %s and limits.attrs is %s: together they may have at most %s", c.Limits.Body, c.Limits.Attrs, maxEntry)
-	within(v, "limits.recipients", c.Limits.Recipients, 1, 100_000)
+	within(v, "limits.recipients", c.Limits.Recipients, 1, message.MaxRecipients)
 	within(v, "limits.page", c.Limits.Page, 1, 1000)
 	within(v, "limits.batch_lines", c.Limits.BatchLines, 1, 1_000_000)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/candidates"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
@@ -32,7 +33,9 @@ type assembly struct {
 	*App
 	parts    Parts
 	appender *bucket.Appender
-	panics   *panics.Recorder // of the loops
+	// candidates are the users to whom messages are worth a head start.
+	candidates *candidates.Set
+	panics     *panics.Recorder // of the loops
 
 	services httpapi.Services
 }
@@ -44,6 +47,7 @@ func (a *App) assemble(p Parts) http.Handler {
 		panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
 	s.run("settings", s.settings.Poll, s.settings.Report)
+	s.addCandidates()
 	if a.has(FanoutWorker) {
 		s.fanout()
 	}
@@ -90,22 +94,41 @@ func (s *assembly) publisher() {
 	s.services.Publish = publisher
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)
 	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
-		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now,
+		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Gained: s.candidates.Gained,
 	})
 	s.run("idempotency keys", publisher.ForgetKeys)
+}
+
+// addCandidates adds the set of candidates. Rehydrators announce who views a page, publishers count
+// followers, and fan-out workers use both.
+func (s *assembly) addCandidates() {
+	s.candidates = candidates.New(candidates.Options{
+		Bus: s.parts.Bus, Popular: s.parts.Popular, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	})
+	loops := []startstop.Loop{s.candidates.Run}
+	if s.has(FanoutWorker) {
+		loops = append(loops, s.candidates.Listen, s.candidates.Fill)
+	}
+	if s.has(FanoutWorker) || s.has(Publisher) {
+		loops = append(loops, s.candidates.Update)
+	}
+	s.run("candidates", loops...)
 }
 
 func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
 	options := s.fanoutOptions()
-	options.Backlog = p.Bus.Backlog
+	options.Queues, options.Candidates = p.Bus, s.candidates.Candidates
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)
 	lanes := &drain{bus: p.Bus, rate: deliverer.FinishRate}
 	s.opts.Metrics.MustRegister(meter.Live(lanes.collect))
-	s.run("deliverer", func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus.Take) })
+	s.run("deliverer", func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus) })
+	if options.HeadStarts {
+		s.run("head starts", func(intake, work context.Context) { deliverer.RunFirst(intake, work, p.Bus.FetchHeadStarts) })
+	}
 	s.run("router", func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) })
 	s.run("sweeper", sweeper.Run)
 }
@@ -114,7 +137,7 @@ func (a *App) fanoutOptions() fanout.Options {
 	f := a.config.Fanout
 	return fanout.Options{
 		Partitions: a.config.Partitions, Rules: a.settings.Rules,
-		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL,
+		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL, HeadStarts: f.HeadStarts,
 		Workers: map[event.Lane]int{
 			event.Express: f.ExpressWorkers, event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers,
 		},
@@ -142,7 +165,7 @@ func (s *assembly) rehydrator() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
-		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Metrics: s.opts.Metrics},
+		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Viewed: s.candidates.Seen, Metrics: s.opts.Metrics},
 	)
 	s.services.Inbox = inboxes
 	letters := deadletter.New(
@@ -156,7 +179,7 @@ func (s *assembly) rehydrator() {
 		},
 		audit.Options{
 			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now,
-			Condemn: letters.Condemn, MendReadMark: inboxes.MendReadMark, Level: s.settings.Level,
+			Condemn: letters.Condemn, MendReadMark: inboxes.MendReadMark, Recount: rehydrator.Recount, Level: s.settings.Level,
 		},
 	)
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{

@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -17,6 +18,7 @@ type Parts struct {
 	Users    userstate.Store
 	Edges    follow.Store
 	Progress progress.Store
+	Popular  popular.Store
 
 	Bus bus.Bus
 }

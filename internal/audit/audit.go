@@ -40,6 +40,8 @@ type Options struct {
 	Condemn func(ctx context.Context, ref message.Ref) error
 	// MendReadMark mends a read mark that is up to a void message: see inbox.Service.MendReadMark.
 	MendReadMark func(ctx context.Context, user message.UserID, void bucket.Judge) (bool, error)
+	// Recount sets the numbers of a user's gaps right: see rehydrate.Service.Recount.
+	Recount func(ctx context.Context, user message.UserID, buckets bucket.Store) error
 	// Level returns the format level in force; nil means the highest.
 	Level func() int
 }

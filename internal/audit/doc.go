@@ -16,7 +16,7 @@
 // The audit counts separately what it cannot judge at the moment:
 //
 //	in flight      the fan-out of the message has not reached the user yet
-//	rehydrating    the user has a mark or a sweep, or the state changed during every look
+//	rehydrating    the user has a mark or a sweep, or the state changed during every look: missing messages and numbers of gaps
 //	dead-lettered  the fan-out was given up before it reached the user
 //	tolerated      the message is in the inbox, and was sent so close to the beginning or end of a span that this may be right
 //
@@ -30,7 +30,10 @@
 // that a message from the future has poisoned is healed at format level 2: the message becomes a dead letter, its copies tombstones, and
 // the bounds of the buckets and the read mark are lowered (bucket.Repair).
 //
-// The audit repairs nothing else: stores never rewrite an entry or a gap, because other code relies on that. An entry in a gap stays as
-// well. An old worker may have delivered it, or a deletion that died may have left it, and the two look the same. Its tombstone would
+// The number of a gap is set to what the gap holds, unless a rehydration is due (rehydrate.Service.Recount). A tombstone in a gap reduces the
+// total by a message of the gap, so the gap counts it, even if the message is not for the user any more.
+//
+// The audit repairs nothing else: stores never rewrite an entry or the ends of a gap, because other code relies on that. An entry in a gap
+// stays as well. An old worker may have delivered it, or a deletion that died may have left it, and the two look the same. Its tombstone would
 // delete a message that the user still sees. After a repair the audit looks again.
 package audit

@@ -80,7 +80,7 @@ func TestExplain(t *testing.T) {
 			},
 			verdict: audit.Delivered,
 			sentence: `ben has ID: it was delivered into bucket 0, slot 0 of their inbox. But ID is not for ben: it was sent at 2026-01-02T02:54:05.000Z, ` +
-				`and they had ended following ann at 2026-01-02T02:54:04.000Z, 1s before: 'fanmail audit --user ben' tells whether that is tolerated.`,
+				`and they had ended following ann at 2026-01-02T02:54:04.000Z, 1s before: 'fanmail audit --user ben' says whether that is tolerated.`,
 		},
 		"recovered": {
 			arrange: func(w *world) message.Message {
@@ -215,7 +215,7 @@ func TestExplain(t *testing.T) {
 				return w.store(m, sent.Add(slack+time.Millisecond))
 			},
 			verdict: audit.Void,
-			sentence: `ID counts for nobody: it was stored at 2026-01-02T02:56:05.001Z, 2m0.001s after it was sent, which was more than publish_slack; ` +
+			sentence: `ID is void and has no recipients: it was stored at 2026-01-02T02:56:05.001Z, 2m0.001s after it was sent, which was more than publish_slack; ` +
 				`its publisher was told, and publishes it again under another id.`,
 		},
 		"void, from the future": {
@@ -224,7 +224,7 @@ func TestExplain(t *testing.T) {
 				return w.store(m, sent.Add(-tolerance-time.Millisecond))
 			},
 			verdict: audit.Void,
-			sentence: `ID counts for nobody: it was stored at 2026-01-02T02:54:02.999Z, 2.001s before the time in its id, which was more than ` +
+			sentence: `ID is void and has no recipients: it was stored at 2026-01-02T02:54:02.999Z, 2.001s before the time in its id, which was more than ` +
 				`clock_tolerance; its publisher was told that it was not published, or a repair has filed it as a dead letter.`,
 		},
 		"unknown": {

@@ -118,7 +118,7 @@ func TestFindings(t *testing.T) {
 			},
 			want: []finding{{
 				kind: audit.ExtraEntry, repaired: true,
-				detail: "ID counts for nobody: it was stored at 2026-01-02T02:56:06.000Z, 2m1s after it was sent, which was more than publish_slack",
+				detail: "ID is void and has no recipients: it was stored at 2026-01-02T02:56:06.000Z, 2m1s after it was sent, which was more than publish_slack",
 			}},
 		},
 		"extra, followed too late": {
@@ -198,22 +198,21 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, note: "not repaired: only sweeps, deletions and read marks in the gap count it again",
+				kind: audit.GapCount, repaired: true,
 				detail: "the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z counts 2 where there are 1",
 			}},
 		},
 		"a read mark that counts wrong in its gap": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
-				m := w.pass(w.toFollowers(sent))
-				w.pass(w.toFollowers(sent.Add(time.Millisecond)))
+				m, later := w.pass(w.toFollowers(sent)), w.pass(w.toFollowers(sent.Add(time.Millisecond)))
 				w.change(func(s *userstate.State) {
 					s.Gaps = []userstate.Gap{{After: sent.Add(-time.Second), Before: sent.Add(time.Second), Messages: 2}}
 					s.ReadMark = bucket.ReadMark{UpTo: m.ID, Gaps: 1, Numbered: true, InGap: 2}
 				})
-				return m, append([]message.Message{m}, all...)
+				return m, append([]message.Message{m, later}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, note: "not repaired: only sweeps, deletions and read marks in the gap count it again",
+				kind: audit.GapCount, repaired: true,
 				detail: "the read mark counts 2 as read in the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z where there are 1",
 			}},
 		},

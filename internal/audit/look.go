@@ -37,8 +37,11 @@ type look struct {
 	found  []Finding
 	// end is the first id that the look need not read: later messages are not expected and not in the inbox.
 	end message.ID
-	// inGaps counts the messages in each of the gaps, and readInGaps those of them that are at or below the read mark.
+	// inGaps counts the messages in each of the gaps, and readInGaps those of them that are at or below the read mark. Each tombstone in
+	// a gap counts, because it reduces the total by one.
 	inGaps, readInGaps []int64
+	// deleted are the ids of the tombstones in gaps.
+	deleted map[message.ID]bool
 	// busy says that a worker is rebuilding the inbox, so the look cannot tell which messages are missing.
 	busy bool
 
@@ -88,6 +91,9 @@ func (l *look) see(ctx context.Context) error {
 	if err := l.readInbox(ctx); err != nil {
 		return err
 	}
+	if err := l.readTombstones(ctx); err != nil {
+		return err
+	}
 	l.findDoubles()
 	l.end = maxID(message.MinID(l.horizon().Add(time.Millisecond)), l.holds.newest().Next())
 	for _, gap := range l.state.Gaps {
@@ -112,8 +118,12 @@ func (l *look) see(ctx context.Context) error {
 	return nil
 }
 
-// checkGaps compares the numbers of gaps, and that of the read mark in one of them, with the messages.
+// checkGaps compares the numbers of gaps, and that of the read mark in one of them, with the messages. During a rehydration it does not,
+// because the sweep counts the gaps again.
 func (l *look) checkGaps() {
+	if l.busy {
+		return
+	}
 	for i, gap := range l.state.Gaps {
 		if l.inGaps[i] != gap.Messages {
 			l.find(Finding{Kind: GapCount}, "the gap after %s and before %s counts %d where there are %d",
@@ -240,8 +250,8 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		if l.rules.AcceptedFromFuture(m) {
 			// Gaps count it until it is condemned. It is not expected: appending it would poison the inbox. If it is in the
 			// inbox, findExtras finds it.
-			if gap := l.gap(m); gap >= 0 {
-				l.count(gap, m)
+			if gap := l.gap(m.ID); gap >= 0 && !l.deleted[m.ID] {
+				l.count(gap, m.ID)
 			}
 			continue
 		}
@@ -249,9 +259,11 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		if err := l.compareCopies(ctx, m, copies); err != nil {
 			return err
 		}
-		switch gap := l.gap(m); {
+		switch gap := l.gap(m.ID); {
 		case gap >= 0:
-			l.count(gap, m)
+			if !l.deleted[m.ID] {
+				l.count(gap, m.ID)
+			}
 			l.overlap(l.state.Gaps[gap], m, copies)
 		case m.Sent().After(l.horizon()):
 		default:
@@ -268,15 +280,34 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 	return nil
 }
 
+// readTombstones counts the tombstones in gaps.
+func (l *look) readTombstones(ctx context.Context) error {
+	if len(l.state.Gaps) == 0 {
+		return nil
+	}
+	deletions, err := l.stores.Buckets.Deletions(ctx, l.user, 0)
+	if err != nil {
+		return fmt.Errorf("tombstones of %s: %w", l.user, err)
+	}
+	l.deleted = make(map[message.ID]bool)
+	for _, t := range deletions.Recent {
+		if gap := l.gap(t.ID); gap >= 0 {
+			l.deleted[t.ID] = true
+			l.count(gap, t.ID)
+		}
+	}
+	return nil
+}
+
 // gap returns the index of the gap that holds a message, or -1.
-func (l *look) gap(m message.Stored) int {
-	return slices.IndexFunc(l.state.Gaps, func(g userstate.Gap) bool { return g.Holds(m.Sent()) })
+func (l *look) gap(id message.ID) int {
+	return slices.IndexFunc(l.state.Gaps, func(g userstate.Gap) bool { return g.Stretch().Holds(id) })
 }
 
 // count counts a message that is in a gap.
-func (l *look) count(gap int, m message.Stored) {
+func (l *look) count(gap int, id message.ID) {
 	l.inGaps[gap]++
-	if !l.state.ReadMark.UpTo.Less(m.ID) {
+	if !l.state.ReadMark.UpTo.Less(id) {
 		l.readInGaps[gap]++
 	}
 }

@@ -51,7 +51,7 @@ func newPipeline(t *testing.T, bus *rig.Bus, seed uint64) *pipeline {
 		audit: audit.New(audit.Stores{
 			Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Buckets: r.Inbox, Appender: r.Appender,
 		}, audit.Options{
-			Partitions: rig.Partitions, Rules: rig.Rules, Random: rand.Reader, Now: r.Clock.Now,
+			Partitions: rig.Partitions, Rules: rig.Rules, Random: rand.Reader, Now: r.Clock.Now, Recount: rehydrator.Recount,
 		}),
 	}
 	for n := range 10 {

@@ -14,7 +14,6 @@ import (
 var notRepaired = map[Kind]string{
 	DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
 	OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
-	GapCount:       "not repaired: only sweeps, deletions and read marks in the gap count it again",
 	// Pages show the message. A tombstone would hide it, although its user may never have deleted it.
 	GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 }
@@ -29,11 +28,16 @@ const appendAtOnce = bucket.Capacity
 // harm correct entries, also if another process appends or deletes the message meanwhile. A failed repair is noted and is no
 // error, because an inbox may be too damaged for an append.
 func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
-	var missing, poisoned []*Finding
+	var missing, poisoned, counts []*Finding
+	recount := false
 	for i := range findings {
 		f := &findings[i]
 		var err error
+		// The tombstones that replace entries may lie in gaps, and a condemned message may be in one.
+		recount = recount || len(l.state.Gaps) > 0 && slices.Contains([]Kind{GapCount, FromFuture, ExtraEntry, DoubleEntry}, f.Kind)
 		switch {
+		case f.Kind == GapCount:
+			counts = append(counts, f)
 		case f.Kind == MissingEntry:
 			missing = append(missing, f)
 		case f.Kind == FromFuture:
@@ -57,6 +61,13 @@ func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 	if len(poisoned) > 0 {
 		if err := s.heal(ctx, l.user, poisoned); err != nil {
 			for _, f := range poisoned {
+				f.Note = failed(err)
+			}
+		}
+	}
+	if recount {
+		if err := s.opts.Recount(ctx, l.user, s.stores.Buckets); err != nil {
+			for _, f := range counts {
 				f.Note = failed(err)
 			}
 		}

@@ -63,7 +63,7 @@ func (s operation) judgeEntry(e *Explanation) (Verdict, string) {
 	}
 	sentence := fmt.Sprintf("%s has %s: %s %s of their inbox.", e.User, e.Message, how, e.At)
 	if why := s.extraReason(e.Stored, e.User, e.Edge); why != "" {
-		sentence += " But " + why + ": 'fanmail audit --user " + string(e.User) + "' tells whether that is tolerated."
+		sentence += " But " + why + ": 'fanmail audit --user " + string(e.User) + "' says whether that is tolerated."
 	}
 	return verdict, sentence
 }
@@ -81,7 +81,7 @@ func (s operation) extraReason(m message.Stored, user message.UserID, edge follo
 }
 
 func (s operation) voidSentence(m message.Stored) string {
-	stored := fmt.Sprintf("%s counts for nobody: it was stored at %s, ", m.ID, at(m.StoredAt))
+	stored := fmt.Sprintf("%s is void and has no recipients: it was stored at %s, ", m.ID, at(m.StoredAt))
 	switch {
 	case m.Verdict == message.Undecided:
 		return stored + fmt.Sprintf("%v after it was sent, which is more than publish_slack (%v)", m.StoredAt.Sub(m.Sent()), s.rules.VoidSlack())

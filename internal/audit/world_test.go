@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,8 @@ type world struct {
 	files    vfs.FS
 	now      time.Time
 	ids      uint32
+	// messages are those that a rehydrator reads; nil means those of db.
+	messages message.Store
 }
 
 func rules() userstate.Rules {
@@ -104,7 +107,7 @@ func (w *world) auditMending(
 	}, audit.Options{
 		Partitions: partitions, Rules: rules, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },
 		Condemn: condemn, Level: level,
-		MendReadMark: mend,
+		MendReadMark: mend, Recount: w.rehydrator(0).Recount,
 	})
 }
 
@@ -219,6 +222,7 @@ func (w *world) change(change func(*userstate.State)) {
 	t.Helper()
 	before := w.state()
 	after := before
+	after.Gaps = slices.Clone(before.Gaps)
 	change(&after)
 	stepped, err := w.db.Users().Step(t.Context(), []userstate.Step{{From: before, To: after}})
 	require.NoError(t, err)
@@ -227,8 +231,12 @@ func (w *world) change(change func(*userstate.State)) {
 
 // rehydrator returns a rehydrator that appends at most limit messages. Its Work carries out what waits.
 func (w *world) rehydrator(limit int) *rehydrate.Service {
+	var messages message.Store = w.db.Messages()
+	if w.messages != nil {
+		messages = w.messages
+	}
 	return rehydrate.New(rehydrate.Stores{
-		Messages: w.db.Messages(), Users: w.db.Users(), Edges: w.db.Edges(), Appender: w.appender,
+		Messages: messages, Users: w.db.Users(), Edges: w.db.Edges(), Appender: w.appender,
 	}, rehydrate.Options{
 		Rules: rules, Limit: limit, Workers: 1, Queue: 10, Page: 10,
 		Lease: time.Minute, ReapEvery: time.Hour, Patience: time.Second, Token: rand.Text,

@@ -17,7 +17,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// minTokenBytes is the least length of a token. Nobody can guess a random one of that length, which is why its plain hash
+// minTokenBytes is the least length of a token. No client can guess a random token of that length, which is why its plain hash
 // may be kept; the length refuses passwords of people.
 const minTokenBytes = 32
 

@@ -17,6 +17,9 @@ type MixedOptions struct {
 	Followers, Medium int
 	// Probes is the number of direct messages, sent one after the other, and the number of messages published in each way.
 	Probes int
+	// Messages to the large audience each name Named recipients, and Celebrities active users follow their author. With 0 messages the waits
+	// of these are not measured.
+	Messages, Named, Celebrities int
 }
 
 // Mixed measures the delivery of direct messages and of messages to a medium audience, while messages are fanned out to a large audience.
@@ -59,7 +62,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: []Row{
+	rows := []Row{
 		{Case: "direct message, idle", Figures: latency("readable after", idle)},
 		{Case: "direct message, under bulk", Figures: latency("readable after", busy)},
 		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: latency("done after", times{quiet})},
@@ -68,7 +71,28 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 		{Case: fmt.Sprintf("publishing to %d", o.Followers), Figures: append(latency("accepted after", large),
 			Figure{"times one, p50", large.percentile(50) / one.percentile(50), ""},
 			Figure{"times one, p99", large.percentile(99) / one.percentile(99), ""})},
-	}}, nil
+	}
+	if o.Messages > 0 {
+		e.Tell(fmt.Sprintf("publishing %d messages that name %d recipients, one after the other", o.Messages, o.Named))
+		if err := m.rest(ctx); err != nil {
+			return Report{}, err
+		}
+		h, err := m.first(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		rows = append(rows, h.rows()...)
+	}
+	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: rows}, nil
+}
+
+// rest waits until everything that was published is delivered.
+func (m mixed) rest(ctx context.Context) error {
+	receipt, err := m.client.Publish(ctx, m.toFollowers("celebrity"), "")
+	if err == nil {
+		_, err = m.client.WaitDone(ctx, receipt.ID, 0)
+	}
+	return err
 }
 
 type mixed struct {

@@ -17,17 +17,6 @@ type Backlog struct {
 	Streams map[string]Fill
 }
 
-// OldestTask returns when the bus stored the oldest task of any lane, by the bus's clock; the zero time if there is none.
-func (b Backlog) OldestTask() time.Time {
-	var oldest time.Time
-	for _, queue := range b.Tasks {
-		if oldest.IsZero() || !queue.Oldest.IsZero() && queue.Oldest.Before(oldest) {
-			oldest = queue.Oldest
-		}
-	}
-	return oldest
-}
-
 // Queue is the events of one kind.
 type Queue struct {
 	Messages uint64
@@ -43,7 +32,7 @@ func (q Queue) Age(now time.Time) time.Duration {
 	return max(0, now.Sub(q.Oldest))
 }
 
-// Fill is the size of a stream in bytes. A Limit of 0 means that there is no limit.
+// Fill is the size of a stream in bytes. A Limit of 0 means that the stream refuses nothing because of its size.
 type Fill struct {
 	Bytes, Limit uint64
 }

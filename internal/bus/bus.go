@@ -19,6 +19,9 @@ import (
 // ErrUnavailable reports that the bus cannot be reached or did not answer. The requested change may have happened.
 var ErrUnavailable = errors.New("the bus is unavailable")
 
+// HeadStartAge is how long the bus keeps a head start at most. Scans of most audiences are done by then.
+const HeadStartAge = time.Minute
+
 // Publisher emits events of published messages.
 type Publisher interface {
 	// EmitPublished emits events, and returns nil when every event is in the stream. After an error each event may or may
@@ -30,7 +33,7 @@ type Publisher interface {
 // DeadLetterer files work that cannot succeed.
 type DeadLetterer interface {
 	// DeadLetter files a dead letter, and returns nil when it is in the stream. Acknowledge the work only after that. A
-	// repeat files a second letter.
+	// repeat files a second letter. Of a letter that is larger than the bus accepts, it files DeadLetter.Shorten.
 	DeadLetter(ctx context.Context, letter event.DeadLetter) error
 }
 
@@ -40,8 +43,12 @@ type Emitter interface {
 	DeadLetterer
 	// EmitTasks appends tasks to the queues of their lanes and partitions, and returns nil when every task is in its queue.
 	// After an error each task may or may not be there. A repeat appends the task again. It refuses a task whose lane or
-	// partition does not exist.
+	// partition does not exist. Of an express task that is larger than the bus accepts, it emits Task.Scanning.
 	EmitTasks(ctx context.Context, tasks []event.Task) error
+	// EmitHeadStarts emits head starts, and returns nil when each of them was in the stream. The stream drops the oldest ones to make
+	// room, and those that are HeadStartAge old. After an error each of them may or may not be there. It refuses a lane or partition
+	// that does not exist.
+	EmitHeadStarts(ctx context.Context, starts []event.HeadStart) error
 }
 
 // Intake hands out the work of fan-out.
@@ -54,6 +61,15 @@ type Intake interface {
 	// partition until the held task is done, released, or its lease ends. It waits while the bus is unavailable; it returns
 	// an error only when ctx has ended, the bus is closed, or the lane or partition does not exist.
 	Take(ctx context.Context, lane event.Lane, partition int) (Held, error)
+	// Poll is Take, except that it returns nil if there is no task within the given time, another caller holds the partition,
+	// or the bus is unavailable. With 0 it returns as soon as the bus says that there is none now.
+	Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (Held, error)
+}
+
+// HeadStarts hands out head starts.
+type HeadStarts interface {
+	// FetchHeadStarts is FetchPublished for head starts. The bus hands a head start out a few times at most.
+	FetchHeadStarts(ctx context.Context, limit int) ([]Received, error)
 }
 
 // Logins hands out login events.
@@ -64,8 +80,20 @@ type Logins interface {
 	FetchLogins(ctx context.Context, limit int) ([]Received, error)
 }
 
+// Viewings tells all processes which users have viewed their inbox. It is lossy: the bus keeps no copy, so a process hears only
+// what is announced while it listens and is connected, and may miss some of that. Use it for hints only.
+type Viewings interface {
+	// EmitViewed announces users. It does not block. An announcement that cannot be sent is lost.
+	EmitViewed(e event.Viewed)
+	// HearViewed calls heard with each announcement of any process, also of this one, one at a time. It drops announcements that
+	// come faster than heard returns, and those that event.DecodeViewed refuses. It returns an error only when ctx has ended
+	// or the bus is closed.
+	HearViewed(ctx context.Context, heard func(event.Viewed)) error
+}
+
 // DeadLetterQueue keeps dead letters until an operator redrives or drops them.
 type DeadLetterQueue interface {
+	Publisher
 	// DeadLetters returns the dead letters whose ids are above after, in the order in which they were filed, at most limit.
 	DeadLetters(ctx context.Context, after uint64, limit int) ([]event.Filed, error)
 	// Drop removes a dead letter. It returns nil if the letter is gone already.
@@ -79,8 +107,18 @@ type DeadLetterQueue interface {
 	Emit(ctx context.Context, letter event.DeadLetter) error
 }
 
+// Queues reports how old the queues are. The times are those of the bus's clock; the zero time means an empty queue.
+type Queues interface {
+	// OldestPublished returns when the bus stored the oldest published event.
+	OldestPublished(ctx context.Context) (time.Time, error)
+	// OldestTask returns when the bus stored the oldest task of a lane and partition, including a task that is held. It
+	// refuses a lane or partition that does not exist.
+	OldestTask(ctx context.Context, lane event.Lane, partition int) (time.Time, error)
+}
+
 // Monitor reports the state of the bus.
 type Monitor interface {
+	Queues
 	// Backlog returns the events on the bus. The answer may be a second old.
 	Backlog(ctx context.Context) (Backlog, error)
 	// Healthy returns nil if the bus answers.
@@ -91,7 +129,9 @@ type Monitor interface {
 type Bus interface {
 	Emitter
 	Intake
+	HeadStarts
 	Logins
+	Viewings
 	DeadLetterQueue
 	Monitor
 	// EmitRehydrated announces that a user is rehydrated. It does not block. The bus keeps no copy: only clients that listen
@@ -115,7 +155,7 @@ type Received interface {
 // stalled for longer than the lease may overlap with the next holder: every method is harmless then.
 type Held interface {
 	// First returns the held task. Its attempts count every time that the task was handed out, including those that ended in
-	// Release.
+	// Release, but not those that ended in GiveBack.
 	First() event.Delivery
 	// Waiting returns the tasks behind the held one in the order of their sequences, at most limit, and does not take them.
 	// It returns every task that was emitted before the call.
@@ -130,4 +170,7 @@ type Held interface {
 	// Release hands the held task back: the next caller of Take gets it at once. It returns nil when the bus has confirmed
 	// that.
 	Release(ctx context.Context) error
+	// GiveBack hands back a held task that was not worked on: the attempt does not count. The task moves to the end of its queue.
+	// After an error the task may be in the queue twice, and a lost connection makes it count.
+	GiveBack(ctx context.Context) error
 }

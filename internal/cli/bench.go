@@ -56,13 +56,14 @@ func newBenchFanout(p program.Process) *cobra.Command {
 }
 
 func newBenchBurst(p program.Process) *cobra.Command {
-	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6}
+	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6, Named: 2}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "burst",
 		Short: "Measure several authors who publish at the same time",
 		Long: "Measure the fan-out of messages by several authors at the same time, with overlapping audiences. There are two\n" +
 			"raw limits of the store: with one push for each entry, and with one push for all entries of an inbox. \"At most\"\n" +
-			"is the number of entries in a push if each inbox is written as rarely as possible.",
+			"is the number of entries in a push if each inbox is written as rarely as possible. The authors also follow each\n" +
+			"other, and each message names a few recipients: measure how long these wait, too.",
 		Example: "  fanmail bench burst --celebrities 2 --messages 10 --overlap 1\n  fanmail bench burst --celebrities 10 --graded --apart 50ms",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Burst(ctx, o) })
 	b.number(&o.Celebrities, "celebrities", "number of authors")
@@ -70,22 +71,28 @@ func newBenchBurst(p program.Process) *cobra.Command {
 	b.number(&o.Followers, "followers", "number of followers of the author with the most")
 	b.cmd.Flags().BoolVar(&o.Graded, "graded", false, "give the nth author n times as many followers as the first")
 	b.share(&o.Overlap, "overlap", "share of each audience that is the same users, from 0 to 1")
+	b.cmd.Flags().IntVar(&o.Named, "named", o.Named, "number of recipients that each message names beside the followers")
 	b.cmd.Flags().DurationVar(&o.Apart, "apart", 0, "time from one author to the next")
 	return b.cmd
 }
 
 func newBenchMixed(p program.Process) *cobra.Command {
-	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200}
+	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200, Messages: 5, Named: 20, Celebrities: 20}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "mixed",
 		Short: "Measure direct messages during a large fan-out",
 		Long: "Measure messages during a fan-out to many followers: the time from the answer of a direct message until it can\n" +
-			"be read, the time until a message to a medium audience is done, and the time of publishing.",
-		Example: "  fanmail bench mixed --followers 200000",
+			"be read, the time until a message to a medium audience is done, and the time of publishing. Then measure how long\n" +
+			"recipients wait whom a message to the followers names, and celebrities who follow its author, beside direct\n" +
+			"messages and the lap of the scan, from sending until the message is in the inbox.",
+		Example: "  fanmail bench mixed --followers 200000\n  fanmail bench mixed --messages 50",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
 	b.number(&o.Followers, "followers", "number of followers of the celebrity")
 	b.number(&o.Medium, "medium", "number of recipients in the medium audience")
 	b.number(&o.Probes, "probes", "number of messages of each kind")
+	b.cmd.Flags().IntVar(&o.Messages, "messages", o.Messages, "number of messages that name recipients, one after the other; 0 for none")
+	b.number(&o.Named, "named", "number of recipients that each of them names")
+	b.number(&o.Celebrities, "celebrities", "number of active users who follow the celebrity")
 	return b.cmd
 }
 

@@ -36,14 +36,21 @@ func TestBench(t *testing.T) {
 				"deliveries", "raw, one by one", "times that", "raw, all at once", "of that", "entries per push", "at most", "of it", "first done", "last done",
 				"last to first", "resident",
 			},
+			"named beside the audience": {"in the inbox after p50", "in the inbox after p99"},
+			"following celebrity":       {"in the inbox after p50", "in the inbox after p99"},
 		},
-		"mixed --followers 3000 --medium 1100 --probes 5": {
+		"mixed --followers 3000 --medium 1100 --probes 5 --messages 1 --named 2 --celebrities 2 --fanout-class-ttl 1ms": {
 			"direct message, idle":       {"readable after p50", "readable after p99"},
 			"direct message, under bulk": {"readable after p50", "readable after p99"},
 			"to 1100, idle":              {"done after p50", "done after p99"},
 			"to 1100, under bulk":        {"done after p50", "done after p99"},
 			"publishing to one":          {"accepted after p50", "accepted after p99"},
 			"publishing to 3000":         {"accepted after p50", "accepted after p99", "times one, p50", "times one, p99"},
+
+			"direct message beside these": {"in the inbox after p50", "in the inbox after p99"},
+			"named beside the audience":   {"in the inbox after p50", "in the inbox after p99", "times direct, p50", "times direct, p99"},
+			"following celebrity":         {"in the inbox after p50", "in the inbox after p99", "of a lap, p99"},
+			"lap of the scan":             {"took p50", "took p99"},
 		},
 		"publish --connections 2 --messages 20": {"2 connections": {"accepted", "raw", "of raw", "took p50", "took p99"}},
 		"read --entries 60,5100 --pages 3": {

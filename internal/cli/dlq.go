@@ -114,6 +114,9 @@ func printLetter(w io.Writer, l client.DeadLetter) error {
 	if l.PayloadBytes != nil {
 		payload = fmt.Sprintf("%q", l.PayloadBytes)
 	}
+	if l.Cut > 0 {
+		payload = fmt.Sprintf("%s (a part of %s bytes)", payload, count(l.Cut))
+	}
 	return printf(w, "id        %d\nat        %s\nabout     %s\nreason    %s\nerror     %s\nattempts  %s\nsubject   %s\npayload   %s\n",
 		l.ID, showTime(l.At.Time), about(l), program.Printable(l.Reason), program.Printable(l.Error), count(l.Attempts), program.Printable(l.Subject), payload)
 }

@@ -110,12 +110,22 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	if !s.Bus.Consumed(filed.Subject) {
 		return fmt.Errorf("redrive to %q: %w", filed.Subject, ErrNoConsumer)
 	}
-	if task, err := event.DecodeTask(filed.Payload); err == nil {
+	task, err := event.DecodeTask(filed.Payload)
+	isTask := err == nil
+	if isTask {
 		if err := s.revive(ctx, task); err != nil {
 			return fmt.Errorf("revive the fan-out of %s in partition %d: %w", task.ID, task.Partition, err)
 		}
 	}
-	if err := s.Bus.Emit(ctx, filed.DeadLetter); err != nil {
+	switch {
+	case filed.Cut > 0 && isTask: // the router finds the recipients
+		err = s.Bus.EmitPublished(ctx, []event.Published{event.NewPublished(task.Ref())}, true)
+	case filed.Cut == 0 || isWhole(filed):
+		err = s.Bus.Emit(ctx, filed.DeadLetter)
+	default:
+		return fmt.Errorf("redrive to %q: only %d of %d bytes are left: %w", filed.Subject, len(filed.Payload), filed.Cut, ErrNoConsumer)
+	}
+	if err != nil {
 		return ofBus(err)
 	}
 	if err := s.Bus.Drop(ctx, id); err != nil {
@@ -123,6 +133,13 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	}
 	s.log(filed).Msg("dead letter is redriven")
 	return nil
+}
+
+// isWhole reports whether the payload of a letter says everything although it was cut. A published event and a login do.
+func isWhole(filed event.Filed) bool {
+	_, published := event.DecodePublished(filed.Payload)
+	_, login := event.DecodeLogin(filed.Payload)
+	return published == nil || login == nil
 }
 
 // revive marks the scan of a task as alive. It does nothing if the scan is not dead.

@@ -1,9 +1,14 @@
 package deadletter_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -49,26 +54,46 @@ func (u unreadable) Followers(ctx context.Context, followee message.UserID, p in
 // newWorld returns a world in which the task of a message to one follower is a dead letter.
 func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) *world {
 	t.Helper()
-	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	w := openWorld(t, rig.NewBus(t, rig.Partitions), wrap)
+	_, err := w.Edges.Follow(t.Context(), []follow.Pair{{Follower: w.fan, Followee: "author"}}, rig.Epoch)
+	require.NoError(t, err)
+	w.insert(message.Message{From: "author", Audience: message.AudienceFollowers})
+	p := partition.Of(w.fan, rig.Partitions)
+	_, err = w.Progress.Plan(t.Context(), w.message.ID, []int{p}, w.Clock.Now())
+	require.NoError(t, err)
+	task := event.Task{Version: event.Version, ID: w.message.ID, From: "author", Lane: event.Bulk, Partition: p}
+	require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{task}))
+	w.deliver()
+	return w
+}
+
+// openWorld returns a broken world without messages.
+func openWorld(t *testing.T, b *rig.Bus, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), b, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	w := &world{Rig: r, t: t, broken: true, fan: "fan"}
 	w.service = newService(r, wrap(r.Bus))
-
 	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
-	_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: w.fan, Followee: "author"}}, rig.Epoch)
-	require.NoError(t, err)
-	w.message = message.Message{ID: message.MinID(rig.Epoch.AddDate(0, 0, 0).Add(1e9)), From: "author", Audience: message.AudienceFollowers}
-	w.message.ID[6], w.message.ID[8] = 0x70, 0x80
-	_, err = r.Messages.Insert(t.Context(), []message.Message{w.message}, rig.Rules().Timing())
-	require.NoError(t, err)
-	p := partition.Of(w.fan, rig.Partitions)
-	_, err = r.Progress.Plan(t.Context(), w.message.ID, []int{p}, r.Clock.Now())
-	require.NoError(t, err)
-	task := event.Task{Version: event.Version, ID: w.message.ID, From: "author", Lane: event.Bulk, Partition: p}
-	require.NoError(t, r.Bus.EmitTasks(t.Context(), []event.Task{task}))
-	w.deliver()
 	return w
+}
+
+// insert stores the world's message.
+func (w *world) insert(m message.Message) {
+	w.t.Helper()
+	m.ID = message.MinID(rig.Epoch.Add(time.Second))
+	m.ID[6], m.ID[8] = 0x70, 0x80
+	w.message = m
+	_, err := w.Messages.Insert(w.t.Context(), []message.Message{m}, rig.Rules().Timing())
+	require.NoError(w.t, err)
+}
+
+// publish stores the world's message and emits its event.
+func (w *world) publish(m message.Message) {
+	w.t.Helper()
+	w.insert(m)
+	require.NoError(w.t, w.Bus.EmitPublished(w.t.Context(), []event.Published{event.NewPublished(w.message.Ref())}, true))
 }
 
 func newService(r *rig.Rig, queue bus.DeadLetterQueue) *deadletter.Service {
@@ -84,17 +109,19 @@ func (w *world) timing() message.Timing { return rig.Rules().Timing() }
 func (w *world) deliver() {
 	w.t.Helper()
 	stores := w.Stores()
-	stores.Edges = unreadable{stores.Edges, w}
+	stores.Edges, stores.Messages = unreadable{stores.Edges, w}, unreadableMessages{stores.Messages, w}
+	opts := w.FanoutOptions(0)
+	opts.ExpressMax = 100
 	received, err := w.Bus.TryFetch(w.t.Context(), 10)
 	require.NoError(w.t, err)
 	if len(received) > 0 {
-		router := fanout.NewRouter(stores, w.Bus, w.FanoutOptions(0))
+		router := fanout.NewRouter(stores, w.Bus, opts)
 		require.NoError(w.t, router.Route(w.t.Context(), received))
 	}
 	for _, lane := range event.Lanes() {
 		held, err := w.Bus.TryTake(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions))
 		for ; err == nil && held != nil; held, err = w.Bus.TryTake(w.t.Context(), lane, partition.Of(w.fan, rig.Partitions)) {
-			require.NoError(w.t, fanout.NewDeliverer(stores, w.Bus, w.FanoutOptions(0)).Deliver(w.t.Context(), held))
+			require.NoError(w.t, fanout.NewDeliverer(stores, w.Bus, opts).Deliver(w.t.Context(), held))
 		}
 		require.NoError(w.t, err)
 	}
@@ -149,6 +176,70 @@ func TestRedriveGoesOn(t *testing.T) {
 	require.NoError(t, w.service.Redrive(t.Context(), again[0].ID))
 	w.deliver()
 	w.requireDelivered()
+}
+
+// unreadableMessages is a store whose messages are corrupt while the world is broken. Only fan-out reads many at a time.
+type unreadableMessages struct {
+	message.Store
+	w *world
+}
+
+func (u unreadableMessages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	found, err := u.Store.GetMany(ctx, refs)
+	for i := range found {
+		if u.w.broken {
+			found[i] = message.Found{Err: message.ErrCorrupt}
+		}
+	}
+	return found, err
+}
+
+// TestRedriveOfACutLetter redrives the letter of a task that fits into the bus, while its letter does not.
+func TestRedriveOfACutLetter(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, rig.NewNarrowBus(t, rig.Partitions, 8<<10), same)
+	p := partition.Of(w.fan, rig.Partitions)
+	recipients := []message.UserID{w.fan}
+	for i := 0; len(recipients) < 60; i++ {
+		user := message.UserID(fmt.Sprintf("%s-%03d", strings.Repeat("u", 100), i))
+		if partition.Of(user, rig.Partitions) == p {
+			recipients = append(recipients, user)
+		}
+	}
+	slices.Sort(recipients)
+	w.publish(message.Message{From: "author", To: recipients})
+	w.deliver()
+	letters := w.letters()
+	require.Len(t, letters, 1)
+	require.Greater(t, letters[0].Cut, len(letters[0].Payload))
+	require.Equal(t, fmt.Sprintf("fanmail.v1.fanout.express.%d", p), letters[0].Subject)
+	task, err := event.DecodeTask(letters[0].Payload)
+	require.NoError(t, err)
+	require.Equal(t, w.message.Ref(), task.Ref())
+	require.Equal(t, p, task.Partition)
+
+	w.broken = false
+	require.NoError(t, w.service.Redrive(t.Context(), letters[0].ID))
+	published, tasks, err := w.Bus.Queued(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, published, "the router finds the recipients")
+	require.Empty(t, tasks)
+	w.deliver()
+	w.requireDelivered()
+}
+
+// TestRedriveOfAPartOfUnknownWork files a letter of work that is larger than the bus accepts and names no message.
+func TestRedriveOfAPartOfUnknownWork(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, rig.NewNarrowBus(t, rig.Partitions, 8<<10), same)
+	require.NoError(t, w.Bus.DeadLetter(t.Context(), event.DeadLetter{
+		Version: event.Version, Reason: "malformed", Subject: "fanmail.v1.fanout.bulk.0", Payload: bytes.Repeat([]byte{0xff}, 8000),
+	}))
+	letters := w.letters()
+	require.Len(t, letters, 1)
+	require.Equal(t, 8000, letters[0].Cut)
+	require.ErrorIs(t, w.service.Redrive(t.Context(), letters[0].ID), deadletter.ErrNoConsumer)
+	require.Equal(t, letters, w.letters())
 }
 
 // failing is a bus whose Emit and Drop return the given errors.

@@ -150,15 +150,18 @@ func (b *batch) append(ctx context.Context, call *appendCall) (err error) {
 	if call.results, err = b.deliverer.stores.Appender.AppendLazily(ctx, call.appends); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
-	var entries, appended int
+	var appended, duplicates int
 	for i, result := range call.results {
-		if result.Err == nil {
-			entries += len(call.appends[i].Entries)
-			appended += result.New
+		if result.Err != nil {
+			continue
+		}
+		appended += result.New
+		if there := len(call.appends[i].Entries) - result.New; there > 0 {
+			duplicates += max(0, there-b.headStarted(call.appends[i].Owner, call.jobs[i]))
 		}
 	}
 	b.lane.deliveries.Add(float64(appended))
-	b.lane.duplicates.Add(float64(entries - appended))
+	b.lane.duplicates.Add(float64(duplicates))
 	return nil
 }
 

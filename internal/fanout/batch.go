@@ -16,8 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// messagesPerRead is how many messages one call reads from the store. It bounds the memory for messages that do not fit
-// into the batch.
+// messagesPerRead bounds how many messages one call reads from the store.
 const messagesPerRead = 256
 
 // batch processes tasks of one lane and partition.
@@ -28,6 +27,7 @@ type batch struct {
 	lane      *lane // nil while the batch has no task
 
 	jobs      []*job          // ascending by message id, each message once
+	room      int             // how many bytes further jobs may take
 	postponed map[uint64]bool // sequences of tasks that stay in the queue
 
 	moved         []*job
@@ -136,44 +136,59 @@ func (b *batch) readScans(ctx context.Context) error {
 	return nil
 }
 
-// readMessages reads the messages of the tasks. When their bodies reach Options.BatchBytes, the remaining tasks are
-// postponed. The first task always stays. A task whose message is missing or corrupt becomes a dead letter.
+// readMessages reads the messages of the tasks until one does not fit into Options.BatchBytes. That task and the
+// remaining ones are postponed.
 func (b *batch) readMessages(ctx context.Context) error {
-	bytes := 0
-	var open []*job
-	for page := range slices.Chunk(b.jobs, messagesPerRead) {
-		var found []message.Found
-		if bytes <= b.deliverer.opts.BatchBytes {
-			var err error
-			if found, err = b.deliverer.readMessages(ctx, page); err != nil {
-				return err
-			}
+	waiting := b.jobs
+	b.jobs, b.room = nil, b.deliverer.opts.BatchBytes
+	for fits := true; fits && len(waiting) > 0; {
+		// The sizes are known only after the read. So a call reads no more messages than fit if all are of the greatest size.
+		page := waiting[:min(len(waiting), messagesPerRead, max(1, b.room/message.MaxMemory))]
+		found, err := b.deliverer.readMessages(ctx, page)
+		if err != nil {
+			return err
 		}
-		for i, j := range page {
-			if bytes > b.deliverer.opts.BatchBytes {
-				b.postponed[j.delivery.Sequence] = true
-				continue
-			}
-			stored, err := found[i].Stored, found[i].Err
-			switch {
-			case Classify(err) == DeadLetter:
-				if err := b.deliverer.deadLetter(ctx, j.delivery, err); err != nil {
-					return err
-				}
-				continue
-			case err != nil:
-				return err
-			case b.rules.Void(stored):
-				b.ended = append(b.ended, stored.Ref())
-				continue
-			}
-			j.message, j.entry, j.order = stored.Message, bucket.EntryOf(stored.Message), len(open)
-			bytes += len(stored.Body) + len(stored.Attrs)
-			open = append(open, j)
+		handled, err := b.admit(ctx, page, found)
+		if err != nil {
+			return err
 		}
+		waiting, fits = waiting[handled:], handled == len(page)
 	}
-	b.jobs = open
+	for _, j := range waiting {
+		b.postponed[j.delivery.Sequence] = true
+	}
 	return nil
+}
+
+// admit adds jobs to the batch until one does not fit, and returns how many of them it has handled. The first job of the
+// batch always fits. A task whose message is missing or corrupt becomes a dead letter.
+func (b *batch) admit(ctx context.Context, jobs []*job, found []message.Found) (handled int, err error) {
+	for i, j := range jobs {
+		stored, err := found[i].Stored, found[i].Err
+		switch {
+		case Classify(err) == DeadLetter:
+			if err := b.deliverer.deadLetter(ctx, j.delivery, err); err != nil {
+				return i, err
+			}
+			continue
+		case err != nil:
+			return i, err
+		case b.rules.Void(stored):
+			b.ended = append(b.ended, stored.Ref())
+			continue
+		}
+		j.message, j.entry, j.order = stored.Message, bucket.EntryOf(stored.Message), len(b.jobs)
+		if b.room -= j.memory(); b.room < 0 && len(b.jobs) > 0 {
+			return i, nil
+		}
+		b.jobs = append(b.jobs, j)
+	}
+	return len(jobs), nil
+}
+
+// memory returns about how many bytes of memory the job takes during the batch.
+func (j *job) memory() int {
+	return j.message.Memory() + len(j.delivery.Payload) + message.UsersMemory(j.task.Recipients)
 }
 
 // readMessages returns the messages of jobs, in their order, by one call of the store.
@@ -205,7 +220,7 @@ func (b *batch) divide() (express, scanning []*job) {
 func (b *batch) express(ctx context.Context, jobs []*job) error {
 	streams := make([]*stream, len(jobs))
 	for i, j := range jobs {
-		streams[i] = listStream(j, j.task.Recipients, "")
+		streams[i] = b.listStream(j, j.task.Recipients, "")
 	}
 	merger := newMerger(streams, "")
 	all := func(*job, recipient) bool { return true }
@@ -263,12 +278,7 @@ func (b *batch) record(ctx context.Context) error {
 
 // continuation returns the task that continues the scan of a task. An express task has a continuation only if its
 // message was planned for another lane before: then another task is scanning, and the continuation scans too.
-func continuation(task event.Task) event.Task {
-	if task.Lane == event.Express {
-		task.Lane, task.Recipients = event.Medium, nil
-	}
-	return task
-}
+func continuation(task event.Task) event.Task { return task.Scanning() }
 
 // emit emits the continuations, and the messages that have to be planned again.
 func (b *batch) emit(ctx context.Context) error {

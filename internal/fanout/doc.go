@@ -4,12 +4,15 @@
 //
 //	router.go      turns a published message into tasks, one for each partition of its audience
 //	audience.go    measures the audience; its size selects the lane
-//	worker.go      takes a task, waits for a worker slot, and removes the tasks when their batch is done
+//	worker.go      takes a task when a worker slot is free, and removes the tasks when their batch is done
+//	slots.go       the worker slots of a lane
 //	batch.go       processes the tasks that wait in one lane and partition together, from open to finish
 //	scan.go        selects the scans that move in a batch, and reads their audiences
 //	merge.go       merges the audiences into one ascending sequence of recipients
 //	append.go      looks up the recipients and appends the messages to their inboxes
 //	sweep.go       routes messages again whose fan-out has stopped
+//	headstart.go   emits head starts of routed messages
+//	first.go       delivers head starts, beside the scan
 //	deadletter.go  takes tasks and events that cannot succeed out of the way
 //
 // # A batch

@@ -1,7 +1,7 @@
 package fanout
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,12 +40,19 @@ type Options struct {
 	ClassCache int
 	ClassTTL   time.Duration
 
+	// HeadStarts is whether messages get head starts.
+	HeadStarts bool
+	// Candidates returns users who get a head start of messages in the bulk lane if they follow the author, ascending. They are hints. Only
+	// the first 20,000 are used. Nobody changes the slice. If Candidates is nil, there are none.
+	Candidates func() []message.UserID
+
 	// Workers is how many batches of each lane this process processes at the same time.
 	Workers map[event.Lane]int
 	// BatchOwners bounds the recipients that a batch appends to, and thereby its memory and duration. A dormant
 	// recipient, whom a batch only passes, counts as 1/8.
 	BatchOwners int
-	// BatchTasks bounds the tasks of a batch, BatchBytes the total size of their messages.
+	// BatchTasks bounds the tasks of a batch, BatchBytes the memory that they and their messages take. A batch has one
+	// message, however large it is.
 	BatchTasks int
 	BatchBytes int
 	// RouteEvents bounds the events that are routed together.
@@ -61,13 +68,22 @@ type Options struct {
 	// time between two sweeps.
 	SweepAfter time.Duration
 	SweepEvery time.Duration
-	// Backlog returns the events on the bus. The sweep does not emit a message again that may still be behind the oldest
-	// event or task there, because that would make the backlog longer. If Backlog is nil, the sweep does not ask.
-	Backlog func(ctx context.Context) (bus.Backlog, error)
+	// Queues returns since when the oldest events and tasks have been on the bus. The sweep does not emit a message again
+	// that may still be behind them, because that would make the backlog longer. If Queues is nil, the sweep does not ask.
+	Queues bus.Queues
 
 	Now    func() time.Time
 	Logger zerolog.Logger
 	Tracer tracing.Tracer
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
+}
+
+// isCandidate reports whether a user may get a head start of messages in the bulk lane.
+func (o Options) isCandidate(user message.UserID) bool {
+	if !o.HeadStarts || o.Candidates == nil {
+		return false
+	}
+	_, found := slices.BinarySearch(o.Candidates(), user)
+	return found
 }

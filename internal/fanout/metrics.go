@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -42,12 +43,12 @@ func skipReason(s userstate.State, sent time.Time) int {
 // lane holds what a Deliverer counts for one lane, and the worker slots of the lane.
 type lane struct {
 	deliveries, duplicates prometheus.Counter
+	headStarts             prometheus.Counter // those of deliveries that a head start made
 	skipped                [skipReasons]prometheus.Counter
 	batches, messages      prometheus.Observer
 	finished, continued    prometheus.Counter
 
-	// slots holds one element for each worker slot that is acquired or kept.
-	slots chan struct{}
+	slots *workerSlots
 	// rate is how many tasks are finished per second.
 	rate meter.Rate
 }
@@ -56,6 +57,9 @@ type lane struct {
 type delivererMetrics struct {
 	lanes   map[event.Lane]*lane
 	retries prometheus.Counter
+
+	headStarts headStartMetrics
+	firstWait  prometheus.Observer
 }
 
 func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lane]int) delivererMetrics {
@@ -67,7 +71,8 @@ func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lan
 		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"lane"})
 	}
 	deliveries := count("fanmail_deliveries_total", "Entries that fan-out has appended to inboxes.")
-	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already.")
+	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already. Head starts and their recipients do not count.")
+	headStarts := count("fanmail_head_start_deliveries_total", "Entries that head starts have appended to inboxes. They are part of the deliveries.")
 	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration.", "reason")
 	finished := count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end.")
 	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
@@ -79,24 +84,30 @@ func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lan
 	m := delivererMetrics{
 		lanes:   make(map[event.Lane]*lane),
 		retries: newRetries(registerer, "deliver"),
+
+		headStarts: newHeadStartMetrics(registerer, "deliver"),
+		firstWait: factory.NewHistogram(prometheus.HistogramOpts{
+			Name: "fanmail_head_start_wait_seconds", Help: "From sending a message to the append of its head start.", Buckets: meter.Journeys(),
+		}),
 	}
 	for _, name := range event.Lanes() {
 		label := string(name)
 		l := &lane{
 			deliveries: deliveries.WithLabelValues(label), duplicates: duplicates.WithLabelValues(label),
-			finished: finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
+			headStarts: headStarts.WithLabelValues(label),
+			finished:   finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
 			batches: batches.WithLabelValues(label), messages: messages.WithLabelValues(label),
-			slots: make(chan struct{}, workers[name]),
+			slots: newWorkerSlots(workers[name]),
 		}
 		for reason, word := range skipNames {
 			l.skipped[reason] = skipped.WithLabelValues(label, word)
 		}
 		m.lanes[name] = l
-		most.WithLabelValues(label).Set(float64(cap(l.slots)))
+		most.WithLabelValues(label).Set(float64(l.slots.size))
 		factory.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fanmail_workers_busy", Help: "Batches of a lane that this process is working on.",
 			ConstLabels: prometheus.Labels{"lane": label},
-		}, func() float64 { return float64(len(l.slots)) })
+		}, func() float64 { return float64(l.slots.inUse()) })
 	}
 	return m
 }
@@ -107,6 +118,47 @@ func newRetries(registerer prometheus.Registerer, stage string) prometheus.Count
 		Name: "fanmail_fanout_retries_total", Help: "Attempts of fan-out that have failed and are repeated.",
 		ConstLabels: prometheus.Labels{"stage": stage},
 	})
+}
+
+// The reasons why a head start is dropped.
+const (
+	droppedBusy = iota
+	droppedError
+	droppedDamaged
+	droppedPanic
+	dropReasons
+)
+
+// dropNames are the reasons as values of a metric's label.
+var dropNames = [dropReasons]string{"busy", "error", "damaged", "panic"}
+
+// headStartMetrics counts the head starts that a stage drops.
+type headStartMetrics struct {
+	dropped [dropReasons]prometheus.Counter
+}
+
+func newHeadStartMetrics(registerer prometheus.Registerer, stage string) headStartMetrics {
+	dropped := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_head_starts_dropped_total", Help: "Head starts that a stage has dropped: their recipients wait for the scan.",
+		ConstLabels: prometheus.Labels{"stage": stage},
+	}, []string{"reason"})
+	var m headStartMetrics
+	for reason, word := range dropNames {
+		m.dropped[reason] = dropped.WithLabelValues(word)
+	}
+	return m
+}
+
+// drop counts a head start that was dropped because of an error.
+func (m headStartMetrics) drop(err error) {
+	switch {
+	case panics.Is(err):
+		m.dropped[droppedPanic].Inc()
+	case Classify(err) == DeadLetter:
+		m.dropped[droppedDamaged].Inc()
+	default:
+		m.dropped[droppedError].Inc()
+	}
 }
 
 // measure counts a batch that is done.
@@ -150,7 +202,7 @@ func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
 	m := routerMetrics{
 		routed: make(map[event.Lane]prometheus.Counter),
 		void: factory.NewCounter(prometheus.CounterOpts{
-			Name: "fanmail_void_messages_total", Help: "Messages that were stored too late to count, and are delivered to nobody.",
+			Name: "fanmail_void_messages_total", Help: "Messages that were stored too late, or ahead of the store's clock, and have no recipients.",
 		}),
 		retries: newRetries(registerer, "route"),
 		deferrals: factory.NewCounter(prometheus.CounterOpts{
@@ -161,6 +213,13 @@ func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
 		m.routed[name] = routed.WithLabelValues(string(name))
 	}
 	return m
+}
+
+// newOverdue returns the counter of the messages that a Sweeper has emitted again although older work was queued.
+func newOverdue(registerer prometheus.Registerer) prometheus.Counter {
+	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
+		Name: "fanmail_swept_overdue_total", Help: "Swept messages that had waited for an hour behind older events or tasks, which may include their own.",
+	})
 }
 
 // newSwept returns the counter of the messages that a Sweeper has emitted again.

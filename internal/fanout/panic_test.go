@@ -297,17 +297,12 @@ func TestWorkersSurviveAPanic(t *testing.T) {
 	inbox := &panicsOnce{Store: w.Inbox}
 	stores.Appender = bucket.NewAppender(inbox, w.Users)
 	var takes atomic.Int32
-	take := func(ctx context.Context, lane event.Lane, p int) (bus.Held, error) {
-		if lane == event.Bulk && p == 0 && takes.Add(1) == 1 {
-			panic(rig.Panicking)
-		}
-		return w.blockingTake(ctx, lane, p)
-	}
+	taker := panickingTaker{w.Bus.Bus, &takes}
 	intake, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		fanout.NewDeliverer(stores, w.Bus, w.opts).Run(intake, t.Context(), take)
+		fanout.NewDeliverer(stores, w.Bus, w.opts).Run(intake, t.Context(), taker)
 	}()
 	defer func() {
 		stop()
@@ -322,6 +317,19 @@ func TestWorkersSurviveAPanic(t *testing.T) {
 	require.Eventually(t, delivered(second), patience, time.Millisecond)
 	require.True(t, inbox.panicked.Load())
 	w.requireDelivered(t, users, first, second)
+}
+
+// panickingTaker is a Taker that panics when the bulk lane's partition 0 polls for the first time.
+type panickingTaker struct {
+	fanout.Taker
+	calls *atomic.Int32
+}
+
+func (p panickingTaker) Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (bus.Held, error) {
+	if lane == event.Bulk && partition == 0 && p.calls.Add(1) == 1 {
+		panic(rig.Panicking)
+	}
+	return p.Taker.Poll(ctx, lane, partition, wait)
 }
 
 // panicsOnce is a bucket.Store whose first push panics.

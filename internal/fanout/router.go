@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -39,6 +40,7 @@ type Router struct {
 	// lanes remembers the lanes of authors with many followers. If an author has outgrown the remembered lane, only
 	// speed suffers.
 	lanes   *lru.Cache[message.UserID, measuredLane]
+	starter *headStarter
 	metrics routerMetrics
 	panics  *panics.Recorder
 }
@@ -55,15 +57,21 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
+	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "route")
 	return &Router{
-		stores: stores, bus: bus, opts: opts, lanes: lanes, metrics: newRouterMetrics(opts.Metrics),
-		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "route"),
+		stores: stores, bus: bus, opts: opts, lanes: lanes, starter: newHeadStarter(stores, bus, opts, recorder),
+		metrics: newRouterMetrics(opts.Metrics), panics: recorder,
 	}
 }
 
 // Run routes the events that fetch returns, until intake ends. It finishes fetched events under processing; when
 // processing ends, it hands the rest back to the bus. Run passes Options.RouteEvents to fetch as the limit.
 func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	for name, loop := range map[string]startstop.Loop{"head starts": r.starter.run, "candidates' head starts": r.starter.search} {
+		starting.Go(func() { startstop.Keep(intake, processing, r.panics, name, loop) })
+	}
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
@@ -126,8 +134,14 @@ func (r *Router) Route(ctx context.Context, received []bus.Received) (err error)
 			return fmt.Errorf("acknowledge: %w", err)
 		}
 	}
+	for _, route := range routes {
+		r.starter.add(route.start)
+	}
 	return nil
 }
+
+// EmitHeadStarts emits the head starts of the messages that were routed before. Run does the same in the background.
+func (r *Router) EmitHeadStarts(ctx context.Context) { r.starter.emitWaiting(ctx) }
 
 // route is the result of planning one published message.
 type route struct {
@@ -135,6 +149,7 @@ type route struct {
 	lane     event.Lane   // empty if there is nothing to deliver
 	tasks    []event.Task
 	finished []message.Ref
+	start    headStart
 }
 
 // plan returns the route of one event. An event that cannot succeed is a dead letter when plan returns.
@@ -186,9 +201,10 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ ro
 	if fanout.Done() {
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
-	planned := route{lane: audience.lane}
+	planned := route{lane: audience.lane, start: newHeadStart(stored.Message, audience.lane)}
 	for p, scan := range fanout.Scans {
 		if !scan.Done && !scan.Dead {
+			planned.start.open = append(planned.start.open, p)
 			planned.tasks = append(planned.tasks, event.Task{
 				Version: event.Version, ID: stored.ID, From: stored.From,
 				Lane: audience.lane, Partition: p, Recipients: audience.recipients[p],
@@ -207,6 +223,7 @@ func (r *route) setTrace(ctx context.Context, ofEvent event.Trace) {
 	for i := range r.tasks {
 		r.tasks[i].Trace = taskTrace
 	}
+	r.start.trace = taskTrace
 	if r.span.IsRecording() && len(r.tasks) > 0 {
 		first := r.tasks[0]
 		r.span.SetAttributes(

@@ -102,7 +102,7 @@ func TestEventThatCannotBeRoutedMakesWay(t *testing.T) {
 	intake, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { router.Run(intake, t.Context(), w.Bus.FetchPublished) })
-	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.blockingTake) })
+	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.Bus.Bus) })
 	unfinished := func(want ...message.Ref) func() bool {
 		return func() bool {
 			refs, err := w.Messages.Unfinished(context.WithoutCancel(intake), message.ID{}, 20)
@@ -146,7 +146,7 @@ func TestRun(t *testing.T) {
 		ended <- struct{}{}
 	}()
 	go func() {
-		w.deliverer().Run(intake, t.Context(), w.blockingTake)
+		w.deliverer().Run(intake, t.Context(), w.Bus.Bus)
 		ended <- struct{}{}
 	}()
 	w.publish(t, messages...)
@@ -180,7 +180,7 @@ func TestNothingIsLostWhereTheBusIsFull(t *testing.T) {
 	messages := w.publishUntilRefused(t, w.Publisher(0))
 	require.Greater(t, len(messages), 20)
 	require.Empty(t, w.inbox(t, users[0]))
-	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.blockingTake) })
+	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.Bus.Bus) })
 	require.Eventually(t, func() bool {
 		published, tasks, err := w.Bus.Queued(t.Context())
 		return err == nil && published == 0 && len(tasks) == 0
@@ -229,7 +229,7 @@ func (w *world) await(t *testing.T) message.Message {
 func (w *world) run(intake context.Context) func(ctx context.Context) error {
 	d := w.deliverer()
 	return func(work context.Context) error {
-		d.Run(intake, work, w.blockingTake)
+		d.Run(intake, work, w.Bus.Bus)
 		return nil
 	}
 }
@@ -268,8 +268,8 @@ func TestRunHandsBackWhatItCannotFinish(t *testing.T) {
 	w.requireDone(t, m, 2, 0)
 }
 
-// A task for which no worker is free is handed back when intake ends.
-func TestRunHandsBackWhatNobodyIsFreeFor(t *testing.T) {
+// A process takes no task for which it has no worker: another process gets it, at its first attempt.
+func TestNoTaskIsTakenWithoutAWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	intake, stop := context.WithCancel(t.Context())
@@ -279,15 +279,61 @@ func TestRunHandsBackWhatNobodyIsFreeFor(t *testing.T) {
 	second := w.store(t, 2, "author", usersOf(1, 1)...)
 	w.see(t, usersOf(1, 1)...)
 	w.plan(t, event.Bulk, []int{1}, second)
-	require.Eventually(t, func() bool { return w.Bus.Pending(context.WithoutCancel(intake), "bulk-1") == 1 }, patience, time.Millisecond)
+	other := w.take(t, event.Bulk, 1)
+	require.NotNil(t, other)
+	require.Equal(t, 1, other.First().Attempts)
+	require.NoError(t, w.deliverer().Deliver(t.Context(), other))
+	w.requireDone(t, second, 1, 0)
 	stop()
 	actor.Resume(rig.None, 0)
 	require.True(t, actor.Finished())
 	w.requireDone(t, first, 2, 0)
-	held := w.take(t, event.Bulk, 1)
-	require.NotNil(t, held)
-	require.NoError(t, w.deliverer().Deliver(t.Context(), held))
-	w.requireDone(t, second, 1, 0)
+}
+
+// twoAtOnce is a Taker whose partitions 0 and 1 of the bulk lane get their first tasks at the same time.
+type twoAtOnce struct {
+	*rig.Bus
+	both sync.WaitGroup
+	once [2]atomic.Bool
+}
+
+func (b *twoAtOnce) Poll(ctx context.Context, lane event.Lane, p int, wait time.Duration) (bus.Held, error) {
+	if lane == event.Bulk && !b.once[p].Load() {
+		return nil, ctx.Err()
+	}
+	return b.Bus.Poll(ctx, lane, p, wait)
+}
+
+func (b *twoAtOnce) Take(ctx context.Context, lane event.Lane, p int) (bus.Held, error) {
+	if lane != event.Bulk || b.once[p].Swap(true) {
+		return b.Bus.Bus.Take(ctx, lane, p)
+	}
+	held, err := b.Bus.Bus.Take(context.WithoutCancel(ctx), lane, p)
+	b.both.Done()
+	b.both.Wait()
+	return held, err
+}
+
+// A task that finds no free worker is given back, and that is no attempt. Nothing is counted twice.
+func TestTaskThatIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.opts.MaxAttempts = 1
+	users := append(usersOf(0, 2), usersOf(1, 2)...)
+	w.see(t, users...)
+	m := w.store(t, 1, "author", users...)
+	w.plan(t, event.Bulk, []int{0, 1}, m)
+	taker := &twoAtOnce{Bus: w.Bus}
+	taker.both.Add(2)
+	intake, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.deliverer().Run(intake, t.Context(), taker) })
+	require.Eventually(t, func() bool { return len(w.unfinished(t)) == 0 }, patience, time.Millisecond)
+	stop()
+	running.Wait()
+	w.requireDelivered(t, users, m)
+	w.requireDone(t, m, 4, 0)
+	require.Empty(t, w.letters(t))
 }
 
 // While a batch is under way, no worker receives another task of its partition. Tasks of other partitions are free.

@@ -2,14 +2,19 @@ package fanout
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// smallestPage is the fewest recipients that a stream reads at a time.
-const smallestPage = 64
+const (
+	// smallestPage is the fewest followers that a stream reads at a time.
+	smallestPage = 64
+	// listPage is how many named recipients a stream copies at a time.
+	listPage = 16
+)
 
 // advance delivers the next part of the audiences to their recipients, and moves the scans of the jobs past it. The
 // worker took the tasks and read their records before advance reads the audience. So the range that a scan starts in
@@ -98,15 +103,24 @@ func (s *stream) fill(ctx context.Context) (bool, error) {
 	return len(s.buffer) > 0, nil
 }
 
-// listStream returns the stream of the users above after. The users have to be ascending.
-func listStream(j *job, users []message.UserID, after message.UserID) *stream {
-	s := &stream{jobs: []*job{j}, ended: true}
-	for _, user := range users {
-		if user > after {
-			s.buffer = append(s.buffer, recipient{user: user})
+// listStream returns the stream of those users above after that are in the partition of the batch. The users have to be
+// ascending. The stream copies a page of them at a time, because a batch may hold many long lists.
+func (b *batch) listStream(j *job, users []message.UserID, after message.UserID) *stream {
+	page := make([]recipient, 0, min(listPage, len(users)))
+	read := func(_ context.Context, after message.UserID, limit int) ([]recipient, error) {
+		at, found := slices.BinarySearch(users, after)
+		if found {
+			at++
 		}
+		page = page[:0] // the stream has passed all of its recipients
+		for ; at < len(users) && len(page) < limit; at++ {
+			if partition.Of(users[at], b.deliverer.opts.Partitions) == b.partition {
+				page = append(page, recipient{user: users[at]})
+			}
+		}
+		return page, nil
 	}
-	return s
+	return &stream{jobs: []*job{j}, read: read, after: after, page: listPage, maxPage: listPage}
 }
 
 // streams returns the audiences of jobs above a position: one stream for each author whose followers are addressed,
@@ -116,7 +130,7 @@ func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 	byAuthor := make(map[message.UserID]*stream)
 	for _, j := range jobs {
 		if len(j.message.To) > 0 {
-			streams = append(streams, listStream(j, b.ofPartition(j.message.To), after))
+			streams = append(streams, b.listStream(j, j.message.To, after))
 		}
 		if !j.message.ToFollowers() {
 			continue
@@ -150,15 +164,4 @@ func (b *batch) followers(author message.UserID) func(context.Context, message.U
 		}
 		return recipients, nil
 	}
-}
-
-// ofPartition returns the users that are in the partition of the batch, in the given order.
-func (b *batch) ofPartition(users []message.UserID) []message.UserID {
-	var in []message.UserID
-	for _, user := range users {
-		if partition.Of(user, b.deliverer.opts.Partitions) == b.partition {
-			in = append(in, user)
-		}
-	}
-	return in
 }

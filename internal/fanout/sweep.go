@@ -23,6 +23,10 @@ const (
 	// sweepRemembered is for how many messages without a plan a Sweeper remembers when it last emitted them. Beyond
 	// that, it emits some more often than needed.
 	sweepRemembered = 100_000
+	// sweepPatience is how long a message waits behind older events and tasks since it last moved. A backlog this old may
+	// never end, because its consumer may have stopped for good. Emitting the message again costs such a backlog one event an
+	// hour for each message, and a task for each of its open scans.
+	sweepPatience = time.Hour
 )
 
 // Sweeper finds messages whose fan-out has stopped: their publisher crashed before it emitted them, or the bus lost a
@@ -35,6 +39,7 @@ type Sweeper struct {
 	// emitted is when messages without a plan were last emitted. A plan would record that time itself.
 	emitted *lru.Cache[message.ID, time.Time]
 	swept   prometheus.Counter
+	overdue prometheus.Counter
 	panics  *panics.Recorder
 }
 
@@ -45,7 +50,7 @@ func NewSweeper(stores Stores, bus bus.Emitter, opts Options) *Sweeper {
 		panic(err) // the size is a positive constant
 	}
 	return &Sweeper{
-		stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept(opts.Metrics),
+		stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept(opts.Metrics), overdue: newOverdue(opts.Metrics),
 		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "sweep"),
 	}
 }
@@ -77,10 +82,9 @@ func (s *Sweeper) Sweep(ctx context.Context) (emitted int, err error) {
 	defer panics.Catch(&err)
 	now := s.opts.Now()
 	bound := message.MinID(now.Add(-s.opts.SweepAfter))
-	queued, err := s.oldestQueued(ctx, s.opts.Rules().PublishSlack)
-	if err != nil {
-		return 0, err
-	}
+	queues := &queueAges{queues: s.opts.Queues, slack: s.opts.Rules().PublishSlack, tasks: make(map[queue]time.Time)}
+	var overdue []message.Ref
+	defer func() { s.reportOverdue(overdue) }()
 	for after := (message.ID{}); ; {
 		refs, err := s.stores.Messages.Unfinished(ctx, after, sweepPage)
 		if err != nil {
@@ -94,16 +98,19 @@ func (s *Sweeper) Sweep(ctx context.Context) (emitted int, err error) {
 				last = true // this message and all that follow are too young
 				break
 			}
-			switch stuck, done, err := s.inspect(ctx, ref, now, queued); {
+			switch found, err := s.inspect(ctx, ref, now, queues); {
 			case panics.Is(err):
 				s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event {
 					return line.Stringer("message_id", ref.ID).Str("from", string(ref.From))
 				})
 			case err != nil:
 				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
-			case done:
+			case found == finishedFanout:
 				finished = append(finished, ref)
-			case stuck:
+			case found == stuckFanout, found == overdueFanout:
+				if found == overdueFanout {
+					overdue = append(overdue, ref)
+				}
 				s.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).Msg("message has not moved: emitting it again")
 				events = append(events, event.NewPublished(ref))
 			}
@@ -118,38 +125,86 @@ func (s *Sweeper) Sweep(ctx context.Context) (emitted int, err error) {
 	}
 }
 
-// oldestQueued is since when the oldest event and the oldest task have been on the bus; the zero time if there is none.
-type oldestQueued struct {
-	event, task time.Time
-	slack       time.Duration
+// reportOverdue counts and logs messages that were emitted again after sweepPatience.
+func (s *Sweeper) reportOverdue(overdue []message.Ref) {
+	if len(overdue) == 0 {
+		return
+	}
+	s.overdue.Add(float64(len(overdue)))
+	s.opts.Logger.Warn().Int("messages", len(overdue)).Dur("waited", sweepPatience).
+		Stringer("message_id", overdue[0].ID).Str("from", string(overdue[0].From)).
+		Msg("messages have waited too long behind older events or tasks: emitted them again")
 }
 
-func (s *Sweeper) oldestQueued(ctx context.Context, slack time.Duration) (oldestQueued, error) {
-	if s.opts.Backlog == nil {
-		return oldestQueued{}, nil
-	}
-	backlog, err := s.opts.Backlog(ctx)
-	if err != nil {
-		return oldestQueued{}, fmt.Errorf("read the backlog: %w", err)
-	}
-	return oldestQueued{event: backlog.Published.Oldest, task: backlog.OldestTask(), slack: slack}, nil
+// queue names the tasks of a lane and partition.
+type queue struct {
+	lane      event.Lane
+	partition int
+}
+
+// queueAges asks the bus how old its queues are, each once in a sweep, when a message may wait there.
+type queueAges struct {
+	queues    bus.Queues
+	slack     time.Duration
+	published *time.Time
+	tasks     map[queue]time.Time
 }
 
 // mayHoldEvent reports whether an event that was emitted at the given time may still be on the bus.
-func (q oldestQueued) mayHoldEvent(emitted time.Time) bool { return q.mayHold(emitted, q.event) }
-
-// mayHoldAny reports whether an event or a task that was emitted at the given time may still be on the bus.
-func (q oldestQueued) mayHoldAny(emitted time.Time) bool {
-	return q.mayHold(emitted, q.event) || q.mayHold(emitted, q.task)
+func (q *queueAges) mayHoldEvent(ctx context.Context, emitted time.Time) (bool, error) {
+	if q.queues == nil {
+		return false, nil
+	}
+	if q.published == nil {
+		oldest, err := q.queues.OldestPublished(ctx)
+		if err != nil {
+			return false, fmt.Errorf("read the age of the published events: %w", err)
+		}
+		q.published = &oldest
+	}
+	return q.mayHold(emitted, *q.published), nil
 }
 
-func (q oldestQueued) mayHold(emitted, oldest time.Time) bool {
+// mayHoldTask reports whether a task of a partition that was emitted at the given time may still be on the bus. The task may
+// be in any lane, because the lane of an author can change.
+func (q *queueAges) mayHoldTask(ctx context.Context, emitted time.Time, partition int) (bool, error) {
+	if q.queues == nil {
+		return false, nil
+	}
+	for _, lane := range event.Lanes() {
+		place := queue{lane, partition}
+		oldest, asked := q.tasks[place]
+		if !asked {
+			var err error
+			if oldest, err = q.queues.OldestTask(ctx, lane, partition); err != nil {
+				return false, fmt.Errorf("read the age of the %s tasks of partition %d: %w", lane, partition, err)
+			}
+			q.tasks[place] = oldest
+		}
+		if q.mayHold(emitted, oldest) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (q *queueAges) mayHold(emitted, oldest time.Time) bool {
 	return !oldest.IsZero() && !oldest.After(emitted.Add(q.slack))
 }
 
-// inspect reports whether the fan-out of a message is stuck, or is done although the message is not marked as finished.
-// A stuck message counts as emitted when inspect returns: no other sweep emits it for Options.SweepAfter.
-func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, queued oldestQueued) (stuck, done bool, err error) {
+// finding is what a sweep finds of the fan-out of a message.
+type finding int
+
+const (
+	movingFanout   finding = iota
+	stuckFanout            // it must be emitted again
+	overdueFanout          // the same, although its event or task may still be on the bus
+	finishedFanout         // it is done although the message is not marked as finished
+)
+
+// inspect returns the state of a message's fan-out. A stuck message counts as emitted when inspect returns: no other sweep
+// emits it for Options.SweepAfter.
+func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, queues *queueAges) (_ finding, err error) {
 	defer panics.Catch(&err)
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	if errors.Is(err, progress.ErrNotFound) {
@@ -157,30 +212,69 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		if !ok {
 			last = ref.ID.Time()
 		}
-		if last.After(now.Add(-s.opts.SweepAfter)) || queued.mayHoldEvent(last) {
-			return false, false, nil
+		if last.After(now.Add(-s.opts.SweepAfter)) {
+			return movingFanout, nil
+		}
+		queued, err := queues.mayHoldEvent(ctx, last)
+		if err != nil || queued && !overdue(last, now) {
+			return movingFanout, err
 		}
 		s.emitted.Add(ref.ID, now)
-		return true, false, nil
+		return stuck(queued), nil
 	}
-	if err != nil || fanout.Done() || !unfinished(fanout) {
-		return false, err == nil && fanout.Done(), err
+	switch {
+	case err != nil:
+		return movingFanout, err
+	case fanout.Done():
+		return finishedFanout, nil
+	case len(openScans(fanout)) == 0 || fanout.Moved.After(now.Add(-s.opts.SweepAfter)):
+		return movingFanout, nil
 	}
-	if queued.mayHoldAny(fanout.Moved) {
-		return false, false, nil
+	queued, err := s.mayBeQueued(ctx, fanout, queues)
+	if err != nil || queued && !overdue(fanout.Moved, now) {
+		return movingFanout, err
 	}
-	stuck, err = s.stores.Progress.Touch(ctx, ref.ID, now, s.opts.SweepAfter)
-	return stuck, false, err
+	if touched, err := s.stores.Progress.Touch(ctx, ref.ID, now, s.opts.SweepAfter); err != nil || !touched {
+		return movingFanout, err
+	}
+	return stuck(queued), nil
 }
 
-// unfinished reports whether a scan is neither done nor dead.
-func unfinished(f progress.Fanout) bool {
-	for _, scan := range f.Scans {
-		if !scan.Done && !scan.Dead {
-			return true
+// stuck returns the finding for a message that must be emitted again.
+func stuck(queued bool) finding {
+	if queued {
+		return overdueFanout
+	}
+	return stuckFanout
+}
+
+// overdue reports whether a message that moved at the given time has waited for sweepPatience.
+func overdue(moved, now time.Time) bool { return !moved.After(now.Add(-sweepPatience)) }
+
+// mayBeQueued reports whether the event of a message, or a task for one of its open scans, may still be on the bus. It asks
+// only for partitions that a worker takes tasks from.
+func (s *Sweeper) mayBeQueued(ctx context.Context, fanout progress.Fanout, queues *queueAges) (bool, error) {
+	queued, err := queues.mayHoldEvent(ctx, fanout.Moved)
+	for _, p := range openScans(fanout) {
+		if err != nil || queued {
+			break
+		}
+		if p < s.opts.Partitions {
+			queued, err = queues.mayHoldTask(ctx, fanout.Moved, p)
 		}
 	}
-	return false
+	return queued, err
+}
+
+// openScans returns the partitions whose scans are neither done nor dead.
+func openScans(f progress.Fanout) []int {
+	var open []int
+	for p, scan := range f.Scans {
+		if !scan.Done && !scan.Dead {
+			open = append(open, p)
+		}
+	}
+	return open
 }
 
 func (s *Sweeper) emitAndFinish(ctx context.Context, events []event.Published, finished []message.Ref) error {

@@ -22,8 +22,8 @@ const (
 	// An embedded store, which is ordered by partition and owner, is then written in its order for about a second at a
 	// time. Tables that do not overlap need no compaction.
 	bulkKeep = time.Second
-	// slotGrace is how long a partition keeps its worker slot between two batches. It covers the time to take the
-	// continuation from the bus.
+	// slotGrace is how long a partition waits for its next task before it frees its worker slot. It covers the time in which
+	// the bus gets the continuation ready.
 	slotGrace = 5 * time.Millisecond
 	// panicPause is how long a partition pauses after the code panicked on its first task. So a passing cause can pass
 	// before the task has used up its attempts.
@@ -52,20 +52,24 @@ func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 	}
 }
 
-// takeFunc waits for a task of a lane and partition.
-type takeFunc func(ctx context.Context, lane event.Lane, partition int) (bus.Held, error)
+// Taker hands out tasks: see bus.Intake.
+type Taker interface {
+	Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (bus.Held, error)
+	Take(ctx context.Context, lane event.Lane, partition int) (bus.Held, error)
+}
 
 // Run takes tasks of all lanes and partitions and delivers them, until intake ends. It finishes the batches that are
 // under way then; when processing ends, it hands their tasks back to the bus.
 //
-// Each lane has worker slots of its own, so no lane waits for another.
-func (d *Deliverer) Run(intake, processing context.Context, take takeFunc) {
+// Each lane has worker slots of its own, so no lane waits for another. A lane takes tasks only while it has a free slot, so
+// other processes get the tasks for which this one has no worker.
+func (d *Deliverer) Run(intake, processing context.Context, taker Taker) {
 	var takers sync.WaitGroup
 	for _, lane := range event.Lanes() {
 		for p := range d.opts.Partitions {
 			takers.Go(func() {
 				startstop.Keep(intake, processing, d.panics, "deliverer", func(intake, processing context.Context) {
-					d.takeFrom(intake, processing, lane, p, take)
+					d.takeFrom(intake, processing, lane, p, taker)
 				})
 			})
 		}
@@ -74,18 +78,12 @@ func (d *Deliverer) Run(intake, processing context.Context, take takeFunc) {
 }
 
 // takeFrom takes tasks of one lane and partition and delivers them, until intake ends.
-func (d *Deliverer) takeFrom(intake, processing context.Context, lane event.Lane, p int, take takeFunc) {
-	slot := workerSlot{slots: d.metrics.lanes[lane].slots}
-	if lane == event.Bulk {
-		slot.keep = bulkKeep
-	}
-	defer slot.close()
+func (d *Deliverer) takeFrom(intake, processing context.Context, lane event.Lane, p int, taker Taker) {
 	for intake.Err() == nil {
-		held, err := take(intake, lane, p)
-		switch {
-		case err == nil:
-			err = d.process(intake, processing, held, &slot)
-		case intake.Err() == nil:
+		held, err := d.next(intake, lane, p, taker)
+		if err == nil {
+			err = d.stay(intake, processing, held, lane, p, taker)
+		} else if intake.Err() == nil {
 			d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
 			startstop.Pause(intake, time.Second)
 		}
@@ -95,16 +93,82 @@ func (d *Deliverer) takeFrom(intake, processing context.Context, lane event.Lane
 	}
 }
 
-// process waits for a worker slot and delivers the batch of a held task. It extends the hold meanwhile. It returns the
-// error with which it has handed the task back.
-func (d *Deliverer) process(intake, processing context.Context, held bus.Held, slot *workerSlot) error {
+// next waits for a task and a worker slot for it. When it returns a task, the slot is busy.
+//
+// The partition first polls with a slot of its own, so the partitions that have tasks take turns. If it has none, it waits
+// for one as long as a slot of the lane is free. If several partitions get tasks for one free slot, those that come too late
+// hand them back.
+func (d *Deliverer) next(intake context.Context, lane event.Lane, p int, taker Taker) (bus.Held, error) {
+	slots := d.metrics.lanes[lane].slots
+	for {
+		if !slots.acquire(intake) {
+			return nil, intake.Err()
+		}
+		held, err := d.look(intake, lane, p, taker)
+		if held != nil || err != nil {
+			return held, err
+		}
+		if held, err = d.wait(intake, lane, p, taker); held != nil || err != nil {
+			return held, err
+		}
+	}
+}
+
+// wait waits for a task while a slot of the lane is free. It returns nil if the last slot became busy first.
+func (d *Deliverer) wait(intake context.Context, lane event.Lane, p int, taker Taker) (bus.Held, error) {
+	slots := d.metrics.lanes[lane].slots
+	free, cancel := slots.whileFree(intake)
+	defer cancel()
+	held, err := taker.Take(free, lane, p)
+	switch {
+	case err != nil && free.Err() != nil:
+		return nil, intake.Err()
+	case err != nil:
+		return nil, err
+	case slots.acquire(free):
+		slots.work()
+		return held, nil
+	default:
+		d.giveBack(intake, held)
+		return nil, intake.Err()
+	}
+}
+
+// look polls for a task with an acquired slot. If there is none, it frees the slot.
+func (d *Deliverer) look(intake context.Context, lane event.Lane, p int, taker Taker) (held bus.Held, err error) {
+	slots := d.metrics.lanes[lane].slots
+	defer func() {
+		if held == nil { // also if the code panicked
+			slots.release()
+		}
+	}()
+	if held, err = taker.Poll(intake, lane, p, 0); held != nil {
+		slots.work()
+	}
+	return held, err
+}
+
+// stay delivers the batch of a held task with a busy slot, and then frees the slot. A bulk worker first continues with the
+// next tasks of the partition, for up to bulkKeep. It returns the error with which it has handed a task back.
+func (d *Deliverer) stay(intake, processing context.Context, held bus.Held, lane event.Lane, p int, taker Taker) error {
+	defer d.metrics.lanes[lane].slots.done()
+	began := time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
+	for {
+		err := d.process(intake, processing, held)
+		if err != nil || lane != event.Bulk || intake.Err() != nil || time.Since(began) > bulkKeep {
+			return err
+		}
+		if held, err = taker.Poll(intake, lane, p, slotGrace); held == nil {
+			return err
+		}
+	}
+}
+
+// process delivers the batch of a held task. It extends the hold meanwhile. It returns the error with which it has handed
+// the task back.
+func (d *Deliverer) process(intake, processing context.Context, held bus.Held) error {
 	stop := d.extend(held)
 	defer stop()
-	if !slot.acquire(intake) {
-		d.release(processing, held)
-		return nil
-	}
-	defer slot.release()
 	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
 	err := d.Deliver(processing, held)
 	if Classify(err) == Continue {
@@ -118,6 +182,15 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, s
 		d.release(processing, held)
 	}
 	return err
+}
+
+// giveBack hands a task back that no worker has begun. That is no attempt.
+func (d *Deliverer) giveBack(intake context.Context, held bus.Held) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(intake), time.Second)
+	defer cancel()
+	if err := held.GiveBack(ctx); err != nil {
+		logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("handing a task back failed: the bus hands it out again later")
+	}
 }
 
 // extend extends the hold every Options.ExtendEvery, until the returned function is called.
@@ -319,49 +392,4 @@ func (d *Deliverer) startSpan(ctx context.Context, deliveries []event.Delivery) 
 		span.SetAttributes(tracing.Subject.String(deliveries[0].Subject), tracing.Tasks.Int(len(deliveries)))
 	}
 	return ctx, span
-}
-
-// workerSlot is a partition's access to the worker slots of its lane. Only the goroutine that takes the partition's
-// tasks uses it.
-type workerSlot struct {
-	// slots holds one element for each slot of the lane that is acquired or kept.
-	slots chan struct{}
-	// keep is how long the partition may keep a slot from batch to batch; 0 frees the slot after each batch.
-	keep time.Duration
-
-	acquired time.Time   // when the partition got the slot
-	grace    *time.Timer // frees a kept slot when it fires; nil while no slot is kept
-}
-
-// acquire waits for a slot, and reports whether it got one. It returns false when intake ends first.
-func (s *workerSlot) acquire(intake context.Context) bool {
-	kept := s.grace != nil && s.grace.Stop()
-	s.grace = nil
-	if kept {
-		return true
-	}
-	select {
-	case s.slots <- struct{}{}:
-		s.acquired = time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
-		return true
-	case <-intake.Done():
-		return false
-	}
-}
-
-// release frees the slot. While the partition may keep the slot, release waits slotGrace for the partition's next batch
-// first. It does not block.
-func (s *workerSlot) release() {
-	if s.keep == 0 || time.Since(s.acquired) > s.keep {
-		<-s.slots
-		return
-	}
-	s.grace = time.AfterFunc(slotGrace, func() { <-s.slots })
-}
-
-// close frees a slot that is kept.
-func (s *workerSlot) close() {
-	if s.grace != nil && s.grace.Stop() {
-		<-s.slots
-	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
+	// Gained, unless it is nil, is called with each user who has gained a follower, or lost one: then the number is -1. A request that is
+	// repeated within a millisecond, and one to end an edge that does not hold, may count too. It must not block.
+	Gained func(user message.UserID, followers int64)
 }
 
 // Service changes and lists edges. It is safe for concurrent use.
@@ -41,7 +44,8 @@ func New(edges follow.Store, messages message.Store, users userstate.Store, appe
 }
 
 // Follow makes every pair's follower follow its followee from now on. If a pair is invalid (see follow.Pair.Validate), Follow changes
-// nothing and returns an error. After any other error, some of the edges may exist; call Follow again. Follow is idempotent.
+// nothing and returns an error. If edges are full, Follow follows the other pairs, and returns a *follow.FullError. After any other
+// error, some of the edges may exist; call Follow again. Follow is idempotent.
 func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	unique := make([]follow.Pair, 0, len(pairs))
 	seen := make(map[follow.Pair]bool, len(pairs))
@@ -59,7 +63,28 @@ func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
-	return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
+	edges, full, err := s.makeRoom(ctx, edges, now)
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	s.count(edges, now)
+	if err := (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges); err != nil || len(full) == 0 {
+		return err
+	}
+	return &follow.FullError{Pairs: full}
+}
+
+// count counts the edges that a call of Follow has opened.
+func (s *Service) count(edges []follow.Edge, now time.Time) {
+	if s.opts.Gained == nil {
+		return
+	}
+	now = now.Truncate(time.Millisecond)
+	for _, e := range edges {
+		if e.Open() && e.Spans[len(e.Spans)-1].Since.Equal(now) {
+			s.opts.Gained(e.Followee, 1)
+		}
+	}
 }
 
 // Unfollow ends the edge of a pair. It returns an error if the pair is invalid. Unfollow is idempotent.
@@ -67,7 +92,11 @@ func (s *Service) Unfollow(ctx context.Context, pair follow.Pair) error {
 	if err := pair.Validate(); err != nil {
 		return err
 	}
-	return s.edges.Unfollow(ctx, pair, s.opts.Now())
+	err := s.edges.Unfollow(ctx, pair, s.opts.Now())
+	if err == nil && s.opts.Gained != nil {
+		s.opts.Gained(pair.Followee, -1)
+	}
+	return err
 }
 
 // Followers returns at most limit current followers of a user, ordered by partition and by id within a partition. The second result is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -40,7 +41,13 @@ func (w *world) see(t *testing.T, users ...message.UserID) {
 // publish stores a message by the author to the followers, now, and returns its id.
 func (w *world) publish(t *testing.T) message.ID {
 	t.Helper()
-	id := message.MinID(w.Clock.Now())
+	return w.publishSent(t, w.Clock.Now())
+}
+
+// publishSent is publish for a message that was sent at a given time.
+func (w *world) publishSent(t *testing.T, sent time.Time) message.ID {
+	t.Helper()
+	id := message.MinID(sent)
 	id[6], id[8] = 0x70, 0x80
 	m := message.Message{ID: id, From: "author", Audience: message.AudienceFollowers, Body: "x"}
 	_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
@@ -294,4 +301,24 @@ func TestCatchingUpWithWhatWasDelivered(t *testing.T) {
 	actor.Resume(rig.None, 0)
 	require.NoError(t, actor.Err())
 	require.Equal(t, []message.ID{id}, w.inbox(t, "ann"))
+}
+
+// Each edge that begins or ends counts once for its followee.
+func TestFollowersAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var gained []string
+	service := following.New(w.Edges, w.Messages, w.Users, w.Appender, following.Options{
+		Partitions: rig.Partitions, Rules: rig.Rules, Now: w.Clock.Now,
+		Gained: func(user message.UserID, followers int64) {
+			gained = append(gained, fmt.Sprintf("%s %+d", user, followers))
+		},
+	})
+	pairs := []follow.Pair{{Follower: "ann", Followee: "author"}, {Follower: "ann", Followee: "other"}, {Follower: "ann", Followee: "author"}}
+	require.NoError(t, service.Follow(t.Context(), pairs))
+	w.Clock.Advance(time.Second)
+	require.NoError(t, service.Follow(t.Context(), append(pairs, follow.Pair{Follower: "bob", Followee: "author"})))
+	require.Error(t, service.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "ann"}}))
+	require.NoError(t, service.Unfollow(t.Context(), pairs[1]))
+	require.Equal(t, []string{"author +1", "other +1", "author +1", "other -1"}, gained)
 }

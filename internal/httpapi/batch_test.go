@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -153,13 +154,18 @@ func (r *brokenReader) Read([]byte) (int, error) { return 0, r.err }
 func TestBatchGivesUpOnASilentClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.IdleTimeout = time.Millisecond }})
-	url := w.serve(t)
-	body, send := io.Pipe()
-	defer func() { _ = send.Close() }()
-	go func() { _, _ = io.WriteString(send, draft(`"body":"x"`)+"\n") }()
-	answer, err := postBatch(t, url, body) // the client sends nothing more and does not end the batch
+	// The client writes to the connection itself: that of net/http waits for the end of its body, even after the server has hung up.
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.serve(t), "http://"))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	line := draft(`"body":"x"`) + "\n"
+	_, err = fmt.Fprintf(conn, "POST /v1/messages:batch HTTP/1.1\r\nHost: fanmail\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(line), line)
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil) // the client sends nothing more and does not end the batch
 	if err == nil {
-		_, err = io.ReadAll(answer)
+		defer func() { _ = answer.Body.Close() }()
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		_, err = io.ReadAll(answer.Body)
 	}
 	require.Error(t, err, "an answer that was cut off does not look whole")
 	require.LessOrEqual(t, w.bus.count(), 1)

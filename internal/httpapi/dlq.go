@@ -39,7 +39,7 @@ func (s *server) deadLetters(w *response, r *http.Request) error {
 
 func deadLetter(f event.Filed) client.DeadLetter {
 	letter := client.DeadLetter{
-		ID: f.ID, At: client.Time{Time: f.At}, Reason: f.Reason, Error: f.Error, Attempts: f.Attempts, Subject: f.Subject,
+		ID: f.ID, At: client.Time{Time: f.At}, Reason: f.Reason, Error: f.Error, Attempts: f.Attempts, Subject: f.Subject, Cut: f.Cut,
 	}
 	if utf8.Valid(f.Payload) {
 		letter.Payload = string(f.Payload)

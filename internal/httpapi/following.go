@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -43,7 +45,17 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 		return pair, w.mayRead("follower", pair.Follower)
 	}
 	return handleBatch(s, w, r, decode, func(pairs []follow.Pair) ([]error, error) {
-		return make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)
+		errs, err := make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)
+		full, ok := errors.AsType[*follow.FullError](err)
+		if !ok {
+			return errs, err
+		}
+		for i, p := range pairs {
+			if slices.Contains(full.Pairs, p) {
+				errs[i] = &follow.FullError{Pairs: []follow.Pair{p}}
+			}
+		}
+		return errs, nil
 	})
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/fanmail/fanmail/pkg/client"
@@ -23,6 +24,9 @@ func (s *server) health(w *response, _ *http.Request) error {
 // inboxes and refuses messages with a reason.
 func (s *server) ready(w *response, r *http.Request) error {
 	if reasons := s.Ready(r.Context()); len(reasons) > 0 {
+		if slices.ContainsFunc(reasons, func(reason client.Reason) bool { return reason.Name == client.ReasonStopping }) {
+			w.Header().Set("Connection", "close") // the request may have begun before the server stopped keeping connections
+		}
 		return notReady(reasons)
 	}
 	now := condition{Status: "ready"}

@@ -37,6 +37,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemMethod:       {http.StatusMethodNotAllowed, "The path does not have this method"},
 	client.ProblemConflict:     {http.StatusConflict, "The state does not allow this"},
 	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
+	client.ProblemFollowLimit:  {http.StatusConflict, "The user has followed and unfollowed too often"},
 	client.ProblemUnconfirmed:  {http.StatusConflict, "The change has to be confirmed"},
 	client.ProblemUpgrade:      {http.StatusConflict, "The database has to be upgraded first"},
 	client.ProblemTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
@@ -74,6 +75,9 @@ func problemOf(err error) *client.Problem {
 	}
 	if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
 		return newProblem(client.ProblemInvalid, invalid.Field, invalid.Error())
+	}
+	if full, ok := errors.AsType[*follow.FullError](err); ok {
+		return newProblem(client.ProblemFollowLimit, "followee", full.Error())
 	}
 	if p := settingsProblem(err); p != nil {
 		return p

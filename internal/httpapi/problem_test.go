@@ -49,6 +49,7 @@ func TestProblemOf(t *testing.T) {
 		{"rehydration lost", rehydrate.ErrLost, 500, client.ProblemInternal, ""},
 		{"backwards", userstate.ErrBackwards, 409, client.ProblemBackwards, "last_viewed"},
 		{"following oneself", follow.ErrSelf, 422, client.ProblemInvalid, "followee"},
+		{"followed too often", &follow.FullError{Pairs: []follow.Pair{{Follower: "ann", Followee: "bob"}}}, 409, client.ProblemFollowLimit, "followee"},
 		{"fan-out not planned", progress.ErrNotFound, 500, client.ProblemInternal, ""},
 		{"malformed event", event.ErrMalformed, 500, client.ProblemInternal, ""},
 		{"busy", publish.ErrBusy, 503, client.ProblemBusy, ""},
@@ -180,6 +181,7 @@ func TestHealth(t *testing.T) {
 	}})
 	require.JSONEq(t, `{"status":"ok"}`, w.must(t, http.StatusOK, http.MethodGet, "/healthz", ""))
 	answer := w.ask(t, http.MethodGet, "/readyz", "")
+	require.Equal(t, "close", answer.Header().Get("Connection"), "a client who hears that the server is stopping must not use the connection again")
 	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
 	require.JSONEq(t, `{"type":"urn:fanmail:problem:unavailable","title":"The server cannot do this at the moment","status":503,
 		"detail":"the server is not ready: it is stopping; the event bus is away",

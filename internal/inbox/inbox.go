@@ -27,6 +27,8 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
+	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
+	Viewed func(message.UserID)
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 }

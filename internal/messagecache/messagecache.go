@@ -16,12 +16,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-const (
-	// MessageBytes is about the memory of a message of 2 KiB. It converts a number of messages to bytes.
-	MessageBytes = 5 << 9
-	// overhead is about the memory that the cache needs for a message besides its texts.
-	overhead = 512
-)
+// MessageBytes is about the memory of a message of 2 KiB. It converts a number of messages to bytes.
+const MessageBytes = 5 << 9
 
 // Cache holds messages up to a number of bytes. When it is full, it drops the message whose last use is the longest ago. A nil Cache
 // holds nothing. Cache is safe for concurrent use.
@@ -38,22 +34,13 @@ type Cache struct {
 // New returns an empty Cache of at most so many bytes.
 func New(limit int) *Cache {
 	c := &Cache{limit: limit}
-	drop := func(_ message.ID, m message.Stored) { c.bytes -= size(m) }
+	drop := func(_ message.ID, m message.Stored) { c.bytes -= m.Memory() }
 	messages, err := simplelru.NewLRU(math.MaxInt, drop) // Add bounds it by bytes
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
 	c.messages = messages
 	return c
-}
-
-// size returns about how much memory a message takes.
-func size(m message.Stored) int {
-	n := overhead + len(m.From) + len(m.Body) + len(m.ContentType) + len(m.Attrs)
-	for _, user := range m.To {
-		n += 16 + len(user)
-	}
-	return n
 }
 
 // Get returns the message with an id, if the cache holds it.
@@ -72,7 +59,7 @@ func (c *Cache) Add(m message.Stored) {
 	if c == nil || m.Condemnable() {
 		return
 	}
-	added := size(m)
+	added := m.Memory()
 	if added > c.limit {
 		return
 	}

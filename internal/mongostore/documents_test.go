@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
@@ -118,6 +119,10 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "meta_level2.golden.json", documentIn(t, opts, "meta", bson.D{}))
 	database(db, opts).ToLevel1(t)
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
+	require.NoError(t, db.Popular().Replace(ctx, popular.Record{}, popular.Record{
+		Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "zoë", Followers: 1 << 40}},
+	}))
+	requireGolden(t, "popular.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "popular"}}))
 	record, err = db.Settings().Load(ctx)
 	require.NoError(t, err)
 	require.Equal(t, settings.Unrecorded, record.Level)

@@ -129,6 +129,12 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 	return err
 }
 
+// DropSpans implements follow.Store.
+func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) error {
+	_, err := s.change(ctx, pair, func(e follow.Edge) (follow.Edge, bool) { return e.Drop(spans) })
+	return err
+}
+
 // Get implements follow.Store.
 func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
 	edges := make([]follow.Edge, len(pairs))

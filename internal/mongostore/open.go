@@ -136,6 +136,7 @@ type DB struct {
 	edges    *Edges
 	progress *Progress
 	settings *Settings
+	popular  *Popular
 }
 
 // Open connects to a server and checks that the database was initialized with the configured values. If the server does not
@@ -207,6 +208,7 @@ func (db *DB) open() {
 	db.edges = &Edges{followers: db.collection(followersName), following: db.collection(followingName), pages: newPages()}
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 	db.settings = &Settings{c: db.collection(metaName)}
+	db.popular = &Popular{c: db.collection(metaName), followers: db.collection(followersName)}
 }
 
 // Healthy returns nil if the server answers. A broken connection is not a failure: Healthy then asks again.
@@ -258,3 +260,6 @@ func (db *DB) Progress() *Progress { return db.progress }
 
 // Settings returns the store of the recorded settings and of the processes.
 func (db *DB) Settings() *Settings { return db.settings }
+
+// Popular returns the store of the record of the users with the most followers.
+func (db *DB) Popular() *Popular { return db.popular }

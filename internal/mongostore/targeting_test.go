@@ -29,6 +29,8 @@ var scattering = map[string]string{
 	"messages find to,_id":            "messages that name a user: their authors can be anybody",
 	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
 	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",
+	"followers count ":                "how many edges there are, to scale a sample",
+	"followers aggregate ":            "a sample of the edges of everybody, once in the life of a database",
 	"users find due":                  "the reaper: looks for rehydrations that nobody is at, anywhere",
 	"users find partition,_id":        "audit goes through all users",
 	"publish_keys find expires":       "publishers remove what has expired, anywhere, once a minute",
@@ -220,6 +222,8 @@ func TestScattering(t *testing.T) {
 	_, err = db.Messages().Unfinished(ctx, message.ID{}, 1)
 	require.NoError(t, err)
 	_, err = db.Edges().Following(ctx, "ann", "", 1)
+	require.NoError(t, err)
+	_, _, err = db.Popular().Sample(ctx, "")
 	require.NoError(t, err)
 	_, err = db.Users().Due(ctx, userstate.Dead{Before: time.Now(), After: time.Now()}, 1)
 	require.NoError(t, err)

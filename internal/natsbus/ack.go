@@ -1,7 +1,10 @@
 package natsbus
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,7 +30,36 @@ func handedOut(msg *nats.Msg) (_ event.Delivery, waiting uint64, _ error) {
 		Subject:  msg.Subject,
 		Payload:  msg.Data,
 		Trace:    traceOf(msg.Header),
-		Attempts: int(meta.NumDelivered), //nolint:gosec // the number of attempts fits into an int
+		Attempts: int(meta.NumDelivered) + earlierAttempts(msg.Header), //nolint:gosec // the number of attempts fits into an int
 		Stored:   meta.Timestamp.UTC(),
 	}, meta.NumPending, nil
+}
+
+// attemptsHeader is the header of a task that was given back. It holds the number of attempts before.
+const attemptsHeader = "Fanmail-Attempts"
+
+// earlierAttempts returns the number of attempts in a header. Any client can send the header, so other values mean none.
+func earlierAttempts(h nats.Header) int {
+	n, err := strconv.ParseUint(h.Get(attemptsHeader), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// giveBack puts a message at the end of its stream again, as if it had not been handed out, and then removes it. The server counts
+// each time that it hands out a message, so the copy has the number of the other attempts in a header. If the message cannot be put
+// back, giveBack releases it: then this attempt counts.
+func (b *Bus) giveBack(ctx context.Context, msg *nats.Msg) error {
+	delivery, _, err := handedOut(msg)
+	if err != nil {
+		return err
+	}
+	again := &nats.Msg{Subject: msg.Subject, Data: msg.Data, Header: maps.Clone(msg.Header)}
+	setHeader(again, attemptsHeader, strconv.Itoa(delivery.Attempts-1))
+	if err := b.emit(ctx, []*nats.Msg{again}); err != nil {
+		b.release(msg)
+		return err
+	}
+	return b.nc.Publish(msg.Reply, ackDone)
 }

@@ -2,6 +2,7 @@ package natsbus
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,24 @@ func (b *Bus) Backlog(ctx context.Context) (bus.Backlog, error) {
 	return backlog, nil
 }
 
+// OldestPublished implements bus.Queues.
+func (b *Bus) OldestPublished(ctx context.Context) (time.Time, error) {
+	backlog, err := b.Backlog(ctx)
+	return backlog.Published.Oldest, err
+}
+
+// OldestTask implements bus.Queues by a single request.
+func (b *Bus) OldestTask(ctx context.Context, lane event.Lane, partition int) (time.Time, error) {
+	if err := b.checkPlace(lane, partition); err != nil {
+		return time.Time{}, err
+	}
+	oldest, err := b.read(ctx, FanoutStream, taskSubject(lane, partition), 1, 1)
+	if err != nil || len(oldest) == 0 {
+		return time.Time{}, classify(ctx, "read the oldest task", err)
+	}
+	return oldest[0].Stored, nil
+}
+
 func (b *Bus) readBacklog(ctx context.Context) (bus.Backlog, error) {
 	backlog := bus.Backlog{Streams: make(map[string]bus.Fill)}
 	for name, queue := range map[string]*bus.Queue{
@@ -61,8 +80,19 @@ func (b *Bus) readBacklog(ctx context.Context) (bus.Backlog, error) {
 		return bus.Backlog{}, err
 	}
 	backlog.Streams[FanoutStream] = fill(info)
-	backlog.Tasks, err = b.tasks(ctx, info.State)
-	return backlog, err
+	if backlog.Tasks, err = b.tasks(ctx, info.State); err != nil {
+		return bus.Backlog{}, err
+	}
+	if !b.hasFirst.Load() {
+		return backlog, nil
+	}
+	if stream, err = b.js.Stream(ctx, FirstStream); errors.Is(err, jetstream.ErrStreamNotFound) {
+		return backlog, nil // FetchHeadStarts declares it again
+	} else if err != nil {
+		return bus.Backlog{}, err
+	}
+	backlog.Streams[FirstStream] = bus.Fill{Bytes: stream.CachedInfo().State.Bytes} // it refuses nothing
+	return backlog, nil
 }
 
 // tasks returns the queues of the lanes in the stream of tasks.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,6 +47,8 @@ const (
 	reconnectWait = 250 * time.Millisecond
 	// flushWait limits how long Close waits until the server has received everything.
 	flushWait = 2 * time.Second
+	// minMaxPayload is the least max_payload of a server in bytes. Every event fits into it: the largest is a shortened dead letter.
+	minMaxPayload = 8 << 10
 	// complaintPeriod limits how often the bus logs a failure that all consumers have at the same time.
 	complaintPeriod = 10 * time.Second
 )
@@ -115,6 +118,7 @@ type Bus struct {
 	js   jetstream.JetStream
 
 	unacknowledged *semaphore.Weighted
+	hasFirst       atomic.Bool // the stream of head starts was declared
 	complaints     zerolog.Logger
 	reconnected    broadcast
 	backlog        backlogCache
@@ -186,6 +190,9 @@ func (b *Bus) open(ctx context.Context) (err error) {
 	if err := checkVersion(b.nc.ConnectedServerVersion()); err != nil {
 		return err
 	}
+	if err := checkMaxPayload(b.nc.MaxPayload()); err != nil {
+		return err
+	}
 	b.js, err = jetstream.New(b.nc,
 		jetstream.WithDefaultTimeout(b.opts.RequestTimeout),
 		jetstream.WithPublishAsyncTimeout(b.opts.RequestTimeout),
@@ -204,6 +211,14 @@ func checkVersion(version string) error {
 	}
 	if major < 2 || major == 2 && minor < 11 {
 		return fmt.Errorf("natsbus: connect: %w: the server is version %s, and has to be 2.11 or later", ErrIncompatible, version)
+	}
+	return nil
+}
+
+// checkMaxPayload refuses servers that could refuse a shortened dead letter.
+func checkMaxPayload(size int64) error {
+	if size < minMaxPayload {
+		return fmt.Errorf("natsbus: connect: %w: the server's max_payload is %d bytes, and has to be at least %d", ErrIncompatible, size, minMaxPayload)
 	}
 	return nil
 }

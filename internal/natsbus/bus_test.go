@@ -15,9 +15,13 @@ func TestBus(t *testing.T) {
 	bustest.Run(t, func(t *testing.T) bustest.Harness {
 		t.Helper()
 		b, js := loginService(t, natsbus.Options{Partitions: bustest.Partitions, Lease: time.Hour})
-		return bustest.Harness{Bus: b, Login: func(ctx context.Context, payload []byte) error {
-			_, err := js.Publish(ctx, loginSubject, payload)
-			return err
-		}}
+		return bustest.Harness{
+			Bus: b,
+			Login: func(ctx context.Context, payload []byte) error {
+				_, err := js.Publish(ctx, loginSubject, payload)
+				return err
+			},
+			View: func(payload []byte) error { return js.Conn().Publish("fanmail.v1.viewed", payload) },
+		}
 	})
 }

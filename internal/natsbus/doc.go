@@ -1,17 +1,25 @@
 // Package natsbus sends Fanmail's events over NATS JetStream, on a server inside the process (package natsserver) or on other NATS
 // servers of version 2.11 or later.
 //
-// There are four streams. FANMAIL_PUBLISHED holds events of published messages for the routers, which share one consumer.
+// There are five streams. FANMAIL_PUBLISHED holds events of published messages for the routers, which share one consumer.
 // FANMAIL_FANOUT holds the tasks that the routers emit, on one subject for each lane and partition. FANMAIL_LOGIN holds
-// logins for the rehydrators, which share one consumer. FANMAIL_DLQ holds work that cannot succeed. Every stream has a limit
-// in bytes. A full stream refuses new events (event.ErrFull) and drops none, because the bus has accepted what it holds. The
+// logins for the rehydrators, which share one consumer. FANMAIL_DLQ holds work that cannot succeed. Each of these has a limit
+// in bytes. If it is full, it refuses new events (event.ErrFull) and drops none, because the bus has accepted what it holds. The
 // first three are work queues: an event stays until a stage acknowledges it, even while no stage runs.
+//
+// FANMAIL_FIRST holds head starts for the deliverers, which share one consumer. They are hints, so the stream drops the oldest ones when it is
+// full, and all that are a minute old. If the server refuses this stream, everything else works.
 //
 // # Logins
 //
 // Any client of the bus can publish a login: {"user":"ann"} on fanmail.v1.login. A client that publishes through JetStream
 // gets an acknowledgement, or an error if the stream is full. A plain publish gets no answer. Fanmail announces a rehydrated
 // user on fanmail.v1.rehydrated; no stream keeps that event.
+//
+// # Viewings
+//
+// On fanmail.v1.viewed the processes tell each other which users have viewed their inbox. No stream keeps these events, and any of
+// them may be lost.
 //
 // # One holder per lane and partition
 //
@@ -27,6 +35,7 @@
 //
 // # Repeats
 //
-// Every event is delivered at least once. A message id suppresses repeats of a published event for two minutes. The server
+// Every event is delivered at least once. A task that is given back unworked (GiveBack) is stored again, with the number of its
+// earlier attempts in the header Fanmail-Attempts, because the server counts each time that it hands out a message. A message id suppresses repeats of a published event for two minutes. The server
 // keeps an id after its event was acknowledged, so tasks, dead letters and events that a sweep emits again carry no id.
 package natsbus

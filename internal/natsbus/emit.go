@@ -43,27 +43,85 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 		if err := b.checkPlace(t.Lane, t.Partition); err != nil {
 			return err
 		}
-		data, err := t.Encode()
+		msg, err := taskMsg(t)
+		if err == nil && !b.fits(msg) && t.Lane == event.Express {
+			b.complaints.Info().Stringer("message_id", t.ID).Str("from", string(t.From)).Int("partition", t.Partition).Int("bytes", msg.Size()).
+				Msg("a task is larger than max_payload of the NATS server: the medium lane scans for its recipients")
+			msg, err = taskMsg(t.Scanning())
+		}
 		if err != nil {
 			return fmt.Errorf("natsbus: encode task of message %s: %w", t.ID, err)
 		}
-		msgs[i] = newMsg(taskSubject(t.Lane, t.Partition), data, t.Trace)
+		msgs[i] = msg
 	}
 	return classify(ctx, "emit tasks", b.emit(ctx, msgs))
 }
 
+func taskMsg(t event.Task) (*nats.Msg, error) {
+	data, err := t.Encode()
+	return newMsg(taskSubject(t.Lane, t.Partition), data, t.Trace), err
+}
+
+// fits reports whether the server accepts a message of this size. Another server may have another limit, so every call asks for that
+// of the present connection. The size includes the subject, which does not count: the estimate is on the safe side.
+func (b *Bus) fits(msg *nats.Msg) bool { return int64(msg.Size()) <= b.nc.MaxPayload() }
+
+// EmitHeadStarts implements bus.Emitter.
+func (b *Bus) EmitHeadStarts(ctx context.Context, starts []event.HeadStart) error {
+	var msgs []*nats.Msg
+	for _, h := range starts {
+		if err := b.checkPlace(h.Lane, h.Partition); err != nil {
+			return err
+		}
+		fitting, err := b.headStartMsgs(h)
+		if err != nil {
+			return fmt.Errorf("natsbus: encode head start of message %s: %w", h.ID, err)
+		}
+		msgs = append(msgs, fitting...)
+	}
+	return classify(ctx, "emit head starts", b.emit(ctx, msgs))
+}
+
+// headStartMsgs returns a head start as one message or, if the server does not accept its size, as several with some of the recipients each.
+func (b *Bus) headStartMsgs(h event.HeadStart) ([]*nats.Msg, error) {
+	data, err := h.Encode()
+	if err != nil {
+		return nil, err
+	}
+	msg, half := newMsg(firstSubject(h.Partition), data, h.Trace), len(h.Recipients)/2
+	if half == 0 || b.fits(msg) {
+		return []*nats.Msg{msg}, nil
+	}
+	front, back := h, h
+	front.Recipients, back.Recipients = h.Recipients[:half], h.Recipients[half:]
+	msgs, err := b.headStartMsgs(front)
+	if err != nil {
+		return nil, err
+	}
+	more, err := b.headStartMsgs(back)
+	return append(msgs, more...), err
+}
+
 // DeadLetter implements bus.DeadLetterer. The subject of the work decides the subject of the letter.
 func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
-	data, err := d.Encode()
+	subject := deadLetterSubject(d.Subject)
+	msg, err := letterMsg(subject, d)
+	if err == nil && !b.fits(msg) {
+		msg, err = letterMsg(subject, d.Shorten())
+	}
 	if err != nil {
 		return fmt.Errorf("natsbus: encode dead letter: %w", err)
 	}
-	subject := deadLetterSubject(d.Subject)
-	err = b.emit(ctx, []*nats.Msg{newMsg(subject, data, d.Trace)})
+	err = b.emit(ctx, []*nats.Msg{msg})
 	if err == nil {
 		b.metrics.deadLetters[subject].Inc()
 	}
 	return classify(ctx, "emit dead letter", err)
+}
+
+func letterMsg(subject string, d event.DeadLetter) (*nats.Msg, error) {
+	data, err := d.Encode()
+	return newMsg(subject, data, d.Trace), err
 }
 
 // EmitRehydrated implements bus.Bus.

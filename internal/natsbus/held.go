@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -12,7 +15,7 @@ import (
 // held is a bus.Held.
 type held struct {
 	bus   *Bus
-	reply string
+	msg   *nats.Msg
 	first event.Delivery
 }
 
@@ -25,11 +28,27 @@ func (b *Bus) Take(ctx context.Context, lane event.Lane, partition int) (bus.Hel
 	if err != nil {
 		return nil, classify(ctx, "take a task", err)
 	}
+	return b.hold(msg)
+}
+
+// Poll implements bus.Intake.
+func (b *Bus) Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (bus.Held, error) {
+	if err := b.checkPlace(lane, partition); err != nil {
+		return nil, err
+	}
+	msg := b.poll(ctx, b.taskSource(lane, partition), wait)
+	if msg == nil {
+		return nil, ctx.Err()
+	}
+	return b.hold(msg)
+}
+
+func (b *Bus) hold(msg *nats.Msg) (bus.Held, error) {
 	first, _, err := handedOut(msg)
 	if err != nil {
 		return nil, err
 	}
-	return &held{bus: b, reply: msg.Reply, first: first}, nil
+	return &held{bus: b, msg: msg, first: first}, nil
 }
 
 // First implements bus.Held.
@@ -46,7 +65,7 @@ func (h *held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error)
 
 // Extend implements bus.Held.
 func (h *held) Extend() error {
-	if err := h.bus.nc.Publish(h.reply, ackExtend); err != nil {
+	if err := h.bus.nc.Publish(h.msg.Reply, ackExtend); err != nil {
 		return fmt.Errorf("natsbus: extend lease: %w: %w", bus.ErrUnavailable, err)
 	}
 	return nil
@@ -76,9 +95,14 @@ func (h *held) Release(ctx context.Context) error {
 	return classify(ctx, "release task", h.confirm(ctx, ackRelease))
 }
 
+// GiveBack implements bus.Held.
+func (h *held) GiveBack(ctx context.Context) error {
+	return classify(ctx, "give a task back", h.bus.giveBack(ctx, h.msg))
+}
+
 func (h *held) confirm(ctx context.Context, how []byte) error {
 	bounded, cancel := context.WithTimeout(ctx, h.bus.opts.RequestTimeout)
 	defer cancel()
-	_, err := h.bus.nc.RequestWithContext(bounded, h.reply, how)
+	_, err := h.bus.nc.RequestWithContext(bounded, h.msg.Reply, how)
 	return err
 }

@@ -22,6 +22,9 @@ const (
 	// more messages.
 	moreWait = time.Second
 
+	// pollWait bounds how long a poll waits for an answer. It is long for an answer, and short for the workers that wait behind it.
+	pollWait = 25 * time.Millisecond
+
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 5 * time.Second
 )
@@ -111,11 +114,54 @@ func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struc
 			in.close()
 			return nil, nats.ErrConnectionClosed
 		case <-ctx.Done():
-			for _, msg := range in.abandon() {
-				b.release(msg)
-			}
+			b.returnUnused(ctx, src, in.abandon())
 			return nil, ctx.Err()
 		}
+	}
+}
+
+// returnUnused hands back messages that arrived after their caller had gone. For a task that is no attempt.
+func (b *Bus) returnUnused(ctx context.Context, src source, msgs []*nats.Msg) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.opts.RequestTimeout)
+	defer cancel()
+	for _, msg := range msgs {
+		if src.stream != FanoutStream {
+			b.release(msg)
+		} else if err := b.giveBack(bounded, msg); err != nil {
+			b.complaints.Warn().Err(err).Str("subject", msg.Subject).Msg("cannot hand a message back to the bus")
+		}
+	}
+}
+
+// poll returns the next message of a consumer, or nil if there is none within the given time. With 0 it asks for a message that is
+// there now. The server says if there is none, but keeps the request while another caller holds the consumer's only message. After
+// a failure poll returns nil, because the next pull meets the failure again.
+func (b *Bus) poll(ctx context.Context, src source, wait time.Duration) *nats.Msg {
+	in, err := b.openInbox(1)
+	if err != nil {
+		return nil
+	}
+	if err := in.request(src, pullRequest{Batch: 1, NoWait: wait == 0, Expires: wait}); err != nil {
+		in.close()
+		return nil
+	}
+	timer := time.NewTimer(wait + pollWait)
+	defer timer.Stop()
+	select {
+	case msg := <-in.msgs:
+		in.close()
+		if status(msg) == statusNone {
+			return msg
+		}
+		return nil
+	case <-timer.C:
+		return first(in.abandon())
+	case <-b.closed:
+		in.close()
+		return nil
+	case <-ctx.Done():
+		b.returnUnused(ctx, src, in.abandon())
+		return nil
 	}
 }
 
@@ -158,7 +204,7 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	defer cancel()
 	err := b.declareConsumer(ctx, src)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = b.declareStreams(ctx); err == nil {
+		if err = b.declareStreamOf(ctx, src); err == nil {
 			err = b.declareConsumer(ctx, src)
 		}
 	}
@@ -168,6 +214,14 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	case ctx.Err() == nil:
 		b.complaints.Warn().Err(err).Str("consumer", src.consumer.Durable).Msg("cannot declare the consumer again")
 	}
+}
+
+// declareStreamOf declares the stream of a consumer. It declares the streams that Fanmail cannot work without together.
+func (b *Bus) declareStreamOf(ctx context.Context, src source) error {
+	if src.stream == FirstStream {
+		return b.declareFirstStream(ctx)
+	}
+	return b.declareStreams(ctx)
 }
 
 // release hands a message back. The server hands it out again at once.

@@ -14,6 +14,8 @@ const (
 	PublishedStream = "FANMAIL_PUBLISHED"
 	// FanoutStream holds tasks that are not done.
 	FanoutStream = "FANMAIL_FANOUT"
+	// FirstStream holds head starts. It drops the oldest ones.
+	FirstStream = "FANMAIL_FIRST"
 	// LoginStream holds logins that no rehydrator has noted yet.
 	LoginStream = "FANMAIL_LOGIN"
 	// DeadLetterStream holds dead letters until an operator redrives or drops them.
@@ -23,8 +25,10 @@ const (
 const (
 	publishedSubject  = "fanmail.v1.published"
 	fanoutPrefix      = "fanmail.v1.fanout."
+	firstPrefix       = "fanmail.v1.first."
 	loginSubject      = "fanmail.v1.login"
 	rehydratedSubject = "fanmail.v1.rehydrated"
+	viewedSubject     = "fanmail.v1.viewed"
 	deadLetterPrefix  = "fanmail.v1.dlq."
 	deadLetterUnknown = deadLetterPrefix + "unknown"
 	// fromFutureSubject is the subject in the dead letters of messages from the future. No stage takes work from it.
@@ -33,6 +37,7 @@ const (
 	deadLetterFromFuture = deadLetterPrefix + "from_future"
 
 	routerConsumer     = "router"
+	firstConsumer      = "first"
 	rehydratorConsumer = "rehydrator"
 )
 
@@ -40,6 +45,10 @@ const (
 func taskSubject(lane event.Lane, partition int) string {
 	return fanoutPrefix + string(lane) + "." + strconv.Itoa(partition)
 }
+
+// firstSubject returns the subject of the head starts of a partition. It is not a subject of tasks: a worker of an older release would take
+// a head start for a task that names all recipients, and would finish the scan.
+func firstSubject(partition int) string { return firstPrefix + strconv.Itoa(partition) }
 
 // taskConsumer returns the name of the consumer of a lane and partition.
 func taskConsumer(lane event.Lane, partition int) string {

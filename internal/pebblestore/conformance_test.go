@@ -39,19 +39,25 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 	db, err := pebblestore.Open(t.Context(), "store", opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	s := stores(db)
+	s.Unjudge = func(t *testing.T, m message.Message, storedAt time.Time) {
+		t.Helper()
+		for _, r := range pebblestore.EarlierMessage(m, storedAt) {
+			require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
+		}
+	}
+	s.ToLevel1 = func(t *testing.T) {
+		t.Helper()
+		require.NoError(t, db.Engine().Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
+	}
+	s.Reopen = func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), now) }
+	return s
+}
+
+// stores returns the stores of a database.
+func stores(db *pebblestore.DB) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(),
-		Unjudge: func(t *testing.T, m message.Message, storedAt time.Time) {
-			t.Helper()
-			for _, r := range pebblestore.EarlierMessage(m, storedAt) {
-				require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
-			}
-		},
-		ToLevel1: func(t *testing.T) {
-			t.Helper()
-			require.NoError(t, db.Engine().Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
-		},
-		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), now) },
+		Settings: db.Settings(), Popular: db.Popular(),
 	}
 }

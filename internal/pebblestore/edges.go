@@ -105,6 +105,12 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 	return err
 }
 
+// DropSpans implements follow.Store.
+func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) error {
+	_, err := s.change(ctx, []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Drop(spans) })
+	return err
+}
+
 // Get implements follow.Store.
 func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
 	if err := s.db.begin(ctx); err != nil {

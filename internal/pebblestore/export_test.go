@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -198,6 +199,11 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 		{"plan", idKey(spacePlans, m.ID), encodeMoved(at)},
 		{"scan", scanKey(m.ID, p), encodeScan(scan)},
 	}
+}
+
+// PopularRecord returns the record of the users with the most followers.
+func PopularRecord(r popular.Record) Record {
+	return Record{"popular", popularKey, encodeValue(popularRecordOf(r, r.Revision))}
 }
 
 // Engine returns the database below.

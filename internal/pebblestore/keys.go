@@ -17,6 +17,7 @@ import (
 //	space        key                                       value
 //	'!' format   !                                         partitions, bucket capacity, recorded settings
 //	'a' authors  a from 00 id[16]                          when the message, to the author's followers, was stored
+//	'c' popular  c                                         users with the most followers
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
 //	'f' follower f followee 00 partition[2] follower       spans of the edge
@@ -37,6 +38,7 @@ type space byte
 const (
 	spaceFormat    space = '!'
 	spaceAuthors   space = 'a'
+	spacePopular   space = 'c'
 	spaceDeleted   space = 'd'
 	spaceFollowers space = 'f'
 	spaceFollowing space = 'g'
@@ -58,7 +60,7 @@ func (s space) name() string {
 		spaceFormat: "format", spaceAuthors: "authors", spaceDeleted: "deleted", spaceFollowers: "followers",
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
-		spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
+		spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
 	}[s]
 }
 

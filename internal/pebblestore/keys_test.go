@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -57,6 +58,9 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-2-verdict.golden", judged)
 	state.Horizon = at.Add(30 * 24 * time.Hour)
 	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
+	requireGolden(t, "testdata/keys-2-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{
+		Revision: 7, Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "名前", Followers: 1 << 40}},
+	})})
 	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
 }
 

@@ -127,6 +127,7 @@ type DB struct {
 	edges    *Edges
 	progress *Progress
 	settings *Settings
+	popular  *Popular
 }
 
 // Open opens the store in a folder. It creates the folder and the store if they do not exist. The error wraps ErrLocked,
@@ -181,6 +182,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
+	db.popular = &Popular{db: db}
 	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
 	return db
 }
@@ -273,3 +275,6 @@ func (db *DB) Progress() *Progress { return db.progress }
 
 // Settings returns the store of the recorded settings and of the processes.
 func (db *DB) Settings() *Settings { return db.settings }
+
+// Popular returns the store of the record of the users with the most followers.
+func (db *DB) Popular() *Popular { return db.popular }

@@ -3,6 +3,7 @@ package rehydrate_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -509,6 +511,42 @@ func TestSettingLastViewedRehydrates(t *testing.T) {
 				w.rest(t, s)
 			})
 		}
+	}
+}
+
+// A user with as many gaps as are allowed gets no further one: a rehydration copies everything.
+func TestGapsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ gaps, copied int }{
+		"one below the limit": {userstate.MaxGaps - 1, 2},
+		"at the limit":        {userstate.MaxGaps, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			w.sendSome(t, 4)
+			from := w.State(t.Context(), t, "ann")
+			to := from
+			for n := range test.gaps { // of years ago, and empty
+				after := rig.Epoch.AddDate(-1, 0, 0).Add(time.Duration(n) * time.Second)
+				to.Gaps = append(to.Gaps, userstate.Gap{After: after, Before: after.Add(time.Millisecond * 10)})
+			}
+			stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: from, To: to}})
+			require.NoError(t, err)
+			require.True(t, stepped[0].Applied)
+
+			s := w.Rehydrator(0, 2)
+			w.login(t, s)
+			require.True(t, s.Work(t.Context()))
+			st := w.State(t.Context(), t, "ann")
+			require.False(t, st.Rehydrating())
+			require.Len(t, st.Gaps, userstate.MaxGaps)
+			require.Equal(t, int64(5), st.Recovered)
+			buckets, err := w.Inbox.Range(t.Context(), "ann", 0, math.MaxUint32, math.MaxInt32)
+			require.NoError(t, err)
+			require.Len(t, buckets, 1)
+			require.Equal(t, test.copied, buckets[0].Slots())
+		})
 	}
 }
 

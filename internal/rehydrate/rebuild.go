@@ -105,10 +105,16 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, recovered) })
 }
 
-// gap returns the gap of a rehydration, or nil if at most Options.Limit messages were missed. Messages may still become visible in
-// it: the sweep counts it again. newest are the newest messages of the stretch; all says that there are no others.
+// gap returns the gap of a rehydration. It returns nil if at most Options.Limit messages were missed, or the user has MaxGaps gaps.
+// Messages may still become visible in the gap: the sweep counts it again. newest are the newest messages of the stretch; all says that
+// there are no others.
 func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, newest []bucket.Entry, all bool) (*userstate.Gap, error) {
 	if a.opts.Limit == 0 || all && len(newest) <= a.opts.Limit {
+		return nil, nil
+	}
+	if len(a.state.Gaps) >= userstate.MaxGaps {
+		a.opts.Logger.Warn().Str("user", string(a.state.User)).Int("gaps", len(a.state.Gaps)).
+			Msg("user has as many gaps as are allowed: copying all missed messages")
 		return nil, nil
 	}
 	seen := 0

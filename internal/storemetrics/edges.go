@@ -14,6 +14,7 @@ func (m *Metrics) Edges(store follow.Store) follow.Store {
 		Store:     store,
 		follow:    m.operation("edges.follow"),
 		unfollow:  m.operation("edges.unfollow"),
+		drop:      m.operation("edges.drop_spans"),
 		get:       m.operation("edges.get"),
 		followers: m.operation("edges.followers"),
 		following: m.operation("edges.following"),
@@ -23,7 +24,7 @@ func (m *Metrics) Edges(store follow.Store) follow.Store {
 type edges struct {
 	follow.Store
 
-	follow, unfollow, get, followers, following operation
+	follow, unfollow, drop, get, followers, following operation
 }
 
 func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (all []follow.Edge, err error) {
@@ -34,6 +35,11 @@ func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (
 func (s *edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) (err error) {
 	defer s.unfollow.done(s.unfollow.now(), &err)
 	return s.Store.Unfollow(ctx, pair, at)
+}
+
+func (s *edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) (err error) {
+	defer s.drop.done(s.drop.now(), &err)
+	return s.Store.DropSpans(ctx, pair, spans)
 }
 
 func (s *edges) Get(ctx context.Context, pairs []follow.Pair) (all []follow.Edge, err error) {

@@ -51,6 +51,7 @@ func (s edgeSuite) run(t *testing.T) {
 	t.Run("Unfollow/ends the open span", s.unfollow)
 	t.Run("Unfollow/of what is not followed changes nothing", s.unfollowNothing)
 	t.Run("Unfollow/never ends a span before it began", s.unfollowByLaggingClock)
+	t.Run("DropSpans/leaves the other spans and the newest", s.dropSpans)
 	t.Run("Follow and Unfollow/by many keep the spans in order", s.followAndUnfollowConcurrently)
 	t.Run("Followers/ascend above after up to limit in one partition", s.followers)
 	t.Run("Following/ascends above after up to limit", s.following)
@@ -411,4 +412,24 @@ func (s edgeSuite) reopen(t *testing.T) {
 	h.follow(t, epoch.Add(2*time.Hour), pair("ann", "bob"))
 	h = h.Reopen(t)
 	h.requireEdge(t, edge(pair("ann", "bob"), ended, follow.Span{Since: epoch.Add(2 * time.Hour)}))
+}
+
+func (s edgeSuite) dropSpans(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	p := pair("ann", "bob")
+	var spans []follow.Span
+	for i := range 4 {
+		span := follow.Span{Since: epoch.Add(time.Duration(2*i) * time.Hour), Until: epoch.Add(time.Duration(2*i+1) * time.Hour)}
+		h.follow(t, span.Since, p)
+		require.NoError(t, h.Store.Unfollow(t.Context(), p, span.Until))
+		spans = append(spans, span)
+	}
+	for range 2 { // a repetition changes nothing
+		require.NoError(t, h.Store.DropSpans(t.Context(), p, []follow.Span{spans[3], spans[1]}))
+		h.requireEdge(t, edge(p, spans[0], spans[2], spans[3]))
+	}
+	never := pair("ann", "cid")
+	require.NoError(t, h.Store.DropSpans(t.Context(), never, spans))
+	h.requireEdge(t, edge(p, spans[0], spans[2], spans[3]))
 }

@@ -1,11 +1,13 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
-// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store and settings.Store.
+// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store and
+// popular.Store.
 package storetest
 
 import (
 	"testing"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
@@ -38,6 +40,7 @@ type Database struct {
 	Progress progress.Store
 	Inbox    bucket.Store
 	Settings settings.Store
+	Popular  popular.Store
 	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
 	Unjudge func(t *testing.T, m message.Message, storedAt time.Time)
 	// ToLevel1 makes the record of the settings that of a database from before there were levels.
@@ -52,7 +55,7 @@ func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
-		"Settings": runSettings,
+		"Settings": runSettings, "Popular": runPopular,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,6 +75,8 @@ func runUsers(t *testing.T, b Backend) { t.Helper(); userSuite{b}.run(t) }
 func runProgress(t *testing.T, b Backend) { t.Helper(); progressSuite{b}.run(t) }
 
 func runSettings(t *testing.T, b Backend) { t.Helper(); settingsSuite{b}.run(t) }
+
+func runPopular(t *testing.T, b Backend) { t.Helper(); popularSuite{b}.run(t) }
 
 func runInbox(t *testing.T, b Backend) {
 	t.Helper()

@@ -110,16 +110,44 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 		return ReadMark{}, err
 	}
 	for _, b := range holders {
-		for slot, e := range b.Entries {
-			if e.ID.IsZero() {
-				e.ID = blanked[Position(b.Sequence, slot)]
-			}
-			if !upTo.Less(e.ID) && Position(b.Sequence, slot) < mark.Slots {
-				mark.Read++
-			}
-		}
+		mark.Read += mark.readOf(b, blanked)
 	}
 	return mark, nil
+}
+
+// ReadSlots counts the slots that a mark says are read: its Read, without what an unnumbered mark counts in gaps.
+func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark ReadMark) (int64, error) {
+	read := Position(mark.Sequence, 0)
+	const stride = 8 // buckets a query
+	for low := mark.Sequence; Position(low, 0) < mark.Slots; low += stride {
+		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride)
+		if err != nil {
+			return 0, err
+		}
+		slices.Reverse(buckets)
+		blanked, err := blankedIn(ctx, store, owner, buckets)
+		if err != nil {
+			return 0, err
+		}
+		for _, b := range buckets {
+			read += mark.readOf(b, blanked)
+		}
+	}
+	return read, nil
+}
+
+// readOf counts the slots of a bucket, from Sequence up, that the mark says are read.
+func (m ReadMark) readOf(b Bucket, blanked map[int64]message.ID) (read int64) {
+	for slot, e := range b.Entries {
+		at := Position(b.Sequence, slot)
+		if e.ID.IsZero() {
+			e.ID = blanked[at]
+		}
+		if at < m.Slots && !m.UpTo.Less(e.ID) {
+			read++
+		}
+	}
+	return read
 }
 
 // blankedIn returns the ids of the blanked entries in buckets, by position. It takes them from the deletions, as Counts does. The

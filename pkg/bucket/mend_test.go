@@ -95,3 +95,23 @@ func TestMendedReadMarkOfALiveMessage(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok, "a slot has lost its id")
 }
+
+// TestReadSlots requires that the slots of a mark are counted as when it was set, whatever was appended and deleted since.
+func TestReadSlots(t *testing.T) {
+	t.Parallel()
+	for _, upTo := range []int{0, 1, 40, 59, 60, 70, 130} {
+		store := inboxOf(t, append(append(from(1, 50), from(61, 50)...), from(51, 10)...)...) // the last ten came late
+		require.NoError(t, store.Blank(t.Context(), "ann", 0, 30, id(31)))
+		mark, err := bucket.NewReadMark(t.Context(), store, "ann", bucket.Hint{}, id(upTo))
+		require.NoError(t, err)
+		require.True(t, pushTo(t, store, bucket.Push{Owner: "ann", Sequence: 2, Entries: entries(120, 3)}))
+		require.NoError(t, store.Delete(t.Context(), "ann", 1, id(70)))
+		require.NoError(t, store.Blank(t.Context(), "ann", 0, 20, id(21)))
+		read, err := bucket.ReadSlots(t.Context(), store, "ann", mark)
+		require.NoError(t, err)
+		require.Equal(t, mark.Read, read, "up to %d", upTo)
+	}
+	read, err := bucket.ReadSlots(t.Context(), inboxOf(t, 1), "ann", bucket.ReadMark{})
+	require.NoError(t, err)
+	require.Zero(t, read, "without a mark")
+}

@@ -87,14 +87,22 @@ func union(stretches []Stretch) []Stretch {
 // If an absent stretch reaches into the page, ReadPage merges the entries of OnRead. It shows an entry that is also in a bucket
 // once, as it is in the bucket.
 func ReadPage(ctx context.Context, store Store, req PageRequest) (Page, error) {
-	r := reading{PageRequest: req, store: store, bound: message.MaxID}
+	return readPage(ctx, store, req, newestFirst)
+}
+
+// newestFirst orders entries by their ids, descending.
+func newestFirst(x, y Entry) int { return y.ID.Compare(x.ID) }
+
+// readPage is ReadPage, with the function that orders entries.
+func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y Entry) int) (Page, error) {
+	r := reading{PageRequest: req, store: store, bound: message.MaxID, order: order}
 	var err error
 	if req.Before == nil {
 		err = r.fromHead(ctx)
 	} else {
 		err = r.fromCursor(ctx, *req.Before)
 	}
-	for err == nil && len(r.shown()) < req.Limit && r.lowest().Sequence > 0 {
+	for err == nil && len(r.held()) < req.Limit && r.lowest().Sequence > 0 {
 		err = r.readBelow(ctx)
 	}
 	if err == nil {
@@ -111,13 +119,15 @@ type reading struct {
 	PageRequest
 	store Store
 	bound message.ID // only entries below it belong to this page or a later one
+	order func(x, y Entry) int
 
 	slots     int64
 	deletions Deletions
 
-	run    []Bucket // consecutive, the highest first
-	late   []Bucket // above run, with entries that came late
-	absent []Entry  // in no bucket that was read
+	run    []Bucket // consecutive, the highest first; without the entries, which are in newest
+	late   int      // how many buckets above run were read, because entries came late to them
+	newest []Entry  // of the buckets that were read, the newest first, at most Limit and one more; tombstones included
+	absent []Entry  // in no bucket that was read, the newest first
 }
 
 // span is how many buckets a page takes if no message came late.
@@ -128,13 +138,15 @@ func (r *reading) span() uint32 {
 func (r *reading) fromHead(ctx context.Context) error {
 	span := r.span()
 	low := r.Hint.Sequence - min(r.Hint.Sequence, span-1)
-	var err error
-	if r.run, r.deletions, err = r.store.Newest(ctx, r.Owner, low, int(span), r.DeletionsFrom); err != nil {
+	buckets, deletions, err := r.store.Newest(ctx, r.Owner, low, int(span), r.DeletionsFrom)
+	if err != nil {
 		return err
 	}
-	if len(r.run) > 0 {
-		r.slots = Position(r.run[0].Sequence, r.run[0].Slots())
+	r.deletions = deletions
+	if len(buckets) > 0 {
+		r.slots = Position(buckets[0].Sequence, buckets[0].Slots())
 	}
+	r.add(buckets)
 	return nil
 }
 
@@ -158,16 +170,23 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 		return ErrCursor
 	}
 	r.slots = Position(head.Sequence, len(head.IDs))
-	if r.run, err = r.place(ctx, &c, head); err != nil {
+	run, err := r.place(ctx, &c, head)
+	if err != nil {
 		return err
 	}
-	if len(r.run) == 0 {
+	if len(run) == 0 {
 		return ErrCursor
 	}
+	r.add(run)
 	if c.Sequence < head.Sequence {
-		if r.late, err = r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID); err != nil {
+		late, err := r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID)
+		if err != nil {
 			return err
 		}
+		for _, b := range late {
+			r.merge(b.Entries)
+		}
+		r.late = len(late)
 	}
 	r.deletions, err = r.store.Deletions(ctx, r.Owner, r.DeletionsFrom)
 	return err
@@ -210,8 +229,46 @@ func (r *reading) readBelow(ctx context.Context) error {
 	if len(more) == 0 {
 		return fmt.Errorf("bucket %d is missing", sequence)
 	}
-	r.run = append(r.run, more...)
+	r.add(more)
 	return nil
+}
+
+// add adds consecutive buckets below those of run, the highest first.
+func (r *reading) add(buckets []Bucket) {
+	for _, b := range buckets {
+		r.merge(b.Entries)
+		b.Entries = nil
+		r.run = append(r.run, b)
+	}
+}
+
+// merge merges the entries of a bucket into newest. Its cost does not depend on how many buckets were read before, because an entry that
+// does not fit on the page is dropped. Nothing that is read later can bring such an entry back.
+func (r *reading) merge(entries []Entry) {
+	added := make([]Entry, 0, len(entries))
+	for _, e := range entries {
+		if !e.ID.IsZero() && e.ID.Less(r.bound) {
+			added = append(added, e)
+		}
+	}
+	slices.SortFunc(added, r.order)
+	r.newest = r.merged(r.newest, added, r.Limit+1)
+}
+
+// merged returns the first entries of two sorted lists in order, at most limit; nil if there are none.
+func (r *reading) merged(x, y []Entry, limit int) []Entry {
+	if len(x)+len(y) == 0 {
+		return nil
+	}
+	merged := make([]Entry, 0, min(len(x)+len(y), limit))
+	for len(merged) < cap(merged) {
+		if len(y) == 0 || len(x) > 0 && r.order(x[0], y[0]) <= 0 {
+			merged, x = append(merged, x[0]), x[1:]
+		} else {
+			merged, y = append(merged, y[0]), y[1:]
+		}
+	}
+	return merged
 }
 
 func (r *reading) lowest() Bucket {
@@ -227,8 +284,9 @@ func (r *reading) readAbsent(ctx context.Context) error {
 	if lowest := r.lowest(); lowest.Sequence > 0 {
 		part.After = lowest.Floor
 	}
-	if shown := r.shown(); len(shown) > r.Limit {
-		part.After = shown[r.Limit-1].ID
+	inBuckets := r.held()
+	if len(inBuckets) > r.Limit {
+		part.After = inBuckets[r.Limit-1].ID
 	}
 	for _, s := range union(r.Absent) {
 		want := r.Limit + 1 - len(r.absent) // one more tells that there is another page
@@ -241,40 +299,28 @@ func (r *reading) readAbsent(ctx context.Context) error {
 		}
 		r.absent = append(r.absent, entries...)
 	}
-	held := make(map[message.ID]bool)
-	for _, e := range r.held() {
+	held := make(map[message.ID]bool, len(inBuckets))
+	for _, e := range inBuckets {
 		held[e.ID] = true
 	}
 	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return held[e.ID] })
 	return nil
 }
 
-// held returns the entries of the buckets that may be shown already, tombstones included, but for those without an id.
+// held returns the entries of the buckets that may be shown already: those above the floor of the lowest bucket. It returns at most Limit
+// and one more, the newest first, tombstones included.
 func (r *reading) held() []Entry {
 	lowest := r.lowest()
-	var held []Entry
-	for _, buckets := range [][]Bucket{r.late, r.run} {
-		for _, b := range buckets {
-			for _, e := range b.Entries {
-				if !e.ID.IsZero() && e.ID.Less(r.bound) && (lowest.Sequence == 0 || lowest.Floor.Less(e.ID)) {
-					held = append(held, e)
-				}
-			}
-		}
+	if lowest.Sequence == 0 {
+		return r.newest
 	}
-	return held
-}
-
-// shown returns the entries that may be shown already, newest first, tombstones included.
-func (r *reading) shown() []Entry {
-	shown := append(r.held(), r.absent...)
-	slices.SortFunc(shown, func(x, y Entry) int { return y.ID.Compare(x.ID) })
-	return shown
+	n, _ := slices.BinarySearchFunc(r.newest, lowest.Floor, func(e Entry, floor message.ID) int { return floor.Compare(e.ID) })
+	return r.newest[:n]
 }
 
 func (r *reading) page() Page {
-	page := Page{Buckets: len(r.run) + len(r.late), Slots: r.slots, Deletions: r.deletions}
-	shown := r.shown()
+	page := Page{Buckets: len(r.run) + r.late, Slots: r.slots, Deletions: r.deletions}
+	shown := r.merged(r.held(), r.absent, r.Limit+1)
 	more := r.lowest().Sequence > 0
 	if len(shown) > r.Limit {
 		shown, more = shown[:r.Limit], true

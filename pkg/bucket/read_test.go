@@ -151,6 +151,48 @@ func TestForgedCursorCosts(t *testing.T) {
 	}
 }
 
+// A message from the future hides all others until it is repaired, so a page reads every bucket. The work for each bucket does not depend
+// on how many there are.
+func TestPageMergesEachBucketOnce(t *testing.T) {
+	t.Parallel()
+	cost := func(buckets int, late bool) (reads, compared int) {
+		seam, _, methods := watched()
+		future := id(1_000_000)
+		for s := range uint32(buckets) {
+			push := bucket.Push{Owner: "ann", Sequence: s, Create: true, Entries: entries(int(s)*bucket.Capacity+1, bucket.Capacity)}
+			switch {
+			case s == 0:
+				push.Entries[0].ID = future
+			case late: // descending: each bucket is above the one before
+				push.Floor, push.Entries = future, entries((buckets-int(s))*bucket.Capacity, bucket.Capacity)
+			default:
+				push.Floor = future
+			}
+			_, err := seam.Push(t.Context(), []bucket.Push{push})
+			require.NoError(t, err)
+		}
+		*methods = nil
+		order := func(x, y bucket.Entry) int {
+			compared++
+			return y.ID.Compare(x.ID)
+		}
+		req := bucket.PageRequest{Owner: "ann", Hint: bucket.Hint{Sequence: uint32(buckets - 1), Floor: future}, Limit: 50}
+		page, err := bucket.ReadPageBy(t.Context(), seam, req, order)
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 50)
+		require.Equal(t, future, page.Entries[0].ID)
+		require.Equal(t, buckets, page.Buckets)
+		return len(*methods), compared
+	}
+	for _, late := range []bool{false, true} {
+		for _, buckets := range []int{25, 400} {
+			reads, compared := cost(buckets, late)
+			require.Equal(t, buckets-1, reads, "two buckets at once, and then one after the other")
+			require.LessOrEqual(t, compared, buckets*8*bucket.Capacity, "%d buckets", buckets)
+		}
+	}
+}
+
 // A message that arrives while the mark is being made counts as unread, and is not counted among those read.
 func TestReadMarkWhileAMessageArrives(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ const (
 	FindingDouble FindingKind = "double"
 	// FindingOutOfOrder is a bucket with wrong bounds, or with slots in a wrong order.
 	FindingOutOfOrder FindingKind = "out_of_order"
-	// FindingGapCount is a gap whose recorded number of messages is wrong.
+	// FindingGapCount is a gap whose recorded number of messages is wrong, or a read mark's number in it.
 	FindingGapCount FindingKind = "gap_count"
 	// FindingGapOverlap is an entry in a gap, which is counted twice.
 	FindingGapOverlap FindingKind = "gap_overlap"

@@ -29,6 +29,9 @@ type DeadLetter struct {
 	// Payload is the unchanged task if it is UTF-8 text, PayloadBytes if it is not.
 	Payload      string `json:"payload,omitempty"`
 	PayloadBytes []byte `json:"payload_bytes,omitempty"`
+	// Cut is the size of the task in bytes if it was too large for a dead letter, otherwise 0. Then the payload is a part of it, and
+	// Redrive routes the message again.
+	Cut int `json:"cut,omitempty"`
 }
 
 // DeadLetterPage is a page of dead letters, oldest first.

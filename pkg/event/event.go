@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -80,6 +81,14 @@ type Task struct {
 // Ref returns the message's Ref.
 func (t Task) Ref() message.Ref { return message.Ref{From: t.From, ID: t.ID} }
 
+// Scanning returns the task that finds its recipients by a scan. That of an express task is in the medium lane.
+func (t Task) Scanning() Task {
+	if t.Lane == Express {
+		t.Lane, t.Recipients = Medium, nil
+	}
+	return t
+}
+
 // Login announces that a user has opened their inbox. A login service or another system outside Fanmail sends it. {"user":"ann"} is
 // a complete login: without a version it has version 1.
 type Login struct {
@@ -102,6 +111,15 @@ func NewRehydrated(user message.UserID, recovered int64) Rehydrated {
 	return Rehydrated{Version: Version, User: user, Recovered: recovered}
 }
 
+// Viewed announces that users have opened a page of their inbox. It is a hint: the bus does not store it, and may drop it.
+type Viewed struct {
+	Version int              `json:"v"`
+	Users   []message.UserID `json:"users"`
+}
+
+// NewViewed returns the event for some users, at least one. The event shares the slice.
+func NewViewed(users []message.UserID) Viewed { return Viewed{Version: Version, Users: users} }
+
 // Encode returns the encoded event.
 func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
 
@@ -110,6 +128,9 @@ func (l Login) Encode() ([]byte, error) { return json.Marshal(l) }
 
 // Encode returns the encoded event.
 func (r Rehydrated) Encode() ([]byte, error) { return json.Marshal(r) }
+
+// Encode returns the encoded event.
+func (v Viewed) Encode() ([]byte, error) { return json.Marshal(v) }
 
 // DecodePublished decodes the result of Published.Encode. Every error is an ErrMalformed.
 func DecodePublished(data []byte) (Published, error) {
@@ -132,18 +153,11 @@ func DecodeTask(data []byte) (Task, error) {
 	if err := check(t.Ref()); err != nil {
 		return Task{}, err
 	}
-	switch t.Lane {
-	case Express, Medium, Bulk:
-	default:
-		return Task{}, fmt.Errorf("%w: lane %q is unknown", ErrMalformed, string(t.Lane))
+	if err := checkPlace(t.Lane, t.Partition); err != nil {
+		return Task{}, err
 	}
-	if t.Partition < 0 {
-		return Task{}, fmt.Errorf("%w: partition is %d", ErrMalformed, t.Partition)
-	}
-	for i, user := range t.Recipients {
-		if user.Validate("recipients") != nil || i > 0 && t.Recipients[i-1] >= user {
-			return Task{}, fmt.Errorf("%w: recipients are not ascending user ids", ErrMalformed)
-		}
+	if err := checkRecipients(t.Recipients); err != nil {
+		return Task{}, err
 	}
 	var err error
 	t.Rest, err = rest(data)
@@ -180,6 +194,23 @@ func DecodeRehydrated(data []byte) (Rehydrated, error) {
 	return r, nil
 }
 
+// DecodeViewed decodes the result of Viewed.Encode. Every error is an ErrMalformed.
+func DecodeViewed(data []byte) (Viewed, error) {
+	var v Viewed
+	if err := decode(data, &v, &v.Version); err != nil {
+		return Viewed{}, err
+	}
+	if len(v.Users) == 0 {
+		return Viewed{}, fmt.Errorf("%w: there are no users", ErrMalformed)
+	}
+	for _, user := range v.Users {
+		if err := checkUser(user); err != nil {
+			return Viewed{}, err
+		}
+	}
+	return v, nil
+}
+
 func decode(data []byte, event any, version *int) error {
 	err := json.Unmarshal(data, event)
 	if err != nil { // a later version may have other types of fields
@@ -214,6 +245,25 @@ func check(ref message.Ref) error {
 	}
 	if err := ref.From.Validate("from"); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+func checkPlace(lane Lane, partition int) error {
+	if !slices.Contains(Lanes(), lane) {
+		return fmt.Errorf("%w: lane %q is unknown", ErrMalformed, string(lane))
+	}
+	if partition < 0 {
+		return fmt.Errorf("%w: partition is %d", ErrMalformed, partition)
+	}
+	return nil
+}
+
+func checkRecipients(recipients []message.UserID) error {
+	for i, user := range recipients {
+		if user.Validate("recipients") != nil || i > 0 && recipients[i-1] >= user {
+			return fmt.Errorf("%w: recipients are not ascending user ids", ErrMalformed)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -20,6 +21,12 @@ func task(lane event.Lane, recipients ...message.UserID) event.Task {
 	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11, Recipients: recipients}
 }
 
+var viewed = event.NewViewed([]message.UserID{"ann", "名前"})
+
+func headStart(recipients ...message.UserID) event.HeadStart {
+	return event.HeadStart{Version: event.Version, ID: ref.ID, From: ref.From, Lane: event.Bulk, Partition: 11, Recipients: recipients}
+}
+
 // goldens are encoded events. Programs of other versions read them, so an existing file is never edited.
 var goldens = []struct {
 	file  string
@@ -30,8 +37,10 @@ var goldens = []struct {
 	{"task-express.golden.json", task(event.Express, "bob", "名前"), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-medium.golden.json", task(event.Medium), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-bulk.golden.json", task(event.Bulk), func(b []byte) (any, error) { return event.DecodeTask(b) }},
+	{"head-start.golden.json", headStart("bob", "名前"), func(b []byte) (any, error) { return event.DecodeHeadStart(b) }},
 	{"login.golden.json", event.Login{User: "名前"}, func(b []byte) (any, error) { return event.DecodeLogin(b) }},
 	{"rehydrated.golden.json", event.NewRehydrated("ann", 42), func(b []byte) (any, error) { return event.DecodeRehydrated(b) }},
+	{"viewed.golden.json", viewed, func(b []byte) (any, error) { return event.DecodeViewed(b) }},
 	{"dead-letter.golden.json", event.DeadLetter{
 		Version: event.Version, Reason: "malformed", Error: "malformed event: there is no id", Attempts: 3,
 		Subject: "fanmail.v1.fanout.bulk.11", Payload: []byte("{\"v\":1}\xff"),
@@ -99,6 +108,9 @@ func TestDecodePassesOverUnknownFields(t *testing.T) {
 	rehydrated, err := event.DecodeRehydrated(field(t, event.NewRehydrated("ann", 1), "later", `"x"`))
 	require.NoError(t, err)
 	require.Equal(t, event.NewRehydrated("ann", 1), rehydrated)
+	views, err := event.DecodeViewed(field(t, viewed, "later", `7`))
+	require.NoError(t, err)
+	require.Equal(t, viewed, views)
 }
 
 func TestDecodeLoginAcceptsAVersion(t *testing.T) {
@@ -130,6 +142,24 @@ func TestDecodePublishedRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := event.DecodePublished(field(t, event.NewPublished(ref), test.field, test.value))
+			require.ErrorIs(t, err, event.ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+}
+
+func TestDecodeHeadStartRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range append(broken, []struct{ name, field, value string }{
+		{"an unknown lane", "lane", `"fast"`},
+		{"a partition below zero", "partition", "-1"},
+		{"no recipients", "recipients", ""},
+		{"recipients out of order", "recipients", `["zoe","bob"]`},
+		{"a recipient that is not a user id", "recipients", `["a/b"]`},
+	}...) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := event.DecodeHeadStart(field(t, headStart("bob"), test.field, test.value))
 			require.ErrorIs(t, err, event.ErrMalformed)
 			require.Zero(t, got)
 		})
@@ -208,6 +238,34 @@ func TestDecodeRehydratedRefuses(t *testing.T) {
 	}
 }
 
+func TestDecodeViewedRefuses(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, field, value string }{
+		{"no version", "v", ""},
+		{"no users", "users", ""},
+		{"users null", "users", "null"},
+		{"an empty list", "users", "[]"},
+		{"users that are no list", "users", `"ann"`},
+	}
+	for _, broken := range brokenUsers {
+		switch {
+		case broken.field == "v":
+			cases = append(cases, broken)
+		case broken.value != "":
+			broken.field, broken.value = "users", `["ann",`+broken.value+`]`
+			cases = append(cases, broken)
+		}
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := event.DecodeViewed(field(t, viewed, test.field, test.value))
+			require.ErrorIs(t, err, event.ErrMalformed)
+			require.Zero(t, got)
+		})
+	}
+}
+
 func TestDecodeRefusesWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "null", "1", "[]", `"x"`, "{", "{}{}", "\xff"} {
@@ -218,6 +276,8 @@ func TestDecodeRefusesWhatIsNoObject(t *testing.T) {
 		_, err = event.DecodeLogin([]byte(data))
 		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
 		_, err = event.DecodeRehydrated([]byte(data))
+		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
+		_, err = event.DecodeViewed([]byte(data))
 		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
 	}
 }
@@ -284,4 +344,35 @@ func FuzzDecodeTask(f *testing.F) {
 		}
 		require.Equal(t, task, again)
 	})
+}
+
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	encode := func(e interface{ Encode() ([]byte, error) }) []byte {
+		data, err := e.Encode()
+		require.NoError(t, err)
+		return data
+	}
+	for name, test := range map[string]struct{ payload, want []byte }{
+		"an express task":   {encode(task(event.Express, "bob", "zoe")), encode(task(event.Medium))},
+		"a bulk task":       {encode(task(event.Bulk)), encode(task(event.Bulk))},
+		"a newer task":      {[]byte(`{"v":2,"id":"` + ref.ID.String() + `","from":"` + string(ref.From) + `","lane":"vast","partition":11,"to":{}}`), encode(task(event.Medium))},
+		"a published event": {append(encode(event.NewPublished(ref)), ' '), encode(event.NewPublished(ref))},
+		"a login":           {[]byte(`{"user":"ann","from":"the shop"}`), []byte(`{"user":"ann"}`)},
+		"text":              {[]byte("hello"), []byte("hello")},
+		"no JSON":           {bytes.Repeat([]byte("x"), 5000), bytes.Repeat([]byte("x"), 1024)},
+		"a bad partition":   {[]byte(`{"id":"` + ref.ID.String() + `","from":"ann","lane":"bulk","partition":-1}`), []byte(`{"id":"` + ref.ID.String() + `","from":"ann","lane":"bulk","partition":-1}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := event.DeadLetter{Error: "why", Payload: test.payload}.Shorten()
+			require.Equal(t, string(test.want), string(got.Payload))
+			require.Equal(t, "why", got.Error)
+			if len(test.want) == len(test.payload) {
+				require.Zero(t, got.Cut)
+			} else {
+				require.Equal(t, len(test.payload), got.Cut)
+			}
+		})
+	}
 }

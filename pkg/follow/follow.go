@@ -8,6 +8,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,26 @@ import (
 
 // ErrSelf says that follower and followee are the same user.
 var ErrSelf = errors.New("a user cannot follow themselves")
+
+// MaxSpans bounds the spans of an edge, because fan-out reads all spans of every follower.
+const MaxSpans = 256
+
+// FullError says that edges are full: see Edge.Full.
+type FullError struct {
+	// Pairs are the edges, at least one.
+	Pairs []Pair
+}
+
+// Error names the first edge, the limit, and the way out.
+func (e *FullError) Error() string {
+	p := e.Pairs[0]
+	text := fmt.Sprintf("%s has unfollowed %s %d times, which is the limit: a time in which %s sent nothing stops counting after a later message of theirs",
+		p.Follower, p.Followee, MaxSpans, p.Followee)
+	if more := len(e.Pairs) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more pairs)", more)
+	}
+	return text
+}
 
 // Span is a time range in which an edge held: from Since, included, to Until, excluded. Times are in UTC, to
 // the millisecond. A zero Until is open: the edge still holds.
@@ -32,6 +53,8 @@ func (s Span) Holds(t time.Time) bool {
 	return !t.Before(s.Since) && (s.Open() || t.Before(s.Until))
 }
 
+func (s Span) equal(o Span) bool { return s.Since.Equal(o.Since) && s.Until.Equal(o.Until) }
+
 // Edge is one user following another, now or in the past.
 type Edge struct {
 	Follower message.UserID
@@ -43,6 +66,9 @@ type Edge struct {
 // Open reports whether the edge holds now.
 func (e Edge) Open() bool { return len(e.Spans) > 0 && e.Spans[len(e.Spans)-1].Open() }
 
+// Full reports whether the edge has ended and has no room for another span.
+func (e Edge) Full() bool { return len(e.Spans) >= MaxSpans && !e.Open() }
+
 // Holds reports whether the edge held at a time.
 func (e Edge) Holds(t time.Time) bool {
 	for _, span := range slices.Backward(e.Spans) {
@@ -53,10 +79,10 @@ func (e Edge) Holds(t time.Time) bool {
 	return false
 }
 
-// Follow returns the edge with a span that is open since at, and whether the edge changed. It does not change an open edge. If the
-// last span ended after at, because a clock lags, the new span begins where the last one ended.
+// Follow returns the edge with a span that is open since at, and whether the edge changed. It does not change an open or a
+// full edge. If the last span ended after at, because a clock lags, the new span begins where the last one ended.
 func (e Edge) Follow(at time.Time) (Edge, bool) {
-	if e.Open() {
+	if e.Open() || e.Full() {
 		return e, false
 	}
 	since := at.UTC().Truncate(time.Millisecond)
@@ -83,6 +109,20 @@ func (e Edge) Unfollow(at time.Time) (Edge, bool) {
 	e.Spans = append(spans, e.Spans...)
 	e.Spans[last].Until = until
 	return e, true
+}
+
+// Drop returns the edge without the given spans, and whether the edge changed. The newest span stays, because Follow and Unfollow need
+// its end.
+func (e Edge) Drop(spans []Span) (Edge, bool) {
+	var kept []Span
+	for i, s := range e.Spans {
+		if i == len(e.Spans)-1 || !slices.ContainsFunc(spans, s.equal) {
+			kept = append(kept, s)
+		}
+	}
+	changed := len(kept) < len(e.Spans)
+	e.Spans = kept
+	return e, changed
 }
 
 // For reports whether a message is for a user. That is so if the message names the user. It is also so if the message is for its
@@ -115,12 +155,15 @@ func (p Pair) Validate() error {
 // A read sees every write of every process that had returned before the read began. A write survives a crash once it has
 // returned, and repeating it changes nothing.
 type Store interface {
-	// Follow opens a span at the given time on every edge that is not open. It returns the edges after that, in the order of
-	// pairs. The pairs must be valid, and no pair may be given twice.
+	// Follow opens a span at the given time on every edge that is not open or full. It returns the edges after that, in the
+	// order of pairs. The pairs must be valid, and no pair may be given twice.
 	Follow(ctx context.Context, pairs []Pair, at time.Time) ([]Edge, error)
 
 	// Unfollow ends the open span of an edge at the given time, if there is one.
 	Unfollow(ctx context.Context, pair Pair, at time.Time) error
+
+	// DropSpans removes the given spans from an edge, except its newest span. It ignores spans that the edge does not have.
+	DropSpans(ctx context.Context, pair Pair, spans []Span) error
 
 	// Get returns the edges of pairs, in their order. The edge of a pair that never followed has no spans.
 	Get(ctx context.Context, pairs []Pair) ([]Edge, error)

@@ -177,3 +177,32 @@ func TestPairValidate(t *testing.T) {
 	}
 	require.ErrorIs(t, follow.Pair{}.Validate(), message.ErrInvalid, "two users that are none are not the same one")
 }
+
+func TestFullEdge(t *testing.T) {
+	t.Parallel()
+	e := edge()
+	for n := range follow.MaxSpans {
+		require.False(t, e.Full())
+		e, _ = e.Follow(at(2 * n))
+		require.False(t, e.Full(), "an open edge needs no room")
+		e, _ = e.Unfollow(at(2*n + 1))
+	}
+	require.True(t, e.Full())
+	again, changed := e.Follow(at(1000))
+	require.False(t, changed)
+	require.Equal(t, e, again)
+	require.EqualError(t, &follow.FullError{Pairs: []follow.Pair{{Follower: "ann", Followee: "bob"}, {Follower: "cid", Followee: "bob"}}},
+		"ann has unfollowed bob 256 times, which is the limit: a time in which bob sent nothing stops counting after a later message of theirs"+
+			" (and 1 more pairs)")
+}
+
+func TestEdgeDrop(t *testing.T) {
+	t.Parallel()
+	e := edge(span(1, 2), span(3, 4), span(5, 6))
+	got, changed := e.Drop([]follow.Span{span(5, 6), span(1, 2), span(7, 8)})
+	require.True(t, changed)
+	require.Equal(t, edge(span(3, 4), span(5, 6)), got, "the newest stays")
+	_, changed = got.Drop([]follow.Span{span(1, 2), span(3, 5)})
+	require.False(t, changed, "neither is there")
+	require.Len(t, e.Spans, 3, "the edge that it was called on is left as it is")
+}

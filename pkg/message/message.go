@@ -71,7 +71,7 @@ type Limits struct {
 
 // DefaultLimits keeps an entry under 128 KiB, so that a bucket of 50 fits into a MongoDB document of 16 MiB.
 func DefaultLimits() Limits {
-	return Limits{BodyBytes: 64 << 10, AttrsBytes: 16 << 10, Recipients: 10_000}
+	return Limits{BodyBytes: 64 << 10, AttrsBytes: 16 << 10, Recipients: MaxRecipients}
 }
 
 // maxContentTypeBytes is what common HTTP servers allow a short header value.

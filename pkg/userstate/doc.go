@@ -28,7 +28,7 @@
 // the mark, and counts the messages of all gaps. Finish then removes the sweep.
 //
 // No clock says where these queries begin and end, because a message may have any time: they begin at the mark and end at the horizon. A
-// message may also become visible in a gap after the count. Whoever leaves it there calls Owe, which makes another sweep due. Each count of
+// message may also become visible in a gap after the count. A worker that leaves it there calls Owe, which makes another sweep due. Each count of
 // a gap raises the number of its read messages, too, in the same step: see State.Count.
 //
 // Each of these changes is one compare-and-swap of the state by the worker that holds the lease. A worker that has lost the lease

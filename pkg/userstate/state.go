@@ -110,6 +110,10 @@ type Dead struct{ Before, After time.Time }
 // Holds reports whether a lease is dead.
 func (d Dead) Holds(l Lease) bool { return l.Until.Before(d.Before) || l.Until.After(d.After) }
 
+// MaxGaps bounds the gaps of a user. A page and a sweep query each gap, and the record of a user holds all of them. A rehydration of a
+// user who has so many copies every missed message.
+const MaxGaps = 1024
+
 // Gap is a time range of an inbox whose messages are not in buckets.
 type Gap = bucket.Gap
 

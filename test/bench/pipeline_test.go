@@ -61,7 +61,7 @@ func newPipeline(b *testing.B) *pipeline {
 		done <- struct{}{}
 	}()
 	go func() {
-		deliverer.Run(ctx, ctx, bus.Take)
+		deliverer.Run(ctx, ctx, bus)
 		done <- struct{}{}
 	}()
 	b.Cleanup(func() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -75,9 +76,15 @@ func (l looks) checkRead(look look, horizon time.Time) {
 	for id, m := range belongs {
 		reached := look.Read.End || id > lowest
 		if reached && !shown[id] && m.certain() && m.sent.After(horizon) && m.acceptedBy(by) {
-			l.found.add("look: missing", "%s at %s: %s, which was accepted at %s", look.User, look.Read.Asked, id, m.Answered)
+			l.found.add("look: missing", "%s at %s: %s, which was accepted at %s: %s", look.User, look.Read.Asked, id, m.Answered, look.story(horizon))
 		}
 	}
+}
+
+// story tells how a user looked. It shows whether a message can have been in flight.
+func (k look) story(horizon time.Time) string {
+	return fmt.Sprintf("%s from %s to %s, %d tries, was %s; read to %s: %d pages, %d messages, complete %t, to the end %t; dormant after %s at the latest",
+		k.By, k.Asked, k.Answered, k.Tries, k.Was, k.Read.Answered, k.Read.Pages, len(k.Read.IDs), k.Read.Complete, k.Read.End, horizon)
 }
 
 func (b belonging) certain() bool { return !b.perhaps }

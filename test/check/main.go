@@ -19,28 +19,28 @@ import (
 	"time"
 )
 
-const usage = `check tells whether every published message is in exactly the inboxes that it belongs in, once.
+const usage = `check reports whether every published message is in exactly the inboxes that it belongs in, once.
 
   go run ./test/check --server http://127.0.0.1:8080 --published LOG --follows FILE --users FILE
 
-It reads these files, each of which may be compressed with gzip; several of a kind are separated by commas:
+It reads these files. Each may be compressed with gzip. Separate several files of one kind by commas:
 
-  --published  what was published, as "go run ./test/driver publish" logs it: NDJSON with id, from, to, audience, body; and
-               who began or ceased to follow whom meanwhile
-  --follows    who follows whom at first: a follower, a tab, a followee; needed only if messages went to followers
-  --users      who was seen when: NDJSON with user and last_viewed. A user who is not in it was never seen
-  --logins     who has come back, as "go run ./test/driver login" and "roam" log it. Everybody in it is taken to be active now
-  --unlogged   who may have come back before without that being in --logins: one user a line
-  --pairs      a user, a tab, their twin, to whom everything happens that happens to the user: their inboxes are compared
+  --published  the published messages, as "go run ./test/driver publish" logs them: NDJSON with id, from, to, audience, body;
+               also the follows and unfollows meanwhile
+  --follows    the edges at the beginning: a follower, a tab, a followee; needed only if messages went to followers
+  --users      when users were seen: NDJSON with user and last_viewed. A user who is not listed was never seen
+  --logins     the users who returned, as "go run ./test/driver login" and "roam" log them. All of them count as active now
+  --unlogged   users who may have returned earlier without an entry in --logins: one user a line
+  --pairs      a user, a tab, the user's twin, to whom everything happens that happens to the user: check compares their inboxes
   --clocks     when the servers' clocks were wrong, by the driver's clock: NDJSON with since, until, and an offset such as 1h
 
-A message belongs in the inbox of everybody whom it names, and, if its audience is "followers", of everybody who followed its
-author when it was sent. The inbox of somebody who is dormant shows all the same, and says that it is not complete.
-Fan-out brings it to those who were seen within --dormant-after of that, and skips the others. What was recovered when
-somebody came back, and what they were shown before all of it was there, is compared with what had been accepted by then.
-Nothing but what is in these files may have happened on the server: nothing else published, no message deleted.
+A message belongs in the inbox of every user whom it names. If its audience is "followers", it also belongs in the inbox of every
+user who followed its author when it was sent. Fan-out delivers it to users who were seen within --dormant-after of that time, and
+skips the others. The inbox of a dormant user shows it as well, and says that the inbox is not complete. For a user who returned, check
+compares the recovered messages, and the pages shown before the inbox was complete, with the messages accepted by then.
+Only the events in these files may have happened on the server: no other message was published, and none was deleted.
 
-Exit codes: 0 nothing is wrong, 1 something is, or the check failed, 2 wrong usage.
+Exit codes: 0 nothing is wrong, 1 something is wrong or the check failed, 2 wrong usage.
 
 `
 

@@ -42,7 +42,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), agreeing(), panicking())
+	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), headStarting(), bounding(), holding())
 }
 
 func repairing() []mutation {
@@ -61,6 +61,11 @@ func repairing() []mutation {
 			name: "placing a cursor only if its bucket is too low", trap: "a made-up cursor reads every bucket of the inbox",
 			edits: []edit{{"pkg/bucket/page.go", "if !tooHigh && !tooLow {", "if _ = tooHigh; !tooLow {"}},
 			pkg:   "./pkg/bucket", run: "^TestForgedCursorCosts$",
+		},
+		{
+			name: "merging whatever was read before again", trap: "a page that has to read many buckets costs their square",
+			edits: []edit{{"pkg/bucket/page.go", "r.newest = r.merged(r.newest, added, r.Limit+1)", "r.newest = r.merged(r.newest, added, 1<<30)"}},
+			pkg:   "./pkg/bucket", run: "^TestPageMergesEachBucketOnce$",
 		},
 		{
 			name: "counting every tombstone above the read mark", trap: "a healed mark counts the slot of a message from the future as read, and its tombstone too: unread is too low",
@@ -333,7 +338,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "a follow that only writes the edge", trap: "the message passed between the beginning of the span and its becoming visible: nobody delivers it",
-			edits: []edit{{"internal/following/following.go", "return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)", "_ = edges\n	return nil"}},
+			edits: []edit{{"internal/following/following.go", ".run(ctx, edges); err != nil", ".run(ctx, edges[:0]); err != nil"}},
 			pkg:   "./internal/following", run: "^TestFollow",
 		},
 		{
@@ -356,7 +361,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "a lease that is not extended", trap: "what is being worked on is handed out again",
-			edits: []edit{{"internal/natsbus/held.go", "h.bus.nc.Publish(h.reply, ackExtend)", "error(nil)"}},
+			edits: []edit{{"internal/natsbus/held.go", "h.bus.nc.Publish(h.msg.Reply, ackExtend)", "error(nil)"}},
 			pkg:   bus, run: "^TestExtendKeepsTheLease$",
 		},
 		{
@@ -403,7 +408,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "a follow that only writes the edge, at random", trap: "nobody delivers what passed",
-			edits: []edit{{"internal/following/following.go", "return (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)", "_ = edges\n	return nil"}},
+			edits: []edit{{"internal/following/following.go", ".run(ctx, edges); err != nil", ".run(ctx, edges[:0]); err != nil"}},
 			pkg:   pipeline, run: "^TestPipeline$",
 		},
 		{

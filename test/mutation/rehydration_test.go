@@ -11,6 +11,7 @@ const (
 	inboxGo      = "internal/inbox/inbox.go"
 	markReadGo   = "internal/inbox/markread.go"
 	stateGo      = "pkg/userstate/state.go"
+	recountGo    = "pkg/userstate/recount.go"
 	feedGo       = "internal/rehydrate/feed.go"
 
 	rehydration = "./internal/rehydrate"

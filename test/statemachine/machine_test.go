@@ -37,10 +37,11 @@ func TestPipeline(t *testing.T) {
 	check(t, func(t *rapid.T, w world) {
 		m := newMachine(t, w)
 		defer m.stop(t)
-		t.Repeat(weighted(map[string]action{
+		t.Repeat(w.weighted(map[string]action{
 			"publish":   {4, m.publish},
 			"route":     {4, m.route},
 			"deliver":   {8, m.deliver},
+			"first":     {3, m.first},
 			"overtake":  {2, m.overtake},
 			"resume":    {2, m.resume},
 			"kill":      {1, m.kill},
@@ -71,13 +72,19 @@ type action struct {
 	do     func(*rapid.T)
 }
 
-// weighted returns the actions as rapid takes them, which draws each name as often as any other.
-func weighted(actions map[string]action) map[string]func(*rapid.T) {
+// weighted returns the actions as rapid takes them, which draws each name as often as any other. It counts in w.done how often each
+// action did something: rapid draws another one if an action skips.
+func (w world) weighted(actions map[string]action) map[string]func(*rapid.T) {
 	byName := make(map[string]func(*rapid.T))
 	for name, a := range actions {
-		byName[name] = a.do
+		w.done[name] += 0
+		do := func(t *rapid.T) {
+			a.do(t)
+			w.done[name]++
+		}
+		byName[name] = do
 		for n := 1; n < a.weight; n++ {
-			byName[fmt.Sprintf("%s %d", name, n+1)] = a.do
+			byName[fmt.Sprintf("%s %d", name, n+1)] = do
 		}
 	}
 	return byName
@@ -147,6 +154,7 @@ func (m *machine) hire() {
 	for _, skew := range []time.Duration{0, -700 * time.Millisecond, 800 * time.Millisecond} {
 		opts := m.rig.FanoutOptions(skew)
 		opts.BatchOwners = m.batchOwners
+		opts.Candidates = func() []message.UserID { return m.model.users }
 		rehydrator := m.rig.Rehydrator(skew, m.limit)
 		m.workers = append(m.workers, &worker{
 			skew:      skew,

@@ -2,6 +2,8 @@ package statemachine_test
 
 import (
 	"flag"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -20,6 +22,10 @@ type world struct {
 	// checks and schedules are how many are tried, unless flags say otherwise: each of them is hundreds of operations.
 	checks    int
 	schedules uint64
+	// everyAction says that a test fails if one of its actions has always skipped.
+	everyAction bool
+	// done counts by name the actions that did not skip.
+	done map[string]int
 }
 
 // onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried. The long
@@ -29,7 +35,7 @@ func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(
 	if !testenv.Long || !testenv.OnMongoDB {
 		t.Run("embedded", func(t *testing.T) {
 			t.Parallel()
-			w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 45, schedules: 60}
+			w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 45, schedules: 60, everyAction: true}
 			test(t, w)
 		})
 	}
@@ -44,20 +50,39 @@ func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(
 // rapidFlags is held while rapid reads its flags, which belong to the whole process.
 var rapidFlags sync.Mutex
 
-// check checks a property on each store.
+// idleRounds bounds how often the checks are repeated for an action that has always skipped. One round rarely leaves out an action that can do
+// something, and so many rounds never do.
+const idleRounds = 20
+
+// check checks a property on each store. On the embedded store, it repeats the checks until each action has done something.
 func check(t *testing.T, property func(t *rapid.T, w world)) {
 	t.Helper()
 	onEachStore(t, rig.NewMongoDB, func(t *testing.T, w world) {
 		t.Helper()
-		rapidFlags.Lock()
-		haveBeenRead := sync.OnceFunc(rapidFlags.Unlock)
-		defer haveBeenRead()
-		if !given["rapid.checks"] {
-			require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(w.checks)))
+		w.done = make(map[string]int)
+		for round := 1; ; round++ {
+			w.checkOnce(t, property)
+			idle := slices.DeleteFunc(slices.Sorted(maps.Keys(w.done)), func(name string) bool { return w.done[name] > 0 })
+			if len(idle) == 0 || !w.everyAction || given["rapid.checks"] {
+				break
+			}
+			require.Less(t, round, idleRounds, "these actions have always skipped: %v", idle)
 		}
-		rapid.Check(t, func(t *rapid.T) {
-			haveBeenRead()
-			property(t, w)
-		})
+		t.Logf("actions: %v", w.done)
+	})
+}
+
+// checkOnce makes one round of checks.
+func (w world) checkOnce(t *testing.T, property func(t *rapid.T, w world)) {
+	t.Helper()
+	rapidFlags.Lock()
+	haveBeenRead := sync.OnceFunc(rapidFlags.Unlock)
+	defer haveBeenRead()
+	if !given["rapid.checks"] {
+		require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(w.checks)))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		haveBeenRead()
+		property(t, w)
 	})
 }

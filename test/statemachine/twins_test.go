@@ -33,11 +33,12 @@ func TestTwins(t *testing.T) {
 	check(t, func(t *rapid.T, w world) {
 		m := newTwins(t, w)
 		defer m.stop(t)
-		t.Repeat(weighted(map[string]action{
+		t.Repeat(w.weighted(map[string]action{
 			"publish":   {5, m.publish},
 			"late":      {4, m.late},
 			"route":     {3, m.route},
 			"deliver":   {5, m.deliver},
+			"first":     {3, m.first},
 			"overtake":  {3, m.overtake},
 			"resume":    {4, m.resume},
 			"kill":      {1, m.kill},

@@ -24,6 +24,7 @@ func (s *suite) backlog() {
 	s.emitTasks(event.Bulk, 0, 0, 2)
 	s.emitTasks(event.Bulk, 1, 0, 2)
 	s.emitTasks(event.Express, 1, 0, 1)
+	s.emitHeadStarts(0, 1)
 	s.publish(0, 3)
 	require.NoError(s.t, s.Login(s.ctx(), []byte("a login")))
 	s.file(1, "fanmail.v1.published")
@@ -35,7 +36,20 @@ func (s *suite) backlog() {
 	require.Equal(s.t, bus.Queue{}, all.Tasks[event.Medium])
 	require.Equal(s.t, bus.Queue{Messages: 3, Oldest: received[0].Delivery().Stored}, all.Published)
 	require.Equal(s.t, uint64(1), all.Logins.Messages)
-	require.Equal(s.t, held.First().Stored, all.OldestTask())
+	for place, want := range map[event.Lane][]time.Time{
+		event.Bulk: {held.First().Stored}, event.Express: {{}, other.First().Stored}, event.Medium: {{}, {}},
+	} {
+		for partition, oldest := range want {
+			got, err := s.Bus.OldestTask(s.ctx(), place, partition)
+			require.NoError(s.t, err)
+			require.Equal(s.t, oldest, got, "%s %d", place, partition)
+		}
+	}
+	_, err := s.Bus.OldestTask(s.ctx(), event.Bulk, Partitions)
+	require.Error(s.t, err)
+	oldest, err := s.Bus.OldestPublished(s.ctx())
+	require.NoError(s.t, err)
+	require.Equal(s.t, received[0].Delivery().Stored, oldest)
 	for name, fill := range all.Streams {
 		require.NotZero(s.t, fill.Bytes, name)
 	}
@@ -45,5 +59,8 @@ func (s *suite) backlog() {
 	require.NoError(s.t, held.Remove(s.ctx(), waiting))
 	require.NoError(s.t, held.Done(s.ctx()))
 	rest := s.eventually(func(b bus.Backlog) bool { return b.Tasks[event.Bulk].Messages == 2 })
-	require.Equal(s.t, s.take(event.Bulk, 1).First().Stored, rest.OldestTask(), "the other partition has the oldest task now")
+	require.Equal(s.t, s.take(event.Bulk, 1).First().Stored, rest.Tasks[event.Bulk].Oldest, "the other partition has the oldest task now")
+	oldest, err = s.Bus.OldestTask(s.ctx(), event.Bulk, 0)
+	require.NoError(s.t, err)
+	require.Zero(s.t, oldest)
 }

@@ -1,8 +1,11 @@
 package bustest
 
 import (
+	"time"
+
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
 )
 
@@ -64,4 +67,43 @@ func (s *suite) doneTwice() {
 	require.NoError(s.t, slow.Done(s.ctx()))
 	require.NoError(s.t, next.Done(s.ctx()))
 	require.Equal(s.t, ids(1, 2), s.ofTasks(s.take(event.Bulk, 0).First()))
+}
+
+func (s *suite) giveBack() {
+	s.emitTasks(event.Bulk, 0, 0, 2)
+	require.NoError(s.t, s.take(event.Bulk, 0).Release(s.ctx()))
+	for range 2 {
+		first := s.take(event.Bulk, 0)
+		require.Equal(s.t, ids(0, 1), s.ofTasks(first.First()))
+		require.Equal(s.t, 2, first.First().Attempts, "the first ended in Release")
+		require.NoError(s.t, first.GiveBack(s.ctx()))
+		second := s.take(event.Bulk, 0)
+		require.Equal(s.t, ids(1, 2), s.ofTasks(second.First()))
+		require.Equal(s.t, 1, second.First().Attempts)
+		require.Equal(s.t, ids(0, 1), s.behind(second, 10), "it is once in the queue, at the end")
+		require.NoError(s.t, second.GiveBack(s.ctx()))
+	}
+}
+
+func (s *suite) poll() {
+	poll := func(partition int, wait time.Duration) bus.Held {
+		held, err := s.Bus.Poll(s.ctx(), event.Bulk, partition, wait)
+		require.NoError(s.t, err)
+		return held
+	}
+	require.Nil(s.t, poll(0, 0))
+	require.Nil(s.t, poll(0, time.Millisecond))
+	s.emitTasks(event.Bulk, 0, 0, 2)
+	s.emitTasks(event.Bulk, 1, 0, 1)
+	var held bus.Held
+	require.Eventually(s.t, func() bool { held = poll(0, 0); return held != nil }, patience, time.Millisecond)
+	require.Equal(s.t, ids(0, 1), s.ofTasks(held.First()))
+	require.Nil(s.t, poll(0, 0), "the partition is held")
+	require.Nil(s.t, poll(0, time.Millisecond))
+	other := poll(1, patience)
+	require.Equal(s.t, ids(0, 1), s.ofTasks(other.First()))
+	require.NoError(s.t, held.Done(s.ctx()))
+	require.Equal(s.t, 1, poll(0, patience).First().Attempts)
+	_, err := s.Bus.Poll(s.ctx(), event.Bulk, Partitions, 0)
+	require.Error(s.t, err)
 }

@@ -20,9 +20,8 @@ import (
 const (
 	// DefaultMaxStoreBytes has room for streams that are larger than their default sizes.
 	DefaultMaxStoreBytes = 4 << 30
-	// maxPayload is the maximum size of an event. It is far above any task, because a dead letter contains a whole event
-	// in base64.
-	maxPayload = 8 << 20
+	// DefaultMaxPayload is far above any task, because a dead letter contains a whole event in base64.
+	DefaultMaxPayload = 8 << 20
 	// maxMemoryStore limits streams in memory. Fanmail has none.
 	maxMemoryStore = 16 << 20
 	// DefaultStartTimeout is how long Start waits until the server accepts connections.
@@ -38,6 +37,8 @@ type Options struct {
 	Addr string
 	// MaxStoreBytes limits the sizes of all streams together, in bytes. 0 means DefaultMaxStoreBytes.
 	MaxStoreBytes int64
+	// MaxPayload is the maximum size of an event in bytes. 0 means DefaultMaxPayload.
+	MaxPayload int32
 	// SyncAlways makes the server sync every event to disk before it acknowledges the event. Without SyncAlways, a power
 	// loss can undo the last two minutes; a killed process loses nothing.
 	SyncAlways bool
@@ -66,7 +67,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	listen.ServerName = "fanmail"
 	listen.NoSigs = true
 	listen.DisableJetStreamBanner = true
-	listen.MaxPayload = maxPayload
+	listen.MaxPayload = cmp.Or(opts.MaxPayload, DefaultMaxPayload)
 	listen.JetStream = true
 	listen.StoreDir = opts.Dir
 	listen.JetStreamMaxStore = cmp.Or(opts.MaxStoreBytes, DefaultMaxStoreBytes)

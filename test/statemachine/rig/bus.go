@@ -43,6 +43,7 @@ type Bus struct {
 
 	mu        sync.Mutex
 	tasks     []event.Task
+	starts    []event.HeadStart
 	published []event.Published
 	held      map[place]*Held
 	received  map[uint64]*received
@@ -57,7 +58,20 @@ func NewBus(t *testing.T, partitions int) *Bus {
 // NewSmallBus is NewBus, with streams for published events and for tasks of that many bytes; 0 means plenty.
 func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
 	t.Helper()
-	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0", StartTimeout: time.Minute, Logger: zerolog.Nop()})
+	return newBus(t, partitions, streamBytes, 0)
+}
+
+// NewNarrowBus is NewBus, with a server that accepts events of at most that many bytes.
+func NewNarrowBus(t *testing.T, partitions int, maxPayload int32) *Bus {
+	t.Helper()
+	return newBus(t, partitions, 0, maxPayload)
+}
+
+func newBus(t *testing.T, partitions int, streamBytes int64, maxPayload int32) *Bus {
+	t.Helper()
+	server, err := natsserver.Start(t.Context(), natsserver.Options{
+		Dir: t.TempDir(), Addr: "127.0.0.1:0", MaxPayload: maxPayload, StartTimeout: time.Minute, Logger: zerolog.Nop(),
+	})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	inner, err := natsbus.Connect(t.Context(), natsbus.Options{
@@ -78,10 +92,10 @@ func NewSmallBus(t *testing.T, partitions int, streamBytes int64) *Bus {
 func (b *Bus) Clear(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tasks, b.published = nil, nil
+	b.tasks, b.starts, b.published = nil, nil, nil
 	clear(b.held)
 	clear(b.received)
-	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.FirstStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
 		stream, err := b.js.Stream(ctx, name)
 		if err != nil {
 			return err
@@ -111,6 +125,23 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 		b.mu.Unlock()
 		return b.Bus.EmitTasks(ctx, tasks)
 	})
+}
+
+// EmitHeadStarts implements bus.Emitter.
+func (b *Bus) EmitHeadStarts(ctx context.Context, starts []event.HeadStart) error {
+	return run(ctx, "EmitHeadStarts", func() error {
+		b.mu.Lock()
+		b.starts = append(b.starts, starts...)
+		b.mu.Unlock()
+		return b.Bus.EmitHeadStarts(ctx, starts)
+	})
+}
+
+// HeadStarts returns the head starts that were emitted since the bus was cleared.
+func (b *Bus) HeadStarts() []event.HeadStart {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.starts)
 }
 
 // DeadLetter implements bus.Emitter.
@@ -196,6 +227,12 @@ func (b *Bus) Lose(ctx context.Context, name string, n int) error {
 	return nil
 }
 
+// PutHeadStart puts anything into the queue of head starts.
+func (b *Bus) PutHeadStart(ctx context.Context, payload []byte) error {
+	_, err := b.js.Publish(ctx, "fanmail.v1.first.0", payload)
+	return err
+}
+
 // Put puts anything into the queue of a lane's partition, as a task.
 func (b *Bus) Put(ctx context.Context, lane event.Lane, partition int, payload []byte) error {
 	_, err := b.js.Publish(ctx, place{lane, partition}.subject(), payload)
@@ -206,6 +243,11 @@ func (b *Bus) Put(ctx context.Context, lane event.Lane, partition int, payload [
 func (b *Bus) PutLogin(ctx context.Context, payload []byte) error {
 	_, err := b.js.Publish(ctx, "fanmail.v1.login", payload)
 	return err
+}
+
+// PutViewed publishes an announcement of views with any payload. It does not wait.
+func (b *Bus) PutViewed(payload []byte) error {
+	return b.js.Conn().Publish("fanmail.v1.viewed", payload)
 }
 
 // PutPublished puts anything among the published events.

@@ -131,6 +131,15 @@ func (h *Held) Release(ctx context.Context) error {
 	return run(ctx, "Release", func() error { return h.Expire(ctx) })
 }
 
+// GiveBack implements bus.Held.
+func (h *Held) GiveBack(ctx context.Context) error {
+	return run(ctx, "GiveBack", func() error {
+		err := h.Held.GiveBack(ctx)
+		h.ended()
+		return err
+	})
+}
+
 // received is a published event behind the seam. It implements bus.Received.
 type received struct {
 	bus.Received
@@ -163,6 +172,19 @@ func (b *Bus) TryFetch(ctx context.Context, limit int) ([]bus.Received, error) {
 	}
 	events, _, err := attempt(ctx, remain, func(ctx context.Context) ([]bus.Received, error) { return b.FetchPublished(ctx, limit) })
 	return events, err
+}
+
+// TryFetchHeadStarts returns head starts that no process has, or nothing if there are none. They go to one caller at a time.
+func (b *Bus) TryFetchHeadStarts(ctx context.Context, limit int) ([]bus.Received, error) {
+	remain := func(ctx context.Context) (bool, error) {
+		c, err := b.js.Consumer(ctx, natsbus.FirstStream, "first")
+		if err != nil {
+			return false, err
+		}
+		return c.CachedInfo().NumPending > 0, nil
+	}
+	starts, _, err := attempt(ctx, remain, func(ctx context.Context) ([]bus.Received, error) { return b.FetchHeadStarts(ctx, limit) })
+	return starts, err
 }
 
 // Unclaimed returns how many published events no process has.

@@ -120,9 +120,9 @@ func (r *Rig) current() func() userstate.Rules {
 func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 	return fanout.Options{
 		Partitions: Partitions, Rules: r.current(),
-		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute,
+		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute, HeadStarts: true,
 		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
-		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 1 << 20, RouteEvents: 8,
+		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 16 << 20, RouteEvents: 8,
 		ExtendEvery: time.Hour, MaxAttempts: 1000,
 		SweepAfter: SweepAfter, SweepEvery: time.Hour,
 		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),

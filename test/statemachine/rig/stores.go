@@ -231,6 +231,11 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 	})
 }
 
+// DropSpans implements follow.Store.
+func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) error {
+	return run(ctx, "DropSpans", func() error { return s.Store.DropSpans(ctx, pair, spans) })
+}
+
 // Get implements follow.Store.
 func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
 	return through(ctx, "GetEdges", func() ([]follow.Edge, error) { return s.Store.Get(ctx, pairs) })

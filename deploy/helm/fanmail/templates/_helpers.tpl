@@ -2,7 +2,7 @@
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-{{ .Chart.Name }}{{ end }}
 {{- end }}
 
-{{/* The labels by which pods of a role are found; they never change. Takes (dict "root" $ "role" name). */}}
+{{/* The labels that select the pods of a role; they never change. Takes (dict "root" $ "role" name). */}}
 {{- define "fanmail.selector" -}}
 app.kubernetes.io/name: fanmail
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -23,7 +23,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* The configuration of a role: what the chart decides, over the role's keys, over those of all roles. */}}
+{{/* The configuration of a role. The chart's own keys win over the role's keys, and these over the keys of all roles. */}}
 {{- define "fanmail.config" -}}
 {{- $role := dict }}
 {{- with index .root.Values.roles .role }}{{ $role = .config }}{{ end }}
@@ -32,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- toYaml (mustMergeOverwrite (deepCopy .root.Values.config) (deepCopy $role) $own) }}
 {{- end }}
 
-{{/* Which of the Secrets' keys are mounted where, as a list of {group, name, key, file, env}. */}}
+{{/* Where each key of the Secrets is mounted, as a list of {group, name, key, file, env}. */}}
 {{- define "fanmail.secrets" -}}
 {{- $values := .Values.secrets }}
 {{- $files := list
@@ -85,7 +85,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* Whole folders, so that a Secret that changes changes the files, too. Takes (dict "root" $ "configMap" name "mongodb" name). */}}
+{{/* Whole folders, so a changed Secret changes the files, too. Takes (dict "root" $ "configMap" name "mongodb" name). */}}
 {{- define "fanmail.volumes" -}}
 - name: config
   configMap: { name: {{ .configMap }} }
@@ -102,7 +102,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 runAsNonRoot: true
 runAsUser: 65532
 runAsGroup: 65532
-# Secrets are readable by this group.
+# This group can read the Secrets.
 fsGroup: 65532
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
@@ -113,7 +113,7 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end }}
 
-{{/* How many fan-out workers find something to do: see keda in values.yaml. */}}
+{{/* The number of fan-out workers that find work: see keda in values.yaml. */}}
 {{- define "fanmail.maxReplicas" -}}
 {{- $config := include "fanmail.config" (dict "root" . "role" "fanout-worker") | fromYaml }}
 {{- $bulk := dig "fanout" "bulk_workers" 2 $config | int }}
@@ -124,7 +124,7 @@ capabilities: { drop: [ALL] }
 {{- define "fanmail.check" -}}
 {{- $_ := required "secrets.mongodb.name is empty: name the Secret with MongoDB's connection string" .Values.secrets.mongodb.name }}
 {{- if not (or .Values.secrets.auth.name (dig "insecure" false .Values.config)) }}
-{{- fail "secrets.auth.name is empty: name the Secret with the tokens file, or set config.insecure, and whoever reaches a pod may read every inbox" }}
+{{- fail "secrets.auth.name is empty: name the Secret with the tokens file, or set config.insecure; then every client that reaches a pod can read every inbox" }}
 {{- end }}
 {{- if dig "tls" "client_ca_file" "" .Values.config }}
 {{- fail "config.tls.client_ca_file is set: a kubelet has no certificate, so that no pod would ever be ready; leave client certificates to a mesh" }}

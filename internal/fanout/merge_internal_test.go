@@ -1,0 +1,39 @@
+package fanout
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Many long lists are in a batch at the same time, so none may be copied.
+func TestNamedRecipientsAreNotCopied(t *testing.T) {
+	t.Parallel()
+	var names, want []message.UserID
+	for n := range message.MaxRecipients {
+		user := message.UserID(fmt.Sprintf("user-%06d", n))
+		names = append(names, user)
+		if n > 100 && partition.Of(user, 2) == 1 {
+			want = append(want, user)
+		}
+	}
+	b := &batch{deliverer: &Deliverer{opts: Options{Partitions: 2}}, partition: 1}
+	streams := b.streams([]*job{{message: message.Message{To: names}}}, names[100])
+	require.Len(t, streams, 1)
+	merger := newMerger(streams, "")
+	var got []message.UserID
+	for {
+		c, err := merger.next(t.Context(), 7, func(*job, recipient) bool { return true })
+		require.NoError(t, err)
+		require.LessOrEqual(t, cap(streams[0].buffer), listPage)
+		got = append(got, c.owners...)
+		if c.last() {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+}

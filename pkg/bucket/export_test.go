@@ -1,0 +1,4 @@
+package bucket
+
+// ReadPageBy is ReadPage with the function that orders entries.
+var ReadPageBy = readPage

@@ -1,0 +1,31 @@
+package message
+
+const (
+	// MaxRecipients is the greatest number of user ids in To of a new message. Larger audiences are followers.
+	MaxRecipients = 10_000
+	// MaxTextBytes is the greatest length of body and attributes together. So an entry has at most 128 KiB, of which 1 KiB is left
+	// to its ids and its content type, and 50 entries fit into a MongoDB document of 16 MiB.
+	MaxTextBytes = 127 << 10
+
+	// memoryOverhead is about the memory of a message besides its texts, with its places in the maps that hold it.
+	memoryOverhead = 512
+	// stringBytes is the memory of a string besides its bytes.
+	stringBytes = 16
+	// MaxMemory is the greatest Memory of a message with at most MaxRecipients and MaxTextBytes. A message of an older release may
+	// name more recipients, and take more.
+	MaxMemory = memoryOverhead + 2*MaxUserIDBytes + maxContentTypeBytes + MaxTextBytes + MaxRecipients*(stringBytes+MaxUserIDBytes)
+)
+
+// Memory returns about how many bytes of memory the message takes.
+func (m Message) Memory() int {
+	return memoryOverhead + len(m.From) + len(m.Body) + len(m.ContentType) + len(m.Attrs) + UsersMemory(m.To)
+}
+
+// UsersMemory returns how many bytes of memory a list of user ids takes.
+func UsersMemory(users []UserID) int {
+	n := stringBytes * cap(users)
+	for _, user := range users {
+		n += (len(user) + 15) &^ 15 // memory is allocated in steps of up to 16 bytes
+	}
+	return n
+}
