@@ -287,6 +287,64 @@ func TestLeaseFromAClockThatWasAhead(t *testing.T) {
 	w.rest(t, s)
 }
 
+// An attempt failed while the clock was ahead by less than a lease may last. When the clock is right again, no user waits until the time of
+// that clock: the reaper of any process takes over a lease that nobody renews.
+func TestLeaseThatNobodyRenews(t *testing.T) {
+	t.Parallel()
+	const ahead, reaps = 20 * time.Minute, 3
+	for name, other := range map[string]bool{"the same process": false, "another process": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			every := func(o *rehydrate.Options) { o.ReapEvery = o.Lease / (reaps - 2) }
+			s := w.service(every)
+			w.Clock.Advance(ahead)
+			w.login(t, s)
+			w.work(t, s, rig.FailBefore, "Push", 0)
+			w.Clock.Advance(-ahead)
+			if other {
+				s = w.service(every)
+			}
+			for range reaps - 1 {
+				require.NoError(t, s.Reap(t.Context(), w.now()))
+				require.False(t, s.Work(t.Context()), "taken over too early")
+			}
+			require.NoError(t, s.Reap(t.Context(), w.now()))
+			require.True(t, s.Work(t.Context()), "not taken over")
+			w.rest(t, s)
+		})
+	}
+}
+
+// A lease that ends late and is renewed is that of a process with longer leases. Nobody takes it over.
+func TestLongLeaseThatIsRenewed(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	long := w.service(func(o *rehydrate.Options) { o.Lease = 10 * (rig.Lease + rig.ClockTolerance) })
+	w.login(t, long)
+	other := w.service(func(o *rehydrate.Options) { o.ReapEvery = o.Lease })
+	for range 5 {
+		require.NoError(t, other.Reap(t.Context(), w.now()))
+		require.NoError(t, other.Reap(t.Context(), w.now()))
+		w.Clock.Advance(time.Second)
+		w.renew(t, 10*(rig.Lease+rig.ClockTolerance))
+	}
+	require.False(t, other.Work(t.Context()), "taken over")
+	require.True(t, long.Work(t.Context()))
+	w.rest(t, long)
+}
+
+// renew renews the lease of ann, as its holder does.
+func (w *world) renew(t *testing.T, lease time.Duration) {
+	t.Helper()
+	st := w.State(t.Context(), t, "ann")
+	next, ok := st.Renew(st.Lease.Token, w.now().Add(lease))
+	require.True(t, ok)
+	stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: st, To: next}})
+	require.NoError(t, err)
+	require.True(t, stepped[0].Applied)
+}
+
 // A message that is stored so late that it is void counts for no user, so no rehydration has to find it.
 func TestVoidMessagesAreMissedByEverybody(t *testing.T) {
 	t.Parallel()

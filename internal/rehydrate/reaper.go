@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -41,18 +42,24 @@ func (s *Service) reap(intake, work context.Context) {
 // dead returns which leases are dead now.
 func (s *Service) dead() userstate.Dead { return s.opts.Rules().Dead(s.opts.Now()) }
 
+// suspect returns which leases are dead at the given time, or end later than a process with a right clock and the same settings would
+// set them.
+func (s *Service) suspect(now time.Time) userstate.Dead {
+	return userstate.Dead{Before: now, After: now.Add(s.opts.Lease + s.opts.Rules().ClockTolerance)}
+}
+
 // farFuture is later than the end of every lease.
 var farFuture = time.UnixMilli(1 << 47).UTC()
 
-// Reap takes over rehydrations whose lease is dead at the given time, as many as the queue has room for. It leaves out a user on
-// whom the code panics. Any other panic is an error.
+// Reap takes over rehydrations whose lease is dead at the given time or stuck, as many as the queue has room for. It leaves out a user
+// on whom the code panics. Any other panic is an error.
 func (s *Service) Reap(ctx context.Context, now time.Time) (err error) {
 	defer panics.Catch(&err)
-	due, err := s.stores.Users.Due(ctx, s.opts.Rules().Dead(now), s.Load().Waiting+reapPage)
+	found, err := s.stores.Users.Due(ctx, s.suspect(now), s.Load().Waiting+reapPage)
 	if err != nil {
 		return err
 	}
-	for _, st := range due {
+	for _, st := range s.abandoned(found, s.opts.Rules().Dead(now)) {
 		if len(s.waiting) == cap(s.waiting) {
 			return nil
 		}
@@ -66,12 +73,44 @@ func (s *Service) Reap(ctx context.Context, now time.Time) (err error) {
 	return nil
 }
 
-// takeOver takes over a rehydration whose lease has ended. It does nothing if this process already has the job, or if another process
+// watched is a lease that ends late, and for how long Reap has found it unchanged.
+type watched struct {
+	lease     userstate.Lease
+	unchanged time.Duration
+}
+
+// abandoned returns those of the found rehydrations whose lease is dead or stuck. A lease that ends late is stuck if its holder has not
+// renewed it for as long as Options.Lease, which is counted in calls of Reap: a clock that is set cannot hurry or delay them.
+func (s *Service) abandoned(found []userstate.State, dead userstate.Dead) (abandoned []userstate.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.late
+	s.late = make(map[message.UserID]watched)
+	for _, st := range found {
+		if dead.Holds(st.Lease) {
+			abandoned = append(abandoned, st)
+			continue
+		}
+		w := before[st.User]
+		if w.lease.Token == st.Lease.Token && w.lease.Until.Equal(st.Lease.Until) {
+			w.unchanged += s.opts.ReapEvery
+		} else {
+			w = watched{lease: st.Lease}
+		}
+		if w.unchanged > s.opts.Lease {
+			abandoned = append(abandoned, st)
+		}
+		s.late[st.User] = w
+	}
+	return abandoned
+}
+
+// takeOver takes over an abandoned rehydration. It does nothing if this process already has the job, or if another process
 // was faster.
 func (s *Service) takeOver(ctx context.Context, dead userstate.State) (err error) {
 	defer panics.Catch(&err)
 	now := s.opts.Now()
-	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && !s.dead().Holds(dead.Lease) // it may not be in the queue yet
+	ours := strings.HasPrefix(dead.Lease.Token, s.self+"/") && !s.suspect(now).Holds(dead.Lease) // it may not be in the queue yet
 	if ours || s.job(dead.User) != nil {
 		return nil
 	}

@@ -83,6 +83,8 @@ type Service struct {
 	jobs    map[message.UserID]*job
 	waiting chan *job
 	running int
+	// late holds the leases that end late and that the last call of Reap has found, at most as many as it reads.
+	late map[message.UserID]watched
 }
 
 // New returns a Service.

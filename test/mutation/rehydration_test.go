@@ -220,6 +220,16 @@ func rehydrating() []mutation {
 			pkg:   rehydration, run: "^TestLeaseFromAClockThatWasAhead$",
 		},
 		{
+			name: "a lease that ends late holds until then", trap: "a clock was ahead as an attempt failed: the user waits for as long",
+			edits: []edit{{"internal/rehydrate/reaper.go", "w.unchanged > s.opts.Lease", "false"}},
+			pkg:   rehydration, run: "^TestLeaseThatNobodyRenews$",
+		},
+		{
+			name: "a lease that ends late is stuck although its holder renews it", trap: "a process with shorter leases takes over the work of one with longer ones",
+			edits: []edit{{"internal/rehydrate/reaper.go", " && w.lease.Until.Equal(st.Lease.Until)", ""}},
+			pkg:   rehydration, run: "^TestLongLeaseThatIsRenewed$",
+		},
+		{
 			name: "complete while a sweep is under way", trap: "a page without a message says that it is complete",
 			edits: []edit{{inboxGo, "return !state.Rehydrating() && rules", "return state.Mark == nil && rules"}},
 			pkg:   inbox, run: "^TestReadingWhileRebuilt$",
