@@ -181,7 +181,13 @@ func (b *Bus) TryFetchHeadStarts(ctx context.Context, limit int) ([]bus.Received
 		if err != nil {
 			return false, err
 		}
-		return c.CachedInfo().NumPending > 0, nil
+		stream, err := b.js.Stream(ctx, natsbus.FirstStream)
+		if err != nil {
+			return false, err
+		}
+		// The consumer counts what is pending a moment after the stream stores it.
+		state := stream.CachedInfo().State
+		return state.Msgs > 0 && c.CachedInfo().Delivered.Stream < state.LastSeq, nil
 	}
 	starts, _, err := attempt(ctx, remain, func(ctx context.Context) ([]bus.Received, error) { return b.FetchHeadStarts(ctx, limit) })
 	return starts, err
