@@ -2,6 +2,7 @@ package fanout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -43,6 +44,27 @@ func (w *world) routeFirst(t *testing.T, messages ...message.Message) {
 	}
 	router.EmitHeadStarts(t.Context())
 }
+
+// A head start does not wait for the tasks of its message: it is emitted even if these are not.
+func TestHeadStartsDoNotWaitForTasks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	named := w.bulk(t)[0]
+	m := w.beside(t, 1, named)
+	w.publish(t, m)
+	router := fanout.NewRouter(w.Stores(), withoutTasks{w.Bus}, w.opts)
+	received, err := w.Bus.TryFetch(t.Context(), 10)
+	require.NoError(t, err)
+	require.Error(t, router.Route(t.Context(), received))
+	router.EmitHeadStarts(t.Context())
+	require.Equal(t, 1, w.first(t, w.deliverer()))
+	require.Equal(t, []message.ID{m.ID}, w.inbox(t, named))
+}
+
+// withoutTasks is a bus that takes no tasks.
+type withoutTasks struct{ *rig.Bus }
+
+func (withoutTasks) EmitTasks(context.Context, []event.Task) error { return errors.New("no tasks") }
 
 // first delivers all head starts, and returns how many there were.
 func (w *world) first(t *testing.T, d *fanout.Deliverer) (n int) {

@@ -111,6 +111,7 @@ func (r *Router) Route(ctx context.Context, received []bus.Received) (err error)
 	var tasks []event.Task
 	var finished []message.Ref
 	for _, route := range routes {
+		r.starter.add(route.start) // before the tasks, so that it does not wait for them; if they fail, it is repeated with them
 		tasks = append(tasks, route.tasks...)
 		finished = append(finished, route.finished...)
 	}
@@ -133,9 +134,6 @@ func (r *Router) Route(ctx context.Context, received []bus.Received) (err error)
 		if err := item.Ack(); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
 		}
-	}
-	for _, route := range routes {
-		r.starter.add(route.start)
 	}
 	return nil
 }

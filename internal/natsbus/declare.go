@@ -90,14 +90,15 @@ func (b *Bus) taskSource(lane event.Lane, partition int) source {
 	}}
 }
 
-// firstStream returns the stream of head starts. They are hints, so it drops the oldest ones, and all that are old.
+// firstStream returns the stream of head starts. They are hints, so it drops the oldest ones, and all that are old, and it needs no disk, which
+// would make them wait behind the tasks of the scans.
 func (b *Bus) firstStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        FirstStream,
 		Description: "Recipients to whom messages are delivered before the scan reaches them.",
 		Subjects:    []string{firstPrefix + "*"},
 		Retention:   jetstream.WorkQueuePolicy,
-		Storage:     jetstream.FileStorage,
+		Storage:     jetstream.MemoryStorage,
 		Discard:     jetstream.DiscardOld,
 		MaxAge:      bus.HeadStartAge,
 		Duplicates:  bus.HeadStartAge, // it must not be longer than MaxAge; no id is sent

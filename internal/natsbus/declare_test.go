@@ -123,7 +123,7 @@ func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
 func TestDeclaresWithoutHeadStarts(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
-	server := start(t, natsserver.Options{Addr: "127.0.0.1:0", MaxStoreBytes: 4 * size})
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0", MaxMemoryBytes: size})
 	b := connect(t, natsbus.Options{Server: server, PublishedBytes: size, FanoutBytes: size, LoginBytes: size, DeadLetterBytes: size})
 	_, err := admin(t, server).Stream(t.Context(), natsbus.FirstStream)
 	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
