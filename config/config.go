@@ -104,6 +104,8 @@ type Fanout struct {
 	SweepEvery time.Duration `key:"sweep_every"`
 	// MaxAttempts is how often a task is handed out before it goes to the dead letters.
 	MaxAttempts int `key:"max_attempts"`
+	// StuckAfter is how long no call of the store may return before a worker gives up its batch.
+	StuckAfter time.Duration `key:"stuck_after"`
 }
 
 // Rehydrate configures the rebuilding of the inboxes of returning users.
@@ -290,6 +292,7 @@ func Default() Config {
 			SweepAfter:     5 * time.Minute,
 			SweepEvery:     30 * time.Second,
 			MaxAttempts:    20,
+			StuckAfter:     2 * time.Minute,
 		},
 		Rehydrate: Rehydrate{
 			Limit:     1000,

@@ -143,7 +143,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		},
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
-		SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
+		StuckAfter: f.StuckAfter, SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
 		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
 	}
 }

@@ -170,7 +170,8 @@ type Held interface {
 	// Release hands the held task back: the next caller of Take gets it at once. It returns nil when the bus has confirmed
 	// that.
 	Release(ctx context.Context) error
-	// GiveBack hands back a held task that was not worked on: the attempt does not count. The task moves to the end of its queue.
+	// GiveBack hands back a held task that was not worked on, or whose worker is stuck: the attempt does not count. The task moves to
+	// the end of its queue.
 	// After an error the task may be in the queue twice, and a lost connection makes it count.
 	GiveBack(ctx context.Context) error
 }

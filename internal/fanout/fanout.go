@@ -60,6 +60,9 @@ type Options struct {
 	// ExtendEvery is how often a held task is extended. It has to be well below the time after which the bus hands the
 	// task to another worker.
 	ExtendEvery time.Duration
+	// StuckAfter is how long no call of the store may return before a worker gives up its batch, at least 1 ms. The stores count
+	// their calls for package pulse. StuckAfter has to be well above the time that a call may take.
+	StuckAfter time.Duration
 	// MaxAttempts is how often the bus may hand out a task. A task that was handed out more often has crashed or stalled
 	// its workers, and becomes a dead letter.
 	MaxAttempts int

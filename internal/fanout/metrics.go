@@ -47,8 +47,10 @@ type lane struct {
 	skipped                [skipReasons]prometheus.Counter
 	batches, messages      prometheus.Observer
 	finished, continued    prometheus.Counter
+	stuck                  prometheus.Counter
 
-	slots *workerSlots
+	slots    *workerSlots
+	underWay underWay
 	// rate is how many tasks are finished per second.
 	rate meter.Rate
 }
@@ -62,7 +64,8 @@ type delivererMetrics struct {
 	firstWait  prometheus.Observer
 }
 
-func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lane]int) delivererMetrics {
+func newDelivererMetrics(opts Options) delivererMetrics {
+	registerer := opts.Metrics
 	factory := promauto.With(registerer)
 	count := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"lane"}, labels...))
@@ -76,6 +79,7 @@ func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lan
 	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration.", "reason")
 	finished := count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end.")
 	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
+	stuck := count("fanmail_stuck_batches_total", "Batches that were given up, because no call of the store had returned for fanout.stuck_after.")
 	batches := measure("fanmail_batch_duration_seconds", "How long a batch took, from reading its tasks to recording them.", meter.Journeys())
 	messages := measure("fanmail_fanout_duration_seconds", "From sending a message to its end in all partitions.", meter.Journeys())
 	most := factory.NewGaugeVec(prometheus.GaugeOpts{
@@ -96,8 +100,9 @@ func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lan
 			deliveries: deliveries.WithLabelValues(label), duplicates: duplicates.WithLabelValues(label),
 			headStarts: headStarts.WithLabelValues(label),
 			finished:   finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
+			stuck:   stuck.WithLabelValues(label),
 			batches: batches.WithLabelValues(label), messages: messages.WithLabelValues(label),
-			slots: newWorkerSlots(workers[name]),
+			slots: newWorkerSlots(opts.Workers[name]),
 		}
 		for reason, word := range skipNames {
 			l.skipped[reason] = skipped.WithLabelValues(label, word)
@@ -108,6 +113,10 @@ func newDelivererMetrics(registerer prometheus.Registerer, workers map[event.Lan
 			Name: "fanmail_workers_busy", Help: "Batches of a lane that this process is working on.",
 			ConstLabels: prometheus.Labels{"lane": label},
 		}, func() float64 { return float64(l.slots.inUse()) })
+		factory.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fanmail_batch_oldest_seconds", Help: "Age of the oldest batch of a lane that this process is working on, or 0.",
+			ConstLabels: prometheus.Labels{"lane": label},
+		}, func() float64 { return l.underWay.oldest(opts.Now()).Seconds() })
 	}
 	return m
 }

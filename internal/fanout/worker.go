@@ -47,7 +47,7 @@ func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 		panic(err) // the size is a positive constant
 	}
 	return &Deliverer{
-		stores: stores, bus: bus, opts: opts, letters: letters, metrics: newDelivererMetrics(opts.Metrics, opts.Workers),
+		stores: stores, bus: bus, opts: opts, letters: letters, metrics: newDelivererMetrics(opts),
 		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "deliver"),
 	}
 }
@@ -154,7 +154,7 @@ func (d *Deliverer) stay(intake, processing context.Context, held bus.Held, lane
 	defer d.metrics.lanes[lane].slots.done()
 	began := time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
 	for {
-		err := d.process(intake, processing, held)
+		err := d.process(intake, processing, held, d.metrics.lanes[lane])
 		if err != nil || lane != event.Bulk || intake.Err() != nil || time.Since(began) > bulkKeep {
 			return err
 		}
@@ -164,67 +164,33 @@ func (d *Deliverer) stay(intake, processing context.Context, held bus.Held, lane
 	}
 }
 
-// process delivers the batch of a held task. It extends the hold meanwhile. It returns the error with which it has handed
-// the task back.
-func (d *Deliverer) process(intake, processing context.Context, held bus.Held) error {
-	stop := d.extend(held)
+// process delivers the batch of a held task. It extends the hold meanwhile, and gives the task up if the batch is stuck. It
+// returns the error with which it has handed the task back.
+func (d *Deliverer) process(intake, processing context.Context, held bus.Held, lane *lane) error {
+	h := newHold(processing, held)
+	defer h.lose()
+	h.lane, h.began = lane, d.opts.Now()
+	lane.underWay.add(h)
+	defer lane.underWay.remove(h)
+	stop := d.keep(intake, h)
 	defer stop()
+	ctx := h.pulse.Of(processing)
 	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
-	err := d.Deliver(processing, held)
+	err := d.deliver(ctx, h)
 	if Classify(err) == Continue {
 		logger.Warn().Err(err).Msg("the task stream has no room for continuations: continuing with the held tasks")
 	}
-	for Classify(err) == Continue && intake.Err() == nil {
-		err = d.Deliver(processing, held)
+	for Classify(err) == Continue && intake.Err() == nil && !h.givenUp.Load() {
+		err = d.deliver(ctx, h)
 	}
-	if err != nil {
+	switch {
+	case h.givenUp.Load():
+		logger.Info().Err(err).Dur("took", d.opts.Now().Sub(h.began)).Msg("a stuck batch has ended: its worker is free again")
+	case err != nil:
 		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
 		d.release(processing, held)
 	}
 	return err
-}
-
-// giveBack hands a task back that no worker has begun. That is no attempt.
-func (d *Deliverer) giveBack(intake context.Context, held bus.Held) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(intake), time.Second)
-	defer cancel()
-	if err := held.GiveBack(ctx); err != nil {
-		logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("handing a task back failed: the bus hands it out again later")
-	}
-}
-
-// extend extends the hold every Options.ExtendEvery, until the returned function is called.
-func (d *Deliverer) extend(held bus.Held) (stop func()) {
-	quit := make(chan struct{})
-	var extender sync.WaitGroup
-	extender.Go(func() {
-		ticker := time.NewTicker(d.opts.ExtendEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-ticker.C:
-				if err := panics.Do(held.Extend); err != nil {
-					d.recordPanic(err, held.First())
-					logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("extending a hold failed: another worker may take the task")
-				}
-			}
-		}
-	})
-	return func() {
-		close(quit)
-		extender.Wait()
-	}
-}
-
-// release hands a held task back to the bus. If that fails, the bus hands the task out again when the hold expires.
-func (d *Deliverer) release(processing context.Context, held bus.Held) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(processing), time.Second)
-	defer cancel()
-	if err := held.Release(ctx); err != nil {
-		logDelivery(d.opts.Logger.Warn().Err(err), held.First()).Msg("handing a task back failed: the bus hands it out again later")
-	}
 }
 
 // Deliver processes one batch: the held task, and the tasks that wait behind it. It returns nil when the batch is done
@@ -234,7 +200,14 @@ func (d *Deliverer) release(processing context.Context, held bus.Held) {
 //
 // If the code panics, Deliver processes each task alone. The tasks on which it panics again stay in the queue. The held
 // task becomes a dead letter at its last attempt.
-func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
+func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) error {
+	h := newHold(ctx, held)
+	defer h.lose()
+	return d.deliver(ctx, h)
+}
+
+// deliver is Deliver for a hold. After the worker has given the task up, deliver repeats nothing.
+func (d *Deliverer) deliver(ctx context.Context, held *hold) (err error) {
 	first := held.First()
 	defer func() { d.recordPanic(err, first) }()
 	defer panics.Catch(&err)
@@ -253,14 +226,14 @@ func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
 	ctx, span := d.startSpan(ctx, tasks)
 	defer func() { span.Done(err) }()
 	var postponed map[uint64]bool
-	err = retry(ctx, d.opts.Logger, d.metrics.retries, first.Subject, func() (err error) {
+	err = d.retry(held, first.Subject, func() (err error) {
 		postponed, err = d.runBatch(ctx, tasks)
 		return err
 	})
 	var panicked error
-	if action := Classify(err); action == DeadLetter || action == HandBack {
+	if action := Classify(err); (action == DeadLetter || action == HandBack) && !held.givenUp.Load() {
 		d.recordPanic(err, first)
-		postponed, panicked, err = d.runOneByOne(ctx, tasks, err)
+		postponed, panicked, err = d.runOneByOne(ctx, held, tasks, err)
 	}
 	switch {
 	case err != nil:
@@ -275,12 +248,12 @@ func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) (err error) {
 // runOneByOne processes each task in a batch of its own, after their common batch failed permanently or panicked with
 // cause. A task that fails permanently alone becomes a dead letter. If the code panics on a task, the task is postponed;
 // panicked is the panic on the held task, which is the first.
-func (d *Deliverer) runOneByOne(ctx context.Context, tasks []event.Delivery, cause error) (postponed map[uint64]bool, panicked, err error) {
+func (d *Deliverer) runOneByOne(ctx context.Context, held *hold, tasks []event.Delivery, cause error) (postponed map[uint64]bool, panicked, err error) {
 	postponed = make(map[uint64]bool)
 	for i, task := range tasks {
 		failure := cause
 		if len(tasks) > 1 {
-			failure = d.runAlone(ctx, task)
+			failure = d.runAlone(ctx, held, task)
 		}
 		d.recordPanic(failure, task)
 		failure = lastPanic(failure, task, d.opts.MaxAttempts)
@@ -292,7 +265,7 @@ func (d *Deliverer) runOneByOne(ctx context.Context, tasks []event.Delivery, cau
 			}
 			continue
 		case DeadLetter:
-			err = retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error { return d.deadLetter(ctx, task, failure) })
+			err = d.retry(held, task.Subject, func() error { return d.deadLetter(ctx, task, failure) })
 		default:
 			err = failure
 		}
@@ -304,8 +277,8 @@ func (d *Deliverer) runOneByOne(ctx context.Context, tasks []event.Delivery, cau
 }
 
 // runAlone processes a task in a batch of its own.
-func (d *Deliverer) runAlone(ctx context.Context, task event.Delivery) error {
-	return retry(ctx, d.opts.Logger, d.metrics.retries, task.Subject, func() error {
+func (d *Deliverer) runAlone(ctx context.Context, held *hold, task event.Delivery) error {
+	return d.retry(held, task.Subject, func() error {
 		postponed, err := d.runBatch(ctx, []event.Delivery{task})
 		if err == nil && postponed[task.Sequence] {
 			err = d.requeue(ctx, task)
@@ -319,9 +292,14 @@ func (d *Deliverer) recordPanic(err error, task event.Delivery) {
 	d.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return logDelivery(line, task) })
 }
 
+// retry repeats an attempt for a held task while its error is one to Retry, until the worker gives the task up.
+func (d *Deliverer) retry(held *hold, what string, attempt func() error) error {
+	return retry(held.attempts, d.opts.Logger, d.metrics.retries, what, attempt)
+}
+
 // giveUp makes the held task a dead letter because the bus has handed it out too often.
-func (d *Deliverer) giveUp(ctx context.Context, held bus.Held) error {
-	err := retry(ctx, d.opts.Logger, d.metrics.retries, "dead letter", func() error {
+func (d *Deliverer) giveUp(ctx context.Context, held *hold) error {
+	err := d.retry(held, "dead letter", func() error {
 		return d.deadLetter(ctx, held.First(), fmt.Errorf("%w (%d times)", errAttempts, held.First().Attempts))
 	})
 	if err != nil {

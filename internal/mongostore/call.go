@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -64,6 +65,7 @@ func (db *DB) within(ctx context.Context, doing string, operation func(context.C
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	defer pulse.Beat(ctx) // a call of the store may consist of many operations
 	limited, cancel := context.WithTimeout(ctx, db.opts.Timeout)
 	defer cancel()
 	err := operation(limited)

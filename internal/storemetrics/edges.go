@@ -28,33 +28,33 @@ type edges struct {
 }
 
 func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (all []follow.Edge, err error) {
-	defer s.follow.done(s.follow.now(), &err)
+	defer s.follow.done(ctx, s.follow.now(), &err)
 	return s.Store.Follow(ctx, pairs, at)
 }
 
 func (s *edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) (err error) {
-	defer s.unfollow.done(s.unfollow.now(), &err)
+	defer s.unfollow.done(ctx, s.unfollow.now(), &err)
 	return s.Store.Unfollow(ctx, pair, at)
 }
 
 func (s *edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) (err error) {
-	defer s.drop.done(s.drop.now(), &err)
+	defer s.drop.done(ctx, s.drop.now(), &err)
 	return s.Store.DropSpans(ctx, pair, spans)
 }
 
 func (s *edges) Get(ctx context.Context, pairs []follow.Pair) (all []follow.Edge, err error) {
-	defer s.get.done(s.get.now(), &err)
+	defer s.get.done(ctx, s.get.now(), &err)
 	return s.Store.Get(ctx, pairs)
 }
 
 func (s *edges) Followers(
 	ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int,
 ) (all []follow.Edge, err error) {
-	defer s.followers.done(s.followers.now(), &err)
+	defer s.followers.done(ctx, s.followers.now(), &err)
 	return s.Store.Followers(ctx, followee, partition, after, limit)
 }
 
 func (s *edges) Following(ctx context.Context, follower, after message.UserID, limit int) (all []follow.Edge, err error) {
-	defer s.following.done(s.following.now(), &err)
+	defer s.following.done(ctx, s.following.now(), &err)
 	return s.Store.Following(ctx, follower, after, limit)
 }

@@ -33,7 +33,7 @@ type inbox struct {
 }
 
 func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
-	defer s.push.done(s.push.now(), &err)
+	defer s.push.done(ctx, s.push.now(), &err)
 	if outcomes, err = s.Store.Push(ctx, pushes); err == nil {
 		s.appends.count(pushes, outcomes)
 	}
@@ -41,48 +41,48 @@ func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []buck
 }
 
 func (s *inbox) Persist(ctx context.Context) (err error) {
-	defer s.persist.done(s.persist.now(), &err)
+	defer s.persist.done(ctx, s.persist.now(), &err)
 	return s.Store.Persist(ctx)
 }
 
 func (s *inbox) Heads(ctx context.Context, refs []bucket.Ref) (heads []bucket.Outline, err error) {
-	defer s.heads.done(s.heads.now(), &err)
+	defer s.heads.done(ctx, s.heads.now(), &err)
 	return s.Store.Heads(ctx, refs)
 }
 
 func (s *inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) (buckets []bucket.Bucket, err error) {
-	defer s.ranges.done(s.ranges.now(), &err)
+	defer s.ranges.done(ctx, s.ranges.now(), &err)
 	return s.Store.Range(ctx, owner, low, high, limit)
 }
 
 func (s *inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, deletions bucket.Deletions, err error) {
-	defer s.newest.done(s.newest.now(), &err)
+	defer s.newest.done(ctx, s.newest.now(), &err)
 	return s.Store.Newest(ctx, owner, low, limit, from)
 }
 
 func (s *inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) (buckets []bucket.Bucket, err error) {
-	defer s.overlapping.done(s.overlapping.now(), &err)
+	defer s.overlapping.done(ctx, s.overlapping.now(), &err)
 	return s.Store.Overlapping(ctx, owner, above, id)
 }
 
 func (s *inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) (err error) {
-	defer s.delete.done(s.delete.now(), &err)
+	defer s.delete.done(ctx, s.delete.now(), &err)
 	return s.Store.Delete(ctx, owner, sequence, id)
 }
 
 func (s *inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) (err error) {
-	defer s.blank.done(s.blank.now(), &err)
+	defer s.blank.done(ctx, s.blank.now(), &err)
 	return s.Store.Blank(ctx, owner, sequence, slot, id)
 }
 
 func (s *inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (applied bool, err error) {
-	defer s.lower.done(s.lower.now(), &err)
+	defer s.lower.done(ctx, s.lower.now(), &err)
 	return s.Store.Lower(ctx, owner, as, floor, last)
 }
 
 func (s *inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (deletions bucket.Deletions, err error) {
-	defer s.deletions.done(s.deletions.now(), &err)
+	defer s.deletions.done(ctx, s.deletions.now(), &err)
 	return s.Store.Deletions(ctx, owner, from)
 }

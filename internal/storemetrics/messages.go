@@ -31,56 +31,56 @@ type messages struct {
 }
 
 func (s *messages) Insert(ctx context.Context, all []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
-	defer s.insert.done(s.insert.now(), &err)
+	defer s.insert.done(ctx, s.insert.now(), &err)
 	return s.Store.Insert(ctx, all, timing)
 }
 
 func (s *messages) Get(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
-	defer s.get.done(s.get.now(), &err)
+	defer s.get.done(ctx, s.get.now(), &err)
 	return s.Store.Get(ctx, ref)
 }
 
 func (s *messages) GetMany(ctx context.Context, refs []message.Ref) (found []message.Found, err error) {
-	defer s.getMany.done(s.getMany.now(), &err)
+	defer s.getMany.done(ctx, s.getMany.now(), &err)
 	return s.Store.GetMany(ctx, refs)
 }
 
 func (s *messages) ToFollowers(
 	ctx context.Context, ranges []message.Range, order message.Order, limit int,
 ) (stored []message.Stored, err error) {
-	defer s.toFollowers.done(s.toFollowers.now(), &err)
+	defer s.toFollowers.done(ctx, s.toFollowers.now(), &err)
 	return s.Store.ToFollowers(ctx, ranges, order, limit)
 }
 
 func (s *messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (n int64, err error) {
-	defer s.countToFollowers.done(s.countToFollowers.now(), &err)
+	defer s.countToFollowers.done(ctx, s.countToFollowers.now(), &err)
 	return s.Store.CountToFollowers(ctx, ranges, slack)
 }
 
 func (s *messages) Naming(
 	ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int,
 ) (stored []message.Stored, err error) {
-	defer s.naming.done(s.naming.now(), &err)
+	defer s.naming.done(ctx, s.naming.now(), &err)
 	return s.Store.Naming(ctx, user, after, before, order, limit)
 }
 
 func (s *messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (found bool, err error) {
-	defer s.anyAfter.done(s.anyAfter.now(), &err)
+	defer s.anyAfter.done(ctx, s.anyAfter.now(), &err)
 	return s.Store.AnyAfter(ctx, after, slack)
 }
 
 func (s *messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
-	defer s.unfinished.done(s.unfinished.now(), &err)
+	defer s.unfinished.done(ctx, s.unfinished.now(), &err)
 	return s.Store.Unfinished(ctx, after, limit)
 }
 
 func (s *messages) Condemn(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
-	defer s.condemn.done(s.condemn.now(), &err)
+	defer s.condemn.done(ctx, s.condemn.now(), &err)
 	return s.Store.Condemn(ctx, ref)
 }
 
 func (s *messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
-	defer s.finish.done(s.finish.now(), &err)
+	defer s.finish.done(ctx, s.finish.now(), &err)
 	return s.Store.Finish(ctx, refs)
 }
 
@@ -101,16 +101,16 @@ type keys struct {
 }
 
 func (s *keys) Reserve(ctx context.Context, k message.Key, now time.Time) (held message.Key, err error) {
-	defer s.reserve.done(s.reserve.now(), &err)
+	defer s.reserve.done(ctx, s.reserve.now(), &err)
 	return s.KeyStore.Reserve(ctx, k, now)
 }
 
 func (s *keys) Replace(ctx context.Context, old message.Key, id message.ID) (err error) {
-	defer s.replace.done(s.replace.now(), &err)
+	defer s.replace.done(ctx, s.replace.now(), &err)
 	return s.KeyStore.Replace(ctx, old, id)
 }
 
 func (s *keys) Forget(ctx context.Context, now time.Time, limit int) (n int, err error) {
-	defer s.forget.done(s.forget.now(), &err)
+	defer s.forget.done(ctx, s.forget.now(), &err)
 	return s.KeyStore.Forget(ctx, now, limit)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -50,8 +51,9 @@ func (m *Metrics) operation(name string) operation {
 	return operation{now: m.now, duration: m.duration.WithLabelValues(name), failed: m.errors.WithLabelValues(name)}
 }
 
-// done records the duration and the error of a call that began at the given time.
-func (o *operation) done(began time.Time, err *error) {
+// done records the duration and the error of a call that began at the given time. It counts the call in the pulse.Pulse of ctx.
+func (o *operation) done(ctx context.Context, began time.Time, err *error) {
+	defer pulse.Beat(ctx)
 	o.duration.Observe(o.now().Sub(began).Seconds())
 	if *err != nil && !answer(*err) {
 		o.failed.Inc()

@@ -28,31 +28,31 @@ type fanouts struct {
 }
 
 func (s *fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (fanout progress.Fanout, err error) {
-	defer s.plan.done(s.plan.now(), &err)
+	defer s.plan.done(ctx, s.plan.now(), &err)
 	return s.Store.Plan(ctx, id, partitions, now)
 }
 
 func (s *fanouts) Get(ctx context.Context, id message.ID) (fanout progress.Fanout, err error) {
-	defer s.get.done(s.get.now(), &err)
+	defer s.get.done(ctx, s.get.now(), &err)
 	return s.Store.Get(ctx, id)
 }
 
 func (s *fanouts) GetMany(ctx context.Context, ids []message.ID) (all []progress.Fanout, ok []bool, err error) {
-	defer s.getMany.done(s.getMany.now(), &err)
+	defer s.getMany.done(ctx, s.getMany.now(), &err)
 	return s.Store.GetMany(ctx, ids)
 }
 
 func (s *fanouts) Scans(ctx context.Context, partition int, ids []message.ID) (scans []progress.Scan, ok []bool, err error) {
-	defer s.scans.done(s.scans.now(), &err)
+	defer s.scans.done(ctx, s.scans.now(), &err)
 	return s.Store.Scans(ctx, partition, ids)
 }
 
 func (s *fanouts) Step(ctx context.Context, all []progress.Step, now time.Time) (stepped []progress.Stepped, err error) {
-	defer s.step.done(s.step.now(), &err)
+	defer s.step.done(ctx, s.step.now(), &err)
 	return s.Store.Step(ctx, all, now)
 }
 
 func (s *fanouts) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (touched bool, err error) {
-	defer s.touch.done(s.touch.now(), &err)
+	defer s.touch.done(ctx, s.touch.now(), &err)
 	return s.Store.Touch(ctx, id, now, idle)
 }

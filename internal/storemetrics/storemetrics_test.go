@@ -18,6 +18,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -45,12 +46,14 @@ func counts(t *testing.T, registry *prometheus.Registry) map[string]uint64 {
 	return counts
 }
 
-// Every method of every store interface is measured under its own name, also a method that fails or panics. The methods here panic,
-// because the wrapped store is nil.
+// Every method of every store interface is measured under its own name, and counts in the pulse of its context, also a method that
+// fails or panics. The methods here panic, because the wrapped store is nil.
 func TestEveryMethodIsMeasured(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	m := storemetrics.New(registry, time.Now)
+	var beating pulse.Pulse
+	ctx := beating.Of(t.Context())
 	for _, store := range []struct {
 		interfaceType reflect.Type
 		measured      any
@@ -64,8 +67,9 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 	} {
 		for method := range store.interfaceType.Methods() {
 			name := method.Name
-			before := counts(t, registry)
-			call(store.measured, name)
+			before, beats := counts(t, registry), beating.Beats()
+			call(ctx, store.measured, name)
+			require.Equal(t, beats+1, beating.Beats(), "%v.%s", store.interfaceType, name)
 			changed := 0
 			for operation, n := range counts(t, registry) {
 				if n != before[operation] {
@@ -79,12 +83,13 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 	}
 }
 
-// call calls a method with zero arguments.
-func call(on any, name string) {
+// call calls a method with ctx and zero arguments.
+func call(ctx context.Context, on any, name string) {
 	defer func() { _ = recover() }()
 	method := reflect.ValueOf(on).MethodByName(name)
 	args := make([]reflect.Value, method.Type().NumIn())
-	for i := range args {
+	args[0] = reflect.ValueOf(ctx)
+	for i := 1; i < len(args); i++ {
 		args[i] = reflect.Zero(method.Type().In(i))
 	}
 	method.Call(args)

@@ -29,36 +29,36 @@ type users struct {
 }
 
 func (s *users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
-	defer s.raiseHeads.done(s.raiseHeads.now(), &err)
+	defer s.raiseHeads.done(ctx, s.raiseHeads.now(), &err)
 	return s.Store.RaiseHeads(ctx, heads)
 }
 
 func (s *users) Lookup(ctx context.Context, users []message.UserID) (states []userstate.State, err error) {
-	defer s.lookup.done(s.lookup.now(), &err)
+	defer s.lookup.done(ctx, s.lookup.now(), &err)
 	return s.Store.Lookup(ctx, users)
 }
 
 func (s *users) View(ctx context.Context, views []userstate.View) (viewed []userstate.Viewed, err error) {
-	defer s.view.done(s.view.now(), &err)
+	defer s.view.done(ctx, s.view.now(), &err)
 	return s.Store.View(ctx, views)
 }
 
 func (s *users) Step(ctx context.Context, all []userstate.Step) (stepped []userstate.Stepped, err error) {
-	defer s.step.done(s.step.now(), &err)
+	defer s.step.done(ctx, s.step.now(), &err)
 	return s.Store.Step(ctx, all)
 }
 
 func (s *users) Due(ctx context.Context, dead userstate.Dead, limit int) (states []userstate.State, err error) {
-	defer s.due.done(s.due.now(), &err)
+	defer s.due.done(ctx, s.due.now(), &err)
 	return s.Store.Due(ctx, dead, limit)
 }
 
 func (s *users) List(ctx context.Context, partition int, after message.UserID, limit int) (states []userstate.State, err error) {
-	defer s.list.done(s.list.now(), &err)
+	defer s.list.done(ctx, s.list.now(), &err)
 	return s.Store.List(ctx, partition, after, limit)
 }
 
 func (s *users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (held bucket.ReadMark, err error) {
-	defer s.setReadMark.done(s.setReadMark.now(), &err)
+	defer s.setReadMark.done(ctx, s.setReadMark.now(), &err)
 	return s.Store.SetReadMark(ctx, user, mark)
 }

@@ -2,6 +2,7 @@ package mutation_test
 
 // holding are the shortcuts of code that holds tasks, and gives them up.
 func holding() []mutation {
+	const holdGo = "internal/fanout/hold.go"
 	return []mutation{
 		{
 			name: "a dead letter of any size", trap: "the server refuses the letter: the task is tried without limit",
@@ -37,6 +38,41 @@ func holding() []mutation {
 			name: "pulls that go on while no worker is free", trap: "a process holds tasks that another could work on",
 			edits: []edit{{"internal/fanout/slots.go", "s.busy++; s.busy == s.size {", "s.busy++; s.busy > s.size {"}},
 			pkg:   fanout, run: "^TestLastWorkerSlotEndsTheWait$",
+		},
+		{
+			name: "holding whatever hangs", trap: "a batch that hangs keeps its partition until the process ends",
+			edits: []edit{{holdGo, "silent++; silent == stuckChecks {", "silent++; silent < 0 {"}},
+			pkg:   fanout, run: "^TestStuckBatchIsGivenUp$",
+		},
+		{
+			name: "a stuck batch as an attempt", trap: "an outage in which calls hang makes dead letters",
+			edits: []edit{{holdGo, "		d.giveBack(intake, h)\n		return nil\n", "		d.release(intake, h)\n		return nil\n"}},
+			pkg:   fanout, run: "^TestStuckBatchIsGivenUp$",
+		},
+		{
+			name: "a slow store as a stuck one", trap: "a worker gives up each batch that takes long",
+			edits: []edit{{holdGo, "silent, beats = 0, now", "silent, beats = silent+1, now"}},
+			pkg:   fanout, run: "^TestSlowStoreIsNotStuck$",
+		},
+		{
+			name: "repeating a batch that was given up", trap: "two workers repeat one batch beside each other without end",
+			edits: []edit{{"internal/fanout/worker.go", "return retry(held.attempts, ", "return retry(context.WithoutCancel(held.attempts), "}},
+			pkg:   fanout, run: "^TestStuckBatchIsGivenUp$",
+		},
+		{
+			name: "removing a task that was given up", trap: "a late worker acknowledges what another one holds",
+			edits: []edit{{holdGo, "	if h.givenUp.Load() {\n		return nil\n", "	if h.givenUp.Load() && false {\n		return nil\n"}},
+			pkg:   fanout, run: "^TestStuckBatchIsGivenUp$",
+		},
+		{
+			name: "ending the batch that is given up", trap: "a store that is slow makes no progress",
+			edits: []edit{{"internal/fanout/worker.go", "ctx := h.pulse.Of(processing)", "ctx := h.pulse.Of(h.attempts)"}},
+			pkg:   fanout, run: "^TestBatchThatWasGivenUpIsRecorded$",
+		},
+		{
+			name: "calls that show no life", trap: "each worker gives up each batch that takes long",
+			edits: []edit{{"internal/storemetrics/metrics.go", "	defer pulse.Beat(ctx)\n", "	_, _ = pulse.Beat, ctx\n"}},
+			pkg:   "./internal/storemetrics", run: "^TestEveryMethodIsMeasured$",
 		},
 		{
 			name: "giving back as an attempt", trap: "a task that was never worked on becomes a dead letter",

@@ -123,7 +123,7 @@ func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute, HeadStarts: true,
 		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
 		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 16 << 20, RouteEvents: 8,
-		ExtendEvery: time.Hour, MaxAttempts: 1000,
+		ExtendEvery: time.Hour, StuckAfter: time.Hour, MaxAttempts: 1000,
 		SweepAfter: SweepAfter, SweepEvery: time.Hour,
 		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
