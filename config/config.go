@@ -104,7 +104,8 @@ type Fanout struct {
 	SweepEvery time.Duration `key:"sweep_every"`
 	// MaxAttempts is how often a task is handed out before it goes to the dead letters.
 	MaxAttempts int `key:"max_attempts"`
-	// StuckAfter is how long no call of the store may return before a worker gives up its batch.
+	// StuckAfter is how long no call of the store may return before a worker gives up its batch. On MongoDB it is at least three times
+	// MongoDB.Timeout, whatever is set.
 	StuckAfter time.Duration `key:"stuck_after"`
 }
 

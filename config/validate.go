@@ -130,9 +130,6 @@ func (c Config) fanout(v *validator) {
 	within(v, "fanout.sweep_every", c.Fanout.SweepEvery, time.Millisecond, day)
 	within(v, "fanout.max_attempts", c.Fanout.MaxAttempts, 1, 1_000_000)
 	within(v, "fanout.stuck_after", c.Fanout.StuckAfter, time.Second, day)
-	v.require("fanout.stuck_after", c.Store != StoreMongoDB || c.Fanout.StuckAfter >= 3*c.MongoDB.Timeout,
-		"is %s: it must be at least three times mongodb.timeout, which is %s: raise it to %s",
-		durationText(c.Fanout.StuckAfter), durationText(c.MongoDB.Timeout), durationText(3*c.MongoDB.Timeout))
 }
 
 func (c Config) rehydrate(v *validator) {

@@ -135,6 +135,10 @@ func (s *assembly) fanout() {
 
 func (a *App) fanoutOptions() fanout.Options {
 	f := a.config.Fanout
+	stuckAfter := f.StuckAfter
+	if a.config.Store == config.StoreMongoDB { // a call that ends by the timeout is not stuck
+		stuckAfter = max(stuckAfter, 3*a.config.MongoDB.Timeout)
+	}
 	return fanout.Options{
 		Partitions: a.config.Partitions, Rules: a.settings.Rules,
 		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL, HeadStarts: f.HeadStarts,
@@ -143,7 +147,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		},
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
-		StuckAfter: f.StuckAfter, SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
+		StuckAfter: stuckAfter, SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
 		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
 	}
 }
