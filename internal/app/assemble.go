@@ -173,8 +173,8 @@ func (s *assembly) rehydrator() {
 	)
 	s.services.Inbox = inboxes
 	letters := deadletter.New(
-		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Publisher: s.newPublisher(nil)},
-		deadletter.Options{Level: s.settings.Level, Logger: s.opts.Logger, Now: s.opts.Now},
+		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Users: p.Users, Buckets: p.Inbox, Publisher: s.newPublisher(nil)},
+		deadletter.Options{Level: s.settings.Level, Rules: s.settings.Rules, Logger: s.opts.Logger, Now: s.opts.Now},
 	)
 	s.services.DeadLetters = letters
 	s.services.Audit = audit.New(

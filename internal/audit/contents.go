@@ -85,7 +85,7 @@ func (l *look) readInbox(ctx context.Context) error {
 		l.outOfOrder(Finding{}, "the hint says that the head is bucket %d or a later one, and there is none", hint)
 	}
 	if above != nil && above.Sequence > 0 {
-		l.outOfOrder(Finding{}, "the buckets below bucket %d are missing", above.Sequence)
+		l.find(Finding{Kind: Damaged}, "the buckets below bucket %d are missing", above.Sequence)
 	}
 	slices.SortFunc(l.holds, func(x, y held) int {
 		return cmp.Or(x.id.Compare(y.id), cmp.Compare(x.sequence, y.sequence), cmp.Compare(x.slot, y.slot))
@@ -113,7 +113,7 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 		}
 	}
 	if above != nil && above.Sequence != b.Sequence+1 {
-		l.outOfOrder(Finding{}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
+		l.find(Finding{Kind: Damaged}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
 	}
 }
 

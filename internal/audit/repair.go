@@ -14,6 +14,7 @@ import (
 var notRepaired = map[Kind]string{
 	DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
 	OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
+	Damaged:        "not repaired: only a backup can bring the record back; see docs/operations.md",
 	// Pages show the message. A tombstone would hide it, although its user may never have deleted it.
 	GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -104,6 +105,15 @@ func (r *run) audit(ctx context.Context, user message.UserID) error {
 		return ctx.Err()
 	}
 	found, last, err := r.examine(ctx, user, r.repairs)
+	if errors.Is(err, message.ErrCorrupt) {
+		last = &look{found: []Finding{{Kind: Damaged, User: user, Detail: err.Error()}}}
+		found = last.found
+		if r.repairs {
+			found = []Finding{last.found[0]}
+			found[0].Note = notRepaired[Damaged]
+		}
+		err = nil
+	}
 	if err != nil {
 		return fmt.Errorf("audit of %s: %w", user, err)
 	}

@@ -45,19 +45,19 @@ func these(users ...message.UserID) walk {
 func (s *Service) allUsers(ctx context.Context, do func(message.UserID) error) error {
 	for p := range s.opts.Partitions {
 		for after := message.UserID(""); ; {
-			states, err := s.stores.Users.List(ctx, p, after, usersPage)
+			users, err := s.stores.Users.List(ctx, p, after, usersPage)
 			if err != nil {
 				return fmt.Errorf("users of partition %d: %w", p, err)
 			}
-			for _, st := range states {
-				if err := do(st.User); err != nil {
+			for _, l := range users {
+				if err := do(l.State.User); err != nil {
 					return err
 				}
 			}
-			if len(states) < usersPage {
+			if len(users) < usersPage {
 				break
 			}
-			after = states[len(states)-1].User
+			after = users[len(users)-1].State.User
 		}
 	}
 	return nil

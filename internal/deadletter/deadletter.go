@@ -7,6 +7,9 @@
 //
 // A dead letter with the reason event.ReasonFromFuture stands for a message that an older release accepted although the time in its id was
 // too far ahead. Condemn files the letter and then makes the message void. Redriving publishes the same content under a new id.
+//
+// A dead letter with the reason event.ReasonDamaged stands for all messages that a user has missed since a time because a record of the user,
+// or a bucket of the inbox, is damaged. Fan-out files one for each such user. Redriving makes a rehydration due that delivers them.
 package deadletter
 
 import (
@@ -20,8 +23,10 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 var (
@@ -45,6 +50,8 @@ type Parts struct {
 	Bus      bus.DeadLetterQueue
 	Progress progress.Store
 	Messages message.Store
+	Users    userstate.Store
+	Buckets  bucket.Store
 	// Publisher publishes messages from the future again.
 	Publisher Publisher
 }
@@ -52,7 +59,9 @@ type Parts struct {
 // Options configures a Service. All are required.
 type Options struct {
 	// Level returns the format level in force.
-	Level  func() int
+	Level func() int
+	// Rules returns the rules that hold now.
+	Rules  func() userstate.Rules
 	Logger zerolog.Logger
 	Now    func() time.Time
 }
@@ -96,16 +105,19 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 }
 
 // Redrive emits the work of a dead letter on its original subject, and removes the letter. If the work fails again, it becomes another
-// letter. A message from the future is published under a new id instead. Redrive returns ErrNotFound, ErrNoConsumer, ErrBus or an error
-// of the store; for a message from the future also ErrCounts, a *settings.LevelError or an error of the Publisher. The letter stays
-// after every error. After ErrBus and errors of the store, call Redrive again.
+// letter. A message from the future is published under a new id instead; a damaged user gets all missed messages. Redrive returns
+// ErrNotFound, ErrNoConsumer, ErrBus or an error of the store; for a message from the future also ErrCounts, a *settings.LevelError or an
+// error of the Publisher; for a damaged user also ErrDamaged. The letter stays after every error. After ErrBus and errors of the store, call Redrive again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	if filed.Reason == event.ReasonFromFuture {
+	switch filed.Reason {
+	case event.ReasonFromFuture:
 		return s.republish(ctx, filed)
+	case event.ReasonDamaged:
+		return s.deliverMissed(ctx, filed)
 	}
 	if !s.Bus.Consumed(filed.Subject) {
 		return fmt.Errorf("redrive to %q: %w", filed.Subject, ErrNoConsumer)

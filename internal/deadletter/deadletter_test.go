@@ -72,8 +72,8 @@ func openWorld(t *testing.T, b *rig.Bus, wrap func(bus.DeadLetterQueue) bus.Dead
 	t.Helper()
 	r, err := rig.Open(t.Context(), rig.NewClock(), b, nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	w := &world{Rig: r, t: t, broken: true, fan: "fan"}
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.service = newService(r, wrap(r.Bus))
 	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
 	return w
@@ -98,8 +98,8 @@ func (w *world) publish(m message.Message) {
 
 func newService(r *rig.Rig, queue bus.DeadLetterQueue) *deadletter.Service {
 	return deadletter.New(deadletter.Parts{
-		Bus: queue, Progress: r.Progress, Messages: r.Messages, Publisher: r.Publisher(0),
-	}, deadletter.Options{Level: func() int { return settings.Recorded }, Logger: zerolog.Nop(), Now: r.Clock.Now})
+		Bus: queue, Progress: r.Progress, Messages: r.Messages, Users: r.Users, Buckets: r.Inbox, Publisher: r.Publisher(0),
+	}, deadletter.Options{Level: func() int { return settings.Recorded }, Rules: rig.Rules, Logger: zerolog.Nop(), Now: r.Clock.Now})
 }
 
 // timing is that of a store which refuses messages from the future.

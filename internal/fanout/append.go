@@ -86,7 +86,8 @@ func (b *batch) prepare(ctx context.Context, m *merger, addressed func(*job, rec
 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon
-// is left to rehydration. Such a skip is counted, unless the job's record counts the owner already.
+// is left to rehydration. Such a skip is counted, unless the job's record counts the owner already. An owner whose record
+// is damaged is skipped, too.
 func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	call := new(appendCall)
 	if len(c.owners) == 0 {
@@ -94,34 +95,41 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	}
 	// The states are read after the messages were stored. So a user who is skipped here and returns later finds the
 	// messages when rehydration looks for missed messages.
-	states, err := b.deliverer.stores.Users.Lookup(ctx, c.owners)
+	looked, err := b.deliverer.stores.Users.Lookup(ctx, c.owners)
 	if err != nil {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	var skipped [skipReasons]int
 	var owed []userstate.State
 	for i, owner := range c.owners {
+		if looked[i].Err != nil {
+			for _, j := range c.jobsOf(i) {
+				b.skipDamaged(owner, j, looked[i].Err)
+			}
+			continue
+		}
+		state := looked[i].State
 		var delivered []*job
 		leftToGap := false
 		for _, j := range c.jobsOf(i) {
 			sent := j.message.Sent()
-			if b.rules.Deliver(states[i], sent) {
+			if b.rules.Deliver(state, sent) {
 				delivered = append(delivered, j)
 				continue
 			}
-			leftToGap = leftToGap || states[i].InGap(sent)
+			leftToGap = leftToGap || state.InGap(sent)
 			if j.recorded.Ahead(owner) {
 				j.counts.Skipped++
-				skipped[skipReason(states[i], sent)]++
+				skipped[skipReason(state, sent)]++
 			}
 		}
 		if leftToGap {
-			owed = append(owed, states[i])
+			owed = append(owed, state)
 		}
 		if len(delivered) == 0 {
 			continue
 		}
-		a := bucket.Append{Owner: owner, Hint: states[i].Head}
+		a := bucket.Append{Owner: owner, Hint: state.Head}
 		if last := len(call.appends) - 1; last >= 0 && slices.Equal(delivered, call.jobs[last]) {
 			delivered, a.Entries = call.jobs[last], call.appends[last].Entries // most owners get the same entries: share them
 		} else {
@@ -168,12 +176,14 @@ func (b *batch) append(ctx context.Context, call *appendCall) (err error) {
 // count counts the deliveries of a call for each job, unless the job's record counts the owner already.
 func (b *batch) count(ctx context.Context, call *appendCall) error {
 	for i, result := range call.results {
+		delivered := call.jobs[i]
 		if result.Err != nil {
-			if err := b.appendOneByOne(ctx, call.appends[i], call.jobs[i], result.Err); err != nil {
+			var err error
+			if delivered, err = b.appendOneByOne(ctx, call.appends[i], delivered, result.Err); err != nil {
 				return err
 			}
 		}
-		for _, j := range call.jobs[i] {
+		for _, j := range delivered {
 			if j.recorded.Ahead(call.appends[i].Owner) {
 				j.counts.Delivered++
 			}
@@ -182,11 +192,11 @@ func (b *batch) count(ctx context.Context, call *appendCall) error {
 	return nil
 }
 
-// appendOneByOne appends entries to an inbox one by one, after appending them together failed. It marks the jobs as dead
-// whose entry cannot be appended.
-func (b *batch) appendOneByOne(ctx context.Context, together bucket.Append, jobs []*job, cause error) error {
+// appendOneByOne appends entries to an inbox one by one, after appending them together failed. It returns the jobs whose entry
+// is there. It skips the owner for those that damage in the inbox prevents, and marks the others as dead.
+func (b *batch) appendOneByOne(ctx context.Context, together bucket.Append, jobs []*job, cause error) (delivered []*job, err error) {
 	if Classify(cause) != DeadLetter {
-		return cause
+		return nil, cause
 	}
 	for _, j := range jobs {
 		alone := together
@@ -194,14 +204,18 @@ func (b *batch) appendOneByOne(ctx context.Context, together bucket.Append, jobs
 		results, err := b.deliverer.stores.Appender.AppendLazily(ctx, []bucket.Append{alone})
 		switch {
 		case err != nil:
-			return fmt.Errorf("append: %w", err)
+			return nil, fmt.Errorf("append: %w", err)
+		case results[0].Err == nil:
+			delivered = append(delivered, j)
+		case isDamaged(results[0].Err):
+			b.skipDamaged(together.Owner, j, results[0].Err)
 		case Classify(results[0].Err) == DeadLetter:
 			j.dead = fmt.Errorf("inbox of %s: %w", together.Owner, results[0].Err)
-		case results[0].Err != nil:
-			return results[0].Err
+		default:
+			return nil, results[0].Err
 		}
 	}
-	return nil
+	return delivered, nil
 }
 
 func entriesOf(jobs []*job) []bucket.Entry {

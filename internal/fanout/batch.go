@@ -30,6 +30,7 @@ type batch struct {
 	room      int             // how many bytes further jobs may take
 	postponed map[uint64]bool // sequences of tasks that stay in the queue
 
+	damaged       map[message.UserID]damage // the owners whom the batch misses because of damage
 	moved         []*job
 	steps         []progress.Step   // one for each job of moved
 	continuations []event.Task      // to be emitted
@@ -245,6 +246,9 @@ func (b *batch) move(j *job, to progress.Scan) {
 // record stores the new records. If another worker has stored a record first, that record holds, and the task
 // continues from there. Jobs that failed alone become dead letters instead.
 func (b *batch) record(ctx context.Context) error {
+	if err := b.fileDamaged(ctx); err != nil {
+		return err
+	}
 	steps, moved := b.steps[:0], b.moved[:0]
 	for i, j := range b.moved {
 		if j.dead == nil {

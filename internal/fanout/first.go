@@ -157,7 +157,7 @@ func (d *Deliverer) appendFirst(ctx context.Context, chunk []first) error {
 		owners[i] = f.owner
 	}
 	// The states and edges are read after the messages were stored, as in a batch.
-	states, err := d.stores.Users.Lookup(ctx, owners)
+	looked, err := d.stores.Users.Lookup(ctx, owners)
 	if err != nil {
 		return fmt.Errorf("look up users: %w", err)
 	}
@@ -165,7 +165,10 @@ func (d *Deliverer) appendFirst(ctx context.Context, chunk []first) error {
 	var appends []bucket.Append
 	var delivered [][]firstMessage
 	for i, f := range chunk {
-		kept := slices.DeleteFunc(f.messages, func(m firstMessage) bool { return !rules.Deliver(states[i], m.message.Sent()) })
+		if looked[i].Err != nil {
+			continue // the scan files the dead letter
+		}
+		kept := slices.DeleteFunc(f.messages, func(m firstMessage) bool { return !rules.Deliver(looked[i].State, m.message.Sent()) })
 		if len(kept) == 0 {
 			continue
 		}
@@ -173,7 +176,7 @@ func (d *Deliverer) appendFirst(ctx context.Context, chunk []first) error {
 		for k, m := range kept {
 			entries[k] = bucket.EntryOf(m.message)
 		}
-		appends = append(appends, bucket.Append{Owner: f.owner, Hint: states[i].Head, Entries: entries})
+		appends = append(appends, bucket.Append{Owner: f.owner, Hint: looked[i].State.Head, Entries: entries})
 		delivered = append(delivered, kept)
 	}
 	if len(appends) == 0 {
@@ -185,6 +188,9 @@ func (d *Deliverer) appendFirst(ctx context.Context, chunk []first) error {
 		return fmt.Errorf("append: %w", err)
 	}
 	for i, result := range results {
+		if isDamaged(result.Err) {
+			continue
+		}
 		if result.Err != nil {
 			err = fmt.Errorf("inbox of %s: %w", appends[i].Owner, result.Err)
 			continue

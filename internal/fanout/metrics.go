@@ -14,17 +14,18 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// The reasons why a delivery is left to rehydration.
+// The reasons why a delivery is left to rehydration or, if records of the recipient are damaged, to a dead letter.
 const (
 	skipNeverSeen = iota
 	skipDormant
 	skipRehydrating
 	skipGap
+	skipDamaged
 	skipReasons
 )
 
 // skipNames are the reasons as values of a metric's label.
-var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap"}
+var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap", "damaged"}
 
 // skipReason returns why userstate.Rules.Deliver leaves a message, sent at the given time, to rehydration.
 func skipReason(s userstate.State, sent time.Time) int {
@@ -76,7 +77,7 @@ func newDelivererMetrics(opts Options) delivererMetrics {
 	deliveries := count("fanmail_deliveries_total", "Entries that fan-out has appended to inboxes.")
 	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already. Head starts and their recipients do not count.")
 	headStarts := count("fanmail_head_start_deliveries_total", "Entries that head starts have appended to inboxes. They are part of the deliveries.")
-	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration.", "reason")
+	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration, or to a dead letter because records of the recipient are damaged.", "reason")
 	finished := count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end.")
 	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
 	stuck := count("fanmail_stuck_batches_total", "Batches that were given up, because no call of the store had returned for fanout.stuck_after.")

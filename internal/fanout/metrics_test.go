@@ -16,6 +16,19 @@ import (
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
+// nonZero returns the labels and values of a metric that are not 0.
+func nonZero(t *testing.T, registry *prometheus.Registry, name string) (lines []string) {
+	t.Helper()
+	text, err := testutil.CollectAndFormat(registry, expfmt.TypeTextPlain, name)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, name) && !strings.HasSuffix(line, " 0\n") {
+			lines = append(lines, strings.TrimSpace(strings.TrimPrefix(line, name)))
+		}
+	}
+	return lines
+}
+
 // What a message came to is told as it was: appended, found, and left to rehydration for each of the reasons there are.
 func TestDeliveriesAreCounted(t *testing.T) {
 	t.Parallel()
@@ -49,15 +62,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	require.Equal(t, uint64(2), observed(t, measured, "fanmail_batch_duration_seconds"))
 	counted := func(name string, lines ...string) {
 		t.Helper()
-		var got []string
-		text, err := testutil.CollectAndFormat(measured, expfmt.TypeTextPlain, name)
-		require.NoError(t, err)
-		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, name) && !strings.HasSuffix(line, " 0\n") {
-				got = append(got, strings.TrimSpace(strings.TrimPrefix(line, name)))
-			}
-		}
-		require.Equal(t, lines, got)
+		require.Equal(t, lines, nonZero(t, measured, name))
 	}
 	counted("fanmail_deliveries_total", `{lane="medium"} 2`)
 	counted("fanmail_duplicate_deliveries_total", `{lane="medium"} 1`)

@@ -1,7 +1,9 @@
 package following
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +20,8 @@ type catchUp struct {
 	*Service
 	rules userstate.Rules
 	now   time.Time
+	// damaged is the first error of a follower whose records are damaged. The others get their messages all the same.
+	damaged error
 }
 
 // run appends the messages that the edges' followees have sent since their last spans began.
@@ -31,7 +35,7 @@ func (c *catchUp) run(ctx context.Context, edges []follow.Edge) error {
 			return fmt.Errorf("catch up with %s: %w", author, err)
 		}
 	}
-	return nil
+	return c.damaged
 }
 
 // author appends the messages of one author.
@@ -93,20 +97,25 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 	if err != nil {
 		return err
 	}
-	states, err := c.users.Lookup(ctx, followers)
+	looked, err := c.users.Lookup(ctx, followers)
 	if err != nil {
 		return err
 	}
 	var appends []bucket.Append
 	var owed []userstate.State
 	for i, e := range edges {
+		if err := looked[i].Err; err != nil {
+			c.damaged = cmp.Or(c.damaged, err)
+			continue
+		}
+		state := looked[i].State
 		since, until := c.window(e)
-		entries, leftToGap := c.missed(current[i], states[i], stored, since, until)
+		entries, leftToGap := c.missed(current[i], state, stored, since, until)
 		if leftToGap {
-			owed = append(owed, states[i])
+			owed = append(owed, state)
 		}
 		if len(entries) > 0 {
-			appends = append(appends, bucket.Append{Owner: e.Follower, Hint: states[i].Head, Entries: entries})
+			appends = append(appends, bucket.Append{Owner: e.Follower, Hint: state.Head, Entries: entries})
 		}
 	}
 	if err := userstate.Owe(ctx, c.users, c.rules, owed, c.now, false); err != nil {
@@ -117,6 +126,10 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 		return err
 	}
 	for i, r := range results {
+		if errors.Is(r.Err, message.ErrCorrupt) {
+			c.damaged = cmp.Or(c.damaged, r.Err)
+			continue
+		}
 		if r.Err != nil {
 			return fmt.Errorf("inbox of %s: %w", appends[i].Owner, r.Err)
 		}

@@ -322,3 +322,28 @@ func TestFollowersAreCounted(t *testing.T) {
 	require.NoError(t, service.Unfollow(t.Context(), pairs[1]))
 	require.Equal(t, []string{"author +1", "other +1", "author +1", "other -1"}, gained)
 }
+
+// TestFollowOfManyPastDamage damages the records of two of many followers. The others get the missed message, and the caller gets an error.
+func TestFollowOfManyPastDamage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	followers := users(20)
+	w.see(t, followers...)
+	var pairs []follow.Pair
+	for _, user := range followers {
+		pairs = append(pairs, pair(user)...)
+	}
+	actor := rig.Start(t.Context(), rig.StallBefore, 0, func(ctx context.Context) error {
+		return w.Following(0).Follow(ctx, pairs)
+	})
+	missed := w.publish(t)
+	w.Damage.State(followers[3])
+	w.Damage.Inbox(followers[7])
+	actor.Resume(rig.None, 0)
+	require.ErrorIs(t, actor.Err(), message.ErrCorrupt)
+	for i, user := range followers {
+		if i != 3 && i != 7 {
+			require.Equal(t, []message.ID{missed}, w.inbox(t, user))
+		}
+	}
+}

@@ -45,12 +45,16 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemInvalid:      {http.StatusUnprocessableEntity, "A value is not allowed"},
 	client.ProblemKeyReused:    {http.StatusUnprocessableEntity, "The idempotency key was used for another message"},
 	client.ProblemInternal:     {http.StatusInternalServerError, "The server failed"},
+	client.ProblemDamaged:      {http.StatusInternalServerError, "A stored record is damaged"},
 	client.ProblemBusy:         {http.StatusServiceUnavailable, "The server is busy"},
 	client.ProblemClockAhead:   {http.StatusServiceUnavailable, "The server's clock is ahead"},
 	client.ProblemUnavailable:  {http.StatusServiceUnavailable, "The server cannot do this at the moment"},
 }
 
 const internalDetail = "the server failed and has logged the cause: try again later, and report the X-Request-Id of this answer if it happens again"
+
+const damagedDetail = "a stored record that this answer needs is damaged or lost, and trying again does not help: report the X-Request-Id of this answer " +
+	"to the operator, who can restore or remove the record"
 
 const unfinishedDetail = "the user has returned, and the server is still rebuilding the inbox: try again in a moment"
 
@@ -101,6 +105,10 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemConflict, "id", "no worker reads the subject of this dead letter: it can only be dropped")
 	case errors.Is(err, deadletter.ErrCounts):
 		return newProblem(client.ProblemConflict, "id", "the message of this dead letter counts, so publishing it again would double it: drop the dead letter")
+	case errors.Is(err, deadletter.ErrDamaged):
+		return newProblem(client.ProblemConflict, "id", "records of the user of this dead letter are still damaged: restore or remove them, then redrive it again")
+	case errors.Is(err, message.ErrCorrupt):
+		return newProblem(client.ProblemDamaged, "", damagedDetail)
 	case errors.Is(err, userstate.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
 	case errors.Is(err, userstate.ErrBackwards):
@@ -153,7 +161,7 @@ func (s *server) problem(w *response, err error) *client.Problem {
 	p := problemOf(err)
 	s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return s.line(w, line) }) // of a goroutine of the request
 	switch {
-	case p.Type == client.ProblemInternal:
+	case p.Type == client.ProblemInternal, p.Type == client.ProblemDamaged:
 		s.line(w, s.opts.Logger.Error()).Err(err).Msg("a request failed")
 	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, rehydrate.ErrUnfinished):
 		s.line(w, s.opts.Logger.Warn()).Err(err).Msg("a request could not be finished")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -36,7 +37,8 @@ func TestProblemOf(t *testing.T) {
 	}{
 		{"invalid value", &message.InvalidError{Field: "to[3]", Reason: "is empty"}, 422, client.ProblemInvalid, "to[3]"},
 		{"message not found", message.ErrNotFound, 404, client.ProblemNotFound, "id"},
-		{"corrupt record", message.ErrCorrupt, 500, client.ProblemInternal, ""},
+		{"corrupt record", message.ErrCorrupt, 500, client.ProblemDamaged, ""},
+		{"damaged user", fmt.Errorf("%w: %w", deadletter.ErrDamaged, message.ErrCorrupt), 409, client.ProblemConflict, "id"},
 		{"key reused", message.ErrKeyReused, 422, client.ProblemKeyReused, "Idempotency-Key"},
 		{"store unavailable", message.ErrUnavailable, 503, client.ProblemUnavailable, ""},
 		{"key changed", message.ErrKeyChanged, 503, client.ProblemUnavailable, ""},

@@ -199,7 +199,7 @@ func (w *world) rest(tb testing.TB) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		due, err := w.db.Users().Due(ctx, userstate.Dead{Before: w.clock().Add(24 * time.Hour)}, 1)
+		due, err := userstate.States(w.db.Users().Due(ctx, userstate.Dead{Before: w.clock().Add(24 * time.Hour)}, 1))
 		require.NoError(tb, err)
 		if len(due) == 0 {
 			return
@@ -243,7 +243,7 @@ func (w *world) contents(tb testing.TB, users ...message.UserID) contents {
 	c.Unfinished, err = w.db.Messages().Unfinished(tb.Context(), message.ID{}, 1000)
 	require.NoError(tb, err)
 	for _, user := range users {
-		states, err := w.db.Users().Lookup(tb.Context(), []message.UserID{user})
+		states, err := userstate.States(w.db.Users().Lookup(tb.Context(), []message.UserID{user}))
 		require.NoError(tb, err)
 		c.States[user] = states[0]
 		edges, err := w.db.Edges().Following(tb.Context(), user, "", 1000)

@@ -50,6 +50,18 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 			require.NoError(t, err)
 			require.EqualValues(t, 1, result.ModifiedCount)
 		},
+		DamageUser: func(t *testing.T, user message.UserID) func() {
+			t.Helper()
+			users, filter := raw(t, opts).Collection("users"), bson.D{{Key: "_id", Value: user}}
+			whole, err := users.FindOne(t.Context(), filter).Raw()
+			require.NoError(t, err)
+			_, err = users.UpdateOne(t.Context(), filter, bson.D{{Key: "$set", Value: bson.D{{Key: "last_viewed", Value: "yesterday"}}}})
+			require.NoError(t, err)
+			return func() {
+				_, err := users.ReplaceOne(t.Context(), filter, whole)
+				require.NoError(t, err)
+			}
+		},
 		ToLevel1: func(t *testing.T) {
 			t.Helper()
 			_, err := raw(t, opts).Collection("meta").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "format"}}, bson.D{

@@ -163,7 +163,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			for call, err := range map[string]error{
 				"Get":                 failure(db.Messages().Get(ctx, m.Ref())),
 				"Naming":              failure(db.Messages().ToFollowers(ctx, []message.Range{{From: "ann", Before: message.MaxID}}, message.OldestFirst, 1)),
-				"Lookup":              failure(db.Users().Lookup(ctx, []message.UserID{"ann"})),
+				"Lookup":              failure(userstate.Get(ctx, db.Users(), "ann")),
 				"View":                failure(db.Users().View(ctx, []userstate.View{{User: "ann", At: messagetest.Epoch}})),
 				"Step":                failure(db.Users().Step(ctx, []userstate.Step{{From: state, To: state}})),
 				"Edge":                failure(db.Edges().Get(ctx, []follow.Pair{pair})),

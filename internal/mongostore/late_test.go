@@ -19,7 +19,7 @@ import (
 
 func lookup(t *testing.T, users *mongostore.Users, user message.UserID) userstate.State {
 	t.Helper()
-	states, err := users.Lookup(t.Context(), []message.UserID{user})
+	states, err := userstate.States(users.Lookup(t.Context(), []message.UserID{user}))
 	require.NoError(t, err)
 	return states[0]
 }

@@ -157,10 +157,11 @@ func (s *Users) create(ctx context.Context, steps []userstate.Step, stepped []us
 			if !ok {
 				return fmt.Errorf("mongostore: state of %s was found, and is not there: %w", user, ErrCorrupt)
 			}
-			if stepped[i].State, err = r.state(); err != nil {
-				return err
+			found := r.looked()
+			if found.Err != nil {
+				return found.Err
 			}
-			stepped[i].Applied = r.Step == token
+			stepped[i] = userstate.Stepped{State: found.State, Applied: r.Step == token}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package mongostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,27 +28,62 @@ const usersPerQuery = 10_000
 func userFilter(user message.UserID) bson.D { return bson.D{{Key: fieldID, Value: user}} }
 
 // Lookup implements userstate.Store.
-func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.State, error) {
+func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.Looked, error) {
 	there, err := s.lookup(ctx, users)
 	if err != nil {
 		return nil, err
 	}
-	states := make([]userstate.State, len(users))
+	looked := make([]userstate.Looked, len(users))
 	for i, user := range users {
-		if r, ok := there[user]; !ok {
-			states[i].User = user
-		} else if states[i], err = r.state(); err != nil {
-			return nil, err
+		if r, ok := there[user]; ok {
+			looked[i] = r.looked()
+		} else {
+			looked[i].State.User = user
 		}
 	}
-	return states, nil
+	return looked, nil
+}
+
+// readRecord is a record that was read, or the error that says how it is damaged. The record then has only the id.
+type readRecord struct {
+	userRecord
+	err error
+}
+
+// looked returns the state, or how the record is damaged.
+func (r *readRecord) looked() userstate.Looked {
+	st, err := r.state()
+	if err = cmp.Or(r.err, err); err != nil {
+		return userstate.Looked{State: userstate.State{User: r.ID}, Err: fmt.Errorf("mongostore: state of %s: %w", r.ID, err)}
+	}
+	return userstate.Looked{State: st}
+}
+
+// records returns the records that a query finds. One that is damaged fails only itself, unless its id cannot be read.
+func (s *Users) records(ctx context.Context, doing string, filter bson.D, opts *options.FindOptionsBuilder) (found []readRecord, err error) {
+	err = s.c.scan(ctx, doing, filter, opts, func() { found = nil }, func(raw bson.Raw) error {
+		var r readRecord
+		if err := decode(s.c.Name(), raw, &r.userRecord); err != nil {
+			id, readable := raw.Lookup(fieldID).StringValueOK()
+			if !readable || !errors.Is(err, ErrCorrupt) {
+				return err
+			}
+			r = readRecord{userRecord: userRecord{ID: message.UserID(id)}, err: err}
+		}
+		found = append(found, r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // lookup returns the existing records of users.
-func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message.UserID]*userRecord, error) {
-	there := make(map[message.UserID]*userRecord, len(users))
+func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message.UserID]*readRecord, error) {
+	there := make(map[message.UserID]*readRecord, len(users))
 	for some := range slices.Chunk(users, usersPerQuery) {
-		records, err := all[userRecord](ctx, s.c, "look up users", bson.D{{Key: fieldID, Value: in(some)}}, options.Find())
+		records, err := s.records(ctx, "look up users", bson.D{{Key: fieldID, Value: in(some)}}, options.Find())
 		if err != nil {
 			return nil, err
 		}
@@ -114,11 +150,11 @@ func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Vi
 }
 
 // Due implements userstate.Store. It asks every shard, twice if fewer than limit leases have ended.
-func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]userstate.State, error) {
+func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]userstate.Looked, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	due := func(bound bson.D, limit int) ([]userstate.State, error) {
+	due := func(bound bson.D, limit int) ([]userstate.Looked, error) {
 		return s.find(ctx, "find due rehydrations", bson.D{{Key: fieldDue, Value: bound}}, ascending(fieldDue), limit)
 	}
 	// A lease that ended earlier in the same millisecond has also ended.
@@ -131,7 +167,7 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]user
 }
 
 // List implements userstate.Store. It asks every shard.
-func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) ([]userstate.State, error) {
+func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) ([]userstate.Looked, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -139,18 +175,16 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 	return s.find(ctx, "list users", filter, ascending(fieldID), limit)
 }
 
-func (s *Users) find(ctx context.Context, doing string, filter, order bson.D, limit int) ([]userstate.State, error) {
-	records, err := all[userRecord](ctx, s.c, doing, filter, options.Find().SetSort(order).SetLimit(int64(limit)))
+func (s *Users) find(ctx context.Context, doing string, filter, order bson.D, limit int) ([]userstate.Looked, error) {
+	records, err := s.records(ctx, doing, filter, options.Find().SetSort(order).SetLimit(int64(limit)))
 	if err != nil {
 		return nil, err
 	}
-	states := make([]userstate.State, len(records))
+	looked := make([]userstate.Looked, len(records))
 	for i := range records {
-		if states[i], err = records[i].state(); err != nil {
-			return nil, err
-		}
+		looked[i] = records[i].looked()
 	}
-	return states, nil
+	return looked, nil
 }
 
 // SetReadMark implements userstate.Store.

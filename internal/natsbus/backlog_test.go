@@ -56,6 +56,7 @@ fanmail_bus_connected 0
 # HELP fanmail_dead_letters_total Dead letters that this process has written.
 # TYPE fanmail_dead_letters_total counter
 fanmail_dead_letters_total{work="bulk"} 0
+fanmail_dead_letters_total{work="damaged"} 0
 fanmail_dead_letters_total{work="express"} 0
 fanmail_dead_letters_total{work="from_future"} 0
 fanmail_dead_letters_total{work="login"} 1

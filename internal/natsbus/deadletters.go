@@ -2,10 +2,13 @@ package natsbus
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -64,6 +67,73 @@ func (b *Bus) FileFromFuture(ctx context.Context, ref message.Ref, cause string)
 		return fmt.Errorf("natsbus: %s: %w: another process is filing it", doing, bus.ErrUnavailable)
 	}
 	return classify(ctx, doing, err)
+}
+
+// FileDamaged implements bus.Emitter. The server compares, as in FileFromFuture. The sequence that it expects is that of the letter to be
+// replaced, which is removed when the new one is there. If the process dies in between, there are two letters, which is harmless.
+func (b *Bus) FileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error) {
+	const doing = "file a damaged user"
+	payload, err := d.Encode()
+	if err != nil {
+		return false, fmt.Errorf("natsbus: encode dead letter: %w", err)
+	}
+	letter := event.DeadLetter{Version: event.Version, Reason: event.ReasonDamaged, Error: cause, Subject: damagedSubject, Payload: payload}
+	hash := sha256.Sum256([]byte(d.User))
+	subject := deadLetterDamaged + "." + hex.EncodeToString(hash[:])
+	msg, err := letterMsg(subject, letter)
+	if err != nil {
+		return false, fmt.Errorf("natsbus: encode dead letter: %w", err)
+	}
+	for replaced := uint64(0); ; {
+		setHeader(msg, jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(replaced, 10))
+		err := b.emit(ctx, []*nats.Msg{msg})
+		if err == nil {
+			b.metrics.deadLetters[deadLetterDamaged].Inc()
+			if replaced > 0 {
+				err = b.remove(ctx, DeadLetterStream, []uint64{replaced})
+			}
+			return true, classify(ctx, doing, err)
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return false, classify(ctx, doing, err)
+		}
+		newest, err := b.newestLetter(ctx, subject)
+		switch {
+		case err != nil:
+			return false, classify(ctx, doing, err)
+		case newest.Sequence == replaced:
+			return false, fmt.Errorf("natsbus: %s: %w: another process is filing it", doing, bus.ErrUnavailable)
+		case !missesSince(newest).After(d.Since):
+			return false, nil
+		}
+		replaced = newest.Sequence
+	}
+}
+
+// newestLetter returns the newest dead letter with a subject of its own, or one without a sequence if there is none.
+func (b *Bus) newestLetter(ctx context.Context, subject string) (event.Delivery, error) {
+	const most = 16 // there are two while one replaces the other, or after a crash
+	found, err := b.read(ctx, DeadLetterStream, subject, 1, most)
+	if err != nil || len(found) == 0 {
+		return event.Delivery{}, err
+	}
+	return found[len(found)-1], nil
+}
+
+// farFuture is later than every message.
+var farFuture = message.MaxID.Time()
+
+// missesSince returns since when the user of a letter has missed messages. A letter that cannot be read says nothing.
+func missesSince(stored event.Delivery) time.Time {
+	letter, err := event.DecodeDeadLetter(stored.Payload)
+	if err != nil {
+		return farFuture
+	}
+	d, err := event.DecodeDamaged(letter.Payload)
+	if err != nil {
+		return farFuture
+	}
+	return d.Since
 }
 
 // Drop implements bus.DeadLetterQueue.

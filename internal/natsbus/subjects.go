@@ -35,6 +35,10 @@ const (
 	fromFutureSubject = "fanmail.v1.from_future"
 	// deadLetterFromFuture and the id of the message are the subject of such a letter. So the server can refuse a second one.
 	deadLetterFromFuture = deadLetterPrefix + "from_future"
+	// damagedSubject and deadLetterDamaged are the same for users whose records are damaged. A hash of the user ends the subject, because
+	// the id may have any characters.
+	damagedSubject    = "fanmail.v1.damaged"
+	deadLetterDamaged = deadLetterPrefix + "damaged"
 
 	routerConsumer     = "router"
 	firstConsumer      = "first"

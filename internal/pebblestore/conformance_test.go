@@ -1,6 +1,8 @@
 package pebblestore_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -45,6 +48,16 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 		for _, r := range pebblestore.EarlierMessage(m, storedAt) {
 			require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
 		}
+	}
+	s.DamageUser = func(t *testing.T, user message.UserID) func() {
+		t.Helper()
+		key := append(binary.BigEndian.AppendUint16([]byte{'u'}, uint16(partition.Of(user, partitions))), user...)
+		value, closer, err := db.Engine().Get(key)
+		require.NoError(t, err)
+		value = bytes.Clone(value)
+		require.NoError(t, closer.Close())
+		require.NoError(t, db.Engine().Set(key, value[:len(value)/2], pebble.Sync))
+		return func() { require.NoError(t, db.Engine().Set(key, value, pebble.Sync)) }
 	}
 	s.ToLevel1 = func(t *testing.T) {
 		t.Helper()

@@ -75,7 +75,7 @@ func moveLease(batch *pebble.Batch, was, is userstate.State) error {
 }
 
 // Due implements userstate.Store.
-func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (states []userstate.State, err error) {
+func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []userstate.Looked, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -92,21 +92,22 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (states
 	defer closeIter(users, &err)
 	alive := timePrefix(spaceLeases, dead.Before.Add(time.Millisecond-1)) // a lease that ends earlier in the same millisecond is dead
 	ahead := timePrefix(spaceLeases, dead.After.Add(time.Millisecond))
-	for found := it.First(); found && len(states) < limit; found = it.Next() {
+	for found := it.First(); found && len(due) < limit; found = it.Next() {
 		if string(it.Key()) >= string(alive) && string(it.Key()) < string(ahead) && !it.SeekGE(ahead) {
 			break
 		}
 		user := leaseUser(it.Key())
 		st, err := seekState(users, s.key(user), user)
+		if err == nil && !rehydrates(st) {
+			err = fmt.Errorf("rehydration of %s: %w", user, corrupt(spaceLeases))
+		}
+		l, err := looked(user, st, err)
 		if err != nil {
 			return nil, err
 		}
-		if !rehydrates(st) {
-			return nil, fmt.Errorf("rehydration of %s: %w", user, corrupt(spaceLeases))
-		}
-		states = append(states, st)
+		due = append(due, l)
 	}
-	return states, it.Error()
+	return due, it.Error()
 }
 
 // cloneFor returns an iterator over another space that sees the database at the same moment as it. The caller must close it with

@@ -146,7 +146,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 				return err
 			},
 			there: func(db *pebblestore.DB) bool {
-				due, err := db.Users().Due(ctx, userstate.Dead{Before: messagetest.Epoch}, 1)
+				due, err := userstate.States(db.Users().Due(ctx, userstate.Dead{Before: messagetest.Epoch}, 1))
 				return err == nil && len(due) == 1
 			},
 		},

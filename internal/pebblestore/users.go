@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,7 +53,7 @@ func (s *Users) lock(n int, user func(int) message.UserID) heldLocks {
 
 // Lookup implements userstate.Store. Most callers ask for users of one partition. Their keys are ascending then, and the
 // iterator finds each key near the one before.
-func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []userstate.State, err error) {
+func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []userstate.Looked, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -62,15 +63,24 @@ func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []usersta
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	states := make([]userstate.State, len(users))
+	found := make([]userstate.Looked, len(users))
 	var key []byte
 	for i, user := range users {
 		key = appendUser(key[:0], partition.Of(user, s.db.partitions), user)
-		if states[i], err = seekState(it, key, user); err != nil {
+		st, err := seekState(it, key, user)
+		if found[i], err = looked(user, st, err); err != nil {
 			return nil, err
 		}
 	}
-	return states, nil
+	return found, nil
+}
+
+// looked returns the result of reading a user's state. An error that concerns only this user becomes part of the result.
+func looked(user message.UserID, st userstate.State, err error) (userstate.Looked, error) {
+	if errors.Is(err, ErrCorrupt) {
+		return userstate.Looked{State: userstate.State{User: user}, Err: err}, nil
+	}
+	return userstate.Looked{State: st}, err
 }
 
 // seekState returns the state of the user with a key, or the state of an unknown user.
@@ -95,7 +105,7 @@ func stateAt(it *pebble.Iterator, user message.UserID) (userstate.State, error) 
 }
 
 // List implements userstate.Store.
-func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) (states []userstate.State, err error) {
+func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) (users []userstate.Looked, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -106,14 +116,16 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	for found := seekAbove(it, prefix, []byte(after)); found && len(states) < limit; found = it.Next() {
-		st, err := stateAt(it, message.UserID(it.Key()[len(prefix):]))
+	for found := seekAbove(it, prefix, []byte(after)); found && len(users) < limit; found = it.Next() {
+		user := message.UserID(it.Key()[len(prefix):])
+		st, err := stateAt(it, user)
+		l, err := looked(user, st, err)
 		if err != nil {
 			return nil, err
 		}
-		states = append(states, st)
+		users = append(users, l)
 	}
-	return states, it.Error()
+	return users, it.Error()
 }
 
 // View implements userstate.Store.
@@ -200,10 +212,10 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 	batch := s.db.engine.NewBatch()
 	for _, h := range heads { // mostly of one partition and ascending, so the iterator finds the next key nearby
 		st, err := seekState(it, s.key(h.Owner), h.Owner)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return err
 		}
-		if !st.Known() || h.Hint.Sequence <= st.Head.Sequence {
+		if err != nil || !st.Known() || h.Hint.Sequence <= st.Head.Sequence {
 			continue
 		}
 		st.Head = h.Hint

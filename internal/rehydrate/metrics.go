@@ -26,6 +26,9 @@ func newMetrics(registerer prometheus.Registerer, s *Service) metrics {
 		Name: "fanmail_rehydration_oldest_seconds",
 		Help: "For how long the oldest rehydration that waits or runs in this process has been due; 0 if there is none.",
 	}, s.oldest)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_damaged_rehydrations", Help: "Users whose rehydration is due and whose record is damaged, when this process last looked.",
+	}, func() float64 { return float64(s.damaged.Load()) })
 	attempts := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "fanmail_rehydration_attempts_total",
 		Help: "Attempts at a rehydration: finished, failed (and tried again), or lost to another process.",

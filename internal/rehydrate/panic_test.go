@@ -22,7 +22,7 @@ type broken struct {
 	now atomic.Bool
 }
 
-func (s *broken) Lookup(ctx context.Context, users []message.UserID) ([]userstate.State, error) {
+func (s *broken) Lookup(ctx context.Context, users []message.UserID) ([]userstate.Looked, error) {
 	if s.now.Load() && users[0] == "ann" {
 		panic(rig.Panicking)
 	}

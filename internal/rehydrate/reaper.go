@@ -2,6 +2,7 @@ package rehydrate
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -52,25 +53,47 @@ func (s *Service) suspect(now time.Time) userstate.Dead {
 var farFuture = time.UnixMilli(1 << 47).UTC()
 
 // Reap takes over rehydrations whose lease is dead at the given time or stuck, as many as the queue has room for. It leaves out a user
-// on whom the code panics. Any other panic is an error.
+// on whom the code panics, and a user whose record is damaged. Any other panic is an error.
 func (s *Service) Reap(ctx context.Context, now time.Time) (err error) {
 	defer panics.Catch(&err)
-	found, err := s.stores.Users.Due(ctx, s.suspect(now), s.Load().Waiting+reapPage)
+	// Users with damaged records stay in front, so they must not take the places of others.
+	found, err := s.stores.Users.Due(ctx, s.suspect(now), s.Load().Waiting+int(s.damaged.Load())+reapPage)
 	if err != nil {
 		return err
 	}
-	for _, st := range s.abandoned(found, s.opts.Rules().Dead(now)) {
+	for _, st := range s.abandoned(s.sound(found), s.opts.Rules().Dead(now)) {
 		if len(s.waiting) == cap(s.waiting) {
 			return nil
 		}
 		switch err := s.takeOver(ctx, st); {
 		case panics.Is(err):
 			s.recordPanic(err, st.User)
-		case err != nil:
+		case err != nil && !errors.Is(err, message.ErrCorrupt): // damaged since Due: the next reading leaves it out
 			return err
 		}
 	}
 	return nil
+}
+
+// sound returns the states of the users whose record is not damaged, and counts the others. It logs one of those when there are more than
+// before.
+func (s *Service) sound(found []userstate.Looked) []userstate.State {
+	states := make([]userstate.State, 0, len(found))
+	var damaged int64
+	var last userstate.Looked
+	for _, l := range found {
+		if l.Err == nil {
+			states = append(states, l.State)
+			continue
+		}
+		damaged++
+		last = l
+	}
+	if before := s.damaged.Swap(damaged); damaged > before {
+		s.opts.Logger.Error().Err(last.Err).Str("user", string(last.State.User)).Int64("damaged", damaged).
+			Msg("the record of a user is damaged: their rehydration waits until it is restored or removed")
+	}
+	return states
 }
 
 // watched is a lease that ends late, and for how long Reap has found it unchanged.

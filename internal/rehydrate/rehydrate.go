@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,6 +79,8 @@ type Service struct {
 	panics  *panics.Recorder
 	// self is the prefix of this process's tokens.
 	self string
+	// damaged counts the due users whose record was damaged at the last reading of the reaper.
+	damaged atomic.Int64
 
 	mu      sync.Mutex
 	jobs    map[message.UserID]*job

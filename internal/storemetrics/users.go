@@ -33,7 +33,7 @@ func (s *users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 	return s.Store.RaiseHeads(ctx, heads)
 }
 
-func (s *users) Lookup(ctx context.Context, users []message.UserID) (states []userstate.State, err error) {
+func (s *users) Lookup(ctx context.Context, users []message.UserID) (_ []userstate.Looked, err error) {
 	defer s.lookup.done(ctx, s.lookup.now(), &err)
 	return s.Store.Lookup(ctx, users)
 }
@@ -48,12 +48,12 @@ func (s *users) Step(ctx context.Context, all []userstate.Step) (stepped []users
 	return s.Store.Step(ctx, all)
 }
 
-func (s *users) Due(ctx context.Context, dead userstate.Dead, limit int) (states []userstate.State, err error) {
+func (s *users) Due(ctx context.Context, dead userstate.Dead, limit int) (_ []userstate.Looked, err error) {
 	defer s.due.done(ctx, s.due.now(), &err)
 	return s.Store.Due(ctx, dead, limit)
 }
 
-func (s *users) List(ctx context.Context, partition int, after message.UserID, limit int) (states []userstate.State, err error) {
+func (s *users) List(ctx context.Context, partition int, after message.UserID, limit int) (_ []userstate.Looked, err error) {
 	defer s.list.done(ctx, s.list.now(), &err)
 	return s.Store.List(ctx, partition, after, limit)
 }

@@ -43,6 +43,8 @@ type Database struct {
 	Popular  popular.Store
 	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
 	Unjudge func(t *testing.T, m message.Message, storedAt time.Time)
+	// DamageUser makes the record of a user unreadable. The returned function restores it.
+	DamageUser func(t *testing.T, user message.UserID) (mend func())
 	// ToLevel1 makes the record of the settings that of a database from before there were levels.
 	ToLevel1 func(t *testing.T)
 	// Reopen simulates a crash and opens the remaining data. A backend that cannot simulate a crash opens the database again. The

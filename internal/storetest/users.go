@@ -74,13 +74,14 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("SetReadMark/of an unknown user", s.setReadMarkUnknown)
 	t.Run("SetReadMark/by many keeps the furthest", s.setReadMarkConcurrently)
 	t.Run("Writes/of one user by many lose nothing", s.mixedConcurrently)
+	t.Run("Users/a damaged record fails only its own results", s.damaged)
 	t.Run("Users/with similar ids are kept apart", s.similarIDs)
 	t.Run("Reopen/keeps views and read marks", s.reopen)
 }
 
 func (h userStore) lookup(t *testing.T, user message.UserID) userstate.State {
 	t.Helper()
-	states, err := h.Store.Lookup(t.Context(), []message.UserID{user})
+	states, err := userstate.States(h.Store.Lookup(t.Context(), []message.UserID{user}))
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	return states[0]
@@ -106,7 +107,7 @@ func (s userSuite) lookupUnknown(t *testing.T) {
 	require.Equal(t, userstate.State{User: "bob"}, h.lookup(t, "bob"))
 	require.False(t, h.lookup(t, "an").Known())
 	require.False(t, h.lookup(t, "anna").Known())
-	states, err := h.Store.Lookup(t.Context(), nil)
+	states, err := userstate.States(h.Store.Lookup(t.Context(), nil))
 	require.NoError(t, err)
 	require.Empty(t, states)
 }
@@ -126,7 +127,7 @@ func (s userSuite) lookupInOrder(t *testing.T) {
 		}
 	}
 	for _, users := range groups {
-		states, err := h.Store.Lookup(t.Context(), users)
+		states, err := userstate.States(h.Store.Lookup(t.Context(), users))
 		require.NoError(t, err)
 		require.Len(t, states, len(users))
 		for n, user := range users {
@@ -384,7 +385,7 @@ func (s userSuite) similarIDs(t *testing.T) {
 		require.Equal(t, userstate.State{User: user, LastViewed: later(i)}, h.lookup(t, user))
 	}
 	slices.Sort(users)
-	states, err := h.Store.Lookup(t.Context(), users)
+	states, err := userstate.States(h.Store.Lookup(t.Context(), users))
 	require.NoError(t, err)
 	require.Len(t, states, len(users))
 	for i, state := range states {

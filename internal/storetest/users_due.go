@@ -19,7 +19,7 @@ import (
 
 func (h userStore) due(t *testing.T, before time.Time, limit int) []userstate.State {
 	t.Helper()
-	states, err := h.Store.Due(t.Context(), endedBefore(before), limit)
+	states, err := userstate.States(h.Store.Due(t.Context(), endedBefore(before), limit))
 	require.NoError(t, err)
 	return states
 }
@@ -154,12 +154,12 @@ func (s userSuite) dueAtRandom(t *testing.T) {
 				want = append(want, st)
 			}
 		}
-		got, err := h.Store.Due(t.Context(), dead, 100)
+		got, err := userstate.States(h.Store.Due(t.Context(), dead, 100))
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, got)
 		require.True(t, slices.IsSortedFunc(got, func(x, y userstate.State) int { return x.Lease.Until.Compare(y.Lease.Until) }))
 		limit := rapid.IntRange(0, 5).Draw(t, "limit")
-		some, err := h.Store.Due(t.Context(), dead, limit)
+		some, err := userstate.States(h.Store.Due(t.Context(), dead, limit))
 		require.NoError(t, err)
 		require.Len(t, some, min(limit, len(want)))
 		for i := range some {
@@ -183,15 +183,15 @@ func (s userSuite) list(t *testing.T) {
 	for p, want := range byPartition {
 		slices.SortFunc(want, func(x, y userstate.State) int { return strings.Compare(string(x.User), string(y.User)) })
 		for limit := range len(want) + 2 {
-			got, err := h.Store.List(t.Context(), p, "", limit)
+			got, err := userstate.States(h.Store.List(t.Context(), p, "", limit))
 			require.NoError(t, err)
 			require.Equal(t, append([]userstate.State{}, want[:min(limit, len(want))]...), append([]userstate.State{}, got...))
 		}
 		for i, st := range want {
-			got, err := h.Store.List(t.Context(), p, st.User, 100)
+			got, err := userstate.States(h.Store.List(t.Context(), p, st.User, 100))
 			require.NoError(t, err)
 			require.Equal(t, append([]userstate.State{}, want[i+1:]...), append([]userstate.State{}, got...), "after is excluded")
-			got, err = h.Store.List(t.Context(), p, st.User+"\x01", 100)
+			got, err = userstate.States(h.Store.List(t.Context(), p, st.User+"\x01", 100))
 			require.NoError(t, err)
 			require.Len(t, got, len(want)-i-1, "after need not exist")
 		}

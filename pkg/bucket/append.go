@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,8 @@ type Appended struct {
 	New int
 	// Head is the hint for the next Append to this inbox. It is never behind the hint that the caller passed.
 	Head Hint
-	// Err wraps ErrTooLarge or ErrNotAlone if the append can never succeed, and ErrContended if the Appender gave up. Otherwise it is nil.
+	// Err wraps ErrTooLarge or ErrNotAlone if the append can never succeed, ErrContended if the Appender gave up, and
+	// message.ErrCorrupt if the inbox is damaged. Otherwise it is nil.
 	Err error
 }
 
@@ -42,7 +44,7 @@ type Appender struct {
 func NewAppender(store Store, hints Hints) *Appender { return &Appender{store: store, hints: hints} }
 
 // Append makes sure that every entry is in its owner's inbox, and returns the results in the order of appends. No two appends
-// may have the same owner. It fails if the store fails or ctx ends. After an error any entry may be appended or not, and the
+// may have the same owner. It fails if the store fails or ctx ends; a damaged inbox fails only its own result. After an error any entry may be appended or not, and the
 // caller may call Append again. It is idempotent. After Append has returned without an error, the entries survive a crash.
 //
 // It usually costs one call of Store.Push for all owners together.
@@ -98,16 +100,20 @@ func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Append
 
 // look reads the inboxes for which no push is planned, and plans their pushes.
 func (a *Appender) look(ctx context.Context, work []*pending) error {
-	var refs []Ref
 	var lookers []*pending
 	for _, p := range work {
 		if p.next == nil {
-			refs = append(refs, Ref{Owner: p.owner, Sequence: p.hint.Sequence})
 			lookers = append(lookers, p)
 		}
 	}
-	if len(refs) == 0 {
-		return nil
+	return apart(lookers, func(some []*pending) error { return a.lookTogether(ctx, some) })
+}
+
+// lookTogether is look for inboxes whose heads it reads by one call.
+func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
+	refs := make([]Ref, len(lookers))
+	for i, p := range lookers {
+		refs[i] = Ref{Owner: p.owner, Sequence: p.hint.Sequence}
 	}
 	heads, err := a.store.Heads(ctx, refs)
 	if err != nil {
@@ -122,11 +128,36 @@ func (a *Appender) look(ctx context.Context, work []*pending) error {
 		p.saw(head)
 		p.drop(head.IDs)
 		if err := a.lookBelow(ctx, p, head); err != nil {
+			if errors.Is(err, message.ErrCorrupt) {
+				p.result.Err = err
+				continue
+			}
 			return err
 		}
 		p.planOnto(head.Sequence, Extent{Slots: len(head.IDs), Last: head.Last})
 	}
 	return nil
+}
+
+// apart calls do with all of work. If do fails because of a damaged record, apart calls it with each half, until only the owners with
+// damaged records are left. It gives the error to these.
+func apart(work []*pending, do func([]*pending) error) error {
+	if len(work) == 0 {
+		return nil
+	}
+	err := do(work)
+	if !errors.Is(err, message.ErrCorrupt) {
+		return err
+	}
+	if len(work) == 1 {
+		work[0].result.Err = err
+		return nil
+	}
+	half := len(work) / 2
+	if err := apart(work[:half], do); err != nil {
+		return err
+	}
+	return apart(work[half:], do)
 }
 
 // lookBelow drops the entries that a bucket below the head holds. The head was read before, so all these buckets are full and do
@@ -141,7 +172,8 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) erro
 			return fmt.Errorf("look below bucket %d of %s: %w", sequence, p.owner, err)
 		}
 		if len(below) != int(sequence-low) {
-			return fmt.Errorf("inbox of %s: %d of the buckets %d to %d are missing", p.owner, int(sequence-low)-len(below), low, sequence-1)
+			return fmt.Errorf("inbox of %s: %d of the buckets %d to %d are missing: %w",
+				p.owner, int(sequence-low)-len(below), low, sequence-1, message.ErrCorrupt)
 		}
 		for _, b := range below {
 			p.drop(b.Outline().IDs)
@@ -156,30 +188,32 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) erro
 
 // push carries out the planned pushes, and plans the next step from their outcomes.
 func (a *Appender) push(ctx context.Context, work []*pending) error {
-	pushes := make([]Push, 0, len(work))
 	pushers := make([]*pending, 0, len(work))
 	for _, p := range work {
 		if p.next != nil && len(p.entries) > 0 {
-			pushes = append(pushes, *p.next)
 			pushers = append(pushers, p)
 		}
 	}
-	if len(pushes) == 0 {
-		return nil
-	}
-	outcomes, err := a.store.Push(ctx, pushes)
-	if err != nil {
-		return fmt.Errorf("push: %w", err)
-	}
-	for i, p := range pushers {
-		switch {
-		case outcomes[i].Err != nil:
-			p.result.Err = outcomes[i].Err
-		case outcomes[i].Applied:
-			p.pushed()
-		default:
-			p.refused(outcomes[i].Seen)
+	// A push that is repeated after damage elsewhere may have been applied before. Then the store refuses it, and the Appender looks.
+	return apart(pushers, func(pushers []*pending) error {
+		pushes := make([]Push, len(pushers))
+		for i, p := range pushers {
+			pushes[i] = *p.next
 		}
-	}
-	return nil
+		outcomes, err := a.store.Push(ctx, pushes)
+		if err != nil {
+			return fmt.Errorf("push: %w", err)
+		}
+		for i, p := range pushers {
+			switch {
+			case outcomes[i].Err != nil:
+				p.result.Err = outcomes[i].Err
+			case outcomes[i].Applied:
+				p.pushed()
+			default:
+				p.refused(outcomes[i].Seen)
+			}
+		}
+		return nil
+	})
 }

@@ -3,6 +3,7 @@ package bucket_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -203,8 +204,62 @@ func TestAppendNoticesMissingBucket(t *testing.T) {
 	seam, _, _ := watched()
 	_, err := seam.Push(t.Context(), []bucket.Push{{Owner: "ann", Sequence: 2, Create: true, Floor: id(100), Entries: entries(101, 1)}})
 	require.NoError(t, err)
-	_, err = bucket.NewAppender(seam, seam).Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries(5, 60)}})
-	require.ErrorContains(t, err, "missing")
+	results := appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(5, 60)}, bucket.Append{Owner: "bob", Entries: entries(5, 60)})
+	require.ErrorIs(t, results[0].Err, message.ErrCorrupt)
+	require.ErrorContains(t, results[0].Err, "missing")
+	require.NoError(t, results[1].Err, "another owner is not concerned")
+	require.Equal(t, 60, results[1].New)
+	require.ErrorIs(t, bucket.Check(t.Context(), seam, "ann"), message.ErrCorrupt)
+	require.NoError(t, bucket.Check(t.Context(), seam, "bob"))
+	require.NoError(t, bucket.Check(t.Context(), seam, "cid"))
+}
+
+// The store fails each call that concerns ann or dan, after it has applied some pushes of others.
+func TestAppendPastDamagedInboxes(t *testing.T) {
+	t.Parallel()
+	damaged := map[message.UserID]bool{"ann": true, "dan": true}
+	for _, method := range []string{"Push", "Heads"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			seam, _, _ := watched()
+			var owners []message.UserID
+			for i := range 20 {
+				owners = append(owners, message.UserID(fmt.Sprintf("user-%02d", i)))
+			}
+			owners = append(owners, "ann", "dan")
+			slices.Sort(owners)
+			var appends []bucket.Append
+			for _, owner := range owners {
+				appendTo(t, seam, bucket.Append{Owner: owner, Entries: entries(1, 50)})
+				appends = append(appends, bucket.Append{Owner: owner, Entries: entries(49, 5)})
+			}
+			broken := fmt.Errorf("record: %w", message.ErrCorrupt)
+			fail := func(_ context.Context, op *buckettest.Op) error {
+				of := func(owner message.UserID) bool { return damaged[owner] }
+				if op.Method == method && (slices.ContainsFunc(op.Refs, func(r bucket.Ref) bool { return of(r.Owner) }) ||
+					slices.ContainsFunc(op.Pushes, func(p bucket.Push) bool { return of(p.Owner) })) {
+					return broken
+				}
+				return nil
+			}
+			if method == "Push" {
+				seam.After = fail // all are applied, and the caller is told of none
+			} else {
+				seam.Before = fail
+			}
+			for i, r := range appendTo(t, seam, appends...) {
+				if damaged[owners[i]] {
+					require.ErrorIs(t, r.Err, message.ErrCorrupt)
+					continue
+				}
+				require.NoError(t, r.Err, owners[i])
+				buckets, err := seam.Range(t.Context(), owners[i], 0, 9, 10)
+				require.NoError(t, err)
+				require.Len(t, buckets, 2)
+				require.Equal(t, 3, buckets[0].Slots(), "each once")
+			}
+		})
+	}
 }
 
 func TestAppendOfWhatIsTooLarge(t *testing.T) {

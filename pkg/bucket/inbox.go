@@ -200,13 +200,45 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 		return Outline{}, nil, err
 	}
 	if len(holders) == 0 {
-		return Outline{}, nil, fmt.Errorf("inbox of %s: bucket %d is missing", owner, sequence)
+		return Outline{}, nil, lost(owner, sequence)
 	}
 	if sequence == head.Sequence {
 		return head, holders, nil
 	}
 	late, err := store.Overlapping(ctx, owner, sequence, id.Next())
 	return head, append(holders, late...), err
+}
+
+// lost returns the error for a bucket that has to be there because a later one is.
+func lost(owner message.UserID, sequence uint32) error {
+	return fmt.Errorf("inbox of %s: bucket %d is missing: %w", owner, sequence, message.ErrCorrupt)
+}
+
+// Check reads all buckets of an inbox. It returns an error that wraps message.ErrCorrupt if one is damaged, or if one is missing below the
+// head. Entries that are missing in a bucket are no concern of Check.
+func Check(ctx context.Context, store Store, owner message.UserID) error {
+	heads, err := store.Heads(ctx, []Ref{{Owner: owner}})
+	if err != nil || len(heads[0].IDs) == 0 {
+		return err
+	}
+	const stride = 8 // buckets a query
+	for next := int64(heads[0].Sequence); next >= 0; {
+		low := max(0, next-stride+1)
+		buckets, err := store.Range(ctx, owner, uint32(low), uint32(next), stride) //nolint:gosec // both are sequences
+		if err != nil {
+			return err
+		}
+		for _, b := range buckets {
+			if int64(b.Sequence) != next {
+				break
+			}
+			next--
+		}
+		if next >= low {
+			return lost(owner, uint32(next)) //nolint:gosec // it is a sequence
+		}
+	}
+	return nil
 }
 
 // highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence, also while a repair lowers them. So it
@@ -227,7 +259,7 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 			return 0, err
 		}
 		if len(b) == 0 {
-			return 0, fmt.Errorf("inbox of %s: bucket %d is missing", owner, probe)
+			return 0, lost(owner, probe)
 		}
 		if b[0].Floor.Less(id) {
 			low, step = probe, high // found a lower bound: halve from here on

@@ -146,8 +146,7 @@ func (r *reading) fromHead(ctx context.Context) error {
 	if len(buckets) > 0 {
 		r.slots = Position(buckets[0].Sequence, buckets[0].Slots())
 	}
-	r.add(buckets)
-	return nil
+	return r.add(buckets)
 }
 
 func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
@@ -174,10 +173,12 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	if err != nil {
 		return err
 	}
-	if len(run) == 0 {
-		return ErrCursor
+	if len(run) == 0 || run[0].Sequence != c.Sequence {
+		return lost(r.Owner, c.Sequence)
 	}
-	r.add(run)
+	if err := r.add(run); err != nil {
+		return err
+	}
 	if c.Sequence < head.Sequence {
 		late, err := r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID)
 		if err != nil {
@@ -207,6 +208,9 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	}
 	above := head.Floor
 	if high > c.Sequence {
+		if run[0].Sequence != high {
+			return nil, lost(r.Owner, high)
+		}
 		above, run = run[0].Floor, run[1:]
 	}
 	tooHigh := len(run) > 0 && run[0].Sequence > 0 && !run[0].Floor.Less(c.ID)
@@ -227,19 +231,22 @@ func (r *reading) readBelow(ctx context.Context) error {
 		return err
 	}
 	if len(more) == 0 {
-		return fmt.Errorf("bucket %d is missing", sequence)
+		return lost(r.Owner, sequence)
 	}
-	r.add(more)
-	return nil
+	return r.add(more)
 }
 
-// add adds consecutive buckets below those of run, the highest first.
-func (r *reading) add(buckets []Bucket) {
+// add adds consecutive buckets below those of run, the highest first. It fails if one is missing between two others.
+func (r *reading) add(buckets []Bucket) error {
 	for _, b := range buckets {
+		if above := r.lowest().Sequence; len(r.run) > 0 && b.Sequence+1 != above {
+			return lost(r.Owner, above-1)
+		}
 		r.merge(b.Entries)
 		b.Entries = nil
 		r.run = append(r.run, b)
 	}
+	return nil
 }
 
 // merge merges the entries of a bucket into newest. Its cost does not depend on how many buckets were read before, because an entry that

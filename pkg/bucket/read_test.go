@@ -50,9 +50,21 @@ func TestReadsNoticeMissingBuckets(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Hint: bucket.Hint{Sequence: 6, Floor: id(300)}, Limit: 160})
-	require.ErrorContains(t, err, "missing")
+	require.ErrorContains(t, err, "bucket 3 is missing")
+	require.ErrorIs(t, err, message.ErrCorrupt)
 	_, err = bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(60))
 	require.ErrorContains(t, err, "missing")
+	require.ErrorIs(t, err, message.ErrCorrupt)
+	for name, c := range map[string]bucket.Cursor{
+		"between two that are read": {ID: id(210), Sequence: 4},
+		"of the cursor":             {ID: id(190), Sequence: 3},
+		"above that of the cursor":  {ID: id(20), Sequence: 0},
+		"not located":               {ID: id(190), Sequence: bucket.Unlocated},
+	} {
+		_, err = bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Hint: bucket.Hint{Sequence: 6, Floor: id(300)}, Limit: 160, Before: &c})
+		require.ErrorIs(t, err, message.ErrCorrupt, name)
+	}
+	require.ErrorIs(t, bucket.Check(t.Context(), seam, "ann"), message.ErrCorrupt)
 }
 
 func TestReadMarkAtTheGreatestID(t *testing.T) {

@@ -146,7 +146,7 @@ type Head struct {
 
 // Hints stores hints, so that later appends start near the head.
 type Hints interface {
-	// RaiseHeads raises each owner's hint if the given hint is ahead of it. It skips owners without a record. It is atomic for
+	// RaiseHeads raises each owner's hint if the given hint is ahead of it. It skips owners whose record is missing or damaged. It is atomic for
 	// each owner and need not survive a crash.
 	RaiseHeads(ctx context.Context, heads []Head) error
 }

@@ -40,6 +40,8 @@ const (
 	FindingGapCount FindingKind = "gap_count"
 	// FindingGapOverlap is an entry in a gap, which is counted twice.
 	FindingGapOverlap FindingKind = "gap_overlap"
+	// FindingDamaged is a record that cannot be read, or a bucket that is missing below another.
+	FindingDamaged FindingKind = "damaged"
 	// FindingFromFuture is an inbox that a message from the future has poisoned.
 	FindingFromFuture FindingKind = "from_future"
 )

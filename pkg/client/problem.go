@@ -43,6 +43,8 @@ const (
 	ProblemKeyReused ProblemType = "urn:fanmail:problem:key-reused"
 	// ProblemInternal is a failure of the server: 500.
 	ProblemInternal ProblemType = "urn:fanmail:problem:internal"
+	// ProblemDamaged is a request for a stored record that is damaged or lost. An operator has to restore or remove the record: 500.
+	ProblemDamaged ProblemType = "urn:fanmail:problem:damaged"
 	// ProblemBusy is a message that the server refused because it takes no messages at the moment. Nothing was published: 503.
 	ProblemBusy ProblemType = "urn:fanmail:problem:busy"
 	// ProblemClockAhead is a message that the server refused because its clock is ahead of the store's. Nothing was published: 503.

@@ -22,6 +22,22 @@ func (r Rules) OweSweep(s State, now time.Time) (State, bool) {
 	return s, true
 }
 
+// OweFrom returns the state with a sweep from the given time, or from the begin of an earlier one, that no worker holds yet, and true. A worker
+// that holds a lease loses it, because it may have looked already. If the user has no record, or no worker has taken a sweep from then on,
+// OweFrom returns false: a later look is certain anyway.
+func (r Rules) OweFrom(s State, from, now time.Time) (State, bool) {
+	if from = from.UTC().Truncate(time.Millisecond); !s.Known() || s.Sweep != nil && !from.Before(s.Sweep.From) && s.Lease.Token == "" {
+		return s, false
+	}
+	since := now.UTC().Truncate(time.Millisecond)
+	if s.Rehydrating() {
+		since = s.Lease.Since
+	}
+	s.Sweep = s.sweepFrom(from)
+	s.Lease = untaken(since)
+	return s, true
+}
+
 // untaken returns the lease of a sweep that no worker has taken yet.
 func untaken(since time.Time) Lease { return Lease{Until: time.UnixMilli(0).UTC(), Since: since} }
 

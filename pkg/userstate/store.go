@@ -62,15 +62,37 @@ type Stepped struct {
 	Applied bool
 }
 
+// Looked is what a read found of one user.
+type Looked struct {
+	State State
+	// Err wraps message.ErrCorrupt if the user's record is damaged. State then has only the user's id. Otherwise Err is nil.
+	Err error
+}
+
+// States returns the states of a read, or the first error. Use it where one damaged record may fail everything.
+func States(looked []Looked, err error) ([]State, error) {
+	if err != nil {
+		return nil, err
+	}
+	states := make([]State, len(looked))
+	for i, l := range looked {
+		if l.Err != nil {
+			return nil, l.Err
+		}
+		states[i] = l.State
+	}
+	return states, nil
+}
+
 // Store holds user states. All methods are safe for concurrent use and atomic for each user. A read sees every write of every
-// process that had returned before the read began. A write survives a crash once it has returned, except hints and lazy
+// process that had returned before the read began. A damaged record fails only its own result of a read. A write survives a crash once it has returned, except hints and lazy
 // writes.
 type Store interface {
 	bucket.Hints
 
-	// Lookup returns one state for each user, in the order of users. The users may be of any partition. They are
+	// Lookup returns one result for each user, in the order of users. The users may be of any partition. They are
 	// ascending, and no user is named twice. For a user without a record it returns a State that has only the user's id.
-	Lookup(ctx context.Context, users []message.UserID) ([]State, error)
+	Lookup(ctx context.Context, users []message.UserID) ([]Looked, error)
 
 	// View carries out each view on its own and returns the results in the order of views. LastViewed never goes backwards. No
 	// two views may be of the same user. The caller has read a clock to decide on the views, so no view takes effect long
@@ -83,11 +105,11 @@ type Store interface {
 	// bucket.MendedReadMark.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
-	// Due returns at most limit states with a Mark or a Sweep whose lease is dead, the earliest end first.
-	Due(ctx context.Context, dead Dead, limit int) ([]State, error)
+	// Due returns at most limit users with a Mark or a Sweep whose lease is dead, the earliest end first. Damaged records count.
+	Due(ctx context.Context, dead Dead, limit int) ([]Looked, error)
 
-	// List returns the states of a partition's users with ids above after, ascending, at most limit.
-	List(ctx context.Context, partition int, after message.UserID, limit int) ([]State, error)
+	// List returns a partition's users with ids above after, ascending, at most limit. Damaged records count.
+	List(ctx context.Context, partition int, after message.UserID, limit int) ([]Looked, error)
 
 	// SetReadMark replaces a user's read mark if the new mark Covers the stored one, and returns the stored mark after the call.
 	// Otherwise the new mark is older in something, and would make messages unread. For a user without a record it returns
@@ -95,9 +117,10 @@ type Store interface {
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
 }
 
-// Get returns the state of one user. For a user without a record it returns a State that is not Known.
+// Get returns the state of one user. For a user without a record it returns a State that is not Known. The error wraps
+// message.ErrCorrupt if the record is damaged.
 func Get(ctx context.Context, store Store, user message.UserID) (State, error) {
-	states, err := store.Lookup(ctx, []message.UserID{user})
+	states, err := States(store.Lookup(ctx, []message.UserID{user}))
 	if err != nil {
 		return State{}, fmt.Errorf("state of %s: %w", user, err)
 	}

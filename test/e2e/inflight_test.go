@@ -45,7 +45,7 @@ func (w *world) rehydrating(ctx context.Context) (marked, swept []message.UserID
 	w.Helper()
 	forever := time.UnixMilli(1 << 47)
 	w.left(ctx, func(store stores) {
-		due, err := store.users.Due(ctx, userstate.Dead{Before: forever}, math.MaxInt)
+		due, err := userstate.States(store.users.Due(ctx, userstate.Dead{Before: forever}, math.MaxInt))
 		require.NoError(w, err)
 		for _, st := range due {
 			if st.Mark != nil {
@@ -65,7 +65,7 @@ func (w *world) gaps(ctx context.Context) (gaps, messages int) {
 	w.left(ctx, func(store stores) {
 		for p := range partition.DefaultCount {
 			for after, more := message.UserID(""), true; more; {
-				states, err := store.users.List(ctx, p, after, leftPage)
+				states, err := userstate.States(store.users.List(ctx, p, after, leftPage))
 				require.NoError(w, err)
 				for _, st := range states {
 					after = st.User

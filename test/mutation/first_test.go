@@ -11,7 +11,7 @@ func headStarting() []mutation {
 		},
 		{
 			name: "a head start to dormant users", trap: "the rehydration finds the message there, or in a gap, too",
-			edits: []edit{{first, "return !rules.Deliver(states[i], m.message.Sent()) })", "_, _, _ = rules, states, i; return false })"}},
+			edits: []edit{{first, "return !rules.Deliver(looked[i].State, m.message.Sent()) })", "_ = rules; return false })"}},
 			pkg:   fanout, run: "^TestHeadStartDeliversWhatTheScanWould$",
 		},
 		{

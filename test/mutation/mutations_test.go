@@ -184,6 +184,10 @@ func appending() []mutation {
 	heads, err := a.store.Heads(ctx, refs)
 `},
 				{appendGo, `		if err := a.lookBelow(ctx, p, head); err != nil {
+			if errors.Is(err, message.ErrCorrupt) {
+				p.result.Err = err
+				continue
+			}
 			return err
 		}
 `, `		for _, b := range early[p.owner] {
@@ -379,7 +383,7 @@ func (b *batch) followers(`},
 		},
 		{
 			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
-			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], sent)", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(state, sent)", "b.rules.Deliver(state, b.deliverer.opts.Now())"}},
 			pkg:   fanout, run: "^TestHorizonDecides$",
 		},
 		{

@@ -110,7 +110,7 @@ func rehydrating() []mutation {
 	return []mutation{
 		{
 			name: "dormancy by the worker's clock, and a rehydration", trap: "a message delayed past the horizon is skipped, and too old for the rehydrator's query: lost",
-			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(states[i], sent)", "b.rules.Deliver(states[i], b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(state, sent)", "b.rules.Deliver(state, b.deliverer.opts.Now())"}},
 			pkg:   rehydration, run: "^TestBacklogBeyondTheHorizon$",
 		},
 		{
@@ -196,12 +196,12 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "leaving a message to a gap that was counted", trap: "one is there that is not counted",
-			edits: []edit{{fanoutAppendGo, "owed = append(owed, states[i])", "_ = owed"}},
+			edits: []edit{{fanoutAppendGo, "owed = append(owed, state)", "_ = owed"}},
 			pkg:   rehydration, run: "^TestGapIsCountedAgain$",
 		},
 		{
 			name: "a follow that leaves a message to a gap that was counted", trap: "one is there that is not counted",
-			edits: []edit{{"internal/following/catchup.go", "owed = append(owed, states[i])", "_ = owed"}},
+			edits: []edit{{"internal/following/catchup.go", "owed = append(owed, state)", "_ = owed"}},
 			pkg:   rehydration, run: "^TestGapIsCountedAgainAfterAFollow$",
 		},
 		{
@@ -267,8 +267,8 @@ func rehydrating() []mutation {
 				{fanoutAppendGo, "		return nil, fmt.Errorf(\"look up users: %w\", err)\n	}\n", `		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	for i, owner := range c.owners {
-		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", b.deliverer, owner), states[i])
-		states[i] = known.(userstate.State)
+		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", b.deliverer, owner), looked[i])
+		looked[i] = known.(userstate.Looked)
 	}
 `},
 			},

@@ -243,7 +243,7 @@ func checkBuckets(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
 
 // checkHint demands that the hint of a user is right, or behind.
 func (m *machine) checkHint(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
-	states, err := m.rig.Users.Lookup(t.Context(), []message.UserID{user})
+	states, err := userstate.States(m.rig.Users.Lookup(t.Context(), []message.UserID{user}))
 	require.NoError(t, err)
 	m.checkSeen(t, user)
 	hint := states[0].Head

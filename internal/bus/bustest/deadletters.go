@@ -2,6 +2,8 @@ package bustest
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,4 +101,52 @@ func (s *suite) fromFuture() {
 	require.NoError(s.t, err)
 	require.Len(s.t, left, 1)
 	require.Equal(s.t, "again", left[0].Error)
+}
+
+// damaged files letters for two users, one of them from several goroutines. Then it files with an earlier time, a later one, and after a
+// drop.
+func (s *suite) damaged() {
+	at := func(minutes int) time.Time { return id(1).Time().Add(time.Duration(minutes) * time.Minute) }
+	letters := func() (all []event.Damaged) {
+		filed, err := s.Bus.DeadLetters(s.ctx(), 0, 10)
+		require.NoError(s.t, err)
+		for _, letter := range filed {
+			require.Equal(s.t, event.ReasonDamaged, letter.Reason)
+			require.False(s.t, s.Bus.Consumed(letter.Subject), "an older release does not redrive it")
+			d, err := event.DecodeDamaged(letter.Payload)
+			require.NoError(s.t, err)
+			all = append(all, d)
+		}
+		return all
+	}
+	file := func(user message.UserID, minutes int) bool {
+		filed, err := s.Bus.FileDamaged(s.ctx(), event.NewDamaged(user, at(minutes)), "the record is short")
+		require.NoError(s.t, err)
+		return filed
+	}
+	var calls sync.WaitGroup
+	var count atomic.Int64
+	for range 8 {
+		calls.Go(func() {
+			if filed, err := s.Bus.FileDamaged(s.ctx(), event.NewDamaged("ann.*>", at(5)), "the record is short"); err != nil {
+				s.t.Error(err)
+			} else if filed {
+				count.Add(1)
+			}
+		})
+	}
+	calls.Wait()
+	require.EqualValues(s.t, 1, count.Load())
+	require.True(s.t, file("ben", 5))
+	require.False(s.t, file("ann.*>", 6))
+	require.False(s.t, file("ann.*>", 5))
+	require.Equal(s.t, []event.Damaged{event.NewDamaged("ann.*>", at(5)), event.NewDamaged("ben", at(5))}, letters())
+	require.True(s.t, file("ann.*>", 4))
+	require.False(s.t, file("ann.*>", 5))
+	require.Equal(s.t, []event.Damaged{event.NewDamaged("ben", at(5)), event.NewDamaged("ann.*>", at(4))}, letters())
+	filed, err := s.Bus.DeadLetters(s.ctx(), 0, 10)
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.Bus.Drop(s.ctx(), filed[1].ID))
+	require.True(s.t, file("ann.*>", 7))
+	require.False(s.t, file("ben", 5))
 }

@@ -15,6 +15,8 @@ type Op struct {
 	Pushes []bucket.Push
 	// Outcomes are the results of Push. The After hook may overwrite them.
 	Outcomes []bucket.Outcome
+	// Refs are the arguments of Heads.
+	Refs []bucket.Ref
 	// Heads are the arguments of RaiseHeads.
 	Heads []bucket.Head
 }
@@ -70,7 +72,7 @@ func (s *Seam) Persist(ctx context.Context) error {
 
 // Heads implements bucket.Store.
 func (s *Seam) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	return through(ctx, s, &Op{Method: "Heads"}, func() ([]bucket.Outline, error) {
+	return through(ctx, s, &Op{Method: "Heads", Refs: refs}, func() ([]bucket.Outline, error) {
 		return s.Store.Heads(ctx, refs)
 	})
 }

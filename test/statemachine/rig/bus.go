@@ -149,6 +149,11 @@ func (b *Bus) DeadLetter(ctx context.Context, letter event.DeadLetter) error {
 	return run(ctx, "DeadLetter", func() error { return b.Bus.DeadLetter(ctx, letter) })
 }
 
+// FileDamaged implements bus.Emitter.
+func (b *Bus) FileDamaged(ctx context.Context, d event.Damaged, cause string) (bool, error) {
+	return through(ctx, "FileDamaged", func() (bool, error) { return b.Bus.FileDamaged(ctx, d, cause) })
+}
+
 // Emitted returns everything that was emitted since the bus was cleared.
 func (b *Bus) Emitted() ([]event.Task, []event.Published) {
 	b.mu.Lock()

@@ -57,6 +57,8 @@ type Rig struct {
 	Edges    follow.Store
 	Inbox    bucket.Store
 	Appender *bucket.Appender
+	// Damage damages records. DB has none of it.
+	Damage *Damage
 	// Rules are the rules of all services that are made from now on.
 	Rules userstate.Rules
 
@@ -77,18 +79,18 @@ func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observ
 	if observer == nil {
 		observer = blind{}
 	}
-	return newRig(db, clock, bus, observer), nil
+	return newRig(db, clock, bus, observer, newDamage()), nil
 }
 
-func newRig(db *DB, clock *Clock, bus *Bus, observer Observer) *Rig {
+func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *Rig {
 	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, Rules: Rules(), observer: observer,
+		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(), observer: observer,
 		Messages: &Messages{Store: db.Messages, observer: observer},
 		Keys:     Keys{db.Keys},
 		Progress: Progress{db.Progress},
-		Users:    &Users{Store: db.Users, observer: observer},
+		Users:    &Users{Store: damagedUsers{db.Users, damage}, observer: observer},
 		Edges:    &Edges{Store: db.Edges, observer: observer},
-		Inbox:    Inbox{db.Inbox},
+		Inbox:    Inbox{damagedInbox{db.Inbox, damage}},
 	}
 	r.Appender = bucket.NewAppender(r.Inbox, r.Users)
 	return r
@@ -105,7 +107,7 @@ func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig
 	if err != nil {
 		return nil, err
 	}
-	after := newRig(db, r.Clock, r.Bus, r.observer)
+	after := newRig(db, r.Clock, r.Bus, r.observer, r.Damage)
 	after.Rules = r.Rules
 	return after, nil
 }

@@ -168,8 +168,8 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 }
 
 // Lookup implements userstate.Store.
-func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.State, error) {
-	return through(ctx, "Lookup", func() ([]userstate.State, error) { return s.Store.Lookup(ctx, users) })
+func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.Looked, error) {
+	return through(ctx, "Lookup", func() ([]userstate.Looked, error) { return s.Store.Lookup(ctx, users) })
 }
 
 // View implements userstate.Store.
@@ -189,13 +189,13 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 }
 
 // Due implements userstate.Store.
-func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]userstate.State, error) {
-	return through(ctx, "Due", func() ([]userstate.State, error) { return s.Store.Due(ctx, dead, limit) })
+func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) ([]userstate.Looked, error) {
+	return through(ctx, "Due", func() ([]userstate.Looked, error) { return s.Store.Due(ctx, dead, limit) })
 }
 
 // List implements userstate.Store.
-func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) ([]userstate.State, error) {
-	return through(ctx, "List", func() ([]userstate.State, error) { return s.Store.List(ctx, partition, after, limit) })
+func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) ([]userstate.Looked, error) {
+	return through(ctx, "List", func() ([]userstate.Looked, error) { return s.Store.List(ctx, partition, after, limit) })
 }
 
 // SetReadMark implements userstate.Store.

@@ -1,0 +1,56 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// damage is what a batch missed because the records of one owner are damaged.
+type damage struct {
+	since time.Time // when the earliest missed message was sent
+	cause error
+}
+
+// isDamaged reports whether an error says that a stored record is damaged.
+func isDamaged(err error) bool { return errors.Is(err, message.ErrCorrupt) }
+
+// skipDamaged notes that a job misses an owner, whose records are damaged as cause says. The skip is counted, unless the job's record
+// counts the owner already.
+func (b *batch) skipDamaged(owner message.UserID, j *job, cause error) {
+	if j.recorded.Ahead(owner) {
+		j.counts.Skipped++
+		b.lane.skipped[skipDamaged].Inc()
+	}
+	sent := j.message.Sent()
+	if before, ok := b.damaged[owner]; ok && !sent.Before(before.since) {
+		return
+	}
+	if b.damaged == nil {
+		b.damaged = make(map[message.UserID]damage)
+	}
+	b.damaged[owner] = damage{since: sent, cause: cause}
+}
+
+// fileDamaged files a dead letter for each owner whom the batch missed because of damage. It runs before the batch is recorded: from then
+// on, only the letter says that the owner missed something.
+func (b *batch) fileDamaged(ctx context.Context) error {
+	for _, owner := range slices.Sorted(maps.Keys(b.damaged)) {
+		d := b.damaged[owner]
+		filed, err := b.deliverer.bus.FileDamaged(ctx, event.NewDamaged(owner, d.since), d.cause.Error())
+		if err != nil {
+			return fmt.Errorf("dead letter of %s: %w", owner, err)
+		}
+		if filed {
+			b.deliverer.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.since).Str("reason", event.ReasonDamaged).
+				Msg("records of a user are damaged: their messages are skipped, and there is a dead letter for them")
+		}
+	}
+	return nil
+}
