@@ -45,7 +45,7 @@ func losing(t *testing.T, doubts bool) storetest.Backend {
 	})
 	emptyAt := func(t *testing.T, now func() time.Time) storetest.Database {
 		t.Helper()
-		_, opts := create(t)
+		_, opts := borrow(t)
 		opts.Stamp = now
 		network := badReplies(t, opts.URI, every, doubts)
 		t.Cleanup(func() { lost.Add(int64(network.Lost())) })
@@ -75,7 +75,7 @@ func TestEdgesWithBadReplies(t *testing.T) {
 // lossy opens an empty database over a network whose replies are bad.
 func lossy(t *testing.T, doubts bool) *mongostore.DB {
 	t.Helper()
-	_, opts := create(t)
+	_, opts := borrow(t)
 	network := badReplies(t, opts.URI, every, doubts)
 	t.Cleanup(func() { require.Positive(t, network.Lost(), "no reply was lost") })
 	opts.URI = network.URI()

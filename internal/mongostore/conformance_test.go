@@ -22,12 +22,12 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Backend{
 		New: func(t *testing.T) storetest.Database {
 			t.Helper()
-			db, opts := create(t)
+			db, opts := borrow(t)
 			return database(db, opts)
 		},
 		NewAt: func(t *testing.T, now func() time.Time) storetest.Database {
 			t.Helper()
-			_, opts := create(t)
+			_, opts := borrow(t)
 			opts.Stamp = now
 			return database(open(t, opts), opts)
 		},

@@ -3,7 +3,10 @@
 package mongostore_test
 
 import (
+	"context"
 	"flag"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -23,7 +26,12 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
 	}
-	leaktest.Main(m)
+	code := leaktest.Run(m)
+	if err := returned.drop(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "a database of the tests cannot be dropped:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
 const partitions = 16

@@ -27,18 +27,29 @@ const mongoTimeout = 3 * time.Minute
 // The test fails if there is no server. Tests that call it are selected by the build tag mongodb.
 func MongoDB(tb testing.TB) (uri, database string) {
 	tb.Helper()
+	uri, database, drop := LastingMongoDB(tb)
+	tb.Cleanup(func() {
+		require.NoError(tb, drop(context.WithoutCancel(tb.Context())), "the database cannot be dropped")
+	})
+	return uri, database
+}
+
+// LastingMongoDB is MongoDB for a database that other tests use later. The caller must drop the database at the end.
+func LastingMongoDB(tb testing.TB) (uri, database string, drop func(ctx context.Context) error) {
+	tb.Helper()
 	uri = os.Getenv(services.URIVariable)
 	require.NotEmpty(tb, uri, "%s is not set. Run the tests with a MongoDB server by \"make test-all\", or these alone by\n"+
 		"    go run ./test/services/withmongodb go test [-run ...] ./some/package", services.URIVariable)
 	database = databaseName(tb.Name())
-	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), mongoTimeout)
+	return uri, database, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, mongoTimeout)
 		defer cancel()
 		client, err := mongo.Connect(options.Client().ApplyURI(uri))
-		require.NoError(tb, err)
-		require.NoError(tb, errors.Join(client.Database(database).Drop(ctx), client.Disconnect(ctx)), "the database cannot be dropped")
-	})
-	return uri, database
+		if err != nil {
+			return err
+		}
+		return errors.Join(client.Database(database).Drop(ctx), client.Disconnect(ctx))
+	}
 }
 
 // databaseName returns a unique name that contains the name of the test.
