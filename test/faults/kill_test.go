@@ -38,12 +38,12 @@ func TestKilledAmidFanout(t *testing.T) {
 			return database.count(ctx, t, "messages", bson.D{{Key: "unfinished", Value: bson.D{{Key: "$exists", Value: true}}}}) > 0
 		})
 		database.Kill()
-		w.outage(ctx, database.Start)
+		w.outage(ctx, database.Start, driver)
 	}
 	w.done(ctx, driver)
 	w.done(ctx, w.login(ctx, w.cast.away))
 	w.requireRight(ctx)
-	w.requireNoticed(s, kills)
+	w.requireNoticed(ctx, s, kills)
 	w.stop(ctx, s)
 }
 
@@ -75,7 +75,7 @@ func TestKilledAmidRehydration(t *testing.T) {
 	}
 	w.done(ctx, login)
 	w.requireRight(ctx)
-	w.requireNoticed(s, kills)
+	w.requireNoticed(ctx, s, kills)
 	w.stop(ctx, s)
 }
 

@@ -64,16 +64,16 @@ func TestBrokenNetwork(t *testing.T) {
 			for i := range times {
 				w.awaitAccepted(ctx, driver, lines*(i+1)/(times+1))
 				n.Set(t, test.fault)
-				w.outage(ctx, func() { n.Set(t, testenv.Fault{}) })
+				w.outage(ctx, func() { n.Set(t, testenv.Fault{}) }, driver)
 			}
 			w.done(ctx, driver)
 			w.done(ctx, login)
 			w.requireRight(ctx)
 			if test.noticed {
-				w.requireNoticed(s, times)
+				w.requireNoticed(ctx, s, times)
 			} else {
 				require.Positive(t, s.count(t, again), "nobody has noticed")
-				w.requireNoticed(s, 0)
+				w.requireNoticed(ctx, s, 0)
 			}
 			w.stop(ctx, s)
 		})
