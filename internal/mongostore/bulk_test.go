@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/event"
 
+	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // TestBulksAreBounded inserts messages of different sizes: no command has more updates or bytes than it may, unless it is a single
-// update, and all of them arrive.
+// update, and all of them arrive. A caller sees that the commands return.
 func TestBulksAreBounded(t *testing.T) {
 	t.Parallel()
 	const operations, bytes, count = 7, 20_000, 60
@@ -39,8 +40,10 @@ func TestBulksAreBounded(t *testing.T) {
 		messages[i] = messagetest.Message(n, "ann")
 		messages[i].Body = strings.Repeat("x", max(1, n-count/2)*n*20)
 	}
-	stamps, err := open(t, opts).Messages().Insert(t.Context(), messages, messagetest.AnyTime)
+	var beating pulse.Pulse
+	stamps, err := open(t, opts).Messages().Insert(beating.Of(t.Context()), messages, messagetest.AnyTime)
 	require.NoError(t, err)
+	require.Greater(t, beating.Beats(), uint64(count/operations), "each command shows that the store answers")
 	for i, m := range messages {
 		stored, err := db.Messages().Get(t.Context(), m.Ref())
 		require.NoError(t, err)
