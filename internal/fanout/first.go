@@ -9,9 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -102,12 +105,18 @@ type firstMessage struct {
 
 // headStart delivers head starts together.
 func (d *Deliverer) headStart(ctx context.Context, received []bus.Received) (err error) {
+	deliveries := make([]event.Delivery, len(received))
+	for i, item := range received {
+		deliveries[i] = item.Delivery()
+	}
+	ctx, span := d.startSpan(ctx, "head start", deliveries)
+	defer func() { span.Done(err) }()
 	defer panics.Catch(&err)
 	starts := make([]event.HeadStart, len(received))
 	var refs []message.Ref // each once, because a message has a head start in each partition
 	places := make(map[message.Ref]int)
-	for i, item := range received {
-		if starts[i], err = event.DecodeHeadStart(item.Delivery().Payload); err != nil {
+	for i, delivery := range deliveries {
+		if starts[i], err = event.DecodeHeadStart(delivery.Payload); err != nil {
 			return err
 		}
 		if ref := starts[i].Ref(); !slices.Contains(refs, ref) {
@@ -115,6 +124,7 @@ func (d *Deliverer) headStart(ctx context.Context, received []bus.Received) (err
 			refs = append(refs, ref)
 		}
 	}
+	describeHeadStarts(span, refs)
 	found, err := d.stores.Messages.GetMany(ctx, refs)
 	if err != nil {
 		return fmt.Errorf("read messages: %w", err)
@@ -145,6 +155,18 @@ func (d *Deliverer) headStart(ctx context.Context, received []bus.Received) (err
 		}
 	}
 	return nil
+}
+
+// describeHeadStarts adds to the span of head starts which messages they deliver.
+func describeHeadStarts(span trace.Span, refs []message.Ref) {
+	if !span.IsRecording() {
+		return
+	}
+	ids := make([]string, min(len(refs), tracing.ListMax))
+	for i := range ids {
+		ids[i] = refs[i].ID.String()
+	}
+	span.SetAttributes(tracing.Messages.Int(len(refs)), tracing.MessageIDs.StringSlice(ids))
 }
 
 // appendFirst appends to the inboxes of owners the messages that are for them, as the scan does.

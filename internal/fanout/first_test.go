@@ -11,12 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -271,6 +277,58 @@ func (w *world) headStart(t *testing.T, m message.Message, p int, users ...messa
 	require.NoError(t, w.Bus.EmitHeadStarts(t.Context(), []event.HeadStart{
 		{Version: event.Version, ID: m.ID, From: m.From, Lane: event.Bulk, Partition: p, Recipients: users},
 	}))
+}
+
+// A head start continues the trace of its message. Several that are delivered together link to theirs.
+func TestHeadStartsAreTraced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	spans := tracetest.NewInMemoryExporter()
+	w.opts.Tracer = tracing.New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
+	user := usersOf(0, 1)[0]
+	w.see(t, user)
+	w.follow(t, "author", user)
+	routed := func(n int) (message.Message, trace.SpanContext) {
+		ctx, span := w.opts.Tracer.Start(t.Context(), "route")
+		defer span.Done(nil)
+		m := w.store(t, n, "author")
+		w.plan(t, event.Bulk, []int{0}, m)
+		require.NoError(t, w.Bus.EmitHeadStarts(t.Context(), []event.HeadStart{{
+			Version: event.Version, ID: m.ID, From: m.From, Lane: event.Bulk, Recipients: []message.UserID{user}, Trace: tracing.Of(ctx),
+		}}))
+		return m, span.SpanContext()
+	}
+	deliver := func(want int) tracetest.SpanStub {
+		spans.Reset()
+		var received []bus.Received
+		for len(received) < want {
+			more, err := w.Bus.TryFetchHeadStarts(t.Context(), 8)
+			require.NoError(t, err)
+			received = append(received, more...)
+		}
+		w.deliverer().DeliverFirst(t.Context(), received)
+		require.Len(t, spans.GetSpans(), 1)
+		require.Equal(t, "head start", spans.GetSpans()[0].Name)
+		return spans.GetSpans()[0]
+	}
+
+	first, route := routed(1)
+	alone := deliver(1)
+	require.Equal(t, route.TraceID(), alone.SpanContext.TraceID())
+	require.Equal(t, route.SpanID(), alone.Parent.SpanID())
+	require.Contains(t, alone.Attributes, attribute.StringSlice("fanmail.message_ids", []string{first.ID.String()}))
+	require.Contains(t, alone.Attributes, attribute.Int("fanmail.messages", 1))
+
+	_, route = routed(2)
+	_, other := routed(3)
+	together := deliver(2)
+	require.False(t, together.Parent.IsValid())
+	var links []trace.SpanID
+	for _, link := range together.Links {
+		links = append(links, link.SpanContext.SpanID())
+	}
+	require.Equal(t, []trace.SpanID{route.SpanID(), other.SpanID()}, links)
+	require.Contains(t, together.Attributes, attribute.Int("fanmail.messages", 2))
 }
 
 // A head start that comes again, too late, or after the user has deleted the message changes nothing.

@@ -223,8 +223,11 @@ func (d *Deliverer) deliver(ctx context.Context, held *hold) (err error) {
 		}
 		tasks = append(tasks, waiting...)
 	}
-	ctx, span := d.startSpan(ctx, tasks)
+	ctx, span := d.startSpan(ctx, "deliver", tasks)
 	defer func() { span.Done(err) }()
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Tasks.Int(len(tasks)))
+	}
 	var postponed map[uint64]bool
 	err = d.retry(held, first.Subject, func() (err error) {
 		postponed, err = d.runBatch(ctx, tasks)
@@ -354,9 +357,9 @@ func (d *Deliverer) requeue(ctx context.Context, delivery event.Delivery) error 
 	return nil
 }
 
-// startSpan starts the span of a batch. If the batch delivers one message, the span belongs to that message's trace.
-// Otherwise it starts a trace that links to those of the messages.
-func (d *Deliverer) startSpan(ctx context.Context, deliveries []event.Delivery) (context.Context, tracing.Span) {
+// startSpan starts the span of tasks or head starts that are processed together. A single one continues its trace.
+// The span of several starts a trace that links to theirs.
+func (d *Deliverer) startSpan(ctx context.Context, name string, deliveries []event.Delivery) (context.Context, tracing.Span) {
 	if !d.opts.Tracer.On() {
 		return d.opts.Tracer.Start(ctx, "")
 	}
@@ -365,9 +368,9 @@ func (d *Deliverer) startSpan(ctx context.Context, deliveries []event.Delivery) 
 		traces[i] = delivery.Trace
 	}
 	ctx, start := tracing.Together(ctx, traces)
-	ctx, span := d.opts.Tracer.Start(ctx, "deliver", append(start, consumer)...)
+	ctx, span := d.opts.Tracer.Start(ctx, name, append(start, consumer)...)
 	if span.IsRecording() {
-		span.SetAttributes(tracing.Subject.String(deliveries[0].Subject), tracing.Tasks.Int(len(deliveries)))
+		span.SetAttributes(tracing.Subject.String(deliveries[0].Subject))
 	}
 	return ctx, span
 }
