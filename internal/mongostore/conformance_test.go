@@ -14,9 +14,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// interleavings is the number of schedules of each scenario. A schedule takes hundreds of round trips.
-const interleavings = 3
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Backend{

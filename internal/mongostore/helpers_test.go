@@ -21,9 +21,9 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestMain has rapid try a fifth of what it does by default, unless -rapid.checks says otherwise: every operation is a round trip.
+// TestMain has rapid try this number of checks, unless -rapid.checks says otherwise.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "20"); err != nil {
+	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}
 	code := leaktest.Run(m)
