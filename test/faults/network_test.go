@@ -51,7 +51,7 @@ func TestBrokenNetwork(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			const times, lines = 2, 120
+			const times, lines = 2, 300
 			ctx := bounded(t)
 			uri, database := testenv.MongoDB(t)
 			n := testenv.NewProxy(t, uri)
