@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
 )
 
 func newDLQ(p program.Process) *cobra.Command {
@@ -122,11 +123,13 @@ func printLetter(w io.Writer, l client.DeadLetter) error {
 		l.ID, showTime(l.At.Time), about(l), program.Printable(l.Reason), program.Printable(l.Error), count(l.Attempts), program.Printable(l.Subject), payload)
 }
 
-// about returns the subject of a dead letter in words: its message, its login, or at least its subject on the bus.
+// about returns the subject of a dead letter in words: its message, its login, its user, or at least its subject on the bus.
 func about(l client.DeadLetter) string {
 	switch {
 	case l.Message != nil:
 		return fmt.Sprintf("%s from %s", l.Message, program.Printable(string(l.From)))
+	case l.User != "" && l.Reason == event.ReasonDamaged:
+		return "messages for " + program.Printable(string(l.User))
 	case l.User != "":
 		return "login of " + program.Printable(string(l.User))
 	default:
@@ -211,11 +214,20 @@ func (ch change) run(ctx context.Context, p program.Process, out output, c *clie
 func (ch change) each(ctx context.Context, p program.Process, c *client.Client, ids []uint64) error {
 	bar := newProgress(p, ch.did+" dead letters", int64(len(ids)))
 	defer bar.close()
+	var refused []error
 	for i, id := range ids {
-		if err := ch.do(c, ctx, id); err != nil {
-			return fmt.Errorf("dead letter %d: %w (%d of %d were %s before it)", id, err, i, len(ids), ch.did)
+		err := ch.do(c, ctx, id)
+		p, isProblem := errors.AsType[*client.Problem](err)
+		switch {
+		case isProblem && p.Type == client.ProblemConflict && len(ids) > 1: // the others may be accepted
+			refused = append(refused, fmt.Errorf("dead letter %d: %w", id, err))
+		case err != nil:
+			return errors.Join(append(refused, fmt.Errorf("dead letter %d: %w (%d of %d were %s before it)", id, err, i-len(refused), len(ids), ch.did))...)
 		}
 		bar.set(int64(i + 1))
+	}
+	if len(refused) > 0 {
+		return fmt.Errorf("%d of %d were %s: %w", len(ids)-len(refused), len(ids), ch.did, errors.Join(refused...))
 	}
 	return nil
 }

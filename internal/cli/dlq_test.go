@@ -83,6 +83,12 @@ func TestDeadLetters(t *testing.T) {
 		require.Equal(t, program.ExitFailed, got.code)
 		require.Contains(t, got.stderr, refused.want)
 	}
+	_, err := events.FileDamaged(t.Context(), event.NewDamaged("ben", time.Now()), "short")
+	require.NoError(t, err)
+	require.Contains(t, ask("dlq", "show", "4"), "about     messages for ben\nreason    damaged\n")
+	got := run{args: slices.Concat([]string{"dlq", "redrive", "--all"}, server)}.do(t.Context(), t)
+	require.Equal(t, program.ExitFailed, got.code)
+	require.Contains(t, got.stderr, "1 of 3 were redriven: dead letter 2: no worker reads", "the refused ones do not stop the others")
 	require.Equal(t, "2 dead letters are dropped\n", ask("dlq", "drop", "2", "3"))
 	require.Equal(t, "there are no dead letters\n", ask("dlq", "list"))
 }

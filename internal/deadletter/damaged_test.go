@@ -84,6 +84,7 @@ func TestRedriveOfADamagedUser(t *testing.T) {
 			fourth := w.send(4 * 100 * time.Millisecond)
 			require.NoError(t, w.service.Redrive(t.Context(), letters[0].ID))
 			require.Empty(t, w.letters())
+			require.Equal(t, first.Time().Add(-rig.ClockTolerance-rig.Slack), w.state().Sweep.From)
 			require.ErrorIs(t, w.service.Redrive(t.Context(), letters[0].ID), deadletter.ErrNotFound)
 			w.rehydrate()
 			require.Equal(t, []message.ID{fourth, third, second, first, before}, w.shown())

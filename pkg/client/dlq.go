@@ -83,7 +83,8 @@ func (c *Client) deadLetters(ctx context.Context, after uint64, limit int) (Dead
 	return page, err
 }
 
-// Redrive puts the task of a dead letter back on its subject. A task that fails again becomes a new letter. Redriving twice does no
+// Redrive puts the task of a dead letter back on its subject. For a damaged user, it delivers all missed messages, and is refused while the
+// user's records are damaged. A task that fails again becomes a new letter. Redriving twice does no
 // harm. Redrive is not repeated after a lost answer, because the letter may be gone.
 func (c *Client) Redrive(ctx context.Context, id uint64) error {
 	return c.do(ctx, call{method: http.MethodPost, path: "/v1/admin/dlq/" + strconv.FormatUint(id, 10) + ":redrive"})

@@ -1,4 +1,5 @@
-// Command tamper damages an inbox behind the back of its store: it removes an entry, or writes it twice. It shows what "fanmail audit" is for.
+// Command tamper damages records of a user behind the back of the store: entries, a bucket, or the record of the user. It shows what
+// "fanmail audit" is for.
 package main
 
 import (
@@ -9,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -16,12 +19,13 @@ import (
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
-const usage = `tamper damages an inbox in the data folder of a server that is stopped, or in a MongoDB database.
+const usage = `tamper damages records of a user in the data folder of a server that is stopped, or in a MongoDB database.
 
-  go run ./test/tamper -data DIR -user USER remove|double ID
-  go run ./test/tamper -mongodb-uri URI -mongodb-database NAME -user USER remove|double ID
+  go run ./test/tamper -data DIR -user USER remove|double ID, lose SEQUENCE, or spoil
+  go run ./test/tamper -mongodb-uri URI -mongodb-database NAME -user USER remove|double ID, lose SEQUENCE, or spoil
 
-remove deletes the entry for a message, double writes it a second time. "fanmail audit" finds both.
+remove deletes the entry for a message, double writes it a second time. lose deletes a bucket, spoil cuts the record of the user.
+"fanmail audit" finds all of them. Only a backup brings a lost bucket or a spoilt record back.
 
 `
 
@@ -44,11 +48,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	}
-	id, err := message.ParseID(flags.Arg(1))
 	owner := message.UserID(*user)
+	do, err := action(flags.Arg(0), flags.Arg(1))
 	switch {
-	case (*data == "") == (*uri == "") || flags.NArg() != 2:
-		err = errors.New("give -data or -mongodb-uri, -user, remove or double, and the id of a message (see -help)")
+	case (*data == "") == (*uri == "") || flags.NArg() == 0:
+		err = errors.New("give -data or -mongodb-uri, -user, and what to do (see -help)")
 	case err == nil:
 		err = owner.Validate("user")
 	}
@@ -60,26 +64,39 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *uri != "" {
 		store = damage.Database{URI: *uri, Name: *database}
 	}
-	return tamper(ctx, store, owner, flags.Arg(0), id, stdout, stderr)
-}
-
-func tamper(ctx context.Context, store damage.Store, owner message.UserID, how string, id message.ID, stdout, stderr io.Writer) int {
-	var err error
-	switch how {
-	case "remove":
-		err = store.Remove(ctx, owner, id)
-	case "double":
-		err = store.Double(ctx, owner, id)
-	default:
-		say(stderr, "tamper: %q is not something that it does: give remove or double\n", how)
-		return 2
-	}
-	if err != nil {
+	if err := do(ctx, store, owner); err != nil {
 		say(stderr, "tamper: %v\n", err)
 		return 1
 	}
-	say(stdout, "%s: %sd %s\n", owner, how, id)
+	say(stdout, "%s: %s\n", owner, strings.Join(flags.Args(), " "))
 	return 0
+}
+
+// action returns what damages the records of a user.
+func action(how, what string) (do func(ctx context.Context, store damage.Store, owner message.UserID) error, err error) {
+	switch how {
+	case "remove", "double":
+		id, err := message.ParseID(what)
+		return func(ctx context.Context, store damage.Store, owner message.UserID) error {
+			if how == "remove" {
+				return store.Remove(ctx, owner, id)
+			}
+			return store.Double(ctx, owner, id)
+		}, err
+	case "lose":
+		sequence, err := strconv.ParseUint(what, 10, 32)
+		return func(ctx context.Context, store damage.Store, owner message.UserID) error {
+			_, err := store.Lose(ctx, owner, uint32(sequence))
+			return err
+		}, err
+	case "spoil":
+		return func(ctx context.Context, store damage.Store, owner message.UserID) error {
+			_, err := store.Spoil(ctx, owner)
+			return err
+		}, nil
+	default:
+		return nil, fmt.Errorf("%q is not something that it does: give remove, double, lose or spoil", how)
+	}
 }
 
 // say prints for people. That it fails is nothing they could be told.

@@ -23,11 +23,21 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // serve runs a server on a data folder while do does something with it.
 func serve(t *testing.T, data string, do func(c *client.Client)) {
 	t.Helper()
+	serveWith(t, data, nil, do)
+}
+
+// slack is publish_slack, so long that no message is too late on a slow machine.
+const slack = time.Hour
+
+// serveWith is serve with wrapped parts. A task becomes a dead letter at its second panic.
+func serveWith(t *testing.T, data string, wrap func(app.Parts) app.Parts, do func(c *client.Client)) {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", data
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB, 16*config.MiB, 16*config.MiB
+	cfg.Fanout.MaxAttempts, cfg.PublishSlack = 2, slack
 	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
-	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
+	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Wrap: wrap, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
 	require.NoError(t, server.Start(t.Context()))
 	c, err := client.New(server.URL(), client.Options{})
 	require.NoError(t, err)
@@ -87,7 +97,7 @@ func TestAuditMendsWhatWasTamperedWith(t *testing.T) {
 	newest := ids[messages-1]
 	code, output := command(t, "-data", data, "-user", "ben", "remove", newest.String())
 	require.Zero(t, code, output)
-	require.Equal(t, "ben: removed "+newest.String()+"\n", output)
+	require.Equal(t, "ben: remove "+newest.String()+"\n", output)
 	code, output = command(t, "-data", data, "-user", "ben", "double", ids[10].String())
 	require.Zero(t, code, output)
 
@@ -126,9 +136,11 @@ func TestUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"-help"}, 0, "tamper damages an inbox"},
-		{nil, 2, "give -data or -mongodb-uri, -user, remove or double, and the id of a message"},
+		{[]string{"-help"}, 0, "tamper damages records of a user"},
+		{nil, 2, "give -data or -mongodb-uri, -user, and what to do"},
 		{[]string{"-data", "d", "-user", "a/b", "remove", id}, 2, "user contains '/'"},
+		{[]string{"-data", "d", "-user", "ben", "lose", "x"}, 2, "invalid syntax"},
+		{[]string{"-data", t.TempDir() + "/none", "-user", "ben", "spoil"}, 1, "does not exist"},
 		{[]string{"-data", "d", "-user", "ben", "remove", "7"}, 2, "id is not a UUID"},
 		{[]string{"-data", "d", "-user", "ben", "hide", id}, 2, `"hide" is not something that it does`},
 		{[]string{"-data", t.TempDir() + "/none", "-user", "ben", "remove", id}, 1, "does not exist"},

@@ -1,4 +1,4 @@
-// Package damage does to a store what no store would do: it removes and doubles entries behind its back. It knows how they are
+// Package damage does to a store what no store would do: it removes, doubles and spoils records behind its back. It knows how they are
 // kept from docs/data-model.md, and imports nothing of the stores.
 package damage
 
@@ -19,6 +19,10 @@ type Store interface {
 	Remove(ctx context.Context, owner message.UserID, id message.ID) error
 	// Double writes an entry of an inbox once more, behind the last one.
 	Double(ctx context.Context, owner message.UserID, id message.ID) error
+	// Spoil makes the record of a user unreadable. The returned function restores it.
+	Spoil(ctx context.Context, user message.UserID) (Mend, error)
+	// Lose removes a bucket. The returned function restores it.
+	Lose(ctx context.Context, owner message.UserID, sequence uint32) (Mend, error)
 	// Unjudge makes the record of a message that of a release without verdicts, which stored it at the given time.
 	Unjudge(ctx context.Context, m message.Ref, storedAt time.Time) error
 	// Unrecord takes a store of format level 2 back to level 1, without the recorded settings.
