@@ -167,6 +167,31 @@ func TestRedriveTakesTheSweepAway(t *testing.T) {
 	require.Equal(t, []message.ID{missed}, w.shown())
 }
 
+// TestRedriveDuringARehydration redrives for a user who is being rehydrated: a mark is set, and a gap was decided. The sweep then appends what was
+// missed before the mark, and counts what was missed in the gap.
+func TestRedriveDuringARehydration(t *testing.T) {
+	t.Parallel()
+	w := damagedWorld(t, same)
+	inGap, missed := w.send(100*time.Millisecond), w.send(300*time.Millisecond)
+	w.Damage.Mend(w.fan)
+	was := w.state()
+	marked := was
+	marked.Gaps = []userstate.Gap{{After: rig.Epoch, Before: rig.Epoch.Add(200 * time.Millisecond), Messages: 0}}
+	marked.Mark = &userstate.Mark{From: rig.Epoch.Add(time.Minute), Bounded: true}
+	marked.Lease = userstate.Lease{Token: "other/1", Until: w.Clock.Now().Add(rig.Lease), Since: w.Clock.Now()}
+	stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: was, To: marked}})
+	require.NoError(t, err)
+	require.True(t, stepped[0].Applied)
+	require.NoError(t, w.service.Redrive(t.Context(), w.letters()[0].ID))
+	w.rehydrate()
+	require.False(t, w.state().Rehydrating())
+	require.EqualValues(t, 1, w.state().Gaps[0].Messages)
+	buckets, err := w.Inbox.Range(t.Context(), w.fan, 0, 9, 10)
+	require.NoError(t, err)
+	require.Equal(t, []message.ID{missed}, buckets[0].Outline().IDs)
+	require.Equal(t, []message.ID{missed, inGap}, w.shown())
+}
+
 // TestRedriveOfAUserWithoutARecord redrives after an operator has removed the record. The user counts as never seen, and gets everything on
 // return.
 func TestRedriveOfAUserWithoutARecord(t *testing.T) {

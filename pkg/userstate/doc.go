@@ -31,6 +31,9 @@
 // message may also become visible in a gap after the count. A worker that leaves it there calls Owe, which makes another sweep due. Each count of
 // a gap raises the number of its read messages, too, in the same step: see State.Count.
 //
+// Fan-out cannot read a damaged record, and skips its user. When the record is restored, OweFrom makes a sweep due from the first missed
+// message on.
+//
 // Each of these changes is one compare-and-swap of the state by the worker that holds the lease. A worker that has lost the lease
 // cannot change the state. It may still append, which is harmless because appends are idempotent. A process may die after any
 // change: the mark or the sweep remains, and Store.Due returns it to another worker. If a user returns again before a sweep is

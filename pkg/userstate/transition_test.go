@@ -398,6 +398,43 @@ func TestOweSweep(t *testing.T) {
 	}
 }
 
+func TestOweFrom(t *testing.T) {
+	t.Parallel()
+	now, from := horizon.Add(2*day), epoch.Add(day)
+	fresh := userstate.Lease{Until: time.UnixMilli(0).UTC(), Since: now}
+	since := func(st userstate.State) userstate.Lease {
+		return userstate.Lease{Until: fresh.Until, Since: st.Lease.Since}
+	}
+	early, free := swept(), swept()
+	early.Sweep = &userstate.Sweep{From: epoch}
+	free.Sweep, free.Lease.Token = &userstate.Sweep{From: epoch}, ""
+	for _, test := range []struct {
+		name  string
+		state userstate.State
+		want  func(*userstate.State) // nil if a look is certain anyway
+	}{
+		{"never seen", userstate.State{User: "ann"}, nil},
+		{"at rest", seen(epoch), func(st *userstate.State) { st.Sweep, st.Lease = &userstate.Sweep{From: from}, fresh }},
+		{"while a mark is there", marked(), func(st *userstate.State) { st.Sweep, st.Lease = &userstate.Sweep{From: from}, since(*st) }},
+		{"while a worker sweeps", swept(), func(st *userstate.State) { st.Sweep, st.Lease = &userstate.Sweep{From: from}, since(*st) }},
+		{"while a worker sweeps from earlier on", early, func(st *userstate.State) { st.Lease = since(*st) }},
+		{"before a worker sweeps from earlier on", free, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			want := test.state
+			if test.want != nil {
+				test.want(&want)
+			}
+			got, owed := rules.OweFrom(test.state, from.Add(999*time.Microsecond), now)
+			require.Equal(t, test.want != nil, owed)
+			require.Equal(t, want, got)
+			_, owed = rules.OweFrom(got, from, now)
+			require.False(t, owed, "once is enough")
+		})
+	}
+}
+
 func TestDead(t *testing.T) {
 	t.Parallel()
 	last := epoch.Add(userstate.MaxLease + rules.ClockTolerance)

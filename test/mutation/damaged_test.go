@@ -52,6 +52,11 @@ func damaging() []mutation {
 			pkg:   letters, run: "^TestRedriveOfADamagedUser$",
 		},
 		{
+			name: "a redrive that leaves no sweep, at random", trap: "all that was missed: lost",
+			edits: []edit{{redriving, "		if !owed {\n", "		if !owed || len(next.User) > 0 {\n"}},
+			pkg:   pipeline, run: "^TestPipeline$",
+		},
+		{
 			name: "leaving the sweep to its worker", trap: "a worker that has read already ends the sweep: lost",
 			edits: []edit{{"pkg/userstate/owe.go", "	s.Sweep = s.sweepFrom(from)\n	s.Lease = untaken(since)\n", "	if s.Sweep = s.sweepFrom(from); s.Lease.Token == \"\" {\n		s.Lease = untaken(since)\n	}\n"}},
 			pkg:   letters, run: "^TestRedriveTakesTheSweepAway$",

@@ -60,6 +60,8 @@ func TestPipeline(t *testing.T) {
 			"rest":      {1, m.rest},
 			"":          {1, m.agrees},
 
+			"damage":        {2, m.damage},
+			"redrive":       {1, m.redrive},
 			"dormant after": {1, m.dormantAfter},
 		}))
 		m.rest(t)
@@ -102,7 +104,9 @@ type machine struct {
 	earlier map[message.UserID][]bucket.Bucket
 	keys    int // counts the times after which the machine uses new idempotency keys
 	// mates are named wherever the users are that they belong to.
-	mates       map[message.UserID]message.UserID
+	mates map[message.UserID]message.UserID
+	// damaged are the users whose records were damaged for a while. They may have been skipped.
+	damaged     map[message.UserID]bool
 	limit       int // of rehydrations
 	batchOwners int // of a batch of fan-out
 }
@@ -135,7 +139,7 @@ func newMachine(t *rapid.T, w world) *machine {
 	for i := range users {
 		users[i] = message.UserID(fmt.Sprintf("u%02d", i))
 	}
-	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket)}
+	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket), damaged: make(map[message.UserID]bool)}
 	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
 	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)

@@ -39,6 +39,7 @@ func (m *machine) finish(t *rapid.T) {
 		unfinished, err := m.rig.Messages.Unfinished(t.Context(), message.ID{}, 1000)
 		require.NoError(t, err)
 		if len(unfinished) == 0 {
+			m.redriven(t)
 			break
 		}
 		require.Less(t, sweeps, 3, "messages remain unfinished: %v", unfinished)
@@ -102,7 +103,7 @@ func (m *machine) checkProgress(t *rapid.T) {
 			v := m.model.judge(s, user)
 			recipients += count(v.recipient)
 			candidates += count(v.candidate)
-			warm += count(v.recipient && v.warm)
+			warm += count(v.recipient && v.warm && !m.damaged[user])
 			late += count(v.candidate && v.late)
 		}
 		counts := fanout.Counts()
