@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
 func TestConformance(t *testing.T) {
@@ -49,15 +50,9 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 		},
 		DamageUser: func(t *testing.T, user message.UserID) func() {
 			t.Helper()
-			users, filter := raw(t, opts).Collection("users"), bson.D{{Key: "_id", Value: user}}
-			whole, err := users.FindOne(t.Context(), filter).Raw()
+			mend, err := damage.Database{URI: opts.URI, Name: opts.Database}.Spoil(t.Context(), user)
 			require.NoError(t, err)
-			_, err = users.UpdateOne(t.Context(), filter, bson.D{{Key: "$set", Value: bson.D{{Key: "last_viewed", Value: "yesterday"}}}})
-			require.NoError(t, err)
-			return func() {
-				_, err := users.ReplaceOne(t.Context(), filter, whole)
-				require.NoError(t, err)
-			}
+			return func() { require.NoError(t, mend(t.Context())) }
 		},
 		ToLevel1: func(t *testing.T) {
 			t.Helper()
