@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/candidates"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
@@ -189,6 +190,9 @@ func (s *assembly) rehydrator() {
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{
 		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now,
 	})
+	if store := s.world.store.Backup; store != nil {
+		s.services.Backup = backup.New(s.world.bus, store, s.config.Data, s.opts.Now)
+	}
 	s.run("rehydrator", rehydrator.Run)
 	s.run("logins", func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) })
 }

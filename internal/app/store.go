@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -23,6 +24,8 @@ type Store struct {
 	// Healthy returns nil if the store answers.
 	Healthy func(context.Context) error
 	Close   func() error
+	// Backup saves the store. It is nil for the store on MongoDB.
+	Backup backup.Store
 
 	// Messages caches recently read messages.
 	Messages *messagecache.Cache

@@ -73,11 +73,18 @@ func serve(t *testing.T) string {
 // serveWith starts an app whose parts a test replaces.
 func serveWith(t *testing.T, wrap func(app.Parts) app.Parts) string {
 	t.Helper()
+	return serveAs(t, wrap, func(*config.Config) {})
+}
+
+// serveAs is serveWith for a server whose configuration a test changes.
+func serveAs(t *testing.T, wrap func(app.Parts) app.Parts, change func(*config.Config)) string {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
+	change(&cfg)
 	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Wrap: wrap})
 	require.NoError(t, server.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })

@@ -93,6 +93,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"PUT /v1/admin/settings/{key}":                 {"/v1/admin/settings/dormant_after", `{"value":"20d"}`, "operator"},
 	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator"},
 	"POST /v1/admin/upgrade":                       {"/v1/admin/upgrade", `{"confirm":true}`, "operator"},
+	"POST /v1/admin/backup":                        {"/v1/admin/backup", `{"dir":"x"}`, "operator"},
 	"GET /metrics":                                 {"/metrics", "", "watcher operator"},
 	"GET /healthz":                                 {"/healthz", "", "*"},
 	"GET /openapi.json":                            {"/openapi.json", "", "*"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/auth"
+	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
@@ -47,6 +48,8 @@ type Services struct {
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
 	Settings    *settings.Service
+	// Backup makes backups of the store. It is nil if the store is not embedded.
+	Backup *backup.Service
 	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always
 	// room.
 	Room func() error

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fanmail/fanmail/api"
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/natsbus"
@@ -92,6 +94,7 @@ func TestEveryOperation(t *testing.T) {
 	require.NoError(t, err)
 	one, seven := messagetest.ID(1).String(), messagetest.ID(7).String()
 	now := w.clock().Format(client.TimeLayout)
+	dir := filepath.Join(t.TempDir(), "backup")
 	published := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", `{"from":"ann","to":["bob"],"body":"x","attrs":{"a":1}}`)
 	id := strings.Split(published, `"`)[3]
 	w.deliver(t, "bob", 1, 60)
@@ -154,6 +157,8 @@ func TestEveryOperation(t *testing.T) {
 		{200, "upgrade", "POST", "/v1/admin/upgrade", "", "", ""},
 		{200, "upgrade", "POST", "/v1/admin/upgrade", `{"confirm":true}`, "", ""},
 		{400, "upgrade", "POST", "/v1/admin/upgrade", `{"yes":true}`, "", ""},
+		{200, "backup", "POST", "/v1/admin/backup", `{"dir":"` + dir + `"}`, "", ""},
+		{422, "backup", "POST", "/v1/admin/backup", `{"dir":"` + dir + `"}`, "", ""},
 		{200, "health", "GET", "/healthz", "", "", ""},
 		{422, "health", "GET", "/healthz?x=1", "", "", ""},
 		{200, "ready", "GET", "/readyz", "", "", ""},
@@ -202,6 +207,7 @@ func everything(t *testing.T, w *world) *world {
 	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
 	services.DeadLetters = deadletter.New(deadletter.Parts{Bus: bus, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 	_, services.Settings = recordedIn(t, w.db.Settings(), w)
+	services.Backup = backup.New(bus, folder{}, t.TempDir(), w.clock)
 	w.handler = httpapi.New(services, w.options)
 	return w
 }

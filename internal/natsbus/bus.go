@@ -118,13 +118,15 @@ type Bus struct {
 	js   jetstream.JetStream
 
 	unacknowledged *semaphore.Weighted
-	hasFirst       atomic.Bool // the stream of head starts was declared
-	complaints     zerolog.Logger
-	reconnected    broadcast
-	backlog        backlogCache
-	metrics        metrics
-	closed         chan struct{}
-	closeOnce      sync.Once
+	// letters keeps the stream of dead letters as it is while Save runs.
+	letters     *semaphore.Weighted
+	hasFirst    atomic.Bool // the stream of head starts was declared
+	complaints  zerolog.Logger
+	reconnected broadcast
+	backlog     backlogCache
+	metrics     metrics
+	closed      chan struct{}
+	closeOnce   sync.Once
 }
 
 // Connect connects to the server and declares the streams and consumers. A lost connection is restored without limit. Close
@@ -140,6 +142,7 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 	b := &Bus{
 		opts:           opts,
 		unacknowledged: semaphore.NewWeighted(maxUnacknowledged),
+		letters:        semaphore.NewWeighted(allLetters),
 		complaints:     opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: complaintPeriod}),
 		reconnected:    broadcast{ch: make(chan struct{})},
 		closed:         make(chan struct{}),

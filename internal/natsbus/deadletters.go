@@ -54,7 +54,7 @@ func (b *Bus) FileFromFuture(ctx context.Context, ref message.Ref, cause string)
 	}
 	msg := newMsg(deadLetterFromFuture+"."+ref.ID.String(), data, event.Trace{})
 	setHeader(msg, jetstream.ExpectedLastSubjSeqHeader, "0")
-	err = b.emit(ctx, []*nats.Msg{msg})
+	err = b.changeLetters(ctx, func() error { return b.emit(ctx, []*nats.Msg{msg}) })
 	if err == nil {
 		b.metrics.deadLetters[deadLetterFromFuture].Inc()
 		return nil
@@ -72,6 +72,14 @@ func (b *Bus) FileFromFuture(ctx context.Context, ref message.Ref, cause string)
 // FileDamaged implements bus.Emitter. The server compares, as in FileFromFuture. The sequence that it expects is that of the letter to be
 // replaced, which is removed when the new one is there. If the process dies in between, there are two letters, which is harmless.
 func (b *Bus) FileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error) {
+	err = b.changeLetters(ctx, func() error {
+		filed, err = b.fileDamaged(ctx, d, cause)
+		return err
+	})
+	return filed, err
+}
+
+func (b *Bus) fileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error) {
 	const doing = "file a damaged user"
 	payload, err := d.Encode()
 	if err != nil {
@@ -138,7 +146,8 @@ func missesSince(stored event.Delivery) time.Time {
 
 // Drop implements bus.DeadLetterQueue.
 func (b *Bus) Drop(ctx context.Context, id uint64) error {
-	return classify(ctx, "drop a dead letter", b.remove(ctx, DeadLetterStream, []uint64{id}))
+	err := b.changeLetters(ctx, func() error { return b.remove(ctx, DeadLetterStream, []uint64{id}) })
+	return classify(ctx, "drop a dead letter", err)
 }
 
 // Emit implements bus.DeadLetterQueue.

@@ -112,7 +112,7 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("natsbus: encode dead letter: %w", err)
 	}
-	err = b.emit(ctx, []*nats.Msg{msg})
+	err = b.changeLetters(ctx, func() error { return b.emit(ctx, []*nats.Msg{msg}) })
 	if err == nil {
 		b.metrics.deadLetters[subject].Inc()
 	}

@@ -15,6 +15,16 @@ func holding() []mutation {
 			pkg:   "./internal/deadletter", run: "^TestRedriveOfACutLetter$",
 		},
 		{
+			name: "a dead letter that is filed while the store is saved", trap: "the backup has a dead scan without its letter: nobody can redrive it",
+			edits: []edit{{"internal/natsbus/save.go", "	if err := b.letters.Acquire(ctx, 1); err != nil {", "	if err := ctx.Err(); false {"}, {"internal/natsbus/save.go", "	defer b.letters.Release(1)\n", ""}},
+			pkg:   bus, run: "^TestSaveKeepsTheDeadLetters$",
+		},
+		{
+			name: "a backup that is complete when it begins", trap: "a part of a backup is restored",
+			edits: []edit{{"internal/backup/backup.go", "	if err := check(dir); err != nil {", "	if err := check(dir); err != nil && dir == \"\" {"}},
+			pkg:   "./internal/backup", run: "^TestRestoreRefuses$",
+		},
+		{
 			name: "a cut letter that keeps the express lane", trap: "its task names no recipients: redriving it finishes the scan",
 			edits: []edit{{"pkg/event/deadletter.go", "Lane: Medium,", "Lane: work.Lane,"}},
 			pkg:   bus, run: "^TestLetterThatIsTooLargeIsCut$",

@@ -55,6 +55,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 		Messages:  messages,
 		Healthy:   func(context.Context) error { return nil }, // a failure of the store ends the process
 		Close:     db.Close,
+		Backup:    db,
 	}, nil
 }
 

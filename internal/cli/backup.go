@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/internal/app/embedded"
+	"github.com/fanmail/fanmail/internal/cli/program"
+	"github.com/fanmail/fanmail/internal/telemetry"
+)
+
+func newBackup(p program.Process) *cobra.Command {
+	var s server
+	out := output{w: p.Stdout}
+	cmd := &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Save the embedded store of a running server",
+		Long: "Save the embedded store of a running 'fanmail serve', with logins and dead letters, to a folder on the host of the\n" +
+			"server. The folder must be empty, or not exist. The server goes on meanwhile; only dead letters wait. Everything\n" +
+			"that was answered before is in the backup. On the disk of the store it shares unchanged files with it: copy it to\n" +
+			"another disk. 'fanmail restore' restores it.",
+		Example: "  fanmail backup /backup/fanmail-monday",
+		Args:    program.Exactly("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !filepath.IsAbs(args[0]) {
+				return program.Usagef("%s is no absolute path: the folder is on the host of the server", args[0])
+			}
+			c, err := s.dial(p)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			made, err := c.Backup(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return out.print(made, func(w io.Writer) error {
+				return printf(w, "the backup in %s is complete; the slowest write meanwhile took %s\n", program.Printable(args[0]), made.LongestPause)
+			})
+		},
+	}
+	s.addServer(cmd, app.Rehydrator)
+	out.addJSON(cmd, "print the result as JSON")
+	return cmd
+}
+
+// restored is the result of a restore.
+type restored struct {
+	Data string `json:"data"`
+}
+
+func newRestore(p program.Process) *cobra.Command {
+	out := output{w: p.Stdout}
+	var data string
+	cmd := &cobra.Command{
+		Use:   "restore DIR --data DATA",
+		Short: "Make a data folder of a backup",
+		Long: "Make a data folder of a backup that 'fanmail backup' has made. The data folder must be empty, or not exist. The\n" +
+			"backup stays as it is. Then start 'fanmail serve' with the data folder, and run 'fanmail audit'.",
+		Example: "  fanmail restore /backup/fanmail-monday --data /var/lib/fanmail",
+		Args:    program.Exactly("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if data == "" {
+				return program.Usagef("say by --data which data folder is to be made")
+			}
+			logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: "warn", Format: "auto", Writer: p.Stderr, Now: p.Now})
+			if err != nil {
+				return err
+			}
+			if err := embedded.Restore(cmd.Context(), args[0], data, logger); err != nil {
+				return err
+			}
+			return out.print(restored{Data: data}, func(w io.Writer) error {
+				return printf(w, "%s is restored: start 'fanmail serve --data %s', and run 'fanmail audit'\n", program.Printable(args[0]), program.Printable(data))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "the data folder to be made (required)")
+	out.addJSON(cmd, "print the result as JSON")
+	return cmd
+}

@@ -1,0 +1,56 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// probeEvery is the pause between two of the writes by which Checkpoint measures pauses.
+const probeEvery = time.Millisecond
+
+// Checkpoint saves the store, as it is at one moment during the call, to a new folder on disk, while the store goes on. Open opens the
+// folder. The folder must not exist, but its parent must. Files of the store do not change, so on the same disk the checkpoint has hard links
+// to them, and costs little; on another disk Checkpoint copies them. Everything that was committed before the call is in it. After an
+// error the folder may have a part of the files.
+//
+// Checkpoint writes an empty record again and again meanwhile, and returns how long the slowest of these writes took until it was synced.
+// The store's Close waits for the call.
+func (db *DB) Checkpoint(ctx context.Context, dir string) (longestPause time.Duration, err error) {
+	if err := db.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer db.end()
+	ended := make(chan struct{})
+	var probing sync.WaitGroup
+	var probed error
+	probing.Go(func() { longestPause, probed = db.probe(ended) })
+	err = db.engine.Checkpoint(dir, pebble.WithFlushedWAL())
+	close(ended)
+	probing.Wait()
+	if err != nil {
+		return 0, fmt.Errorf("save the store to %s: %w", dir, err)
+	}
+	return longestPause, probed
+}
+
+// probe syncs the store every probeEvery, once at least, until ended is closed. It returns how long the slowest sync took.
+func (db *DB) probe(ended <-chan struct{}) (longest time.Duration, err error) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		began := time.Now() //nolint:forbidigo // what is measured is time
+		if err := db.sync(); err != nil {
+			return 0, err
+		}
+		longest = max(longest, time.Since(began))
+		select {
+		case <-ended:
+			return longest, nil
+		case <-tick.C:
+		}
+	}
+}
