@@ -59,7 +59,8 @@ func newRestore(p program.Process) *cobra.Command {
 		Use:   "restore DIR --data DATA",
 		Short: "Make a data folder of a backup",
 		Long: "Make a data folder of a backup that 'fanmail backup' has made. The data folder must be empty, or not exist. The\n" +
-			"backup stays as it is. Then start 'fanmail serve' with the data folder, and run 'fanmail audit'.",
+			"backup stays as it is. Run the command as the user of the server, because the files will belong to that user. Then\n" +
+			"start 'fanmail serve' with the data folder, and run 'fanmail audit'.",
 		Example: "  fanmail restore /backup/fanmail-monday --data /var/lib/fanmail",
 		Args:    program.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
