@@ -32,7 +32,7 @@ func TestAdminSettings(t *testing.T) {
 	require.Contains(t, fail("admin", "settings", "addr", "x").stderr, "addr is no recorded setting: those are dormant_after")
 	require.Equal(t, program.ExitUsage, fail("admin", "settings", "dormant_after").code)
 
-	require.Regexp(t, `^\S+-\w{8}  publisher\+fanout-worker\+rehydrator  level 2  seen \S+ \S+\n$`, ask("admin", "processes"))
-	require.Equal(t, "the database has format level 2\n", ask("admin", "upgrade"))
-	require.Equal(t, 2, fromJSON[client.FormatLevel](t, ask("admin", "upgrade", "--yes", "--json")).Level)
+	require.Regexp(t, `^\S+-\w{8}  publisher\+fanout-worker\+rehydrator  level 3  seen \S+ \S+\n$`, ask("admin", "processes"))
+	require.Equal(t, "the database has format level 3\n", ask("admin", "upgrade"))
+	require.Equal(t, 3, fromJSON[client.FormatLevel](t, ask("admin", "upgrade", "--yes", "--json")).Level)
 }

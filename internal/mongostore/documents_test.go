@@ -115,8 +115,14 @@ func TestDocuments(t *testing.T) {
 
 	record, err := db.Settings().Load(ctx)
 	require.NoError(t, err)
-	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
+	second := settings.First(storetest.Proposed, at)
+	second.Level = settings.Recorded
+	require.NoError(t, db.Settings().Replace(ctx, record, second))
 	requireGolden(t, "meta_level2.golden.json", documentIn(t, opts, "meta", bson.D{}))
+	record, err = db.Settings().Load(ctx)
+	require.NoError(t, err)
+	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
+	requireGolden(t, "meta_level3.golden.json", documentIn(t, opts, "meta", bson.D{}))
 	database(db, opts).ToLevel1(t)
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
 	require.NoError(t, db.Popular().Replace(ctx, popular.Record{}, popular.Record{

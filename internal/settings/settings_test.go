@@ -172,11 +172,33 @@ func TestTheUpgradeWaitsForOldProcesses(t *testing.T) {
 	_, err = a.Upgrade(t.Context(), true)
 	var old *settings.TooOldError
 	require.ErrorAs(t, err, &old)
-	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 2: "+
+	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 3: "+
 		"upgrade or stop it, and repeat this a minute later")
 	w.clock.pass(time.Millisecond)
 	_, err = a.Upgrade(t.Context(), true)
 	require.NoError(t, err)
+}
+
+// TestTheUpgradeFromLevel2 keeps what is recorded. No process has to be confirmed, because processes of level 2 report themselves.
+func TestTheUpgradeFromLevel2(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	w.process(t, "a", nil).change(t, "dormant_after", "90d")
+	record, err := w.Settings().Load(t.Context())
+	require.NoError(t, err)
+	second := record
+	second.Level = settings.Recorded
+	require.NoError(t, w.Settings().Replace(t.Context(), record, second))
+
+	b := w.process(t, "b", longer)
+	require.Equal(t, settings.Recorded, b.Level())
+	require.Equal(t, &settings.LevelError{Level: 2, Needed: 3}, settings.Require(b.Level(), settings.Retention))
+	level, err := b.Upgrade(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, settings.Retention, level)
+	require.Equal(t, settings.Retention, b.Level())
+	require.Equal(t, 90*24*time.Hour, b.Rules().DormantAfter)
+	require.Equal(t, 24*time.Hour, b.KeyTTL())
 }
 
 func TestAProcessFollowsTheRecord(t *testing.T) {

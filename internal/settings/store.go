@@ -14,8 +14,10 @@ const (
 	Unrecorded = 1
 	// Recorded is the level from which on settings are recorded.
 	Recorded = 2
+	// Retention is the level from which on buckets may have other sizes, and entries may expire.
+	Retention = 3
 	// Highest is the highest level that this release knows.
-	Highest = Recorded
+	Highest = Retention
 )
 
 // ErrChanged says that the record is another one than the caller read.

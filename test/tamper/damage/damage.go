@@ -25,6 +25,6 @@ type Store interface {
 	Lose(ctx context.Context, owner message.UserID, sequence uint32) (Mend, error)
 	// Unjudge makes the record of a message that of a release without verdicts, which stored it at the given time.
 	Unjudge(ctx context.Context, m message.Ref, storedAt time.Time) error
-	// Unrecord takes a store of format level 2 back to level 1, without the recorded settings.
+	// Unrecord takes a store back to level 1, without the recorded settings.
 	Unrecord(ctx context.Context) error
 }
