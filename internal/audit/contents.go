@@ -105,10 +105,10 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 	}
 	l.extents = append(l.extents, x)
 	switch slots := b.Slots(); {
-	case slots > bucket.Capacity:
-		l.outOfOrder(Finding{}, "bucket %d has %d slots, and room for %d", b.Sequence, slots, bucket.Capacity)
+	case slots > b.Cap:
+		l.outOfOrder(Finding{}, "bucket %d has %d slots, and room for %d", b.Sequence, slots, b.Cap)
 	case above != nil:
-		for slot := slots; slot < bucket.Capacity; slot++ {
+		for slot := slots; slot < b.Cap; slot++ {
 			l.lostSlot(b.Sequence, slot)
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	total, _ := counts(state, bucket.Position(heads[0].Sequence, len(heads[0].IDs)), deletions)
+	total, _ := counts(state, heads[0].Position(len(heads[0].IDs)), deletions)
 	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 

@@ -194,7 +194,7 @@ func TestHeadsFarAboveTheirHints(t *testing.T) {
 	_, err := raw(t, opts).Collection("inbox").InsertMany(t.Context(), documents)
 	require.NoError(t, err)
 	want := bucket.Outline{
-		Sequence: head, Floor: messagetest.ID(head), Last: messagetest.ID(head + 1), IDs: []message.ID{messagetest.ID(head + 1)},
+		Sequence: head, Cap: 50, Base: 50 * head, Floor: messagetest.ID(head), Last: messagetest.ID(head + 1), IDs: []message.ID{messagetest.ID(head + 1)},
 	}
 	for _, hint := range []uint32{0, 1, 3, 100, 511, 512, 996, 997, 999, 1000} {
 		meter.take()

@@ -187,7 +187,9 @@ func (r *bucketRecord) addTo(d *bucket.Deletions) error {
 		if err != nil {
 			return err
 		}
-		d.Recent = append(d.Recent, bucket.Tombstone{Sequence: uint32(r.Sequence), Slot: int(t.Slot), ID: id}) //nolint:gosec // it was one
+		at := bucket.Tombstone{Sequence: uint32(r.Sequence), Slot: int(t.Slot), ID: id} //nolint:gosec // it was one
+		at.Position = bucket.FormatBase(at.Sequence) + int64(at.Slot)
+		d.Recent = append(d.Recent, at)
 	}
 	return nil
 }

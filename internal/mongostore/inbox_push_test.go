@@ -186,7 +186,7 @@ func TestFillLostSlots(t *testing.T) {
 				d, err := inbox.Deletions(ctx, owner, 0)
 				require.NoError(t, err)
 				require.EqualValues(t, i+1, d.Total)
-				require.Equal(t, bucket.Tombstone{Slot: slot}, d.Recent[i])
+				require.Equal(t, bucket.Tombstone{Slot: slot, Position: int64(slot)}, d.Recent[i])
 			}
 			buckets, err := inbox.Range(ctx, owner, 0, 0, 1)
 			require.NoError(t, err)
@@ -342,12 +342,12 @@ func TestPushTombstonesWithBadReplies(t *testing.T) {
 		require.EqualValues(t, count, d.Total)
 		var want, got []bucket.Tombstone
 		for i := before; i < before+count; i++ {
-			want = append(want, bucket.Tombstone{Sequence: uint32(i / bucket.Capacity), Slot: i % bucket.Capacity, ID: messagetest.ID(i)})
+			want = append(want, bucket.Tombstone{Sequence: uint32(i / bucket.Capacity), Slot: i % bucket.Capacity, Position: int64(i), ID: messagetest.ID(i)})
 		}
 		for _, b := range buckets {
 			for slot, e := range b.Entries {
 				if e.Deleted {
-					got = append(got, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: e.ID})
+					got = append(got, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: b.Position(slot), ID: e.ID})
 				}
 			}
 		}

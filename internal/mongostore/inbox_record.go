@@ -109,6 +109,7 @@ func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
 	if b.Sequence, b.Floor, b.Last, err = r.bounds(); err != nil {
 		return bucket.Bucket{}, err
 	}
+	b.Cap, b.Base = bucket.Capacity, bucket.FormatBase(b.Sequence)
 	b.Entries = make([]bucket.Entry, r.slots())
 	for i := range r.Entries {
 		if b.Entries[i], err = r.Entries[i].entry(); err != nil {
@@ -122,6 +123,7 @@ func (r *bucketRecord) outline() (o bucket.Outline, err error) {
 	if o.Sequence, o.Floor, o.Last, err = r.bounds(); err != nil {
 		return bucket.Outline{}, err
 	}
+	o.Cap, o.Base = bucket.Capacity, bucket.FormatBase(o.Sequence)
 	o.IDs = make([]message.ID, r.slots())
 	for i := range r.Entries {
 		if o.IDs[i], err = optionalID(r.Entries[i].ID); err != nil {

@@ -222,6 +222,7 @@ func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32
 	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), from, 0)); found; found = it.Next() {
 		t := bucket.Tombstone{}
 		t.Sequence, t.Slot = placeOf(it.Key())
+		t.Position = bucket.FormatBase(t.Sequence) + int64(t.Slot)
 		if t.ID, err = parseIDAt(spaceDeleted, it); err != nil {
 			return bucket.Deletions{}, err
 		}

@@ -70,7 +70,7 @@ func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, erro
 	if sequence < from {
 		return bucket.Outline{}, nil
 	}
-	o := bucket.Outline{Sequence: sequence}
+	o := bucket.Outline{Sequence: sequence, Cap: bucket.Capacity, Base: bucket.FormatBase(sequence)}
 	for ; found && inBucket(it.Key(), prefix, sequence); found = it.Prev() {
 		r, err := entryAt(it)
 		if err != nil {
@@ -124,7 +124,8 @@ func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint3
 				break
 			}
 			buckets = append(buckets, bucket.Bucket{
-				Owner: owner, Sequence: sequence, Last: r.last, Entries: make([]bucket.Entry, slot+1),
+				Owner: owner, Sequence: sequence, Cap: bucket.Capacity, Base: bucket.FormatBase(sequence),
+				Last: r.last, Entries: make([]bucket.Entry, slot+1),
 			})
 		}
 		b := &buckets[len(buckets)-1]

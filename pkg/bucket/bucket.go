@@ -7,7 +7,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Capacity is the number of slots of a bucket.
+// Capacity is the number of slots of a bucket, unless its creator names another one.
 const Capacity = 50
 
 // Entry is the copy of a message inside an inbox, or the tombstone of a deleted copy. Entries are shared between inboxes, so no
@@ -32,10 +32,13 @@ func EntryOf(m message.Message) Entry {
 // Sent returns when the entry's message was sent.
 func (e Entry) Sent() time.Time { return e.ID.Time() }
 
-// Bucket is up to Capacity entries of one owner.
+// Bucket is up to Cap entries of one owner.
 type Bucket struct {
 	Owner    message.UserID
 	Sequence uint32
+	// Cap is the number of slots, and Base the number of slots in all earlier buckets. Both are fixed when the bucket is created.
+	Cap  int
+	Base int64
 	// Floor is at or above every id in any earlier bucket; zero in bucket 0. Tombstones of void messages do not count.
 	Floor message.ID
 	// Last is at or above every id in this or any earlier bucket. Tombstones of void messages do not count.
@@ -47,9 +50,17 @@ type Bucket struct {
 // Slots returns the number of taken slots.
 func (b Bucket) Slots() int { return len(b.Entries) }
 
+// Full reports whether all slots are taken.
+func (b Bucket) Full() bool { return b.Slots() >= b.Cap }
+
+// Position returns the place of a slot in the inbox, counted from the first slot of bucket 0. It is the order of arrival.
+func (b Bucket) Position(slot int) int64 { return b.Base + int64(slot) }
+
 // Outline is a bucket without the contents of its entries. The Appender needs no more.
 type Outline struct {
 	Sequence uint32
+	Cap      int
+	Base     int64
 	Floor    message.ID
 	Last     message.ID
 	// IDs are the ids of the entries and tombstones in the order of their slots.
@@ -62,8 +73,11 @@ func (b Bucket) Outline() Outline {
 	for i, e := range b.Entries {
 		ids[i] = e.ID
 	}
-	return Outline{Sequence: b.Sequence, Floor: b.Floor, Last: b.Last, IDs: ids}
+	return Outline{Sequence: b.Sequence, Cap: b.Cap, Base: b.Base, Floor: b.Floor, Last: b.Last, IDs: ids}
 }
+
+// Position is that of Bucket.
+func (o Outline) Position(slot int) int64 { return o.Base + int64(slot) }
 
 // Hint names a bucket at or below an owner's head, so that reads start near the head. It is never ahead of the head, because a
 // hint is raised only to a bucket that exists. The zero Hint is valid for every inbox.
@@ -73,5 +87,5 @@ type Hint struct {
 	Floor message.ID
 }
 
-// Position is the place of a slot in an inbox, counted from the first slot of bucket 0.
-func Position(sequence uint32, slot int) int64 { return int64(sequence)*Capacity + int64(slot) }
+// FormatBase returns the Base of a bucket if all buckets below it have Capacity slots.
+func FormatBase(sequence uint32) int64 { return int64(sequence) * Capacity }

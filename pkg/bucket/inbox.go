@@ -83,7 +83,7 @@ func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap) (total, unread 
 	}
 	for _, t := range d.Recent {
 		above := mark.UpTo.Less(t.ID)
-		if t.Sequence >= mark.Sequence && (above || Position(t.Sequence, t.Slot) >= mark.Slots) {
+		if t.Sequence >= mark.Sequence && (above || t.Position >= mark.Slots) {
 			unread-- // the slots below the mark's sequence are all read, also one that held a message from the future
 		}
 		if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Stretch().Holds(t.ID) }); i >= 0 {
@@ -103,8 +103,8 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 	if err != nil || len(holders) == 0 {
 		return ReadMark{UpTo: upTo}, err
 	}
-	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: Position(head.Sequence, len(head.IDs))}
-	mark.Read = Position(mark.Sequence, 0) // all of the buckets below, also the tombstones of void messages, which Counts leaves out
+	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: head.Position(len(head.IDs))}
+	mark.Read = holders[0].Base // all of the buckets below, also the tombstones of void messages, which Counts leaves out
 	blanked, err := blankedIn(ctx, store, owner, holders)
 	if err != nil {
 		return ReadMark{}, err
@@ -117,14 +117,21 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 
 // ReadSlots counts the slots that a mark says are read: its Read, without what an unnumbered mark counts in gaps.
 func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark ReadMark) (int64, error) {
-	read := Position(mark.Sequence, 0)
-	const stride = 8 // buckets a query
-	for low := mark.Sequence; Position(low, 0) < mark.Slots; low += stride {
+	read, next := int64(0), int64(0) // next is the position above the buckets read
+	const stride = 8                 // buckets a query
+	for low := mark.Sequence; next < mark.Slots; low += stride {
 		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride)
 		if err != nil {
 			return 0, err
 		}
+		if len(buckets) == 0 {
+			break // the buckets are lost
+		}
+		next = buckets[0].Position(buckets[0].Cap)
 		slices.Reverse(buckets)
+		if low == mark.Sequence {
+			read = buckets[0].Base
+		}
 		blanked, err := blankedIn(ctx, store, owner, buckets)
 		if err != nil {
 			return 0, err
@@ -139,7 +146,7 @@ func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark Read
 // readOf counts the slots of a bucket, from Sequence up, that the mark says are read.
 func (m ReadMark) readOf(b Bucket, blanked map[int64]message.ID) (read int64) {
 	for slot, e := range b.Entries {
-		at := Position(b.Sequence, slot)
+		at := b.Position(slot)
 		if e.ID.IsZero() {
 			e.ID = blanked[at]
 		}
@@ -162,7 +169,7 @@ func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets [
 	}
 	ids := make(map[int64]message.ID)
 	for _, t := range deletions.Recent {
-		ids[Position(t.Sequence, t.Slot)] = t.ID
+		ids[t.Position] = t.ID
 	}
 	return ids, nil
 }

@@ -15,14 +15,16 @@ import (
 // It does nothing while a void message that the mark counts is live: see Repair. As NewReadMark, it ignores what is read in gaps, but for
 // Gaps.
 func MendedReadMark(ctx context.Context, store Store, owner message.UserID, mark ReadMark, inGaps message.ID, void Judge) (ReadMark, bool, error) {
-	mended := ReadMark{UpTo: inGaps, Sequence: mark.Sequence, Slots: mark.Slots, Gaps: mark.Gaps, Read: Position(mark.Sequence, 0)}
+	mended := ReadMark{UpTo: inGaps, Sequence: mark.Sequence, Slots: mark.Slots, Gaps: mark.Gaps}
 	var ids []message.ID // in the slots from the start of Sequence
+	next := int64(0)     // the position above the buckets read
 	const stride = 8     // buckets a query
-	for low := uint32(0); Position(low, 0) < mark.Slots; low += stride {
+	for low := uint32(0); next < mark.Slots; low += stride {
 		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride)
-		if err != nil {
+		if err != nil || len(buckets) == 0 {
 			return mark, false, err
 		}
+		next = buckets[0].Position(buckets[0].Cap)
 		slices.Reverse(buckets)
 		blanked, err := blankedIn(ctx, store, owner, buckets)
 		if err != nil {
@@ -33,13 +35,16 @@ func MendedReadMark(ctx context.Context, store Store, owner message.UserID, mark
 			if held == nil { // a slot has lost its id
 				return mark, false, nil
 			}
-			held = held[:max(0, min(int64(len(held)), mark.Slots-Position(b.Sequence, 0)))]
+			held = held[:max(0, min(int64(len(held)), mark.Slots-b.Base))]
 			held = slices.DeleteFunc(held, func(e Entry) bool { return mark.UpTo.Less(e.ID) })
 			live, high, err := void.split(ctx, held, mended.UpTo)
 			if err != nil || len(live) > 0 {
 				return mark, false, err
 			}
 			mended.UpTo = high
+			if b.Sequence == mark.Sequence {
+				mended.Read = b.Base
+			}
 			if b.Sequence >= mark.Sequence {
 				ids = append(ids, Bucket{Entries: held}.Outline().IDs...)
 			}

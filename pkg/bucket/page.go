@@ -144,7 +144,7 @@ func (r *reading) fromHead(ctx context.Context) error {
 	}
 	r.deletions = deletions
 	if len(buckets) > 0 {
-		r.slots = Position(buckets[0].Sequence, buckets[0].Slots())
+		r.slots = buckets[0].Position(buckets[0].Slots())
 	}
 	return r.add(buckets)
 }
@@ -168,7 +168,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	case c.Sequence > head.Sequence:
 		return ErrCursor
 	}
-	r.slots = Position(head.Sequence, len(head.IDs))
+	r.slots = head.Position(len(head.IDs))
 	run, err := r.place(ctx, &c, head)
 	if err != nil {
 		return err

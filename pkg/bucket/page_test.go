@@ -192,7 +192,7 @@ func TestCountsWithGaps(t *testing.T) {
 	tombstones := func(slot int, ns ...int) bucket.Deletions {
 		d := bucket.Deletions{Total: int64(len(ns))}
 		for i, n := range ns {
-			d.Recent = append(d.Recent, bucket.Tombstone{Slot: slot + i, ID: id(n)})
+			d.Recent = append(d.Recent, bucket.Tombstone{Slot: slot + i, Position: int64(slot + i), ID: id(n)})
 		}
 		return d
 	}
@@ -235,7 +235,7 @@ func TestCountsOfAGapMadeAfterTheMark(t *testing.T) {
 	gaps := []bucket.Gap{{After: id(100).Time(), Before: id(111).Time(), Messages: 10}}
 	total, unread := bucket.Counts(20, bucket.Deletions{}, mark, gaps)
 	require.Equal(t, []int64{30, 10}, []int64{total, unread})
-	deleted := bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 20, ID: id(105)}}}
+	deleted := bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 20, Position: 20, ID: id(105)}}}
 	total, unread = bucket.Counts(21, deleted, mark, gaps)
 	require.Equal(t, []int64{29, 9}, []int64{total, unread})
 }

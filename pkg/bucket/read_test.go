@@ -99,7 +99,7 @@ func TestDeleteReadsFewBuckets(t *testing.T) {
 func TestTombstoneBelowTheReadMark(t *testing.T) {
 	t.Parallel()
 	mark := bucket.ReadMark{UpTo: id(60), Sequence: 1, Slots: 60, Read: 60}
-	deleted := bucket.Deletions{Total: 2, Recent: []bucket.Tombstone{{Sequence: 0, Slot: 7, ID: id(9000)}, {Sequence: 1, Slot: 9, ID: id(9001)}}}
+	deleted := bucket.Deletions{Total: 2, Recent: []bucket.Tombstone{{Sequence: 0, Slot: 7, Position: 7, ID: id(9000)}, {Sequence: 1, Slot: 9, Position: 59, ID: id(9001)}}}
 	total, unread := bucket.Counts(61, deleted, mark, nil)
 	require.Equal(t, int64(59), total)
 	require.Zero(t, unread, "the tombstone in the bucket of the mark is subtracted, the one below is read")

@@ -103,7 +103,7 @@ func (r *repair) bucket(ctx context.Context, sequence uint32, below message.ID) 
 			continue
 		}
 		if !below.Less(b.Floor) && !high.Less(b.Last) {
-			return high, b.Slots() >= Capacity, nil
+			return high, b.Full(), nil
 		}
 		applied, err := r.store.Lower(ctx, r.owner, b.Outline(), below, high)
 		if err != nil {
@@ -111,7 +111,7 @@ func (r *repair) bucket(ctx context.Context, sequence uint32, below message.ID) 
 		}
 		if applied {
 			r.done.Lowered++
-			return high, b.Slots() >= Capacity, nil
+			return high, b.Full(), nil
 		}
 	}
 	return below, false, fmt.Errorf("%w: bucket %d changed after each of %d reads", ErrContended, sequence, maxReads)
@@ -138,7 +138,7 @@ func (b Bucket) held(blanked map[int64]message.ID) []Entry {
 	held := make([]Entry, len(b.Entries))
 	for slot, e := range b.Entries {
 		if e.ID.IsZero() {
-			e.ID = blanked[Position(b.Sequence, slot)]
+			e.ID = blanked[b.Position(slot)]
 		}
 		if e.ID.IsZero() {
 			return nil

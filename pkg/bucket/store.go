@@ -73,6 +73,8 @@ type Ref struct {
 type Tombstone struct {
 	Sequence uint32
 	Slot     int
+	// Position is that of the slot: see Bucket.Position.
+	Position int64
 	ID       message.ID
 }
 

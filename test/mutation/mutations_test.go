@@ -99,7 +99,7 @@ func repairing() []mutation {
 		},
 		{
 			name: "continuing from a bucket that was read with room", trap: "it fills, and the floor of the next one falls below what filled it",
-			edits: []edit{{repairGo, "			r.done.Lowered++\n			return high, b.Slots() >= Capacity, nil", "			r.done.Lowered++\n			return high, true, nil"}},
+			edits: []edit{{repairGo, "			r.done.Lowered++\n			return high, b.Full(), nil", "			r.done.Lowered++\n			return high, true, nil"}},
 			pkg:   "./pkg/bucket", run: "^TestRepairBesideAWriter$",
 		},
 		{

@@ -57,7 +57,12 @@ func (s suite) deletionsCounted(t *testing.T) {
 	prefill(t, h.Store, "anna", []int{7})
 	require.NoError(t, h.Store.Delete(t.Context(), "anna", 0, id(7)))
 	require.Zero(t, s.deletions(t, h.Store, 0).Total)
-	all := []bucket.Tombstone{{Sequence: 0, Slot: 0, ID: id(10)}, {Sequence: 0, Slot: 49, ID: id(500)}, {Sequence: 1, Slot: 2, ID: id(530)}, {Sequence: 2, Slot: 29, ID: id(1300)}}
+	all := []bucket.Tombstone{
+		{Sequence: 0, Slot: 0, Position: 0, ID: id(10)},
+		{Sequence: 0, Slot: 49, Position: 49, ID: id(500)},
+		{Sequence: 1, Slot: 2, Position: 52, ID: id(530)},
+		{Sequence: 2, Slot: 29, Position: 129, ID: id(1300)},
+	}
 	for _, tombstone := range all {
 		for range 2 {
 			require.NoError(t, h.Store.Delete(t.Context(), owner, tombstone.Sequence, tombstone.ID))
@@ -86,7 +91,7 @@ func (s suite) blankLeavesTombstone(t *testing.T) {
 		require.Equal(t, want, readInbox(t, h.Store, owner), "only the slot is left")
 		d := s.deletions(t, h.Store, 0)
 		require.Equal(t, int64(2), d.Total, "each counts once")
-		require.ElementsMatch(t, []bucket.Tombstone{{Sequence: 0, Slot: 2, ID: id(30)}, {Sequence: 1, Slot: 1, ID: id(520)}}, d.Recent)
+		require.ElementsMatch(t, []bucket.Tombstone{{Sequence: 0, Slot: 2, Position: 2, ID: id(30)}, {Sequence: 1, Slot: 1, Position: 51, ID: id(520)}}, d.Recent)
 		late, err := h.Store.Overlapping(t.Context(), owner, 0, message.MaxID)
 		require.NoError(t, err)
 		require.Empty(t, late, "nothing came late")

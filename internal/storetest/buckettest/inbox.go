@@ -101,9 +101,9 @@ func (in inbox) check() error {
 			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, i)
 		case b.Floor != last:
 			return fmt.Errorf("the floor of bucket %d is %s, not %s, the greatest id before it", i, b.Floor, last)
-		case b.Slots() == 0, b.Slots() > bucket.Capacity:
+		case b.Slots() == 0, b.Slots() > b.Cap:
 			return fmt.Errorf("bucket %d has %d slots", i, b.Slots())
-		case i < len(in)-1 && b.Slots() < bucket.Capacity:
+		case i < len(in)-1 && !b.Full():
 			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots())
 		}
 		for _, e := range b.Entries {

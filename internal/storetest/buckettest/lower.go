@@ -90,7 +90,7 @@ func (s suite) lowerNeverRaises(t *testing.T) {
 	require.True(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Sequence: 1, Entries: entries(numbers(1000, 1, 39)...)}))
 	require.True(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Sequence: 2, Entries: entries(2000), Create: true, Floor: id(future)}))
 	require.True(t, lower(t, h.Store, outline(t, h.Store, 2), id(1038), id(2000)))
-	want := bucket.Outline{Sequence: 2, Floor: id(1038), Last: id(2000), IDs: idsOf(entries(2000))}
+	want := bucket.Outline{Sequence: 2, Cap: 50, Base: 100, Floor: id(1038), Last: id(2000), IDs: idsOf(entries(2000))}
 	require.Equal(t, want, outline(t, h.Store, 2), "of a bucket with one slot")
 	require.NoError(t, h.Store.Persist(t.Context()))
 	require.Equal(t, want, outline(t, h.Reopen(t).Store, 2))

@@ -68,12 +68,12 @@ func (m *Model) push(p bucket.Push) bool {
 		if p.Sequence > 0 && !p.Create {
 			return false
 		}
-		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence}
+		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: bucket.Capacity, Base: bucket.FormatBase(p.Sequence)}
 		if p.Create {
 			b.Floor, b.Last = p.Floor, p.Floor
 		}
 	}
-	if p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Slots()+len(p.Entries) > bucket.Capacity {
+	if p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Slots()+len(p.Entries) > b.Cap {
 		return false
 	}
 	for _, e := range p.Entries {
@@ -228,7 +228,7 @@ func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) 
 			}
 			d.Total++
 			if b.Sequence >= from {
-				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: m.id(b, slot)})
+				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: b.Position(slot), ID: m.id(b, slot)})
 			}
 		}
 	}

@@ -87,7 +87,7 @@ func (in inbox) covered() error {
 			return fmt.Errorf("the floor of bucket %d is below that of the bucket before", i)
 		case b.Floor.Less(below):
 			return fmt.Errorf("the floor of bucket %d is %s, below %s, which is in an earlier bucket", i, b.Floor, below)
-		case i < len(in)-1 && b.Slots() < bucket.Capacity:
+		case i < len(in)-1 && !b.Full():
 			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots())
 		}
 		floor = b.Floor

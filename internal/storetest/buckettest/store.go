@@ -100,7 +100,8 @@ func (s suite) pushCreates(t *testing.T) {
 			buckets, err := store.Range(t.Context(), owner, test.push.Sequence, math.MaxUint32, 10)
 			require.NoError(t, err)
 			require.Equal(t, []bucket.Bucket{{
-				Owner: owner, Sequence: test.push.Sequence, Floor: test.push.Floor, Last: test.last, Entries: test.push.Entries,
+				Owner: owner, Sequence: test.push.Sequence, Cap: 50, Base: 50 * int64(test.push.Sequence),
+				Floor: test.push.Floor, Last: test.last, Entries: test.push.Entries,
 			}}, buckets)
 		})
 	}
@@ -228,8 +229,8 @@ func (s suite) heads(t *testing.T) {
 	heads, err := store.Heads(t.Context(), refs)
 	require.NoError(t, err)
 	require.Len(t, heads, len(refs))
-	head := bucket.Outline{Sequence: 2, Floor: id(1000), Last: id(1300), IDs: idsOf(in[2].Entries)}
-	require.Equal(t, bucket.Outline{Last: id(3), IDs: idsOf(entries(1, 2, 3))}, heads[0])
+	head := bucket.Outline{Sequence: 2, Cap: 50, Base: 100, Floor: id(1000), Last: id(1300), IDs: idsOf(in[2].Entries)}
+	require.Equal(t, bucket.Outline{Cap: 50, Last: id(3), IDs: idsOf(entries(1, 2, 3))}, heads[0])
 	require.Equal(t, head, heads[1])
 	require.Empty(t, heads[2].IDs)
 	require.Empty(t, heads[3].IDs)

@@ -178,7 +178,7 @@ func (s suite) pushTombstonesConcurrently(t *testing.T) {
 	for _, b := range in {
 		for slot, e := range b.Entries {
 			if e.Deleted {
-				places = append(places, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, ID: e.ID})
+				places = append(places, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: b.Position(slot), ID: e.ID})
 			}
 		}
 	}
