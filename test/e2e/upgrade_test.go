@@ -29,10 +29,12 @@ type recording struct {
 	}
 	Before   json.RawMessage
 	LoggedIn json.RawMessage `json:"logged_in"`
+	Redriven json.RawMessage
 }
 
-// TestUpgrade runs today's release on a store of the release before recorded settings, in which users, fan-outs and rehydrations are in
-// every state. Clients see what they saw in that release: before the upgrade, after it, and after all users have logged in.
+// TestUpgrade runs today's release on stores of the last releases of the earlier format levels, in which users, fan-outs and rehydrations
+// are in every state. Clients see what they saw in that release: before the upgrade, after it, after all users have logged in, and after
+// the dead letters were redriven.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStoreLeft() {
@@ -40,15 +42,17 @@ func TestUpgrade(t *testing.T) {
 			t.Parallel()
 			for _, test := range []struct {
 				name   string
+				level  string
 				atOnce bool
 			}{
-				{"after the unfinished work", false},
-				{"before the unfinished work", true},
+				{"level 1, after the unfinished work", "level1", false},
+				{"level 1, before the unfinished work", "level1", true},
+				{"level 2, after the unfinished work", "level2", false},
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 10*time.Minute)
-					w, recorded := earlier(ctx, t, on)
+					w, recorded := earlier(ctx, t, on, test.level)
 					pending, running := w.inFlight(ctx)
 					marked, swept := w.rehydrating(ctx)
 					gaps, inThem := w.gaps(ctx)
@@ -60,9 +64,11 @@ func TestUpgrade(t *testing.T) {
 					server := w.start(ctx)
 					c := w.client()
 					_, err := c.ChangeSetting(ctx, "dormant_after", client.SettingChange{Value: "720h", DryRun: true})
-					problem, ok := errors.AsType[*client.Problem](err)
-					require.True(t, ok, "%v", err)
-					require.Equal(t, client.ProblemUpgrade, problem.Type)
+					if test.level == "level1" { // settings are recorded from level 2 on
+						problem, ok := errors.AsType[*client.Problem](err)
+						require.True(t, ok, "%v", err)
+						require.Equal(t, client.ProblemUpgrade, problem.Type)
+					}
 					if !test.atOnce {
 						require.JSONEq(t, string(recorded.Before), w.look(ctx, "look"))
 					}
@@ -82,6 +88,10 @@ func TestUpgrade(t *testing.T) {
 						require.Equal(t, keyed.ID, receipt.ID, "the key is forgotten")
 					}
 					require.JSONEq(t, string(recorded.LoggedIn), w.look(ctx, "login"))
+					if recorded.Redriven != nil {
+						w.fanmail(ctx, "dlq", "redrive", "--all")
+						require.JSONEq(t, string(recorded.Redriven), w.look(ctx, "look"))
+					}
 					w.requireSoundInboxes(ctx)
 					server.Stop(ctx)
 				})
@@ -91,9 +101,9 @@ func TestUpgrade(t *testing.T) {
 }
 
 // earlier returns a world with a store that an earlier release filled.
-func earlier(ctx context.Context, t *testing.T, on store) (*world, recording) {
+func earlier(ctx context.Context, t *testing.T, on store, level string) (*world, recording) {
 	t.Helper()
-	archive, err := filepath.Abs(filepath.Join("..", "upgrade", "level1", "embedded"))
+	archive, err := filepath.Abs(filepath.Join("..", "upgrade", level, "embedded"))
 	require.NoError(t, err)
 	if on != embedded {
 		archive = filepath.Join(filepath.Dir(archive), "mongodb")

@@ -20,6 +20,8 @@ const (
 	star message.UserID = "star" // followed by everybody
 	poet message.UserID = "poet" // followed by every other user
 
+	damaged message.UserID = "active-11" // whose record was damaged for a while
+
 	// unfinishedBody is in messages whose fan-out was under way when the recording process died.
 	unfinishedBody = "unfinished"
 )

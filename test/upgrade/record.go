@@ -18,11 +18,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
 // recording is what is known of a recorded store.
@@ -32,8 +34,10 @@ type recording struct {
 	Settings map[string]string `json:"settings"`
 	Keyed    []keyed           `json:"keyed"`
 	// Before is what clients of the earlier release see when its fan-outs and rehydrations are done, LoggedIn after a login of all users.
+	// Redriven is what they see after all dead letters were redriven; a database without its streams has none.
 	Before   *seen `json:"before"`
 	LoggedIn *seen `json:"logged_in"`
+	Redriven *seen `json:"redriven,omitempty"`
 }
 
 // settled is how long after its sending a message cannot be followed by an older one: publish_slack and clock_tolerance.
@@ -77,6 +81,11 @@ func record(ctx context.Context, programs, to string, at place) error {
 	if err := r.fill(ctx, h, at.uri != ""); err != nil {
 		return err
 	}
+	if at.uri == "" {
+		if err := r.leaveDeadLetter(ctx, h, at.data); err != nil {
+			return err
+		}
+	}
 	if err := r.leaveUnfinished(ctx, at.uri == ""); err != nil {
 		return err
 	}
@@ -96,7 +105,13 @@ func record(ctx context.Context, programs, to string, at place) error {
 		if err := logIn(ctx, r.client); err != nil {
 			return err
 		}
-		recorded.LoggedIn, err = look(ctx, r.client)
+		if recorded.LoggedIn, err = look(ctx, r.client); err != nil || at.uri != "" {
+			return err
+		}
+		if err := redriveAll(ctx, r.client); err != nil {
+			return err
+		}
+		recorded.Redriven, err = look(ctx, r.client)
 		return err
 	})
 	if err != nil {
@@ -199,6 +214,36 @@ func (r *recorder) fill(ctx context.Context, h *history, clocksApart bool) error
 		return err
 	}
 	return r.during(ctx, quick, "wrongclock", []string{"-clock", "-60s", "fanmail", "serve"}, func() error { return h.publishLate(ctx) })
+}
+
+// leaveDeadLetter lets fan-out meet a user whose record is damaged. The record is whole again afterwards, and the letter is left.
+func (r *recorder) leaveDeadLetter(ctx context.Context, h *history, data string) error {
+	mend, err := damage.Folder{Path: filepath.Join(data, "store"), Files: vfs.Default}.Spoil(ctx, damaged)
+	if err != nil {
+		return err
+	}
+	err = r.during(ctx, quick, "fanmail", []string{"serve"}, func() error {
+		return h.publish(ctx, direct(star, "to a damaged user", active(3), damaged, dormant(7)))
+	})
+	return errors.Join(err, mend(ctx))
+}
+
+// redriveAll redrives all dead letters, and returns when none is left.
+func redriveAll(ctx context.Context, c *client.Client) error {
+	letters := 0
+	for letter, err := range c.DeadLetters(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := c.Redrive(ctx, letter.ID); err != nil {
+			return err
+		}
+		letters++
+	}
+	if letters == 0 {
+		return errors.New("there is no dead letter to redrive")
+	}
+	return nil
 }
 
 // death is where a server dies of what it is asked to do.
