@@ -308,7 +308,7 @@ func TestFromFutureCost(t *testing.T) {
 		store := &counted{Store: p.db.Inbox()}
 		service := inbox.New(inbox.Stores{Buckets: store, Users: p.db.Users(), Appender: p.appender}, p.rehydrator(0),
 			inbox.Options{Rules: rules, Now: func() time.Time { return p.now }})
-		_, err := service.Read(t.Context(), "ben", "", 20, true)
+		_, err := service.Read(t.Context(), "ben", inbox.Request{Limit: 20, Peek: true})
 		require.NoError(t, err)
 		return store.buckets
 	}

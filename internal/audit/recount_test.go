@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -45,7 +46,7 @@ func newGap(t *testing.T, count int, numbered bool) (w *world, inGap []message.M
 func (w *world) requireCounts(unread int64) {
 	t := w.t
 	t.Helper()
-	page, err := w.inboxes().Read(t.Context(), "ben", "", 100, true)
+	page, err := w.inboxes().Read(t.Context(), "ben", inbox.Request{Limit: 100, Peek: true})
 	require.NoError(t, err)
 	require.Empty(t, page.Next)
 	require.True(t, page.Complete)

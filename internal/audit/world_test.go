@@ -268,7 +268,7 @@ func (w *world) read() (ids []message.ID, total int64) {
 	t.Helper()
 	service := w.inboxes()
 	for cursor := ""; ; {
-		page, err := service.Read(t.Context(), "ben", cursor, 20, true)
+		page, err := service.Read(t.Context(), "ben", inbox.Request{Before: cursor, Limit: 20, Peek: true})
 		require.NoError(t, err)
 		total = page.Total
 		for _, e := range page.Entries {

@@ -35,8 +35,9 @@ func newInbox(p program.Process) *cobra.Command {
 			"first line of its body.\n\n" +
 			"Reading an inbox keeps the user active, unless you give --peek. If the user was dormant or never seen, the\n" +
 			"server starts to rebuild the inbox. The inbox is loading until the rebuild is complete.",
-		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id",
-		Args:    program.Exactly("USER"),
+		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id\n" +
+			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z",
+		Args: program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			user := message.UserID(args[0])
 			if err := user.Validate("user"); err != nil {
@@ -63,6 +64,15 @@ func newInbox(p program.Process) *cobra.Command {
 	i.output.addJSON(cmd, "print the page as JSON; with --all, each message as one line of JSON")
 	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "maximum number of messages to print")
 	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, from the page before")
+	for name, bound := range map[string]struct {
+		at    *time.Time
+		usage string
+	}{
+		"since": {&i.options.Since, "print only messages that were sent at this `time` or later, such as 2026-01-02T15:04:05Z"},
+		"until": {&i.options.Until, "print only messages that were sent before this `time`"},
+	} {
+		cmd.Flags().TimeVar(bound.at, name, time.Time{}, []string{time.RFC3339Nano}, bound.usage)
+	}
 	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as a visit of the user")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
 	return cmd
@@ -80,12 +90,24 @@ func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user mes
 		if err := printRows(w, i.process.Width(w), page.Messages); err != nil || page.Next == "" {
 			return err
 		}
-		return printf(w, "older: fanmail inbox %s --before %s\n", program.Printable(string(user)), page.Next)
+		return printf(w, "older: fanmail inbox %s%s --before %s\n", program.Printable(string(user)), i.bounds(), page.Next)
 	})
 }
 
+// bounds returns the flags that bound when the messages were sent.
+func (i *inboxCommand) bounds() (flags string) {
+	if t := i.options.Since; !t.IsZero() {
+		flags += " --since " + t.Format(time.RFC3339Nano)
+	}
+	if t := i.options.Until; !t.IsZero() {
+		flags += " --until " + t.Format(time.RFC3339Nano)
+	}
+	return flags
+}
+
 func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user message.UserID) error {
-	opts := client.InboxOptions{Peek: i.options.Peek} // the server chooses the page size
+	opts := i.options
+	opts.Limit = 0 // the server chooses the page size
 	for first := true; ; first = false {
 		page, err := c.Inbox(ctx, user, opts)
 		if err != nil {

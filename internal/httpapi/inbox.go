@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -18,15 +19,20 @@ func (s *server) inbox(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	before := query.Get("before")
-	if query.Has("before") && before == "" {
+	request := inbox.Request{Before: query.Get("before"), Limit: limit}
+	if query.Has("before") && request.Before == "" {
 		return &message.InvalidError{Field: "before", Reason: "is empty: leave it out for the newest messages"}
 	}
-	peek, err := queryFlag(query, "peek")
-	if err != nil {
+	if request.Peek, err = queryFlag(query, "peek"); err != nil {
 		return err
 	}
-	page, err := s.Inbox.Read(r.Context(), user, before, limit, peek)
+	if request.Since, err = queryTime(query, "since"); err != nil {
+		return err
+	}
+	if request.Until, err = queryTime(query, "until"); err != nil {
+		return err
+	}
+	page, err := s.Inbox.Read(r.Context(), user, request)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,6 +44,26 @@ func TestInboxReportsTheBucketsItRead(t *testing.T) {
 		require.Equal(t, http.StatusOK, answer.Code)
 		require.Equal(t, buckets, answer.Header().Get(client.BucketsReadHeader), target)
 	}
+}
+
+// Times that a client writes with an offset count, and the cursor of a page goes with the same times.
+func TestInboxBetween(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.see(t, "bob")
+	w.deliver(t, "bob", 1, 130)
+	c, err := client.New(w.serve(t), client.Options{})
+	require.NoError(t, err)
+	defer c.Close()
+	at := func(n int) time.Time { return messagetest.ID(n).Time().In(time.FixedZone("", 3600)) }
+	opts := client.InboxOptions{Since: at(40), Until: at(101), Limit: 7, Peek: true}
+	want := 100
+	for m, err := range c.InboxAll(t.Context(), "bob", opts) {
+		require.NoError(t, err)
+		require.Equal(t, messagetest.ID(want), m.ID)
+		want--
+	}
+	require.Equal(t, 39, want)
 }
 
 func TestPeekDoesNotCountAsViewing(t *testing.T) {

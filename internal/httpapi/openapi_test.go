@@ -128,7 +128,7 @@ func TestEveryOperation(t *testing.T) {
 		{409, "setSeen", "PUT", "/v1/users/eve", `{"last_viewed":"2001-01-01T00:00:00Z"}`, "", ""},
 		{200, "login", "POST", "/v1/users/bob/login?wait=1s", "", "", ""},
 		{422, "login", "POST", "/v1/users/bob/login?wait=x", "", "", ""},
-		{200, "inbox", "GET", "/v1/users/bob/inbox?limit=50&peek=true", "", "", ""},
+		{200, "inbox", "GET", "/v1/users/bob/inbox?limit=50&peek=true&since=2026-01-02T00:00:00Z&until=2100-01-02T00:00:00Z", "", "", ""},
 		{422, "inbox", "GET", "/v1/users/bob/inbox?before=x", "", "", ""},
 		{204, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up_to":"` + one + `"}`, "", ""},
 		{400, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up":1}`, "", ""},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -151,6 +152,18 @@ func (s *server) pageSize(query url.Values) (int, error) {
 		}
 	}
 	return limit, nil
+}
+
+// queryTime returns the time in a query parameter, or the zero time if the parameter is missing.
+func queryTime(query url.Values, name string) (time.Time, error) {
+	if !query.Has(name) {
+		return time.Time{}, nil
+	}
+	t, err := parseTime(name, query.Get(name))
+	if err == nil && t.Before(time.UnixMilli(0)) {
+		err = &message.InvalidError{Field: name, Reason: "is before 1970: leave it out for no bound"}
+	}
+	return t, err
 }
 
 // queryFlag reports whether a query parameter is true. A missing parameter is false.

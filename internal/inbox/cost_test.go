@@ -126,7 +126,7 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	require.NoError(t, err)
 
 	m.take()
-	page, err := m.inboxes.Read(t.Context(), "ann", "", 50, false)
+	page, err := m.inboxes.Read(t.Context(), "ann", inbox.Request{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 50)
 	require.Equal(t, []int64{140, 140}, []int64{page.Total, page.Unread})

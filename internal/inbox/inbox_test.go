@@ -226,7 +226,7 @@ func TestReadingCountsAsViewing(t *testing.T) {
 			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 			w.fill(t, "ann", 0, 60)
 			w.Clock.Advance(test.away)
-			page, err := w.Read(t.Context(), "ann", "", 50, test.peek)
+			page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 50, Peek: test.peek})
 			require.NoError(t, err)
 			require.Len(t, page.Entries, 50)
 			require.Equal(t, test.complete, page.Complete)
@@ -238,7 +238,7 @@ func TestReadingCountsAsViewing(t *testing.T) {
 			require.Equal(t, viewed, st.LastViewed)
 			require.Equal(t, test.marked, st.Rehydrating())
 			require.Equal(t, test.marked, w.rehydrator.Work(t.Context()))
-			page, err = w.Read(t.Context(), "ann", "", 50, true)
+			page, err = w.Read(t.Context(), "ann", inbox.Request{Limit: 50, Peek: true})
 			require.NoError(t, err)
 			require.Equal(t, test.complete || test.marked, page.Complete)
 		})
@@ -253,12 +253,12 @@ func TestViewed(t *testing.T) {
 	service := inbox.New(
 		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator,
 		inbox.Options{Now: w.Clock.Now, Rules: rig.Rules, Viewed: func(user message.UserID) { viewed = append(viewed, user) }})
-	_, err := service.Read(t.Context(), "ann", "", 10, true)
+	_, err := service.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
 	require.NoError(t, err)
-	_, err = service.Read(t.Context(), "ann", "nonsense", 10, false)
+	_, err = service.Read(t.Context(), "ann", inbox.Request{Before: "nonsense", Limit: 10})
 	require.ErrorIs(t, err, bucket.ErrCursor)
 	require.Empty(t, viewed)
-	_, err = service.Read(t.Context(), "ann", "", 10, false)
+	_, err = service.Read(t.Context(), "ann", inbox.Request{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []message.UserID{"ann"}, viewed)
 }
@@ -266,7 +266,7 @@ func TestViewed(t *testing.T) {
 func TestReadingByAUserNeverSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	page, err := w.Read(t.Context(), "ann", "", 50, true)
+	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 50, Peek: true})
 	require.NoError(t, err)
 	require.Equal(t, inbox.Page{Buckets: page.Buckets}, page)
 	_, err = w.User(t.Context(), "ann")
@@ -275,12 +275,12 @@ func TestReadingByAUserNeverSeen(t *testing.T) {
 	require.ErrorIs(t, w.Delete(t.Context(), "ann", id(1)), bucket.ErrNotFound)
 	w.send(t, "ann", 0, 60)
 	w.Clock.Advance(rig.Slack) // all of it was sent before
-	page, err = w.Read(t.Context(), "ann", "", 50, false)
+	page, err = w.Read(t.Context(), "ann", inbox.Request{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 50, "the first page does not wait")
 	require.False(t, page.Complete)
 	w.work(t)
-	page, err = w.Read(t.Context(), "ann", page.Next, 50, false)
+	page, err = w.Read(t.Context(), "ann", inbox.Request{Before: page.Next, Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 10)
 	require.True(t, page.Complete)
@@ -294,7 +294,7 @@ func TestCountsFollowMarksAndDeletions(t *testing.T) {
 	w.fill(t, "ann", 0, 60)
 	counts := func(total, unread int64) {
 		t.Helper()
-		page, err := w.Read(t.Context(), "ann", "", 10, true)
+		page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
 		require.NoError(t, err)
 		require.Equal(t, []int64{total, unread}, []int64{page.Total, page.Unread})
 		user, err := w.User(t.Context(), "ann")
@@ -324,15 +324,15 @@ func TestForeignCursor(t *testing.T) {
 	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 	w.fill(t, "ann", 0, 60)
 	w.fill(t, "bob", 0, 60)
-	page, err := w.Read(t.Context(), "ann", "", 50, true)
+	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 50, Peek: true})
 	require.NoError(t, err)
 	for _, cursor := range []string{page.Next[1:], page.Next + "A", "nonsense"} {
-		_, err = w.Read(t.Context(), "ann", cursor, 50, true)
+		_, err = w.Read(t.Context(), "ann", inbox.Request{Before: cursor, Limit: 50, Peek: true})
 		require.ErrorIs(t, err, bucket.ErrCursor)
 	}
-	_, err = w.Read(t.Context(), "bob", page.Next, 50, true)
+	_, err = w.Read(t.Context(), "bob", inbox.Request{Before: page.Next, Limit: 50, Peek: true})
 	require.ErrorIs(t, err, bucket.ErrCursor)
-	page, err = w.Read(t.Context(), "ann", page.Next, 50, true)
+	page, err = w.Read(t.Context(), "ann", inbox.Request{Before: page.Next, Limit: 50, Peek: true})
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 10)
 	require.Empty(t, page.Next)
@@ -356,7 +356,7 @@ func TestRulesChangeAtRunTime(t *testing.T) {
 		active       bool
 	}{{rig.DormantAfter, false}, {3 * rig.DormantAfter, true}, {rig.DormantAfter, false}} {
 		rules.DormantAfter, reads = test.dormantAfter, 0
-		page, err := service.Read(t.Context(), "ann", "", 10, true)
+		page, err := service.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
 		require.NoError(t, err)
 		require.Equal(t, test.active, page.Complete)
 		require.Equal(t, 1, reads, "one page uses one set of rules")

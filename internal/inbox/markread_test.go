@@ -69,7 +69,7 @@ func atEachLevel(t *testing.T, test func(t *testing.T, atLevel func(*world) *wor
 
 func (w *world) requireUnread(t *testing.T, unread int) {
 	t.Helper()
-	page, err := w.Read(t.Context(), "ann", "", 10, true)
+	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
 	require.NoError(t, err)
 	require.EqualValues(t, unread, page.Unread)
 }

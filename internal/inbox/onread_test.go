@@ -9,11 +9,54 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
+
+// A page has what was sent at or after since and before until, whether it is in buckets or left to a gap or a rehydration. Both times may
+// lie between two milliseconds.
+func TestReadBetween(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(t, "ann", 0, 100)
+	w.send(t, "ann", 100, 120)
+	at := func(n int) time.Time { return rig.Epoch.Add(time.Duration(n) * time.Millisecond) }
+	for name, test := range map[string]struct {
+		since, until time.Time
+		from, to     int
+	}{
+		"everything":           {from: 0, to: 120},
+		"since":                {since: at(100), from: 100, to: 120},
+		"until":                {until: at(30), from: 0, to: 30},
+		"both":                 {since: at(49), until: at(51), from: 49, to: 51},
+		"since, a bit later":   {since: at(100).Add(time.Nanosecond), from: 101, to: 120},
+		"until, a bit later":   {until: at(30).Add(time.Nanosecond), from: 0, to: 31},
+		"within a millisecond": {since: at(7).Add(1), until: at(7).Add(2), from: 0, to: 0},
+		"in the future":        {since: at(1000), until: at(2000), from: 0, to: 0},
+		"before 1970":          {since: time.Unix(-1, 0), until: at(1), from: 0, to: 1},
+	} {
+		var got []message.ID
+		for req := (inbox.Request{Since: test.since, Until: test.until, Limit: 20, Peek: true}); ; {
+			page, err := w.Read(t.Context(), "ann", req)
+			require.NoError(t, err, name)
+			require.GreaterOrEqual(t, page.Total, int64(100), "%s: the whole inbox counts", name)
+			for _, e := range page.Entries {
+				got = append(got, e.ID)
+			}
+			if req.Before = page.Next; page.Next == "" {
+				break
+			}
+		}
+		require.Equal(t, ids(test.from, test.to), got, name)
+	}
+	for _, until := range []time.Time{at(5), at(4)} {
+		_, err := w.Read(t.Context(), "ann", inbox.Request{Since: at(5), Until: until, Limit: 20})
+		require.ErrorAs(t, err, new(*message.InvalidError))
+	}
+}
 
 // ids returns the ids of messages in the order in which an inbox shows them.
 func ids(from, to int) []message.ID {
@@ -77,7 +120,7 @@ func TestPagingAcrossARebuild(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 10, 50, 60} {
 		w := limited(t, 0, 120)
-		page, err := w.Read(t.Context(), "ann", "", limit, true)
+		page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: limit, Peek: true})
 		require.NoError(t, err)
 		require.False(t, page.Complete)
 		w.work(t)
@@ -89,7 +132,7 @@ func TestPagingAcrossARebuild(t *testing.T) {
 			if page.Next == "" {
 				break
 			}
-			page, err = w.Read(t.Context(), "ann", page.Next, limit, true)
+			page, err = w.Read(t.Context(), "ann", inbox.Request{Before: page.Next, Limit: limit, Peek: true})
 			require.NoError(t, err)
 			require.True(t, page.Complete)
 		}

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -25,25 +26,63 @@ type Page struct {
 	Buckets int
 }
 
-// Read returns a page of at most limit messages. The cursor is Next of an earlier page, or empty for the first page. Read returns
-// bucket.ErrCursor for a cursor of another inbox. Reading counts as viewing, unless peek is set: it starts the rebuild of the inbox
-// of a user who was dormant or never seen, and does not wait for it.
-func (s *Service) Read(ctx context.Context, user message.UserID, cursor string, limit int, peek bool) (Page, error) {
+// Request selects a page.
+type Request struct {
+	// Before is Next of an earlier page with the same Since and Until, or empty for the first page.
+	Before string
+	// Since and Until bound when the messages were sent: at or after Since, and before Until. The zero times bound nothing.
+	Since, Until time.Time
+	// Limit is the greatest number of messages.
+	Limit int
+	// Peek makes the request not count as a view.
+	Peek bool
+}
+
+// Validate returns a *message.InvalidError if no message can be in the bounds, or nil.
+func (r Request) Validate() error {
+	if !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until) {
+		return &message.InvalidError{Field: "since", Reason: "is not before until: since is included, and until is not"}
+	}
+	return nil
+}
+
+// bounds returns the ids that bound the page, both excluded. Ids count milliseconds.
+func (r Request) bounds() (above, below message.ID) {
+	if !r.Since.IsZero() {
+		above = message.LastBefore(ceiling(r.Since))
+	}
+	if !r.Until.IsZero() {
+		below = message.MinID(ceiling(r.Until))
+	}
+	return above, below
+}
+
+// ceiling returns the first whole millisecond that is not before t.
+func ceiling(t time.Time) time.Time { return t.Add(time.Millisecond - 1).Truncate(time.Millisecond) }
+
+// Read returns a page. It returns bucket.ErrCursor for a cursor of another inbox, and a *message.InvalidError for bounds that are not valid.
+// Reading counts as viewing, unless Peek is set: it starts the rebuild of the inbox of a user who was dormant or never seen, and does not
+// wait for it.
+func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (Page, error) {
 	began, rules := s.opts.Now(), s.opts.Rules()
+	if err := req.Validate(); err != nil {
+		return Page{}, err
+	}
 	var before *bucket.Cursor
-	if cursor != "" {
-		c, err := bucket.ParseCursor(user, cursor)
+	if req.Before != "" {
+		c, err := bucket.ParseCursor(user, req.Before)
 		if err != nil {
 			return Page{}, err
 		}
 		before = &c
 	}
-	state, err := s.look(ctx, user, peek)
+	state, err := s.look(ctx, user, req.Peek)
 	if err != nil {
 		return Page{}, err
 	}
+	above, below := req.bounds()
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Before: before, Limit: limit, DeletionsFrom: deletionsFrom(state),
+		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Limit: req.Limit, DeletionsFrom: deletionsFrom(state),
 		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.lazyFeed(user, rules).newest,
 	})
 	if err != nil {

@@ -43,6 +43,20 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 	return bucketsOf(records)
 }
 
+// Floor implements bucket.Store.
+func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
+	find := options.Find().SetProjection(bounded)
+	records, err := all[bucketRecord](ctx, s.c, "read the floor of a bucket", bucketOf(owner, sequence), find)
+	if err != nil || len(records) == 0 {
+		return floor, false, err
+	}
+	_, floor, _, err = records[0].bounds()
+	return floor, true, err
+}
+
+// bounded is a projection onto the fields of a bucket's bounds.
+var bounded = fields(fieldOwner, fieldSequence, fieldSlots, fieldFloor, fieldLast)
+
 // bucketsOf returns the buckets of records, the highest first.
 func bucketsOf(records []bucketRecord) (buckets []bucket.Bucket, err error) {
 	slices.SortFunc(records, func(x, y bucketRecord) int { return cmp.Compare(y.Sequence, x.Sequence) })

@@ -107,6 +107,28 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 	return buckets, nil
 }
 
+// Floor implements bucket.Store. The floor stands in the record of slot 0. A bucket that has lost this record reads as if it had no floor.
+func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return floor, false, err
+	}
+	defer s.db.end()
+	prefix := s.prefix(spaceInbox, owner)
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return floor, false, err
+	}
+	defer closeIter(it, &err)
+	if !it.SeekGE(appendPlace(slices.Clip(prefix), sequence, 0)) || !inBucket(it.Key(), prefix, sequence) {
+		return floor, false, it.Error()
+	}
+	r, err := entryAt(it)
+	if err != nil {
+		return floor, false, fmt.Errorf("floor of bucket %d of %s: %w", sequence, owner, err)
+	}
+	return r.floor, true, nil
+}
+
 // readDown returns at most limit buckets of an owner, from the one below a key down to low.
 func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint32, limit int) ([]bucket.Bucket, error) {
 	var buckets []bucket.Bucket

@@ -17,6 +17,7 @@ func (m *Metrics) Inbox(store bucket.Store) bucket.Store {
 		heads:       m.operation("inbox.heads"),
 		ranges:      m.operation("inbox.range"),
 		newest:      m.operation("inbox.newest"),
+		floor:       m.operation("inbox.floor"),
 		overlapping: m.operation("inbox.overlapping"),
 		delete:      m.operation("inbox.delete"),
 		blank:       m.operation("inbox.blank"),
@@ -29,7 +30,7 @@ type inbox struct {
 	bucket.Store
 	appends *appends
 
-	push, persist, heads, ranges, newest, overlapping, delete, blank, lower, deletions operation
+	push, persist, heads, ranges, newest, floor, overlapping, delete, blank, lower, deletions operation
 }
 
 func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
@@ -60,6 +61,11 @@ func (s *inbox) Newest(
 ) (buckets []bucket.Bucket, deletions bucket.Deletions, err error) {
 	defer s.newest.done(ctx, s.newest.now(), &err)
 	return s.Store.Newest(ctx, owner, low, limit, from)
+}
+
+func (s *inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
+	defer s.floor.done(ctx, s.floor.now(), &err)
+	return s.Store.Floor(ctx, owner, sequence)
 }
 
 func (s *inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) (buckets []bucket.Bucket, err error) {

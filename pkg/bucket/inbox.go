@@ -3,6 +3,7 @@ package bucket
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -198,7 +199,7 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 		return Outline{}, nil, err
 	}
 	head := heads[0]
-	sequence, err := highestBelow(ctx, store, owner, head, id)
+	sequence, err := highestBelow(ctx, store, owner, head, id, nearHead)
 	if err != nil {
 		return Outline{}, nil, err
 	}
@@ -248,31 +249,31 @@ func Check(ctx context.Context, store Store, owner message.UserID) error {
 	return nil
 }
 
+// nearHead is how many floors more than needed a search for a recent id may read. It begins with so many next to the head.
+const nearHead = 2
+
 // highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence, also while a repair lowers them. So it
-// first steps down from the head with growing steps, and then bisects: a few reads are enough.
-func highestBelow(ctx context.Context, store Store, owner message.UserID, head Outline, id message.ID) (uint32, error) {
+// bisects. Of an inbox of n buckets, it reads at most 1 + log2(n) floors, and more if the caller allows them. Each probe is as near to the
+// head as the remaining reads allow, because most searches are for a recent id.
+func highestBelow(ctx context.Context, store Store, owner message.UserID, head Outline, id message.ID, more int) (uint32, error) {
 	if head.Sequence == 0 || head.Floor.Less(id) {
 		return head.Sequence, nil
 	}
-	low, high := uint32(0), head.Sequence // the answer is at least low and less than high
-	for step := uint32(1); low < high-1; {
-		probe := low + (high-low)/2
-		if step < high-low {
-			probe = high - step
-		}
-		step *= 2
-		b, err := store.Range(ctx, owner, probe, probe, 1)
+	low, high := uint64(0), uint64(head.Sequence) // the answer is at least low and less than high
+	for reads := bits.Len64(high+1) + more; low < high-1; reads-- {
+		probe := min(high-1, low+1<<(reads-1))                       // the reads that are left can bisect the buckets below
+		floor, exists, err := store.Floor(ctx, owner, uint32(probe)) //nolint:gosec // it is below the head's sequence
 		if err != nil {
 			return 0, err
 		}
-		if len(b) == 0 {
-			return 0, lost(owner, probe)
+		if !exists {
+			return 0, lost(owner, uint32(probe)) //nolint:gosec // as above
 		}
-		if b[0].Floor.Less(id) {
-			low, step = probe, high // found a lower bound: halve from here on
+		if floor.Less(id) {
+			low = probe
 		} else {
 			high = probe
 		}
 	}
-	return low, nil
+	return uint32(low), nil //nolint:gosec // as above
 }

@@ -30,6 +30,8 @@ type PageRequest struct {
 	Hint Hint
 	// Before is the cursor of the previous page. The page begins below it, or at the newest entry if it is nil.
 	Before *Cursor
+	// Above and Below bound the ids of the page, both excluded. The zero ids bound nothing. The page that reaches Above is the last one.
+	Above, Below message.ID
 	// Limit is the greatest number of entries.
 	Limit int
 	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
@@ -84,6 +86,9 @@ func union(stretches []Stretch) []Stretch {
 // one bucket more than the page fills: two for 50 entries, three for 100. For a page below a cursor, it also reads the higher
 // buckets to which a message of that page came late.
 //
+// Of an inbox of n buckets, a page below a cursor without a bucket, or below PageRequest.Below, reads the head and at most 1 + log2(n)
+// floors to find its place.
+//
 // If an absent stretch reaches into the page, ReadPage merges the entries of OnRead. It shows an entry that is also in a bucket
 // once, as it is in the bucket.
 func ReadPage(ctx context.Context, store Store, req PageRequest) (Page, error) {
@@ -96,13 +101,16 @@ func newestFirst(x, y Entry) int { return y.ID.Compare(x.ID) }
 // readPage is ReadPage, with the function that orders entries.
 func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y Entry) int) (Page, error) {
 	r := reading{PageRequest: req, store: store, bound: message.MaxID, order: order}
+	if below := req.Below; !below.IsZero() && (req.Before == nil || below.Less(req.Before.ID)) {
+		r.Before = &Cursor{ID: below, Sequence: Unlocated}
+	}
 	var err error
-	if req.Before == nil {
+	if r.Before == nil {
 		err = r.fromHead(ctx)
 	} else {
-		err = r.fromCursor(ctx, *req.Before)
+		err = r.fromCursor(ctx, *r.Before)
 	}
-	for err == nil && len(r.held()) < req.Limit && r.lowest().Sequence > 0 {
+	for err == nil && len(r.held()) < req.Limit && r.lower() {
 		err = r.readBelow(ctx)
 	}
 	if err == nil {
@@ -162,7 +170,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	case len(head.IDs) == 0:
 		return ErrCursor
 	case c.Sequence == Unlocated:
-		if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID); err != nil {
+		if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID, 0); err != nil {
 			return err
 		}
 	case c.Sequence > head.Sequence:
@@ -218,7 +226,7 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	if !tooHigh && !tooLow {
 		return run, nil
 	}
-	if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID); err != nil {
+	if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID, 0); err != nil {
 		return nil, err
 	}
 	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span))
@@ -278,6 +286,17 @@ func (r *reading) merged(x, y []Entry, limit int) []Entry {
 	return merged
 }
 
+// lower reports whether a lower bucket may hold an entry of this page or a later one.
+func (r *reading) lower() bool { return r.lowest().Sequence > 0 && r.Above.Less(r.lowest().Floor) }
+
+// least returns the id above which the buckets that were read have all entries of the page. It is not below Above.
+func (r *reading) least() message.ID {
+	if r.lower() {
+		return r.lowest().Floor
+	}
+	return r.Above
+}
+
 func (r *reading) lowest() Bucket {
 	if len(r.run) == 0 {
 		return Bucket{}
@@ -287,10 +306,7 @@ func (r *reading) lowest() Bucket {
 
 // readAbsent reads what the absent stretches have to add to the page: nothing below its last entry, if that is known.
 func (r *reading) readAbsent(ctx context.Context) error {
-	part := Stretch{Before: r.bound}
-	if lowest := r.lowest(); lowest.Sequence > 0 {
-		part.After = lowest.Floor
-	}
+	part := Stretch{After: r.least(), Before: r.bound}
 	inBuckets := r.held()
 	if len(inBuckets) > r.Limit {
 		part.After = inBuckets[r.Limit-1].ID
@@ -314,21 +330,17 @@ func (r *reading) readAbsent(ctx context.Context) error {
 	return nil
 }
 
-// held returns the entries of the buckets that may be shown already: those above the floor of the lowest bucket. It returns at most Limit
-// and one more, the newest first, tombstones included.
+// held returns the entries of the buckets that may be shown already: those above the floor of the lowest bucket and above Above. It
+// returns at most Limit and one more, the newest first, tombstones included.
 func (r *reading) held() []Entry {
-	lowest := r.lowest()
-	if lowest.Sequence == 0 {
-		return r.newest
-	}
-	n, _ := slices.BinarySearchFunc(r.newest, lowest.Floor, func(e Entry, floor message.ID) int { return floor.Compare(e.ID) })
+	n, _ := slices.BinarySearchFunc(r.newest, r.least(), func(e Entry, least message.ID) int { return least.Compare(e.ID) })
 	return r.newest[:n]
 }
 
 func (r *reading) page() Page {
 	page := Page{Buckets: len(r.run) + r.late, Slots: r.slots, Deletions: r.deletions}
 	shown := r.merged(r.held(), r.absent, r.Limit+1)
-	more := r.lowest().Sequence > 0
+	more := r.lower()
 	if len(shown) > r.Limit {
 		shown, more = shown[:r.Limit], true
 	}

@@ -3,6 +3,9 @@ package bucket_test
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +20,7 @@ import (
 func TestReadsReturnErrorsOfTheStore(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for _, method := range []string{"Heads", "Range", "Newest", "Overlapping", "Delete", "Deletions"} {
+	for _, method := range []string{"Heads", "Range", "Floor", "Newest", "Overlapping", "Delete", "Deletions"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			seam, _, _ := watched()
@@ -36,6 +39,7 @@ func TestReadsReturnErrorsOfTheStore(t *testing.T) {
 			search := method == "Heads" || method == "Range" || method == "Overlapping"
 			require.Equal(t, method == "Newest", errors.Is(first, broken), "the first page asks once")
 			require.Equal(t, search || method == "Deletions", errors.Is(next, broken))
+			search = search || method == "Floor"
 			require.Equal(t, search, errors.Is(mark, broken))
 			require.Equal(t, search || method == "Delete", errors.Is(deleted, broken))
 		})
@@ -130,6 +134,29 @@ func TestReadPageCosts(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, page.Entries, limit)
 			require.Equal(t, []string{"Newest"}, *methods, "%d slots, %d a page: one read of neighbouring buckets", slots, limit)
+		}
+	}
+}
+
+// A search reads the head and at most 1 + log2(n) floors of an inbox of n buckets, wherever the id is, and no bucket that the page does not need.
+func TestSearchReadsFewFloors(t *testing.T) {
+	t.Parallel()
+	for _, buckets := range []int{1, 2, 3, 4, 5, 8, 9, 16, 33, 200} {
+		seam, _, methods := watched()
+		slots := buckets * bucket.Capacity
+		appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, slots)})
+		for n := 1; n <= slots+1; n += 7 {
+			*methods = nil
+			above := max(0, n-11)
+			page, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Above: id(above), Below: id(n), Limit: 50})
+			require.NoError(t, err)
+			require.Len(t, page.Entries, min(n-1, 10))
+			require.Nil(t, page.Next)
+			require.LessOrEqual(t, page.Buckets, 2)
+			floors := slices.DeleteFunc(slices.Clone(*methods), func(m string) bool { return m != "Floor" })
+			require.LessOrEqual(t, float64(len(floors)), 1+math.Log2(float64(buckets)), "message %d in %d buckets", n, buckets)
+			require.Equal(t, 1, strings.Count(strings.Join(*methods, " "), "Heads"))
+			require.LessOrEqual(t, strings.Count(strings.Join(*methods, " "), "Range"), 2, "message %d in %d buckets: %v", n, buckets, *methods)
 		}
 	}
 }

@@ -108,6 +108,9 @@ type Store interface {
 	// limit buckets, the highest ones. The caller owns the buckets, but shares the entries: see Entry.
 	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]Bucket, error)
 
+	// Floor returns the floor of a bucket, and whether the bucket exists. It reads less than Range: searches by floors need no entries.
+	Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error)
+
 	// Newest returns the owner's buckets from low up, as Range does, and their deletions, as Deletions does. A page from the
 	// head needs both, and a remote store answers both in one round trip.
 	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)

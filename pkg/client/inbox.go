@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -17,6 +18,8 @@ type InboxOptions struct {
 	Limit int
 	// Before is the Next of an earlier page. If it is empty, the page begins with the newest message.
 	Before Cursor
+	// Since and Until bound when the messages were sent: at or after Since, and before Until. The zero times bound nothing. Give each page of a listing the same bounds.
+	Since, Until time.Time
 	// Peek makes the request not count as viewing the inbox.
 	Peek bool
 }
@@ -33,6 +36,11 @@ func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptio
 	}
 	if opts.Before != "" {
 		query.Set("before", string(opts.Before))
+	}
+	for name, t := range map[string]time.Time{"since": opts.Since, "until": opts.Until} {
+		if !t.IsZero() {
+			query.Set(name, t.UTC().Format(time.RFC3339Nano))
+		}
 	}
 	if opts.Peek {
 		query.Set("peek", "true")

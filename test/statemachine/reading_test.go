@@ -56,7 +56,7 @@ func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, l
 	}
 	var shown []message.ID
 	for cursor, first := "", true; first || cursor != ""; first = false {
-		page, err := m.rig.Inboxes(skew).Read(t.Context(), user, cursor, limit, peek)
+		page, err := m.rig.Inboxes(skew).Read(t.Context(), user, inbox.Request{Before: cursor, Limit: limit, Peek: peek})
 		require.NoError(t, err)
 		if first && !peek {
 			m.model.looked(user, m.clock.Skewed(skew)(), m.rig.Rules.DormantAfter, true)

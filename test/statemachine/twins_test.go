@@ -227,7 +227,7 @@ func (m *twins) login(t *rapid.T) {
 func (m *twins) open(t *rapid.T) {
 	user, w := m.draw(t).User, m.worker(t)
 	m.call(t, 6, nil, func(ctx context.Context) error {
-		_, err := w.inboxes.Read(ctx, user, "", 50, false)
+		_, err := w.inboxes.Read(ctx, user, inbox.Request{Limit: 50})
 		return unlessLate(err)
 	}, func(*rapid.T, error) {})
 }
@@ -286,7 +286,7 @@ func (m *twins) page(t *rapid.T) {
 		m.reading.there, _ = m.rig.ReadInbox(t.Context(), t, m.reading.of.User, 50)
 	}
 	r := m.reading
-	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, r.cursor, limit, true)
+	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, inbox.Request{Before: r.cursor, Limit: limit, Peek: true})
 	if r.crashed && errors.Is(err, bucket.ErrCursor) {
 		m.reading = nil
 		return

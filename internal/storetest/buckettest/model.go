@@ -152,6 +152,15 @@ func (m *Model) Range(_ context.Context, owner message.UserID, low, high uint32,
 	return buckets[:min(limit, len(buckets))], nil
 }
 
+// Floor implements bucket.Store.
+func (m *Model) Floor(_ context.Context, owner message.UserID, sequence uint32) (message.ID, bool, error) {
+	buckets := m.between(owner, sequence, sequence)
+	if len(buckets) == 0 {
+		return message.ID{}, false, nil
+	}
+	return buckets[0].Floor, true, nil
+}
+
 // Overlapping implements bucket.Store.
 func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
 	if above == math.MaxUint32 {

@@ -81,6 +81,34 @@ func (r *reader) requirePage(t tester, before *bucket.Cursor, bound, limit int) 
 	return &next, last
 }
 
+// requireWindow reads all pages of the messages above and below two messages, both excluded, and compares them with the model.
+func (r *reader) requireWindow(t tester, above, below, limit int) {
+	t.Helper()
+	want := slices.DeleteFunc(r.below(below), func(n int) bool { return n <= above || r.deleted[n] })
+	got := []message.ID{}
+	for req, pages := r.request(nil, limit), 0; ; pages++ {
+		req.Above, req.Below = id(above), id(below)
+		page, err := bucket.ReadPage(t.Context(), r.store, req)
+		require.NoError(t, err)
+		require.LessOrEqual(t, pages, len(r.arrived)+len(r.absent.missed), "the pages end")
+		got = append(got, idsOf(page.Entries)...)
+		if page.Next == nil {
+			break
+		}
+		next, err := bucket.ParseCursor(r.owner, page.Next.Encode(r.owner))
+		require.NoError(t, err)
+		req.Before = &next
+	}
+	require.Equal(t, idsOf(entries(want...)), got, "above %d and below %d, %d a page", above, below, limit)
+}
+
+// drawWindow draws the bounds of a window, and reads it.
+func (r *reader) drawWindow(t *rapid.T, end int) {
+	above := rapid.IntRange(0, end).Draw(t, "above")
+	below := rapid.IntRange(above, end+2).Draw(t, "below")
+	r.requireWindow(t, above, below, rapid.SampledFrom([]int{1, 7, 50, 200}).Draw(t, "limit"))
+}
+
 func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	return bucket.PageRequest{
 		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit,
@@ -189,7 +217,8 @@ func (s suite) randomReaders(t *testing.T) {
 				limit := rapid.IntRange(1, 200).Draw(t, "limit")
 				cursor, bound = r.requirePage(t, cursor, bound, limit)
 			},
-			"mark": func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, fresh+2).Draw(t, "up to")) },
+			"window": func(t *rapid.T) { r.drawWindow(t, fresh) },
+			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, fresh+2).Draw(t, "up to")) },
 			"delete": func(t *rapid.T) {
 				if len(r.arrived) == 0 {
 					return

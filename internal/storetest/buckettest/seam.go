@@ -84,6 +84,15 @@ func (s *Seam) Range(ctx context.Context, owner message.UserID, low, high uint32
 	})
 }
 
+// Floor implements bucket.Store.
+func (s *Seam) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
+	exists, err = through(ctx, s, &Op{Method: "Floor"}, func() (found bool, err error) {
+		floor, found, err = s.Store.Floor(ctx, owner, sequence)
+		return found, err
+	})
+	return floor, exists, err
+}
+
 // Overlapping implements bucket.Store.
 func (s *Seam) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
 	return through(ctx, s, &Op{Method: "Overlapping"}, func() ([]bucket.Bucket, error) {

@@ -279,6 +279,24 @@ func (s suite) ranges(t *testing.T) {
 	require.Empty(t, buckets, "nobody else's buckets")
 }
 
+func (s suite) floors(t *testing.T) {
+	t.Parallel()
+	store := s.stored(t).Store
+	prefill(t, store, "anna", numbers(1, 1, 3))
+	for sequence, want := range []message.ID{{}, id(500), id(1000)} {
+		floor, exists, err := store.Floor(t.Context(), owner, uint32(sequence)) //nolint:gosec // it is below 3
+		require.NoError(t, err)
+		require.True(t, exists)
+		require.Equal(t, want, floor, "bucket %d", sequence)
+	}
+	for owner, sequence := range map[message.UserID]uint32{owner: 3, "anna": 1, "an": 0} {
+		floor, exists, err := store.Floor(t.Context(), owner, sequence)
+		require.NoError(t, err)
+		require.False(t, exists, "bucket %d of %s", sequence, owner)
+		require.Zero(t, floor)
+	}
+}
+
 func (s suite) overlapping(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store

@@ -292,6 +292,15 @@ func (s Inbox) Newest(
 	return buckets, d, err
 }
 
+// Floor implements bucket.Store.
+func (s Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
+	err = run(ctx, "Floor", func() error {
+		floor, exists, err = s.Store.Floor(ctx, owner, sequence)
+		return err
+	})
+	return floor, exists, err
+}
+
 // Blank implements bucket.Store.
 func (s Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
 	return run(ctx, "Blank", func() error { return s.Store.Blank(ctx, owner, sequence, slot, id) })

@@ -72,7 +72,7 @@ func (r *Rig) ReadInbox(ctx context.Context, t require.TestingT, user message.Us
 	service := r.Inboxes(0)
 	shown = []message.ID{}
 	for cursor, begun := "", false; !begun || cursor != ""; begun = true {
-		page, err := service.Read(ctx, user, cursor, limit, true)
+		page, err := service.Read(ctx, user, inbox.Request{Before: cursor, Limit: limit, Peek: true})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Entries), limit)
 		for _, e := range page.Entries {
