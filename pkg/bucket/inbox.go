@@ -275,5 +275,5 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 			high = probe
 		}
 	}
-	return uint32(low), nil //nolint:gosec // as above
+	return uint32(low), nil
 }

@@ -284,7 +284,7 @@ func (s suite) floors(t *testing.T) {
 	store := s.stored(t).Store
 	prefill(t, store, "anna", numbers(1, 1, 3))
 	for sequence, want := range []message.ID{{}, id(500), id(1000)} {
-		floor, exists, err := store.Floor(t.Context(), owner, uint32(sequence)) //nolint:gosec // it is below 3
+		floor, exists, err := store.Floor(t.Context(), owner, uint32(sequence))
 		require.NoError(t, err)
 		require.True(t, exists)
 		require.Equal(t, want, floor, "bucket %d", sequence)
