@@ -120,8 +120,8 @@ func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 	return report, nil
 }
 
-// readInbox makes an inbox with n messages, and measures the newest page without a view, the same with one, a login of an active user, and
-// the first login of a day, which raises the user's horizon. Each is measured times over.
+// readInbox makes an inbox with n messages, and measures the newest page without a view, the same with one, a page between two times, a
+// login of an active user, and the first login of a day, which raises the user's horizon. Each is measured times over.
 func (w *world) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
 	owner, daily := user("reader", n), users(fmt.Sprintf("daily-%d", n), 0, pages)
 	now := w.env.Now()
@@ -140,6 +140,7 @@ func (w *world) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
 	}{
 		{"page", func(int) error { return w.page(ctx, owner, n, true) }},
 		{"view", func(int) error { return w.page(ctx, owner, n, false) }},
+		{"between", func(i int) error { return w.pageBetween(ctx, owner, n, i) }},
 		{"login", func(int) error { return w.login(ctx, owner) }},
 		{"first login", func(i int) error { return w.login(ctx, daily[i]) }},
 	} {
@@ -162,6 +163,21 @@ func (w *world) page(ctx context.Context, owner message.UserID, n int, peek bool
 	got, err := w.client.Inbox(ctx, owner, client.InboxOptions{Limit: page, Peek: peek})
 	if err == nil && (len(got.Messages) != min(page, n) || got.Total != int64(n)) {
 		err = fmt.Errorf("a page has %d messages of %d, want %d of %d", len(got.Messages), got.Total, min(page, n), n)
+	}
+	return err
+}
+
+// pageBetween reads a page of messages that were sent one after the other, each time elsewhere in an inbox with n messages. Its first and
+// its last message are sent at the two times.
+func (w *world) pageBetween(ctx context.Context, owner message.UserID, n, i int) error {
+	const page, stride = 50, 7919 // a prime: the pages are spread over the inbox
+	length := min(page, n)
+	since := w.sentAt(i * stride % (n - length + 1))
+	got, err := w.client.Inbox(ctx, owner, client.InboxOptions{
+		Since: since, Until: since.Add(time.Duration(length) * time.Millisecond), Limit: page, Peek: true,
+	})
+	if err == nil && (len(got.Messages) != length || got.Next != "") {
+		err = fmt.Errorf("a page between two times has %d messages, and next is %q, want %d and none", len(got.Messages), got.Next, length)
 	}
 	return err
 }

@@ -182,7 +182,7 @@ func (w *world) preload(ctx context.Context, all []message.UserID, entries []buc
 
 // entries returns n entries that were sent before the world was opened. A greater first returns later entries.
 func (w *world) entries(first, n int) []bucket.Entry {
-	sent := w.opened.Add(-time.Hour + time.Duration(first)*time.Millisecond)
+	sent := w.sentAt(first - 1)
 	ids := message.NewGenerator(func() time.Time { return sent }, rand.Reader)
 	entries := make([]bucket.Entry, n)
 	for i := range entries {
@@ -194,6 +194,11 @@ func (w *world) entries(first, n int) []bucket.Entry {
 		entries[i] = bucket.Entry{ID: id, From: "earlier", Body: w.env.body()}
 	}
 	return entries
+}
+
+// sentAt returns when the nth message of entries was sent.
+func (w *world) sentAt(n int) time.Time {
+	return w.opened.Truncate(time.Millisecond).Add(-time.Hour + time.Duration(n+1)*time.Millisecond)
 }
 
 func (e Env) body() string { return strings.Repeat("x", e.Body) }

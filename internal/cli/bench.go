@@ -116,7 +116,8 @@ func newBenchRead(p program.Process) *cobra.Command {
 		Use:   "read",
 		Short: "Measure reading inboxes of different sizes",
 		Long: "Measure the time to read the newest page of an inbox, by the number of messages in the inbox: without and with a\n" +
-			"view, the time of a login of an active user, and of the first login of a day, which stores a new horizon.",
+			"view, of a page between two times, of a login of an active user, and of the first login of a day, which stores a\n" +
+			"new horizon.",
 		Example: "  fanmail bench read --entries 100,1000,10000,100000,1000000 --plot read.svg",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Read(ctx, o) })
 	b.numbers(&o.Entries, "entries", "number of messages in the inboxes that are read")

@@ -21,7 +21,7 @@ var small = []string{
 func TestBench(t *testing.T) {
 	t.Parallel()
 	inboxFigures := []string{
-		"page p50", "page p99", "view p50", "view p99", "login p50", "login p99", "first login p50", "first login p99", "times the first, p50",
+		"page p50", "page p99", "view p50", "view p99", "between p50", "between p99", "login p50", "login p99", "first login p50", "first login p99", "times the first, p50",
 	}
 	for args, figures := range map[string]map[string][]string{
 		"fanout --followers 100,1500 --messages 2 --runs 2": {
