@@ -83,6 +83,7 @@ func TestDocuments(t *testing.T) {
 		{From: userstate.State{User: "ben"}, To: userstate.State{User: "ben", LastViewed: at}},
 		{From: userstate.State{User: "zoe"}, To: userstate.State{User: "zoe", LastViewed: at, Horizon: at.Add(30 * 24 * time.Hour)}},
 		{From: userstate.State{User: "eve"}, To: userstate.State{User: "eve", LastViewed: at, ReadMark: bucket.ReadMark{UpTo: messagetest.ID(120), Sequence: 2, Slots: 170, Gaps: 2, Read: 120, Numbered: true, InGap: 1}}},
+		{From: userstate.State{User: "eva"}, To: userstate.State{User: "eva", LastViewed: at, Purged: messagetest.ID(120), Oldest: 2}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: bucket.Hint{Sequence: 3, Floor: messagetest.ID(150)}}}))
@@ -92,6 +93,7 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "user_bare.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "ben"}}))
 	requireGolden(t, "user_level2.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "zoe"}}))
 	requireGolden(t, "user_numbered.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "eve"}}))
+	requireGolden(t, "user_purged.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "eva"}}))
 
 	pair := follow.Pair{Follower: "ben", Followee: "ann"}
 	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at)

@@ -48,6 +48,7 @@ const (
 	fieldLease      = "lease"
 	fieldGaps       = "gaps"
 	fieldRecovered  = "recovered"
+	fieldPurged     = "purged"
 	fieldDue        = "due"  // when the lease of a rehydration ends
 	fieldStep       = "step" // token of the last change
 

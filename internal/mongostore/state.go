@@ -27,6 +27,8 @@ type userRecord struct {
 	Lease     *leaseRecord    `bson:"lease,omitempty"`
 	Gaps      []gapRecord     `bson:"gaps,omitempty"`
 	Recovered int64           `bson:"recovered,omitempty"`
+	// Purged is absent until messages expire, from format level 3 on.
+	Purged *purgedRecord `bson:"purged,omitempty"`
 	// Due is when the lease of a mark or a sweep ends. It exists only while one of them does, because an index holds it.
 	Due *bson.DateTime `bson:"due,omitempty"`
 	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
@@ -69,6 +71,11 @@ type gapRecord struct {
 	Messages int64         `bson:"messages"`
 }
 
+type purgedRecord struct {
+	UpTo   bson.Binary `bson:"up_to"`
+	Oldest int64       `bson:"oldest"`
+}
+
 func recordOfHead(h bucket.Hint) *headRecord {
 	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor)}
 }
@@ -93,6 +100,9 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 	}
 	if st.ReadMark != (bucket.ReadMark{}) {
 		r.ReadMark = recordOfReadMark(st.ReadMark)
+	}
+	if !st.Purged.IsZero() {
+		r.Purged = &purgedRecord{UpTo: uuid(st.Purged), Oldest: int64(st.Oldest)}
 	}
 	if st.Mark != nil {
 		r.Mark = &markRecord{From: date(st.Mark.From), Bounded: st.Mark.Bounded}
@@ -126,6 +136,14 @@ func (r *userRecord) state() (st userstate.State, err error) {
 	}
 	if r.ReadMark != nil {
 		if st.ReadMark, err = r.ReadMark.mark(); err != nil {
+			return st, err
+		}
+	}
+	if r.Purged != nil {
+		if st.Oldest, err = sequenceOf(r.Purged.Oldest); err != nil {
+			return st, err
+		}
+		if st.Purged, err = idOf(usersName, r.Purged.UpTo); err != nil {
 			return st, err
 		}
 	}

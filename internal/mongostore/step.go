@@ -89,6 +89,7 @@ func (r *userRecord) parts() bson.D {
 	add(fieldLease, r.Lease != nil, r.Lease)
 	add(fieldGaps, len(r.Gaps) > 0, r.Gaps)
 	add(fieldRecovered, r.Recovered != 0, r.Recovered)
+	add(fieldPurged, r.Purged != nil, r.Purged)
 	return parts
 }
 

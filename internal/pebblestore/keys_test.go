@@ -62,6 +62,8 @@ func TestRecordsAreGolden(t *testing.T) {
 		Revision: 7, Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "名前", Followers: 1 << 40}},
 	})})
 	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
+	state.Purged, state.Oldest = messagetest.ID(4), 1
+	requireGolden(t, "testdata/keys-2-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})
 }
 
 func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {
@@ -177,6 +179,7 @@ func FuzzParseState(f *testing.F) {
 	f.Add(append([]byte{2, 0x7f}, bytes.Repeat([]byte{0, 0, 0, 1}, 60)...))
 	f.Add(append([]byte{2, 0x20}, bytes.Repeat([]byte{0xff}, 60)...))
 	f.Add(pebblestore.EncodeState(userstate.State{ReadMark: bucket.ReadMark{Gaps: 1, Numbered: true, InGap: 2}}))
+	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Purged: messagetest.ID(1), Oldest: 2}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st, err := pebblestore.ParseState("ann", b)
 		if err != nil {
@@ -199,7 +202,10 @@ func TestDamagedStates(t *testing.T) {
 	}
 	b := pebblestore.EncodeState(whole)
 	whole.ReadMark.Numbered = true
-	for _, b := range [][]byte{b, pebblestore.EncodeState(whole)} {
+	numbered := pebblestore.EncodeState(whole)
+	whole.Purged, whole.Oldest = messagetest.ID(1), 7
+	purged := pebblestore.EncodeState(whole)
+	for _, b := range [][]byte{b, numbered, purged} {
 		for n := range b {
 			_, err := pebblestore.ParseState("ann", b[:n])
 			require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))

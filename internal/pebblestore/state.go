@@ -12,6 +12,7 @@ import (
 // A state is
 //
 //	version[1] parts[1] last_viewed[8] head_sequence[4] head_floor[16]
+//	(purged[16] oldest[4])?
 //	horizon[8]?
 //	recovered[8]?
 //	read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8] (read_in_gap[8])?
@@ -19,8 +20,8 @@ import (
 //	gaps[4] (after[8] before[8] messages[8])*?
 //	lease_until[8] lease_since[8] lease_token?
 //
-// The bits of parts say which of the parts with a question mark exist. The highest bit of read_gaps says that read_in_gap exists. A state
-// is not CBOR, because fan-out reads it for every recipient. Most states have only the first line.
+// The bits of parts say which of the parts with a question mark exist. The highest bit of read_gaps says that read_in_gap exists. The version
+// is purgedVersion if purged and oldest exist. A state is not CBOR, because fan-out reads it for every recipient. Most states have only the first line.
 const (
 	partRecovered = 1 << iota
 	partReadMark
@@ -36,6 +37,9 @@ const (
 	stateHeaderLen = 1 + 8 + 4 + idLen
 	gapLen         = 8 + 8 + 8
 	numbered       = 1 << 63 // the bit of read_gaps: ReadMark.Numbered, from format level 2 on
+
+	// purgedVersion is the version of a state with a purge point, from format level 3 on. Earlier releases refuse it.
+	purgedVersion = version + 1
 )
 
 func partsOf(st *userstate.State) (parts byte) {
@@ -61,6 +65,10 @@ func encodeState(st userstate.State) []byte {
 	b = appendTime(b, st.LastViewed)
 	b = binary.BigEndian.AppendUint32(b, st.Head.Sequence)
 	b = append(b, st.Head.Floor[:]...)
+	if !st.Purged.IsZero() {
+		b[0] = purgedVersion
+		b = binary.BigEndian.AppendUint32(append(b, st.Purged[:]...), st.Oldest)
+	}
 	if parts&partHorizon != 0 {
 		b = appendTime(b, st.Horizon)
 	}
@@ -109,7 +117,8 @@ func appendCount(b []byte, n int64) []byte {
 
 // parseState decodes a value of encodeState.
 func parseState(user message.UserID, value []byte) (userstate.State, error) {
-	b, err := payload(spaceUsers, value, stateHeaderLen)
+	purged := len(value) > 0 && value[0] == purgedVersion
+	b, err := statePayload(value, purged)
 	if err != nil {
 		return userstate.State{}, err
 	}
@@ -119,6 +128,10 @@ func parseState(user message.UserID, value []byte) (userstate.State, error) {
 		User: user, LastViewed: f.time(),
 		Head: bucket.Hint{Sequence: f.uint32(), Floor: f.id()},
 	}
+	if purged {
+		st.Purged, st.Oldest = f.id(), f.uint32()
+		f.short = f.short || st.Purged.IsZero()
+	}
 	if parts != 0 {
 		f.parts(&st, parts)
 	}
@@ -126,6 +139,17 @@ func parseState(user message.UserID, value []byte) (userstate.State, error) {
 		return userstate.State{}, corrupt(spaceUsers)
 	}
 	return st, nil
+}
+
+// statePayload returns the bytes after the version of a state.
+func statePayload(value []byte, purged bool) ([]byte, error) {
+	switch {
+	case !purged:
+		return payload(spaceUsers, value, stateHeaderLen)
+	case len(value) < 1+stateHeaderLen:
+		return nil, corrupt(spaceUsers)
+	}
+	return value[1:], nil
 }
 
 // parts decodes the optional parts of a state.

@@ -67,23 +67,11 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The horizon alone ends the query, so a clock that is wrong hides no message. Messages sent after the horizon belong to the next
-	// rehydration: its mark begins at the horizon, and no worker may append them before.
-	missed := bucket.Stretch{After: message.LastBefore(a.state.Mark.From.Add(time.Millisecond)), Before: a.afterHorizon()}
-	newest, err := feed.Newest(ctx, missed, a.opts.Page)
+	missed, newest, err := a.bound(ctx, feed)
 	if err != nil {
 		return err
 	}
 	all := len(newest) < a.opts.Page
-	if !a.state.Mark.Bounded && len(newest) > 0 {
-		gap, err := a.gap(ctx, feed, missed, newest, all)
-		if err != nil {
-			return err
-		}
-		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {
-			return err
-		}
-	}
 	if all { // if some are in a gap, they are read again without those
 		all = !slices.ContainsFunc(newest, func(e bucket.Entry) bool { return a.state.InGap(e.Sent()) })
 	}
@@ -103,6 +91,34 @@ func (a *attempt) rebuild(ctx context.Context) error {
 		return err
 	}
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, recovered) })
+}
+
+// bound decides the gap, unless it is decided. It returns the stretch of the missed messages, and the newest ones of them, at most a page. It
+// decides again if the purge point rises into the gap meanwhile.
+//
+// The horizon alone ends the query, so a clock that is wrong hides no message. Messages sent after the horizon belong to the next
+// rehydration: its mark begins at the horizon, and no worker may append them before.
+func (a *attempt) bound(ctx context.Context, feed *Feed) (missed bucket.Stretch, newest []bucket.Entry, err error) {
+	for {
+		missed = bucket.Stretch{After: message.LastBefore(a.state.Mark.From.Add(time.Millisecond)), Before: a.afterHorizon()}
+		missed = missed.Within(a.unexpired())
+		if newest, err = feed.Newest(ctx, missed, a.opts.Page); err != nil || a.state.Mark.Bounded || len(newest) == 0 {
+			return missed, newest, err
+		}
+		gap, err := a.gap(ctx, feed, missed, newest, len(newest) < a.opts.Page)
+		if err != nil {
+			return missed, nil, err
+		}
+		err = a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) })
+		if err != nil || a.state.Mark.Bounded {
+			return missed, newest, err
+		}
+	}
+}
+
+// unexpired returns the ids above the purge point that the attempt knows.
+func (a *attempt) unexpired() bucket.Stretch {
+	return bucket.Stretch{After: a.state.Purged, Before: message.MaxID}
 }
 
 // gap returns the gap of a rehydration. It returns nil if at most Options.Limit messages were missed, or the user has MaxGaps gaps.
@@ -129,7 +145,7 @@ func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, ne
 			return nil, err
 		}
 	}
-	gap := userstate.Gap{After: a.state.Mark.From, Before: newest[a.opts.Limit-seen-1].Sent()}
+	gap := userstate.Gap{After: a.state.Mark.From, Before: newest[a.opts.Limit-seen-1].Sent()}.Above(a.state.Purged)
 	stretch := gap.Stretch()
 	if stretch.Empty() {
 		return nil, nil
@@ -209,7 +225,7 @@ func (a *attempt) afterHorizon() message.ID {
 // It ends at the newest message that is visible after its first page, because authors may publish faster than it reads. Later messages
 // are left to the sweep, or fan-out delivers them.
 func (a *attempt) each(ctx context.Context, feed *Feed, s bucket.Stretch, do func([]bucket.Entry) error) error {
-	for _, part := range outside(s, a.state.Gaps) {
+	for _, part := range outside(s.Within(a.unexpired()), a.state.Gaps) {
 		for first := true; ; first = false {
 			entries, err := feed.Oldest(ctx, part, a.opts.Page)
 			if err != nil {

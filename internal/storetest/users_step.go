@@ -29,6 +29,7 @@ func fullState(user message.UserID, n int) userstate.State {
 		},
 		Recovered: int64(n) + 3,
 		ReadMark:  bucket.ReadMark{UpTo: id(n + 100), Sequence: 1, Slots: 60, Gaps: n % 2, Read: 55, Numbered: true, InGap: int64(n)},
+		Purged:    id(n + 10), Oldest: uint32(n), //nolint:gosec // a test counts from 0
 	}
 }
 
@@ -157,6 +158,9 @@ func (s userSuite) stepRefused(t *testing.T) {
 		"read":                func(st *userstate.State) { st.ReadMark.Read++ },
 		"not numbered":        func(st *userstate.State) { st.ReadMark.Numbered, st.ReadMark.InGap = false, 0 },
 		"read in the gap":     func(st *userstate.State) { st.ReadMark.InGap++ },
+		"the purge point":     func(st *userstate.State) { st.Purged = id(12) },
+		"no purge point":      func(st *userstate.State) { st.Purged, st.Oldest = message.ID{}, 0 },
+		"what is oldest":      func(st *userstate.State) { st.Oldest++ },
 	} {
 		from := fullState("ann", 1)
 		change(&from)
@@ -224,7 +228,7 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	seen := func(n int) userstate.State {
 		return userstate.State{User: message.UserID(fmt.Sprintf("user-%d", n)), LastViewed: later(n)}
 	}
-	states := make([]userstate.State, 12)
+	states := make([]userstate.State, 14)
 	for n := range states {
 		states[n] = seen(n)
 	}
@@ -241,6 +245,8 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	states[9].ReadMark = bucket.ReadMark{Numbered: true}
 	states[10].ReadMark = bucket.ReadMark{UpTo: id(1), Sequence: math.MaxUint32, Slots: math.MaxInt64, Gaps: math.MaxInt32, Read: math.MaxInt64, Numbered: true, InGap: math.MaxInt64}
 	states[11].ReadMark = bucket.ReadMark{UpTo: id(1), Slots: 1, Gaps: math.MaxInt32}
+	states[12].Purged = id(1)
+	states[13].Purged, states[13].Oldest = message.MaxID, math.MaxUint32
 	for _, want := range states {
 		require.Equal(t, want, h.step(t, want.User, want))
 	}

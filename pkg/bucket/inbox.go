@@ -65,6 +65,15 @@ func (g Gap) Stretch() Stretch {
 	return Stretch{After: message.LastBefore(g.After.Add(time.Millisecond)), Before: message.MinID(g.Before)}
 }
 
+// Above returns the part of the gap above an id that is the last possible one of its millisecond. Its Messages are still those of the whole
+// gap. If nothing is left, its Stretch is empty.
+func (g Gap) Above(id message.ID) Gap {
+	if g.Stretch().After.Less(id) {
+		g.After = id.Time()
+	}
+	return g
+}
+
 // Equal reports whether two gaps are the same.
 func (g Gap) Equal(o Gap) bool {
 	return g.After.Equal(o.After) && g.Before.Equal(o.Before) && g.Messages == o.Messages

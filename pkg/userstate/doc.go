@@ -47,5 +47,11 @@
 //   - The caller reads a clock to decide who is active, before the change takes effect. So the change must take effect within half
 //     of Rules.ClockTolerance, or not at all.
 //
+// # Expiry
+//
+// Every message at or below State.Purged has expired for the user: no reader shows or counts it. State.Purge raises that id, and cuts the
+// gaps to what is above it, in one step. Rehydrations query only what is above it, and Bound refuses a gap that begins below it. Fan-out need
+// not know it: a message that arrives later at or below it has expired on arrival.
+//
 // test/proof checks this exhaustively for small instances.
 package userstate

@@ -30,6 +30,12 @@ type State struct {
 	Head bucket.Hint
 	// ReadMark is up to where the user has read.
 	ReadMark bucket.ReadMark
+	// Purged is the purge point: every message at or below it has expired for this user. It is the last possible id of a millisecond, and
+	// only rises. It is zero if nothing has expired. Only State.Purge raises it, from format level 3 on.
+	Purged message.ID
+	// Oldest is a hint for where the messages that have not expired begin: a bucket with a floor at or below Purged. It only rises, with
+	// Purged.
+	Oldest uint32
 }
 
 // Known reports whether the user has a record.
@@ -61,7 +67,8 @@ func (s State) InGap(sent time.Time) bool {
 func (s State) Same(o State) bool {
 	return s.LastViewed.Equal(o.LastViewed) && s.Horizon.Equal(o.Horizon) &&
 		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) &&
-		slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered && s.ReadMark == o.ReadMark
+		slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered && s.ReadMark == o.ReadMark &&
+		s.Purged == o.Purged && s.Oldest == o.Oldest
 }
 
 // Mark is the record of a rehydration that is due or under way. While a user has a mark, fan-out leaves all messages that were sent

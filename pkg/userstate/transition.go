@@ -69,11 +69,15 @@ func (s State) Renew(token string, until time.Time) (State, bool) {
 	return s, true
 }
 
-// Bound returns the state after the worker has decided which messages it leaves to a gap; a nil gap means none. It returns false if
+// Bound returns the state after the worker has decided which messages it leaves to a gap; a nil gap means none. If the purge point has
+// risen into the gap, Bound returns the state unchanged, and the worker must decide again. It returns false if
 // token does not hold the lease, or if the state has no mark or was bounded before.
 func (s State) Bound(token string, gap *Gap) (State, bool) {
 	if !s.holds(token) || s.Mark == nil || s.Mark.Bounded {
 		return s, false
+	}
+	if gap != nil && gap.Stretch().After.Less(s.Purged) {
+		return s, true
 	}
 	s.Mark = &Mark{From: s.Mark.From, Bounded: true}
 	if gap != nil {
@@ -95,17 +99,23 @@ func (s State) Settle(token string, recovered int64) (State, bool) {
 }
 
 // Finish returns the state without its sweep, after the sweep has appended so many messages and has counted the messages of gaps as
-// Count says. If the numbered read mark was moved after the count, the sweep stays, and its holder must count again. Finish returns false
-// if token does not hold the lease, or if the state has a mark or no sweep.
+// Count says. If the numbered read mark was moved after the count, or a gap was cut, the sweep stays, and its holder must count again.
+// Finish returns false if token does not hold the lease, or if the state has a mark or no sweep.
 func (s State) Finish(token string, appended int64, counted []GapCount) (State, bool) {
 	if !s.holds(token) || s.Mark != nil || s.Sweep == nil {
 		return s, false
 	}
 	s.Recovered += appended
-	if !slices.ContainsFunc(counted, func(c GapCount) bool { return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo }) {
+	if !slices.ContainsFunc(counted, s.outdated) {
 		s.Sweep, s.Lease = nil, Lease{}
 	}
 	return s.Count(counted), true
+}
+
+// outdated reports whether the read mark was moved or the gap was cut after a count of the gap.
+func (s State) outdated(c GapCount) bool {
+	return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo ||
+		slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Before.Equal(c.Before) && !g.After.Equal(c.After) })
 }
 
 // Count returns the state after the messages of gaps were counted. A count that is higher replaces that of the gap with the same ends,
