@@ -93,25 +93,27 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, recovered) })
 }
 
-// bound decides the gap, unless it is decided. It returns the stretch of the missed messages, and the newest ones of them, at most a page. It
-// decides again if the purge point rises into the gap meanwhile.
+// bound decides the gap, unless it is decided. It returns the stretch of the missed messages, and the newest ones of them, at most a page.
 //
 // The horizon alone ends the query, so a clock that is wrong hides no message. Messages sent after the horizon belong to the next
 // rehydration: its mark begins at the horizon, and no worker may append them before.
 func (a *attempt) bound(ctx context.Context, feed *Feed) (missed bucket.Stretch, newest []bucket.Entry, err error) {
-	for {
+	for { // once, unless the purge point rises into the gap meanwhile
 		missed = bucket.Stretch{After: message.LastBefore(a.state.Mark.From.Add(time.Millisecond)), Before: a.afterHorizon()}
 		missed = missed.Within(a.unexpired())
-		if newest, err = feed.Newest(ctx, missed, a.opts.Page); err != nil || a.state.Mark.Bounded || len(newest) == 0 {
+		newest, err = feed.Newest(ctx, missed, a.opts.Page)
+		if err != nil || a.state.Mark.Bounded || len(newest) == 0 {
 			return missed, newest, err
 		}
 		gap, err := a.gap(ctx, feed, missed, newest, len(newest) < a.opts.Page)
 		if err != nil {
 			return missed, nil, err
 		}
-		err = a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) })
-		if err != nil || a.state.Mark.Bounded {
-			return missed, newest, err
+		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {
+			return missed, nil, err
+		}
+		if a.state.Mark.Bounded {
+			return missed, newest, nil
 		}
 	}
 }

@@ -138,6 +138,35 @@ func requireGaps(t require.TestingT, st userstate.State, in [][]int, listed, p, 
 	}
 }
 
+// A purge takes from the read mark what it counts of the part of a gap that is cut off.
+func TestPurgeCutsWhatIsRead(t *testing.T) {
+	t.Parallel()
+	gap := userstate.Gap{After: epoch, Before: epoch.Add(10 * ms), Messages: 9}
+	sent := []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	for name, test := range map[string]struct {
+		mark, want bucket.ReadMark
+	}{
+		"with a number": {
+			bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 20, Numbered: true, InGap: 7},
+			bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 20, Numbered: true, InGap: 3},
+		},
+		"without a number":   {bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 27}, bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 23}},
+		"above the gap":      {bucket.ReadMark{UpTo: end(70), Gaps: 1, Read: 29}, bucket.ReadMark{UpTo: end(70), Gaps: 1, Read: 25}},
+		"older than the gap": {bucket.ReadMark{UpTo: end(7), Read: 20}, bucket.ReadMark{UpTo: end(7), Read: 20}},
+		"all has expired": {
+			bucket.ReadMark{UpTo: end(3), Gaps: 1, Read: 20, Numbered: true, InGap: 3},
+			bucket.ReadMark{UpTo: end(3), Gaps: 1, Read: 20, Numbered: true},
+		},
+	} {
+		st := seen(epoch.Add(day))
+		st.Gaps, st.ReadMark = []userstate.Gap{gap}, test.mark
+		next, ok := st.Purge(userstate.Purge{Of: st, To: end(4), Cuts: cutGaps(st, end(4), sent)})
+		require.True(t, ok, name)
+		require.Equal(t, test.want, next.ReadMark, name)
+		require.EqualValues(t, 5, next.Gaps[0].Messages, name)
+	}
+}
+
 // A purge applies only to what was counted.
 func TestPurgeRefusesAnotherState(t *testing.T) {
 	t.Parallel()

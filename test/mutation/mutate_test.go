@@ -79,7 +79,7 @@ func run(t *testing.T, program, pkg, pattern string) (out string, failed bool) {
 // usesRapid reports whether the tests of a package know rapid's flags.
 func usesRapid(t *testing.T, pkg string) bool {
 	t.Helper()
-	return slices.Contains([]string{suite, pebble, pipeline}, pkg)
+	return slices.Contains([]string{suite, pebble, pipeline, "./pkg/userstate"}, pkg)
 }
 
 func tail(s string) string { return s[max(0, len(s)-4000):] }

@@ -85,7 +85,7 @@ func reading() []mutation {
 		},
 		{
 			name: "a sweep that ends although the read mark was moved", trap: "it has counted by the old one: a late message is unread",
-			edits: []edit{{transitionGo, "return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo })", "return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo && false })"}},
+			edits: []edit{{transitionGo, "return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo ||", "return false ||"}},
 			pkg:   inbox, run: "^TestMendReadMarkDuringASweep$",
 		},
 		{
@@ -169,7 +169,7 @@ func rehydrating() []mutation {
 		{
 			name: "a sweep from a time by the clock", trap: "the clock is ahead: a message that was stored between the query and then is lost",
 			edits: []edit{
-				{rebuildGo, "	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	// The horizon", "	began := a.opts.Now().Add(-a.rules.PublishSlack - a.rules.ClockTolerance)\n	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	// The horizon"},
+				{rebuildGo, "	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	missed, newest", "	began := a.opts.Now().Add(-a.rules.PublishSlack - a.rules.ClockTolerance)\n	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	missed, newest"},
 				{rebuildGo, "return st.Settle(a.token, recovered) })", "st, ok := st.Settle(a.token, recovered)\n		st.Sweep = &userstate.Sweep{From: began}\n		return st, ok\n	})"},
 			},
 			pkg: rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",
@@ -312,8 +312,8 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a limit without a recorded gap", trap: "what was cut off can no longer be reached by paging",
-			edits: []edit{{rebuildGo, "return st.Bound(a.token, gap) }); err != nil {\n			return err\n		}\n", `return st.Bound(a.token, nil) }); err != nil {
-			return err
+			edits: []edit{{rebuildGo, "return st.Bound(a.token, gap) }); err != nil {\n			return missed, nil, err\n		}\n", `return st.Bound(a.token, nil) }); err != nil {
+			return missed, nil, err
 		}
 		if gap != nil {
 			a.state.Gaps = append(a.state.Gaps, *gap)
@@ -332,18 +332,18 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a gap decided after appending", trap: "another attempt decides it anew: what has been appended is in a gap too",
-			edits: []edit{{rebuildGo, "		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {\n			return err\n		}\n", `		if gap != nil {
+			edits: []edit{{rebuildGo, "		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {\n			return missed, nil, err\n		}\n", `		if gap != nil {
 			a.state.Gaps = append(a.state.Gaps, *gap)
 			err := a.each(ctx, feed, missed, func(entries []bucket.Entry) error {
 				_, err := a.append(ctx, entries)
 				return err
 			})
 			if err != nil {
-				return err
+				return missed, nil, err
 			}
 		}
 		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Bound(a.token, gap) }); err != nil {
-			return err
+			return missed, nil, err
 		}
 `}},
 			pkg: rehydration, run: "^TestGapIsDecidedBeforeAnythingIsAppended$",
