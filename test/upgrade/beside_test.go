@@ -21,7 +21,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestSideBySide runs the programs of an earlier release and of this one beside each other on a database of format level 1, under the
+// TestSideBySide runs the programs of an earlier release and of this one beside each other on a database of its format level, under the
 // load of publishes, logins, follows, deletions and read marks. The old ones die in the middle of their work, the level is raised, and
 // the load continues. At the end every inbox shows every message once. The folder of the old programs is in FANMAIL_OLDER_PROGRAMS.
 func TestSideBySide(t *testing.T) {
@@ -70,7 +70,7 @@ func TestSideBySide(t *testing.T) {
 	oldServer.Kill()
 	oldServer.RequireSound()
 	l.servers = []*client.Client{newClient}
-	testenv.Run(ctx, t, programs.Fanmail, "admin", "upgrade", "--yes", "--server", now.URL())
+	upgrade(ctx, t, programs.Fanmail, now)
 	refused := testenv.Exec(ctx, t, before.Settings, older, "serve")
 	require.Equal(t, 1, refused.Code(ctx))
 	require.Contains(t, refused.Stderr(), "unknown format version")
@@ -109,6 +109,59 @@ func TestSideBySide(t *testing.T) {
 	newServer.Stop(ctx)
 	nats.Terminate()
 	nats.Code(ctx)
+}
+
+// TestFolderOfEarlierRelease runs an earlier release and this one in turns on one data folder. The earlier one opens it until the level was
+// raised, and is refused afterwards.
+func TestFolderOfEarlierRelease(t *testing.T) {
+	t.Parallel()
+	const turns = 10
+	older := filepath.Join(os.Getenv("FANMAIL_OLDER_PROGRAMS"), "fanmail")
+	require.FileExists(t, older, `"make test-upgrade" builds it`)
+	ctx := t.Context()
+	programs, err := testenv.Build(ctx, t.TempDir())
+	require.NoError(t, err)
+	l := newWorkload(rand.Uint64() >> 32)
+	shared := settings()
+	maps.Copy(shared, quick)
+	site := testenv.NewSite(t, shared)
+	l.servers = []*client.Client{newClient(t, site)}
+	for turn, program := range []string{older, programs.Fanmail, older, programs.Fanmail} {
+		server := site.Start(ctx, t, program)
+		if turn == 0 {
+			require.NoError(t, l.begin(ctx))
+		}
+		require.NoError(t, l.run(ctx, turns))
+		require.NoError(t, l.await(ctx))
+		all, err := look(ctx, l.servers[0])
+		require.NoError(t, err)
+		require.Empty(t, l.wrong(all), "turn %d", turn)
+		if turn == 3 {
+			upgrade(ctx, t, programs.Fanmail, site)
+			require.NoError(t, l.run(ctx, turns))
+			require.NoError(t, l.await(ctx))
+			code, report := audit(ctx, t, programs.Fanmail, site)
+			require.Zero(t, code, report)
+		}
+		server.Stop(ctx)
+	}
+	refused := testenv.Exec(ctx, t, map[string]string{"data": site.Data, "addr": site.Addr}, older, "serve")
+	require.Equal(t, 1, refused.Code(ctx))
+	require.Contains(t, refused.Stderr(), "unknown format version")
+}
+
+// upgrade raises the level. A process of level 2 or higher keeps it from rising for a minute after its death.
+func upgrade(ctx context.Context, t *testing.T, program string, site *testenv.Site) {
+	t.Helper()
+	for refusals := 0; ; refusals++ {
+		command := testenv.Exec(ctx, t, nil, program, "admin", "upgrade", "--yes", "--server", site.URL())
+		if command.Code(ctx) == 0 {
+			t.Logf("the upgrade was refused %d times", refusals)
+			return
+		}
+		require.Contains(t, command.Stderr(), "upgrade or stop it, and repeat this a minute later")
+		require.NoError(t, pause(ctx))
+	}
 }
 
 // newClient returns a client that repeats calls for as long as the test runs, because a busy server answers 503.
