@@ -50,8 +50,8 @@ func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32
 	if err != nil || len(records) == 0 {
 		return floor, false, err
 	}
-	_, floor, _, err = records[0].bounds()
-	return floor, true, err
+	o, err := records[0].bounds()
+	return o.Floor, true, err
 }
 
 // bounded is a projection onto the fields of a bucket's bounds.

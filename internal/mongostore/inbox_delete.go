@@ -47,7 +47,7 @@ func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 	done, err := false, error(nil)
 	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
 	switch {
-	case slot < 0 || slot >= bucket.Capacity:
+	case slot < 0 || slot >= maxSlots:
 	case id.IsZero():
 		done, err = s.fill(ctx, owner, at)
 	default:
@@ -94,9 +94,15 @@ func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombst
 	if done || err != nil || at.Sequence == math.MaxUint32 {
 		return done, err
 	}
-	above, err := all[bucketRecord](ctx, s.c, "find the next bucket", bucketOf(owner, at.Sequence+1), options.Find().SetProjection(outlined))
-	if err != nil || len(above) == 0 {
+	there, err := all[bucketRecord](ctx, s.c, "find the next bucket", bson.D{
+		{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: in([]int64{int64(at.Sequence), int64(at.Sequence) + 1})},
+	}, options.Find().SetProjection(outlined))
+	if err != nil || len(there) < 2 {
 		return false, err
+	}
+	i := slices.IndexFunc(there, func(r bucketRecord) bool { return r.Sequence == int64(at.Sequence) })
+	if capacity, _ := there[i].size(); at.Slot >= capacity {
+		return false, nil
 	}
 	missing := append(slices.Clip(lost), bson.E{Key: fieldSlots, Value: operator("$lte", at.Slot)})
 	update := append(tombstone(at.Slot, nil, blankEntry), bson.E{Key: "$max", Value: operator(fieldSlots, at.Slot+1)})
@@ -175,21 +181,22 @@ func withDeletions(owner message.UserID) bson.D {
 // deletionFields returns a projection onto the number of tombstones. From the given bucket on, it also returns the tombstones.
 func deletionFields(from uint32) bson.D {
 	recent := operator("$gte", bson.A{"$" + fieldSequence, int64(from)})
-	return append(fields(fieldSequence, fieldDeleted),
+	return append(fields(fieldSequence, fieldCap, fieldBase, fieldDeleted),
 		bson.E{Key: fieldTombstones, Value: operator("$cond", bson.A{recent, "$" + fieldTombstones, "$$REMOVE"})})
 }
 
 // addTo adds the tombstones of a bucket to d.
 func (r *bucketRecord) addTo(d *bucket.Deletions) error {
 	d.Total += r.Deleted
+	_, base := r.size()
 	for _, t := range r.Tombstones {
 		id, err := optionalID(t.ID)
 		if err != nil {
 			return err
 		}
-		at := bucket.Tombstone{Sequence: uint32(r.Sequence), Slot: int(t.Slot), ID: id} //nolint:gosec // it was one
-		at.Position = bucket.FormatBase(at.Sequence) + int64(at.Slot)
-		d.Recent = append(d.Recent, at)
+		d.Recent = append(d.Recent, bucket.Tombstone{
+			Sequence: uint32(r.Sequence), Slot: int(t.Slot), Position: base + int64(t.Slot), ID: id, //nolint:gosec // it was one
+		})
 	}
 	return nil
 }

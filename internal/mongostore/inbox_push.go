@@ -187,13 +187,13 @@ func (p placed) model() *mongo.UpdateOneModel {
 	for i := range ids {
 		ids[i] = uuid(p.push.Entries[i].ID)
 	}
-	room := bucket.Capacity - k // the greatest number of slots that leaves room
+	capacity, base := p.push.Size()
+	room := capacity - k // the greatest number of slots that leaves room
 	if p.tombstone() {
 		room = min(room, p.slots)
 	}
 	least, last := p.push.Entries[0].ID, p.push.Entries[k-1].ID
 	filter := append(bucketOf(p.push.Owner, p.push.Sequence),
-		ofThisVersion,
 		bson.E{Key: fieldSlots, Value: operator("$lte", room)},
 		bson.E{Key: path(fieldEntries, fieldEntryID), Value: operator("$nin", ids)})
 	switch {
@@ -216,8 +216,18 @@ func (p placed) model() *mongo.UpdateOneModel {
 		{Key: "$inc", Value: counted},
 		{Key: "$max", Value: operator(fieldLast, uuid(last))},
 	}
-	if p.mustExist() {
+	switch {
+	case p.mustExist():
+		filter = append(filter, ofThisVersion, capIs(capacity))
 		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldID, notAnID)})
+	case !sized(p.push.Sequence, capacity, base): // the conditions are no equalities, so that a bucket of version 2 matches, too
+		filter = append(filter, ofThisVersion, capIs(capacity))
+		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldVersion, version)})
+	default: // the upsert inserts what the filter says
+		filter = append(filter, bson.E{Key: fieldVersion, Value: versionSized}, bson.E{Key: fieldCap, Value: capacity})
+		if base > 0 {
+			filter = append(filter, bson.E{Key: fieldBase, Value: base})
+		}
 	}
 	if p.mayBeLate() {
 		update = append(update, bson.E{Key: "$min", Value: operator(fieldLate, uuid(least))})

@@ -87,6 +87,9 @@ func TestPushedUpdates(t *testing.T) {
 		{Sequence: 1, Entries: entriesOf(5, 2)},
 		{Sequence: 1, Entries: entriesOf(7, 1), Create: true, Floor: messagetest.ID(6)},
 		{Sequence: 2, Entries: entriesOf(7, 1), Create: true, Floor: messagetest.ID(8)},
+		{Sequence: 0, Cap: 3, Entries: entriesOf(1, 2), Guard: true},
+		{Sequence: 1, Cap: 3, Entries: entriesOf(4, 1), Guard: true},
+		{Sequence: 1, Cap: 50, Entries: entriesOf(7, 1), Create: true, Floor: messagetest.ID(6), Base: 3},
 	} {
 		push.Owner = "ann"
 		_, err := db.Inbox().Push(t.Context(), []bucket.Push{push})
@@ -99,7 +102,7 @@ func TestPushedUpdates(t *testing.T) {
 		require.True(t, command.Lookup("writeConcern", "j").Boolean())
 		updates = append(updates, command.Lookup("updates").Array().Index(0))
 	}
-	requireGolden(t, "pushes.golden.json", bson.D{{Key: "updates", Value: updates}})
+	requireGolden(t, "pushes_level3.golden.json", bson.D{{Key: "updates", Value: updates}})
 }
 
 // TestBucketDocument compares a bucket as it is stored with a golden file.
@@ -126,6 +129,19 @@ func TestBucketDocument(t *testing.T) {
 	require.NoError(t, inbox.Blank(ctx, "ann", 1, 3, some[3].ID))
 	document := documentIn(t, opts, "inbox", bson.D{{Key: "owner", Value: "ann"}, {Key: "sequence", Value: 1}})
 	requireGolden(t, "bucket.golden.json", document)
+	for _, push := range []bucket.Push{
+		{Cap: 2, Entries: entriesOf(1, 2), Guard: true},
+		{Sequence: 1, Cap: 50, Entries: entriesOf(3, 1), Create: true, Floor: messagetest.ID(2), Base: 2},
+		{Sequence: 1, Cap: 50, Entries: []bucket.Entry{{ID: messagetest.ID(4), Deleted: true}}, Guard: true},
+	} {
+		push.Owner = "zoe"
+		outcomes, err := inbox.Push(ctx, []bucket.Push{push})
+		require.NoError(t, err)
+		require.True(t, outcomes[0].Applied)
+	}
+	for sequence, name := range []string{"bucket_sized.golden.json", "bucket_behind_sized.golden.json"} {
+		requireGolden(t, name, documentIn(t, opts, "inbox", bson.D{{Key: "owner", Value: "zoe"}, {Key: "sequence", Value: sequence}}))
+	}
 }
 
 // TestBucketOfAnotherVersion neither reads nor changes what another release has written.
@@ -136,7 +152,7 @@ func TestBucketOfAnotherVersion(t *testing.T) {
 	_, err := inbox.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entriesOf(1, 2), Guard: true}})
 	require.NoError(t, err)
 	documents := raw(t, opts).Collection("inbox")
-	_, err = documents.UpdateOne(ctx, bson.D{{Key: "owner", Value: "ann"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 2}}}})
+	_, err = documents.UpdateOne(ctx, bson.D{{Key: "owner", Value: "ann"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}})
 	require.NoError(t, err)
 	var before, after bson.M
 	require.NoError(t, documents.FindOne(ctx, bson.D{}).Decode(&before))

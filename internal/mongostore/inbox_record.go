@@ -13,6 +13,8 @@ import (
 // The fields of a bucket besides owner and sequence, and those of an entry.
 const (
 	fieldSlots      = "slots"      // how many slots are taken
+	fieldCap        = "cap"        // of a sized bucket: how many slots it has
+	fieldBase       = "base"       // of a sized bucket: how many slots all earlier buckets have; absent if 0
 	fieldEntries    = "entries"    // the entries and tombstones, in the order of slots
 	fieldFloor      = "floor"      // as in bucket.Bucket; bucket 0 has none
 	fieldLast       = "last"       // as in bucket.Bucket
@@ -30,6 +32,8 @@ const (
 // The appender need not know the floor, so the id may turn out to be above it. Such a bucket is only an extra result of the
 // query.
 //
+// A sized bucket has version 2, so that earlier releases refuse it. All others have bucket.Capacity and bucket.FormatBase.
+//
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
 // counted, because a page needs all tombstones but the entries of only two buckets. The tombstone keeps the id of a blanked
 // entry.
@@ -38,6 +42,8 @@ type bucketRecord struct {
 	Owner      message.UserID    `bson:"owner"`
 	Sequence   int64             `bson:"sequence"`
 	Slots      int32             `bson:"slots"`
+	Cap        int32             `bson:"cap,omitempty"`
+	Base       int64             `bson:"base,omitempty"`
 	Entries    []entryRecord     `bson:"entries"`
 	Floor      *bson.Binary      `bson:"floor,omitempty"`
 	Last       bson.Binary       `bson:"last"`
@@ -45,8 +51,24 @@ type bucketRecord struct {
 	Tombstones []tombstoneRecord `bson:"tombstones,omitempty"`
 }
 
-// ofThisVersion is a condition that makes updates skip documents of other versions. An upsert inserts its version.
-var ofThisVersion = bson.E{Key: fieldVersion, Value: version}
+// versionSized is the version of a sized bucket, from format level 3 on.
+const versionSized = 2
+
+// ofThisVersion is a condition that makes updates skip documents of other versions.
+var ofThisVersion = bson.E{Key: fieldVersion, Value: in([]int{version, versionSized})}
+
+// sized reports whether a bucket is sized. One whose numbers are those of the format is not, whatever is below it.
+func sized(sequence uint32, capacity int, base int64) bool {
+	return capacity != bucket.Capacity || base != bucket.FormatBase(sequence)
+}
+
+// capIs is a condition on a bucket: it has a capacity.
+func capIs(capacity int) bson.E {
+	if capacity == bucket.Capacity {
+		return bson.E{Key: fieldCap, Value: in([]any{capacity, nil})} // or none is stored
+	}
+	return bson.E{Key: fieldCap, Value: capacity}
+}
 
 // entryRecord is the stored form of an entry. A tombstone has only its id, and a blanked one does not have an id either.
 type entryRecord struct {
@@ -93,23 +115,36 @@ func optionalID(b *bson.Binary) (message.ID, error) {
 // slots returns how many slots count as taken. Lost entries read as zero entries.
 func (r *bucketRecord) slots() int { return max(len(r.Entries), int(r.Slots)) }
 
-// bounds returns the sequence, the floor and the last id of the bucket.
-func (r *bucketRecord) bounds() (sequence uint32, floor, last message.ID, err error) {
-	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > math.MaxUint8 {
-		return 0, floor, last, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d slots", r.Sequence, r.Owner, r.slots()))
+// maxSlots is far above the capacity of any bucket.
+const maxSlots = 1 << 15
+
+// bounds returns the outline of the bucket without its ids.
+func (r *bucketRecord) bounds() (o bucket.Outline, err error) {
+	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > maxSlots || r.Cap < 0 || r.Base < 0 {
+		return o, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d of %d slots", r.Sequence, r.Owner, r.slots(), r.Cap))
 	}
-	if floor, err = optionalID(r.Floor); err == nil {
-		last, err = idOf(inboxName, r.Last)
+	o.Sequence = uint32(r.Sequence)
+	o.Cap, o.Base = r.size()
+	if o.Floor, err = optionalID(r.Floor); err == nil {
+		o.Last, err = idOf(inboxName, r.Last)
 	}
-	return uint32(r.Sequence), floor, last, err
+	return o, err
+}
+
+// size returns the capacity and the base.
+func (r *bucketRecord) size() (capacity int, base int64) {
+	if r.Cap == 0 {
+		return bucket.Capacity, bucket.FormatBase(uint32(r.Sequence)) //nolint:gosec // bounds checks it
+	}
+	return int(r.Cap), r.Base
 }
 
 func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
-	b.Owner = r.Owner
-	if b.Sequence, b.Floor, b.Last, err = r.bounds(); err != nil {
+	o, err := r.bounds()
+	if err != nil {
 		return bucket.Bucket{}, err
 	}
-	b.Cap, b.Base = bucket.Capacity, bucket.FormatBase(b.Sequence)
+	b = bucket.Bucket{Owner: r.Owner, Sequence: o.Sequence, Cap: o.Cap, Base: o.Base, Floor: o.Floor, Last: o.Last}
 	b.Entries = make([]bucket.Entry, r.slots())
 	for i := range r.Entries {
 		if b.Entries[i], err = r.Entries[i].entry(); err != nil {
@@ -120,10 +155,9 @@ func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
 }
 
 func (r *bucketRecord) outline() (o bucket.Outline, err error) {
-	if o.Sequence, o.Floor, o.Last, err = r.bounds(); err != nil {
+	if o, err = r.bounds(); err != nil {
 		return bucket.Outline{}, err
 	}
-	o.Cap, o.Base = bucket.Capacity, bucket.FormatBase(o.Sequence)
 	o.IDs = make([]message.ID, r.slots())
 	for i := range r.Entries {
 		if o.IDs[i], err = optionalID(r.Entries[i].ID); err != nil {

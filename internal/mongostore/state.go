@@ -38,6 +38,7 @@ type userRecord struct {
 type headRecord struct {
 	Sequence int64       `bson:"sequence"`
 	Floor    bson.Binary `bson:"floor"`
+	Cap      int32       `bson:"cap,omitempty"`
 }
 
 type readMarkRecord struct {
@@ -77,7 +78,7 @@ type purgedRecord struct {
 }
 
 func recordOfHead(h bucket.Hint) *headRecord {
-	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor)}
+	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor), Cap: int32(h.Cap)} //nolint:gosec // at most maxSlots
 }
 
 func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
@@ -164,6 +165,7 @@ func (r *userRecord) state() (st userstate.State, err error) {
 
 func (r headRecord) hint() (h bucket.Hint, err error) {
 	if h.Sequence, err = sequenceOf(r.Sequence); err == nil {
+		h.Cap = int(r.Cap)
 		h.Floor, err = idOf(usersName, r.Floor)
 	}
 	return h, err

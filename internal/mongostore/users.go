@@ -223,10 +223,14 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	writes := make([]write, 0, len(heads))
 	for _, h := range heads {
-		if h.Hint.Sequence == 0 { // an absent hint means 0
+		if h.Hint == (bucket.Hint{}) { // that is an absent hint
 			continue
 		}
-		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator("$gte", int64(h.Hint.Sequence)))}
+		behind := "$gte"
+		if h.Hint.Cap > 0 {
+			behind = "$gt" // the stored hint may lack the capacity of that bucket
+		}
+		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator(behind, int64(h.Hint.Sequence)))}
 		writes = append(writes, write{
 			key: string(h.Owner), filter: append(userFilter(h.Owner), ahead),
 			update: operator("$set", bson.D{{Key: fieldHead, Value: recordOfHead(h.Hint)}}),

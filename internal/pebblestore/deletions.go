@@ -79,7 +79,7 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 			return err
 		}
 		_, slot := placeOf(it.Key())
-		return countTombstone(s.db, batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id})
+		return countTombstone(s.db, batch, owner, r.at(sequence, slot))
 	}
 	if err := it.Error(); err != nil || there {
 		return err
@@ -89,7 +89,7 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 
 // blank adds the changes of a blanking to a batch.
 func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) error {
-	if at.Slot < 0 || at.Slot >= bucket.Capacity {
+	if at.Slot < 0 || at.Slot >= bucket.MaxCapacity {
 		return bucket.ErrNotFound
 	}
 	if at.ID.IsZero() {
@@ -103,7 +103,7 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 		if err != nil || r.id != at.ID {
 			return err
 		}
-		counted = r.deleted
+		counted, at.Position = r.deleted, r.size.position(at.Sequence, at.Slot)
 		r.toTombstone()
 		r.id = message.ID{}
 		tombstone = r.appendTo(nil)
@@ -133,24 +133,36 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 	if !it.SeekGE(key) || bytes.Equal(it.Key(), key) {
 		return cmp.Or(it.Error(), bucket.ErrNotFound)
 	}
-	lost := entryRecord{deleted: true}
-	if !inBucket(it.Key(), prefix, at.Sequence) { // it was the highest of its bucket, so the floor of the next bucket is its last
-		above, err := entryAt(it)
-		if err != nil {
-			return err
-		}
+	lost, alone := entryRecord{deleted: true}, true
+	above, err := entryAt(it)
+	if err != nil {
+		return err
+	}
+	if inBucket(it.Key(), prefix, at.Sequence) {
+		lost.size = above.size
+		alone = false
+	} else { // it was the highest of its bucket, so the floor of the next bucket is its last
 		lost.last = above.floor
 	}
-	if at.Slot == 0 && at.Sequence > 0 && it.SeekLT(key) { // it was the lowest, so its floor is the last of the bucket below
+	if it.SeekLT(key) {
 		below, err := entryAt(it)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case inBucket(it.Key(), prefix, at.Sequence):
+			lost.size = below.size
+			alone = false
+		case at.Slot == 0 && at.Sequence > 0: // it was the lowest, so its floor is the last of the bucket below
+			lost.floor = below.last
 		}
-		lost.floor = below.last
 	}
 	if err := it.Error(); err != nil {
 		return err
 	}
+	if capacity, _ := lost.size.of(at.Sequence); alone || at.Slot >= capacity {
+		return bucket.ErrNotFound
+	}
+	at.Position = lost.size.position(at.Sequence, at.Slot)
 	if err := batch.Set(key, lost.appendTo(nil), nil); err != nil {
 		return err
 	}
@@ -171,7 +183,16 @@ func countTombstone(db *DB, batch *pebble.Batch, owner message.UserID, t bucket.
 	if err := batch.Set(key, encodeTotal(total+1), nil); err != nil {
 		return err
 	}
-	return batch.Set(appendPlace(key, t.Sequence, t.Slot), encodeID(t.ID), nil)
+	return batch.Set(appendPlace(key, t.Sequence, t.Slot), encodeDeletion(t), nil)
+}
+
+// encodeDeletion returns the value for the place of a tombstone: the id and, in a sized bucket, the position.
+func encodeDeletion(t bucket.Tombstone) []byte {
+	value := encodeID(t.ID)
+	if t.Position != (size{}).position(t.Sequence, t.Slot) {
+		value = appendCount(value, t.Position)
+	}
+	return value
 }
 
 func encodeTotal(total int64) []byte {
@@ -222,9 +243,16 @@ func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32
 	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), from, 0)); found; found = it.Next() {
 		t := bucket.Tombstone{}
 		t.Sequence, t.Slot = placeOf(it.Key())
-		t.Position = bucket.FormatBase(t.Sequence) + int64(t.Slot)
-		if t.ID, err = parseIDAt(spaceDeleted, it); err != nil {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return bucket.Deletions{}, fmt.Errorf("read from the store: %w", err)
+		}
+		if t.ID, err = parseID(spaceDeleted, value); err != nil {
 			return bucket.Deletions{}, err
+		}
+		t.Position = (size{}).position(t.Sequence, t.Slot)
+		if rest := value[1+idLen:]; len(rest) == 8 {
+			t.Position = int64(binary.BigEndian.Uint64(rest)) //nolint:gosec // a position is not negative
 		}
 		d.Recent = append(d.Recent, t)
 	}

@@ -1,8 +1,11 @@
 package pebblestore
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/bits"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -12,22 +15,24 @@ import (
 
 // An inbox is one record for each entry and nothing else. A record is
 //
-//	version[1] flags[1] id[16] floor[16]? last[16]? content
+//	version[1] flags[1] id[16] floor[16]? last[16]? (capacity[1] base)? content
 //
 // The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record except the one with that id. So the
-// highest record of a bucket tells the number of used slots and the last id, and appending an entry writes only that entry. The
+// highest record of a bucket tells the number of used slots and the last id, and appending an entry writes only that entry. Every record of
+// a sized bucket has the capacity and, as a varint, the base. The others are of buckets with bucket.Capacity and bucket.FormatBase. The
 // content of a tombstone is empty, and the id of a blanked one is zero.
 const (
 	flagDeleted = 1 << iota
 	flagFloor
 	flagLast
 	flagRecovered
+	flagSized // from format level 3 on; earlier releases refuse it
 )
 
 const (
 	idLen           = len(message.ID{})
 	entryHeaderLen  = 2 + idLen
-	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered
+	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered | flagSized
 )
 
 // entryRecord is a record of the inbox.
@@ -37,7 +42,36 @@ type entryRecord struct {
 	id        message.ID
 	floor     message.ID
 	last      message.ID
+	size      size
 	content   []byte
+}
+
+// size is the capacity and the base of a sized bucket; zero for the others.
+type size struct {
+	capacity uint8
+	base     int64
+}
+
+// sizeOf returns the size of a bucket. A bucket whose numbers are those of the format is not sized, whatever is below it.
+func sizeOf(sequence uint32, capacity int, base int64) size {
+	if capacity == bucket.Capacity && base == bucket.FormatBase(sequence) {
+		return size{}
+	}
+	return size{capacity: uint8(capacity), base: base} //nolint:gosec // at most MaxCapacity
+}
+
+// of returns the capacity and the base of the bucket.
+func (z size) of(sequence uint32) (capacity int, base int64) {
+	if z.capacity == 0 {
+		return bucket.Capacity, bucket.FormatBase(sequence)
+	}
+	return int(z.capacity), z.base
+}
+
+// position returns that of a slot of the bucket.
+func (z size) position(sequence uint32, slot int) int64 {
+	_, base := z.of(sequence)
+	return base + int64(slot)
 }
 
 func (r *entryRecord) flags() (flags byte) {
@@ -53,17 +87,23 @@ func (r *entryRecord) flags() (flags byte) {
 	if r.recovered {
 		flags |= flagRecovered
 	}
+	if r.size.capacity != 0 {
+		flags |= flagSized
+	}
 	return flags
 }
 
-// size returns the length of the encoded record.
-func (r *entryRecord) size() int {
+// length returns the length of the encoded record.
+func (r *entryRecord) length() int {
 	n := entryHeaderLen + len(r.content)
 	if !r.floor.IsZero() {
 		n += idLen
 	}
 	if r.last != r.id {
 		n += idLen
+	}
+	if r.size.capacity != 0 {
+		n += 1 + uvarintLen(r.size.base)
 	}
 	return n
 }
@@ -78,6 +118,9 @@ func (r *entryRecord) appendTo(b []byte) []byte {
 	}
 	if flags&flagLast != 0 {
 		b = append(b, r.last[:]...)
+	}
+	if flags&flagSized != 0 {
+		b = binary.AppendUvarint(append(b, r.size.capacity), uint64(r.size.base)) //nolint:gosec // a base is not negative
 	}
 	return append(b, r.content...)
 }
@@ -108,12 +151,33 @@ func parseEntry(b []byte) (r entryRecord, err error) {
 	if flags&flagLast != 0 {
 		r.last = next()
 	}
+	if flags&flagSized != 0 {
+		var n int
+		if r.size, n = parseSize(rest); n <= 0 {
+			return r, corrupt(spaceInbox)
+		}
+		rest = rest[n:]
+	}
 	if flags&^entryFlagsKnown != 0 {
 		err = corrupt(spaceInbox)
 	}
 	r.content = rest
 	return r, err
 }
+
+// parseSize decodes the size of a sized bucket, and returns its length, or 0 if it is damaged.
+func parseSize(b []byte) (size, int) {
+	if len(b) == 0 || b[0] == 0 {
+		return size{}, 0
+	}
+	base, n := binary.Uvarint(b[1:])
+	if n <= 0 || base > math.MaxInt64 {
+		return size{}, 0
+	}
+	return size{capacity: b[0], base: int64(base)}, 1 + n
+}
+
+func uvarintLen(n int64) int { return (bits.Len64(uint64(n)|1) + 6) / 7 } //nolint:gosec // a base is not negative
 
 // entryContent is the content of an entry without its id.
 type entryContent struct {
@@ -142,6 +206,11 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 		return bucket.Entry{}, err
 	}
 	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered}, nil
+}
+
+// at returns the record's place as that of a tombstone.
+func (r *entryRecord) at(sequence uint32, slot int) bucket.Tombstone {
+	return bucket.Tombstone{Sequence: sequence, Slot: slot, Position: r.size.position(sequence, slot), ID: r.id}
 }
 
 // toTombstone turns the record into a tombstone.

@@ -50,7 +50,7 @@ type EntryRecord struct {
 // Encode returns the encoded record, and the length that was foretold.
 func (r EntryRecord) Encode() ([]byte, int) {
 	e := entryRecord{deleted: r.Deleted, recovered: r.Recovered, id: r.ID, floor: r.Floor, last: r.Last, content: []byte(r.Content)}
-	return e.appendTo(nil), e.size()
+	return e.appendTo(nil), e.length()
 }
 
 // ParseEntry reads an encoded record.
@@ -198,6 +198,27 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 		{"following", append(followingPrefix(e.Follower), e.Followee...), encodeSpans(e.Spans)},
 		{"plan", idKey(spacePlans, m.ID), encodeMoved(at)},
 		{"scan", scanKey(m.ID, p), encodeScan(scan)},
+	}
+}
+
+// SizedRecords returns records of sized buckets, and a tombstone in one.
+func SizedRecords(m message.Message, last message.ID) []Record {
+	const p, sequence, slot = 7, 258, 3
+	entry, owner := bucket.EntryOf(m), message.UserID("bob")
+	z := sizeOf(sequence, 255, 1000)
+	first := entryRecord{id: m.ID, last: m.ID, floor: last, size: z, content: encodeContent(&entry)}
+	late := entryRecord{id: m.ID, last: last, size: z, content: encodeContent(&entry)}
+	tombstone := entryRecord{id: m.ID, last: m.ID, deleted: true, size: z}
+	behind := entryRecord{id: m.ID, last: m.ID, size: sizeOf(sequence+1, bucket.Capacity, 1255), content: encodeContent(&entry)}
+	return []Record{
+		{"first entry of a sized bucket", EntryKey(p, owner, sequence, 0), first.appendTo(nil)},
+		{"late entry of a sized bucket", EntryKey(p, owner, sequence, 1), late.appendTo(nil)},
+		{"tombstone in a sized bucket", EntryKey(p, owner, sequence, slot), tombstone.appendTo(nil)},
+		{"entry of a bucket behind it", EntryKey(p, owner, sequence+1, slot), behind.appendTo(nil)},
+		{
+			"deletion in a sized bucket", appendPlace(appendOwner(nil, spaceDeleted, p, owner), sequence, slot),
+			encodeDeletion(tombstone.at(sequence, slot)),
+		},
 	}
 }
 

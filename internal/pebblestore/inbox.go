@@ -70,7 +70,7 @@ func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, erro
 	if sequence < from {
 		return bucket.Outline{}, nil
 	}
-	o := bucket.Outline{Sequence: sequence, Cap: bucket.Capacity, Base: bucket.FormatBase(sequence)}
+	o := bucket.Outline{Sequence: sequence}
 	for ; found && inBucket(it.Key(), prefix, sequence); found = it.Prev() {
 		r, err := entryAt(it)
 		if err != nil {
@@ -79,6 +79,7 @@ func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, erro
 		_, slot := placeOf(it.Key())
 		if o.IDs == nil {
 			o.Last, o.IDs = r.last, make([]message.ID, slot+1)
+			o.Cap, o.Base = r.size.of(sequence)
 		}
 		if slot >= len(o.IDs) {
 			return bucket.Outline{}, corrupt(spaceInbox)
@@ -145,9 +146,9 @@ func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint3
 			if n == limit {
 				break
 			}
+			capacity, base := r.size.of(sequence)
 			buckets = append(buckets, bucket.Bucket{
-				Owner: owner, Sequence: sequence, Cap: bucket.Capacity, Base: bucket.FormatBase(sequence),
-				Last: r.last, Entries: make([]bucket.Entry, slot+1),
+				Owner: owner, Sequence: sequence, Cap: capacity, Base: base, Last: r.last, Entries: make([]bucket.Entry, slot+1),
 			})
 		}
 		b := &buckets[len(buckets)-1]

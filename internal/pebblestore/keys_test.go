@@ -64,6 +64,7 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
 	state.Purged, state.Oldest = messagetest.ID(4), 1
 	requireGolden(t, "testdata/keys-2-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})
+	requireGolden(t, "testdata/keys-2-sized.golden", pebblestore.SizedRecords(m, key.ID))
 }
 
 func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {

@@ -177,6 +177,16 @@ type state struct {
 	last  message.ID
 	// floor may be left zero if the bucket exists and the least id to push is above last, and so above floor.
 	floor message.ID
+	size  size
+}
+
+// extent returns what a refused push tells about a bucket. It is zero for a bucket that does not exist.
+func (s state) extent(sequence uint32) bucket.Extent {
+	if s.slots == 0 {
+		return bucket.Extent{}
+	}
+	capacity, base := s.size.of(sequence)
+	return bucket.Extent{Slots: s.slots, Last: s.last, Cap: capacity, Base: base}
 }
 
 func (p *pusher) push(w *placed) (bucket.Outcome, error) {
@@ -190,7 +200,7 @@ func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 	p.key = appendOwner(p.key[:0], spaceInbox, w.partition, push.Owner)
 	onto, applies, err := p.admit(w)
 	if err != nil || !applies {
-		return bucket.Outcome{Seen: bucket.Extent{Slots: onto.slots, Last: onto.last}}, err
+		return bucket.Outcome{Seen: onto.extent(push.Sequence)}, err
 	}
 	p.tails.pushed(w, onto)
 	return bucket.Outcome{Applied: true}, p.write(push, onto, w.partition)
@@ -206,12 +216,19 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 			return state{}, false, err
 		}
 	}
+	named, base := push.Size()
 	switch {
 	case exists:
 	case push.Create:
-		onto = state{last: push.Floor, floor: push.Floor}
+		onto = state{last: push.Floor, floor: push.Floor, size: sizeOf(push.Sequence, named, base)}
 	case push.Sequence > 0:
 		return state{}, false, nil
+	default:
+		onto.size = sizeOf(0, named, 0)
+	}
+	capacity, _ := onto.size.of(push.Sequence)
+	if named != capacity {
+		return onto, false, nil
 	}
 	least := push.Entries[0].ID
 	if exists && push.Create { // two callers created the bucket, or the first caller retries
@@ -220,7 +237,7 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 		}
 	}
 	switch {
-	case onto.slots+len(push.Entries) > bucket.Capacity:
+	case onto.slots+len(push.Entries) > capacity:
 		return onto, false, nil
 	case onto.last.Less(least):
 		return onto, true, nil
@@ -262,7 +279,7 @@ func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
 	r, err := entryAt(p.it)
 	_, slot := placeOf(key)
 	p.fewer = slot < few
-	return state{slots: slot + 1, last: r.last}, true, err
+	return state{slots: slot + 1, last: r.last, size: r.size}, true, err
 }
 
 // pass steps through the records of a bucket from the lowest one. If there are more than few, it stops and returns passed as false.
@@ -280,7 +297,7 @@ func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err err
 		if err != nil {
 			return state{}, false, false, err
 		}
-		onto, exists = state{slots: slot + 1, last: r.last}, true
+		onto, exists = state{slots: slot + 1, last: r.last, size: r.size}, true
 	}
 	return onto, exists, true, p.it.Error()
 }
@@ -312,11 +329,11 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	prefix := len(p.key)
 	last, late := onto.last, message.ID{}
 	for i := range push.Entries {
-		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, content: p.encoded[i]}
+		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, size: onto.size, content: p.encoded[i]}
 		slot := onto.slots + i
 		if push.Entries[i].Deleted {
 			r.toTombstone()
-			if err := countTombstone(p.db, p.batch, push.Owner, bucket.Tombstone{Sequence: push.Sequence, Slot: slot, ID: r.id}); err != nil {
+			if err := countTombstone(p.db, p.batch, push.Owner, r.at(push.Sequence, slot)); err != nil {
 				return err
 			}
 		}
@@ -331,7 +348,7 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 		}
 		r.last = last
 		p.key = appendPlace(p.key[:prefix], push.Sequence, slot)
-		op := p.batch.SetDeferred(len(p.key), r.size())
+		op := p.batch.SetDeferred(len(p.key), r.length())
 		copy(op.Key, p.key)
 		r.appendTo(op.Value[:0])
 		if err := op.Finish(); err != nil {

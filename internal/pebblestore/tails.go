@@ -1,9 +1,9 @@
 package pebblestore
 
 import (
+	"math"
 	"strings"
 
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -11,7 +11,16 @@ import (
 type tail struct {
 	last     message.ID
 	sequence uint32
+	base     uint32 // of a sized bucket
 	slots    uint8
+	capacity uint8 // of a sized bucket, or zero
+}
+
+func (t tail) size() size { return size{capacity: t.capacity, base: int64(t.base)} }
+
+func (t tail) full() bool {
+	capacity, _ := t.size().of(t.sequence)
+	return int(t.slots) == capacity
 }
 
 // tails remembers, for a limited number of owners, the tail of the bucket of their last push. A search would read a separate block
@@ -38,8 +47,8 @@ func (t *tails) of(w *placed) (onto state, exists, known bool) {
 	tail, ok := t.maps[w.lock][w.push.Owner]
 	switch {
 	case ok && w.push.Sequence == tail.sequence:
-		return state{slots: int(tail.slots), last: tail.last}, true, true
-	case ok && w.push.Sequence == tail.sequence+1 && tail.slots == bucket.Capacity:
+		return state{slots: int(tail.slots), last: tail.last, size: tail.size()}, true, true
+	case ok && w.push.Sequence == tail.sequence+1 && tail.full():
 		return state{}, false, true
 	default:
 		return state{}, false, false
@@ -49,7 +58,14 @@ func (t *tails) of(w *placed) (onto state, exists, known bool) {
 // pushed records that a push to a bucket with this state was applied.
 func (t *tails) pushed(w *placed, onto state) {
 	m, owner := t.maps[w.lock], w.push.Owner
-	now := tail{last: onto.last, sequence: w.push.Sequence, slots: uint8(onto.slots + len(w.push.Entries))} //nolint:gosec // at most Capacity
+	if onto.size.base > math.MaxUint32 { // no inbox has so many entries
+		delete(m, owner)
+		return
+	}
+	now := tail{
+		last: onto.last, sequence: w.push.Sequence, slots: uint8(onto.slots + len(w.push.Entries)), //nolint:gosec // at most MaxCapacity
+		capacity: onto.size.capacity, base: uint32(onto.size.base), //nolint:gosec // see above
+	}
 	if newest := w.push.Entries[len(w.push.Entries)-1].ID; now.last.Less(newest) {
 		now.last = newest
 	}

@@ -67,6 +67,7 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("Due/at random", s.dueAtRandom)
 	t.Run("List/in the order of users up to limit", s.list)
 	t.Run("RaiseHeads/raises and never lowers", s.raiseHeads)
+	t.Run("RaiseHeads/with capacities", s.raiseHeadsSized)
 	t.Run("RaiseHeads/passes over unknown users", s.raiseHeadsUnknown)
 	t.Run("RaiseHeads/by many keeps the highest", s.raiseHeadsConcurrently)
 	t.Run("SetReadMark/unless there is a further one", s.setReadMark)
@@ -297,6 +298,34 @@ func (s userSuite) raiseHeads(t *testing.T) {
 	require.Equal(t, bucket.Hint{Sequence: 4, Floor: id(200)}, h.lookup(t, "ann").Head)
 	require.Equal(t, bucket.Hint{Sequence: 7, Floor: id(350)}, h.lookup(t, "bob").Head)
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), nil))
+}
+
+// raiseHeadsSized raises hints that know a capacity. A store may forget the capacity, and a hint to a bucket behind it changes nothing.
+func (s userSuite) raiseHeadsSized(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	h.create(t, "ann", epoch)
+	raise := func(hint bucket.Hint) {
+		require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
+	}
+	for _, hint := range []bucket.Hint{{Cap: 7}, {Sequence: 3, Floor: id(150)}, {Sequence: 3, Cap: 20, Floor: id(150)}, {Sequence: 4, Cap: 9, Floor: id(170)}} {
+		raise(hint)
+		raise(bucket.Hint{Sequence: 2, Cap: 99, Floor: id(1)})
+		raise(bucket.Hint{Sequence: hint.Sequence, Floor: hint.Floor})
+		got := h.lookup(t, "ann").Head
+		if hint.Sequence == 0 { // the second hint was ahead of it
+			hint = bucket.Hint{Sequence: 2, Cap: 99, Floor: id(1)}
+		}
+		if got.Cap == 0 {
+			hint.Cap = 0
+		}
+		require.Equal(t, hint, got)
+	}
+	h.create(t, "bob", epoch)
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "bob", Hint: bucket.Hint{Cap: 7}}}))
+	require.Contains(t, []bucket.Hint{{}, {Cap: 7}}, h.lookup(t, "bob").Head)
+	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "bob", Hint: bucket.Hint{Sequence: 1, Floor: id(50)}}}))
+	require.Equal(t, bucket.Hint{Sequence: 1, Floor: id(50)}, h.lookup(t, "bob").Head)
 }
 
 func (s userSuite) raiseHeadsUnknown(t *testing.T) {

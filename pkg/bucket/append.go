@@ -36,12 +36,21 @@ type Appended struct {
 // Appender appends messages to inboxes, each exactly once. Callers may repeat an append, in any process and in any order. The
 // package comment explains the protocol. An Appender is safe for concurrent use.
 type Appender struct {
-	store Store
-	hints Hints
+	store    Store
+	hints    Hints
+	capacity func() int
 }
 
 // NewAppender returns an Appender on a store. It raises a hint when it sees that a head is further than the hint said.
-func NewAppender(store Store, hints Hints) *Appender { return &Appender{store: store, hints: hints} }
+func NewAppender(store Store, hints Hints) *Appender {
+	return &Appender{store: store, hints: hints, capacity: func() int { return Capacity }}
+}
+
+// WithCapacity returns an Appender like a, whose new buckets get as many slots as capacity returns: at least 1, and at most what the store
+// accepts. It asks once for each Append. Appenders with different capacities can share a store.
+func (a *Appender) WithCapacity(capacity func() int) *Appender {
+	return &Appender{store: a.store, hints: a.hints, capacity: capacity}
+}
 
 // Append makes sure that every entry is in its owner's inbox, and returns the results in the order of appends. No two appends
 // may have the same owner. It fails if the store fails or ctx ends; a damaged inbox fails only its own result. After an error any entry may be appended or not, and the
@@ -65,10 +74,11 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Appended, error) {
 	results := make([]Appended, len(appends))
 	work := make([]*pending, 0, len(appends))
+	capacity := a.capacity()
 	for i := range appends {
 		results[i].Head = appends[i].Hint
 		if len(appends[i].Entries) > 0 {
-			work = append(work, newPending(&appends[i], &results[i]))
+			work = append(work, newPending(&appends[i], &results[i], capacity))
 		}
 	}
 	var raised []Head
@@ -134,7 +144,7 @@ func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
 			}
 			return err
 		}
-		p.planOnto(head.Sequence, Extent{Slots: len(head.IDs), Last: head.Last})
+		p.planOnto(head.Sequence, Extent{Slots: len(head.IDs), Last: head.Last, Cap: head.Cap, Base: head.Base})
 	}
 	return nil
 }

@@ -7,8 +7,12 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Capacity is the number of slots of a bucket, unless its creator names another one.
-const Capacity = 50
+const (
+	// Capacity is the number of slots of a bucket, unless its creator names another one.
+	Capacity = 50
+	// MaxCapacity is the greatest number of slots that every store accepts.
+	MaxCapacity = 255
+)
 
 // Entry is the copy of a message inside an inbox, or the tombstone of a deleted copy. Entries are shared between inboxes, so no
 // caller may change an entry or the memory that its fields point to.
@@ -83,6 +87,8 @@ func (o Outline) Position(slot int) int64 { return o.Base + int64(slot) }
 // hint is raised only to a bucket that exists. The zero Hint is valid for every inbox.
 type Hint struct {
 	Sequence uint32
+	// Cap is the number of slots of that bucket, or zero if that is not known, or is the capacity that new buckets get.
+	Cap int
 	// Floor is the floor of that bucket, or above it if Repair has lowered it since.
 	Floor message.ID
 }

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,8 @@ type pending struct {
 	owner   message.UserID
 	entries []Entry // neither pushed nor found yet, ascending
 	result  *Appended
+
+	capacity int // of the buckets that this Append creates
 
 	hint  Hint // the highest bucket known to exist
 	moved bool // hint is ahead of the hint that the caller passed
@@ -25,22 +28,31 @@ type pending struct {
 	refusals int
 }
 
-func newPending(a *Append, result *Appended) *pending {
-	p := &pending{owner: a.Owner, entries: a.Entries, result: result, hint: a.Hint}
-	if len(p.entries) <= Capacity && p.hint.Floor.Less(p.entries[0].ID) {
-		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Entries: p.entries, Guard: true}
+// newPending plans a push onto the bucket of the hint. If the hint does not say its capacity, or the bucket does not exist, the push names
+// that of new buckets. A bucket with another one refuses it.
+func newPending(a *Append, result *Appended, capacity int) *pending {
+	p := &pending{owner: a.Owner, entries: a.Entries, result: result, capacity: capacity, hint: a.Hint}
+	if named := p.named(); len(p.entries) <= named && p.hint.Floor.Less(p.entries[0].ID) {
+		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Cap: named, Entries: p.entries, Guard: true}
 	}
 	return p
 }
 
 func (p *pending) finished() bool { return len(p.entries) == 0 || p.result.Err != nil }
 
-// saw raises the hint to a bucket that exists.
+// saw raises the hint to a bucket that exists. If a push onto the hint would name another capacity than that bucket has, the hint gets its
+// capacity.
 func (p *pending) saw(o Outline) {
 	if o.Sequence > p.hint.Sequence {
 		p.hint, p.moved = Hint{Sequence: o.Sequence, Floor: o.Floor}, true
 	}
+	if o.Sequence == p.hint.Sequence && o.Cap != p.named() {
+		p.hint.Cap, p.moved = o.Cap, true
+	}
 }
+
+// named is the capacity that a push onto the hint names.
+func (p *pending) named() int { return cmp.Or(p.hint.Cap, p.capacity) }
 
 // drop removes the entries whose ids were found in the inbox.
 func (p *pending) drop(found []message.ID) {
@@ -63,14 +75,16 @@ func (p *pending) planFirst() {
 		p.hint = Hint{} // ahead of the head, which never happens to a sound store: look again from bucket 0
 		return
 	}
-	p.plan(Push{Sequence: 0, Guard: true}, Extent{})
+	p.plan(Push{Sequence: 0, Guard: true}, Extent{Cap: p.capacity})
 }
 
 // planOnto plans a push onto a bucket that was seen or, if that was full, onto the next one: as many entries as fit, oldest first.
-// None of the entries is in that bucket or below it. A bucket above it exists only if it was full.
+// None of the entries is in that bucket or below it. A bucket above it exists only if it was full. The next bucket begins where the full one
+// ends, whatever capacity this Appender believes in.
 func (p *pending) planOnto(sequence uint32, seen Extent) {
-	if seen.Slots >= Capacity {
-		p.plan(Push{Sequence: sequence + 1, Create: true, Floor: seen.Last}, Extent{Last: seen.Last})
+	if seen.Slots >= seen.Cap {
+		next := Extent{Last: seen.Last, Cap: p.capacity, Base: seen.Base + int64(seen.Cap)}
+		p.plan(Push{Sequence: sequence + 1, Create: true, Floor: seen.Last, Base: next.Base}, next)
 		return
 	}
 	p.plan(Push{Sequence: sequence}, seen)
@@ -80,12 +94,13 @@ func (p *pending) plan(push Push, onto Extent) {
 	if len(p.entries) == 0 {
 		return
 	}
-	room := Capacity - onto.Slots
-	push.Owner = p.owner
+	room := onto.Cap - onto.Slots
+	push.Owner, push.Cap = p.owner, onto.Cap
 	push.Entries = p.entries[:min(room, len(p.entries))]
 	p.next, p.filled = &push, Extent{}
 	if newest := push.Entries[len(push.Entries)-1].ID; len(push.Entries) == room {
-		p.filled = Extent{Slots: Capacity, Last: onto.Last}
+		p.filled = onto
+		p.filled.Slots = onto.Cap
 		if p.filled.Last.Less(newest) {
 			p.filled.Last = newest
 		}
@@ -100,6 +115,9 @@ func (p *pending) refused(seen Extent) {
 	sequence := p.next.Sequence
 	p.next = nil
 	p.refusals++
+	if sequence == p.hint.Sequence && seen.Cap > 0 && seen.Cap != p.named() {
+		p.hint.Cap = seen.Cap // for the caller; the store of hints may do without
+	}
 	switch {
 	case p.refusals == maxRefused:
 		p.result.Err = fmt.Errorf("append to %s: %w: %d pushes were refused", p.owner, ErrContended, p.refusals)
@@ -115,7 +133,7 @@ func (p *pending) pushed() {
 	p.entries = p.entries[len(done.Entries):]
 	p.next = nil
 	if done.Create {
-		p.saw(Outline{Sequence: done.Sequence, Floor: done.Floor})
+		p.saw(Outline{Sequence: done.Sequence, Cap: done.Cap, Floor: done.Floor})
 	}
 	if p.filled.Slots > 0 {
 		p.planOnto(done.Sequence, p.filled) // the rest can go on without another look

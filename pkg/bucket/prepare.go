@@ -36,11 +36,11 @@ func NewEncoder[E ~[]byte](header int, encode func(*Entry) (E, error)) *Encoder[
 
 // Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If
 // not, the push cannot apply, and the Outcome is the final one: its Err wraps ErrTooLarge if an entry is larger than
-// MaxEntryBytes, and ErrNotAlone if a tombstone is not the only entry; otherwise the push has no entries or more than Capacity,
+// MaxEntryBytes, and ErrNotAlone if a tombstone is not the only entry; otherwise the push has no entries or more than Cap,
 // and is refused. The encoded entries are shared
 // between pushes, so do not change them. The Encoder keeps references to the entries of the push.
 func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome, try bool, err error) {
-	if len(push.Entries) == 0 || len(push.Entries) > Capacity {
+	if capacity, _ := push.Size(); len(push.Entries) == 0 || len(push.Entries) > capacity {
 		return dst, Outcome{}, false, nil
 	}
 	for i := range push.Entries {

@@ -21,7 +21,7 @@ var (
 
 // Push is one conditional append to one bucket.
 //
-// It applies if and only if the bucket exists or may be created by it, has room for all the entries, holds
+// It applies if and only if the bucket exists or may be created by it, has Cap slots and room for all the entries, holds
 // no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids. A store may apply it
 // although the bucket holds the tombstone of an id above its last: Repair has lowered that bucket's last, and the message is void.
 // Bucket 0 may be created by any push, every other bucket only by one with Create set. Such a push names the floor, and does not
@@ -29,7 +29,10 @@ var (
 type Push struct {
 	Owner    message.UserID
 	Sequence uint32
-	// Entries are 1 to Capacity entries, ascending by id, each id once. A tombstone is the only entry of its push. The bucket
+	// Cap is the number of slots that the bucket must have, and gets if the push creates it. Zero stands for Capacity, and for a Base of
+	// FormatBase.
+	Cap int
+	// Entries are 1 to Cap entries, ascending by id, each id once. A tombstone is the only entry of its push. The bucket
 	// is afterwards as if the message had been pushed and then deleted, and so are the Deletions. A store may refuse a
 	// tombstone because another push to the same bucket is applied at the same time.
 	Entries []Entry
@@ -38,9 +41,23 @@ type Push struct {
 	// Create allows the push to create the bucket, with Floor as its floor. The caller sets it only after it has seen the
 	// previous bucket full, with Floor as its last.
 	Create bool
+	// Base is that of the bucket, if Create is set: what the previous bucket says.
+	Base int64
 	// Floor is the floor of the bucket, if Create is set. If the bucket exists with another floor, a repair has lowered a floor since
 	// this caller or the creator looked. The push is refused, because a store marks late entries by the floor.
 	Floor message.ID
+}
+
+// Size returns Cap and Base, or those that a Cap of zero stands for. The Base counts only if the push creates the bucket.
+func (p *Push) Size() (capacity int, base int64) {
+	switch {
+	case p.Cap == 0:
+		return Capacity, FormatBase(p.Sequence)
+	case p.Create:
+		return p.Cap, p.Base
+	default:
+		return p.Cap, 0
+	}
 }
 
 // Outcome is the result of a Push.
@@ -59,8 +76,10 @@ type Outcome struct {
 type Extent struct {
 	// Slots counts the taken slots.
 	Slots int
-	// Last is that of the bucket: see Bucket.
+	// Last, Cap and Base are those of the bucket: see Bucket.
 	Last message.ID
+	Cap  int
+	Base int64
 }
 
 // Ref names the lowest bucket in which Heads searches for an owner's head.
@@ -151,7 +170,8 @@ type Head struct {
 
 // Hints stores hints, so that later appends start near the head.
 type Hints interface {
-	// RaiseHeads raises each owner's hint if the given hint is ahead of it. It skips owners whose record is missing or damaged. It is atomic for
+	// RaiseHeads raises each owner's hint if the given hint is ahead of it. A store may also keep the Cap of a hint to the same bucket, and
+	// a store whose refusals tell the Cap need not keep it. RaiseHeads skips owners whose record is missing or damaged. It is atomic for
 	// each owner and need not survive a crash.
 	RaiseHeads(ctx context.Context, heads []Head) error
 }

@@ -42,7 +42,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), headStarting(), bounding(), holding(), damaging(), expiring())
+	return slices.Concat(appending(), sizing(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), headStarting(), bounding(), holding(), damaging(), expiring())
 }
 
 func repairing() []mutation {
@@ -154,11 +154,46 @@ func repairing() []mutation {
 	}
 }
 
+func sizing() []mutation {
+	return []mutation{
+		{
+			name: "the capacity of the process instead of the bucket's", trap: "a full bucket seems to have room, and one with room to be full: twice",
+			edits: []edit{{pendingGo, "	if seen.Slots >= seen.Cap {", "	seen.Cap = p.capacity\n	if seen.Slots >= seen.Cap {"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "a push without a capacity", trap: "slots are compared with the capacity that the pusher believes: a full bucket gets an entry",
+			edits: []edit{{pushGo, "if named != capacity {", "if capacity = named; false {"}},
+			pkg:   pebble, run: pebblePush,
+		},
+		{
+			name: "a base that the creator believes", trap: "slot numbers are missing, or there twice",
+			edits: []edit{{pendingGo, "Base: seen.Base + int64(seen.Cap)}", "Base: int64(p.capacity) * int64(sequence+1)}"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "a base by the capacity of the creator", trap: "the same",
+			edits: []edit{{pendingGo, "Base: seen.Base + int64(seen.Cap)}", "Base: seen.Base + int64(p.capacity)}"}},
+			pkg:   suite, run: suiteTraps,
+		},
+		{
+			name: "a tail that forgets the capacity", trap: "a bucket of another size takes as many entries as one of the format",
+			edits: []edit{{"internal/pebblestore/tails.go", "		capacity: onto.size.capacity, base", "		base"}},
+			pkg:   pebble, run: "^TestConformance$/^Inbox$/^(Push|Sizes)$",
+		},
+		{
+			name: "the position of a tombstone by its bucket", trap: "unread is wrong where buckets have other sizes",
+			edits: []edit{{"internal/pebblestore/deletions.go", "if t.Position != (size{}).position(t.Sequence, t.Slot) {", "if t.Position < 0 {"}},
+			pkg:   pebble, run: "^TestConformance$/^Inbox$/^(Sizes|Pages)$",
+		},
+	}
+}
+
 func appending() []mutation {
 	return []mutation{
 		{
 			name: "a time instead of the floor", trap: "the clocks of publisher and worker decide: twice",
-			edits: []edit{{pendingGo, "	push.Owner = p.owner\n", `	push.Owner = p.owner
+			edits: []edit{{pendingGo, "	push.Owner, push.Cap = p.owner, onto.Cap\n", `	push.Owner, push.Cap = p.owner, onto.Cap
 	if push.Create {
 		push.Floor = message.MinID(p.entries[0].Sent())
 	}
@@ -167,7 +202,7 @@ func appending() []mutation {
 		},
 		{
 			name: "one time for a whole batch", trap: "the same with perfect clocks",
-			edits: []edit{{pendingGo, "	push.Owner = p.owner\n", `	push.Owner = p.owner
+			edits: []edit{{pendingGo, "	push.Owner, push.Cap = p.owner, onto.Cap\n", `	push.Owner, push.Cap = p.owner, onto.Cap
 	if push.Create {
 		push.Floor = message.MinID(p.entries[len(p.entries)-1].Sent())
 	}
@@ -201,17 +236,17 @@ func appending() []mutation {
 		},
 		{
 			name: "looking below only if the head is not full", trap: "a bucket that the filter left out is never seen: twice",
-			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if len(head.IDs) >= Capacity {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
+			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if len(head.IDs) >= head.Cap {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
 			pkg:   suite, run: suiteTraps,
 		},
 		{
 			name: "a new bucket without its predecessor's last", trap: "last falls, and the next look stops too early",
-			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last}", "Create: true}"}},
+			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last, Base", "Create: true, Base"}},
 			pkg:   suite, run: suiteTraps,
 		},
 		{
 			name: "a store that forgets the predecessor's last", trap: "last falls, and the next look stops too early",
-			edits: []edit{{pushGo, "onto = state{last: push.Floor, floor: push.Floor}", "onto = state{floor: push.Floor}"}},
+			edits: []edit{{pushGo, "onto = state{last: push.Floor, floor: push.Floor,", "onto = state{floor: push.Floor,"}},
 			pkg:   pebble, run: pebblePush,
 		},
 		{

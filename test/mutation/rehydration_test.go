@@ -427,7 +427,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a pushed tombstone that is not counted", trap: "the inbox counts one more than it shows",
-			edits: []edit{{"internal/pebblestore/push.go", "if err := countTombstone(p.db, p.batch, push.Owner, bucket.Tombstone{Sequence: push.Sequence, Slot: slot, ID: r.id}); err != nil {", "if err := error(nil); err != nil {"}},
+			edits: []edit{{"internal/pebblestore/push.go", "if err := countTombstone(p.db, p.batch, push.Owner, r.at(push.Sequence, slot)); err != nil {", "if err := error(nil); err != nil {"}},
 			pkg:   "./internal/pebblestore", run: pebblePush,
 		},
 		{

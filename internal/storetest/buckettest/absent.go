@@ -253,8 +253,8 @@ func (s suite) randomRehydrations(t *testing.T) {
 	owner := owners()
 	rapid.Check(t, func(t *rapid.T) {
 		r := &rehydration{reader: newReader(store, owner()), fresh: 10_000}
-		if ns := drawPrefill(t); len(ns) > 0 {
-			prefill(t, store, r.owner, ns)
+		if ns, capacities := drawPrefill(t); len(ns) > 0 {
+			prefill(t, store, r.owner, ns, capacities...)
 			r.arrived = ns
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -267,6 +267,7 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"settle":       r.settle,
 			"delete shown": r.deleteShown,
 			"move hint":    r.moveHint,
+			"new buckets":  func(t *rapid.T) { r.capacity = drawCapacity(t) },
 			"mark":         func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, r.fresh+200).Draw(t, "up to")) },
 			"first page":   func(t *rapid.T) { r.page(t, nil, 1<<30) },
 			"window":       func(t *rapid.T) { r.drawWindow(t, r.fresh+200) },

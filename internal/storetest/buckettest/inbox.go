@@ -93,6 +93,7 @@ func (in inbox) hint(sequence int) bucket.Hint {
 // check returns the first violation of an invariant of package bucket, or nil.
 func (in inbox) check() error {
 	var last message.ID
+	var base int64
 	blanked := false
 	seen := map[message.ID]uint32{}
 	for i, b := range in {
@@ -101,11 +102,14 @@ func (in inbox) check() error {
 			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, i)
 		case b.Floor != last:
 			return fmt.Errorf("the floor of bucket %d is %s, not %s, the greatest id before it", i, b.Floor, last)
+		case b.Base != base:
+			return fmt.Errorf("bucket %d begins at slot %d, and %d slots are before it", i, b.Base, base)
 		case b.Slots() == 0, b.Slots() > b.Cap:
 			return fmt.Errorf("bucket %d has %d slots", i, b.Slots())
 		case i < len(in)-1 && !b.Full():
 			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots())
 		}
+		base += int64(b.Cap)
 		for _, e := range b.Entries {
 			if e.ID.IsZero() && e.Deleted {
 				blanked = true
@@ -161,13 +165,21 @@ func (in inbox) grows(earlier inbox) error {
 	return nil
 }
 
-// prefill appends messages to an owner's inbox in the given order, with pushes directly to the store.
-func prefill(t tester, store bucket.Store, owner message.UserID, ns []int) {
+// prefill appends messages to an owner's inbox in the given order, with pushes directly to the store. The first buckets have the given
+// capacities, all others bucket.Capacity.
+func prefill(t tester, store bucket.Store, owner message.UserID, ns []int, capacities ...int) {
 	t.Helper()
 	var last message.ID
-	sequence := uint32(0)
-	for chunk := range slices.Chunk(ns, bucket.Capacity) {
-		push := bucket.Push{Owner: owner, Sequence: sequence, Create: sequence > 0, Floor: last}
+	var base int64
+	for sequence := uint32(0); len(ns) > 0; sequence++ {
+		capacity := bucket.Capacity
+		if int(sequence) < len(capacities) {
+			capacity = capacities[sequence]
+		}
+		chunk := ns[:min(len(ns), capacity)]
+		ns = ns[len(chunk):]
+		push := bucket.Push{Owner: owner, Sequence: sequence, Cap: capacity, Create: sequence > 0, Floor: last, Base: base}
+		base += int64(capacity)
 		for len(chunk) > 0 { // the entries of one push must ascend
 			ascending := 1
 			for ascending < len(chunk) && chunk[ascending-1] < chunk[ascending] {
@@ -181,7 +193,6 @@ func prefill(t tester, store bucket.Store, owner message.UserID, ns []int) {
 			push.Create = false
 			chunk = chunk[ascending:]
 		}
-		sequence++
 	}
 }
 
@@ -215,8 +226,10 @@ func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d, which does not exist", head.Hint.Sequence)
 		case b[0].Floor != head.Hint.Floor && (!h.lowered || head.Hint.Floor.Less(b[0].Floor)):
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
+		case head.Hint.Cap != 0 && head.Hint.Cap != b[0].Cap:
+			h.wrong = fmt.Errorf("the hint was raised to bucket %d of %d slots, which has %d", head.Hint.Sequence, head.Hint.Cap, b[0].Cap)
 		}
-		if h.hint.Sequence < head.Hint.Sequence {
+		if h.hint.Sequence < head.Hint.Sequence || h.hint.Sequence == head.Hint.Sequence && h.hint.Cap == 0 {
 			h.hint = head.Hint
 		}
 	}
@@ -232,7 +245,14 @@ func (noHints) RaiseHeads(context.Context, []bucket.Head) error { return nil }
 // appendAll appends messages to one owner's inbox and returns the number of new ones.
 func appendAll(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, ns []int) int {
 	t.Helper()
-	results, err := bucket.NewAppender(store, noHints{}).Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: entries(ns...)}})
+	return appendSized(t, store, owner, hint, ns, bucket.Capacity)
+}
+
+// appendSized is appendAll with the capacity of new buckets.
+func appendSized(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, ns []int, capacity int) int {
+	t.Helper()
+	appender := bucket.NewAppender(store, noHints{}).WithCapacity(func() int { return capacity })
+	results, err := appender.Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: entries(ns...)}})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
 	return results[0].New

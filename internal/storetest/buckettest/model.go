@@ -50,7 +50,7 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 		}
 		outcomes[i].Applied = m.push(p)
 		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied && !m.Silent {
-			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last}
+			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last, Cap: b.Cap, Base: b.Base}
 		}
 	}
 	return outcomes, nil
@@ -64,16 +64,17 @@ func tooLarge(e bucket.Entry) bool {
 
 func (m *Model) push(p bucket.Push) bool {
 	b, exists := m.inboxes[p.Owner][p.Sequence]
+	capacity, base := p.Size()
 	if !exists {
 		if p.Sequence > 0 && !p.Create {
 			return false
 		}
-		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: bucket.Capacity, Base: bucket.FormatBase(p.Sequence)}
+		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: capacity, Base: base}
 		if p.Create {
 			b.Floor, b.Last = p.Floor, p.Floor
 		}
 	}
-	if p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Slots()+len(p.Entries) > b.Cap {
+	if p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Cap != capacity || b.Slots()+len(p.Entries) > b.Cap {
 		return false
 	}
 	for _, e := range p.Entries {

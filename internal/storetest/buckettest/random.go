@@ -19,17 +19,30 @@ func owners() func() message.UserID {
 }
 
 // drawPrefill draws what is in an inbox before: mostly a head that is full, or about to be, and a few messages
-// that are far ahead of their neighbours.
-func drawPrefill(t *rapid.T) []int {
-	fullBuckets := rapid.IntRange(0, 2).Draw(t, "full buckets")
-	slots := rapid.SampledFrom([]int{0, 1, 20, 47, 48, 49, 50}).Draw(t, "slots of the head")
-	ns := numbers(10, 10, fullBuckets*bucket.Capacity+slots)
+// that are far ahead of their neighbours. It also draws the capacities of the buckets.
+func drawPrefill(t *rapid.T) (ns, capacities []int) {
+	capacities = []int{bucket.Capacity, bucket.Capacity, bucket.Capacity}
+	if rapid.Bool().Draw(t, "sized") {
+		capacities = rapid.SliceOfN(rapid.Custom(drawCapacity), 3, 3).Draw(t, "capacities")
+	}
+	full, slots := rapid.IntRange(0, 2).Draw(t, "full buckets"), 0
+	for _, capacity := range capacities[:full] {
+		slots += capacity
+	}
+	head := capacities[full]
+	slots += rapid.SampledFrom([]int{0, min(1, head), min(20, head), max(0, head-3), max(0, head-2), head - 1, head}).Draw(t, "slots of the head")
+	ns = numbers(10, 10, slots)
 	if len(ns) > 0 {
 		for i := range rapid.IntRange(0, 2).Draw(t, "messages far ahead") {
 			ns[rapid.IntRange(0, len(ns)-1).Draw(t, "slot")] = 6000 + i
 		}
 	}
-	return uniqueInOrder(ns)
+	return uniqueInOrder(ns), capacities
+}
+
+// drawCapacity draws the capacity of a bucket.
+func drawCapacity(t *rapid.T) int {
+	return rapid.SampledFrom([]int{1, 2, 3, 10, bucket.Capacity - 1, bucket.Capacity, bucket.Capacity + 1, 120, bucket.MaxCapacity}).Draw(t, "capacity")
 }
 
 func uniqueInOrder(ns []int) []int {
@@ -76,6 +89,7 @@ func drawJobs(t *rapid.T, pool []int, prefilled inbox) []job {
 			jobs[i].ns = pool[from:to]
 		}
 		jobs[i].current = rapid.Bool().Draw(t, "current hint")
+		jobs[i].capacity = drawCapacity(t)
 		jobs[i].hint = prefilled.hint(rapid.IntRange(0, len(prefilled)).Draw(t, "hint"))
 	}
 	return jobs
@@ -88,11 +102,11 @@ func (s suite) randomWriters(t *testing.T) {
 	store := s.open(t).Store
 	owner := owners()
 	rapid.Check(t, func(t *rapid.T) {
-		ns := drawPrefill(t)
+		ns, capacities := drawPrefill(t)
 		pool := drawMessages(t, ns)
 		run := &randomRun{prefilled: ns, pool: pool, deleted: map[message.ID]bool{}}
 		user := owner()
-		prefill(t, store, user, ns)
+		prefill(t, store, user, ns, capacities...)
 		before := readInbox(t, store, user)
 		require.NoError(t, before.check())
 		jobs := make([][]job, rapid.IntRange(2, 3).Draw(t, "writers"))

@@ -142,14 +142,14 @@ func (s suite) randomRepairs(t *testing.T) {
 	store := s.open(t).Store
 	owner := owners()
 	rapid.Check(t, func(t *rapid.T) {
-		ns := drawPrefill(t)
+		ns, capacities := drawPrefill(t)
 		for i := range rapid.IntRange(1, 2).Draw(t, "messages from the future") {
 			ns = slices.Insert(ns, rapid.IntRange(0, len(ns)).Draw(t, "slot"), future+i)
 		}
 		pool := drawMessages(t, slices.DeleteFunc(slices.Clone(ns), func(n int) bool { return n >= future }))
 		run := &randomRun{prefilled: ns, pool: pool, deleted: map[message.ID]bool{}}
 		user := owner()
-		prefill(t, store, user, ns)
+		prefill(t, store, user, ns, capacities...)
 		jobs := make([][]job, rapid.IntRange(1, 2).Draw(t, "writers"))
 		for i := range jobs {
 			jobs[i] = drawJobs(t, pool, readInbox(t, store, user))

@@ -1,6 +1,7 @@
 package buckettest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ type job struct {
 	ns []int
 	// hint is where the writer saw the head, unless current is set.
 	hint bucket.Hint
+	// capacity is that of new buckets; 0 is bucket.Capacity.
+	capacity int
 	// current takes the hint that is recorded when the call is made.
 	current bool
 }
@@ -80,11 +83,11 @@ func newStage(t tester, store bucket.Store, owner message.UserID, jobs [][]job) 
 func (s *stage) run(ctx context.Context, w *writer) {
 	defer close(w.parked)
 	seam := &Seam{Store: s.store, Hints: s.hints, Before: w.before, After: w.afterwards}
-	appender := bucket.NewAppender(seam, seam)
 	for _, j := range w.jobs {
 		if j.current {
 			j.hint = s.hints.hint
 		}
+		appender := bucket.NewAppender(seam, seam).WithCapacity(func() int { return cmp.Or(j.capacity, bucket.Capacity) })
 		results, err := appender.Append(ctx, []bucket.Append{{Owner: s.owner, Hint: j.hint, Entries: entries(j.ns...)}})
 		if err == nil {
 			err = results[0].Err

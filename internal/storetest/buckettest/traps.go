@@ -71,6 +71,26 @@ func traps() map[string]scenario {
 			prefilled: numbers(10, 10, 49),
 			writers:   []delivery{{ns: []int{1000}}, {ns: []int{1001}}},
 		},
+		"the capacity of the process instead of the bucket's": {
+			writers: []delivery{{ns: []int{1}, capacity: 1}, {ns: []int{2}, capacity: 1}, {ns: []int{2}, capacity: 2}},
+		},
+		"buckets that grow": {
+			prefilled: numbers(10, 10, 4), capacities: []int{2, 3},
+			writers:  []delivery{{ns: []int{15, 1000, 1001}, capacity: 5}, {ns: []int{45, 1002}, hint: 1, capacity: 3}, {ns: []int{1003}, hint: 1, capacity: 5}},
+			switches: 2,
+		},
+		"buckets that shrink": {
+			prefilled: numbers(10, 10, 49),
+			writers:   []delivery{{ns: []int{5, 1000, 1001}, capacity: 2}, {ns: []int{1000, 1002, 1003}}},
+		},
+		"a base that a process believes": {
+			prefilled: []int{10}, capacities: []int{1},
+			writers: []delivery{{ns: numbers(20, 10, 3), capacity: 2}, {ns: numbers(25, 10, 3), capacity: 3}},
+		},
+		"a bucket of the format's capacity behind others": {
+			prefilled: numbers(10, 10, 76), capacities: []int{25},
+			writers: []delivery{{ns: []int{5, 1000}}, {ns: []int{1000, 1001}, hint: 1, capacity: 75}},
+		},
 		"the first messages of an inbox": {
 			writers:  []delivery{{ns: []int{1, 2}}, {ns: []int{2}}, {ns: numbers(1, 1, 51)}},
 			switches: 2,
