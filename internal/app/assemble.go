@@ -170,7 +170,7 @@ func (s *assembly) rehydrator() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
-		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Viewed: s.candidates.Seen, Metrics: s.opts.Metrics},
+		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Level: s.settings.Level, Viewed: s.candidates.Seen, Metrics: s.opts.Metrics},
 	)
 	s.services.Inbox = inboxes
 	letters := deadletter.New(

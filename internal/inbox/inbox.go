@@ -27,6 +27,8 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
+	// Level returns the format level in force.
+	Level func() int
 	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
 	Viewed func(message.UserID)
 	// Metrics is where the metrics are registered; nil means nowhere.
@@ -47,7 +49,7 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 }
 
 // Delete deletes a message from the inbox permanently. It returns bucket.ErrNotFound if the message is not in the inbox. It is
-// idempotent.
+// idempotent, and does nothing to a message that has expired.
 //
 // If the message is in no bucket yet, Delete pushes its tombstone, in one write: an entry that became a tombstone later would stay in
 // its gap after a crash, and count twice.
@@ -56,6 +58,9 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 	state, err := s.state(ctx, user)
 	if err != nil {
 		return err
+	}
+	if !state.Purged.Less(id) {
+		return nil // it has expired
 	}
 	err = bucket.Delete(ctx, s.stores.Buckets, user, state.Head, id)
 	if !errors.Is(err, bucket.ErrNotFound) || !s.absent(state, rules, id) {
@@ -139,7 +144,7 @@ func (s *Service) stretches(state userstate.State, rules userstate.Rules) []buck
 	if !rules.Active(state, s.opts.Now()) { // a rehydration that is not due yet will append the rest
 		missing.Before = message.MaxID
 	}
-	if !missing.Empty() {
+	if missing = missing.Within(bucket.Stretch{After: state.Purged, Before: message.MaxID}); !missing.Empty() {
 		stretches = append(stretches, missing)
 	}
 	return stretches

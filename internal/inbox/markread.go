@@ -24,7 +24,7 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 			return err
 		case !state.Known():
 			return fmt.Errorf("%s: %w", user, userstate.ErrNotFound)
-		case upTo.Less(state.ReadMark.UpTo):
+		case upTo.Less(state.ReadMark.UpTo) || !state.Purged.Less(upTo): // there is a further mark, or all up to it has expired
 			return nil
 		}
 		next, err := s.marked(ctx, state, upTo)

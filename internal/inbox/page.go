@@ -83,13 +83,14 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	above, below := req.bounds()
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
 		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Limit: req.Limit, DeletionsFrom: deletionsFrom(state),
+		Purged: state.Purged, Oldest: state.Oldest,
 		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.lazyFeed(user, rules).newest,
 	})
 	if err != nil {
 		return Page{}, err
 	}
 	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.complete(state, rules)}
-	result.Total, result.Unread = counts(state, page.Slots, page.Deletions)
+	result.Total, result.Unread = bucket.Counts(page.Slots, page.Deletions, state.ReadMark, state.Gaps, page.Expired)
 	for _, id := range page.Absent {
 		if !state.InGap(id.Time()) {
 			result.Total++
@@ -117,13 +118,11 @@ func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (use
 
 // deletionsFrom returns the first bucket whose tombstones counting needs.
 func deletionsFrom(state userstate.State) uint32 {
-	if len(state.Gaps) > 0 {
+	switch {
+	case !state.Purged.IsZero():
+		return state.Oldest
+	case len(state.Gaps) > 0:
 		return 0
 	}
 	return state.ReadMark.Sequence
-}
-
-// counts counts the messages in the buckets and gaps of an inbox with so many slots.
-func counts(state userstate.State, slots int64, deletions bucket.Deletions) (total, unread int64) {
-	return bucket.Counts(slots, deletions, state.ReadMark, state.Gaps)
 }

@@ -38,7 +38,11 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	total, _ := counts(state, heads[0].Position(len(heads[0].IDs)), deletions)
+	expired, err := bucket.ReadExpired(ctx, s.stores.Buckets, user, heads[0], state.Purged, state.Oldest)
+	if err != nil {
+		return User{}, err
+	}
+	total, _ := bucket.Counts(heads[0].Position(len(heads[0].IDs)), deletions, state.ReadMark, state.Gaps, expired)
 	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 

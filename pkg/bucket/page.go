@@ -19,6 +19,8 @@ type Page struct {
 	// Slots counts the taken slots of the whole inbox, and Deletions its tombstones. Counts takes both.
 	Slots     int64
 	Deletions Deletions
+	// Expired is what has expired of the whole inbox, for Counts.
+	Expired Expired
 	// Absent are the ids of the entries that are in no bucket.
 	Absent []message.ID
 }
@@ -32,6 +34,9 @@ type PageRequest struct {
 	Before *Cursor
 	// Above and Below bound the ids of the page, both excluded. The zero ids bound nothing. The page that reaches Above is the last one.
 	Above, Below message.ID
+	// Purged is the owner's purge point, and Oldest a bucket with a floor at or below it. The page shows nothing up to Purged.
+	Purged message.ID
+	Oldest uint32
 	// Limit is the greatest number of entries.
 	Limit int
 	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
@@ -101,6 +106,7 @@ func newestFirst(x, y Entry) int { return y.ID.Compare(x.ID) }
 // readPage is ReadPage, with the function that orders entries.
 func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y Entry) int) (Page, error) {
 	r := reading{PageRequest: req, store: store, bound: message.MaxID, order: order}
+	r.Above = greater(r.Above, r.Purged)
 	if below := req.Below; !below.IsZero() && (req.Before == nil || below.Less(req.Before.ID)) {
 		r.Before = &Cursor{ID: below, Sequence: Unlocated}
 	}
@@ -116,6 +122,9 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 	if err == nil {
 		err = r.readAbsent(ctx)
 	}
+	if err == nil {
+		r.expired, err = readExpired(ctx, store, req.Owner, r.head, r.Purged, r.Oldest, r.spent)
+	}
 	if err != nil {
 		return Page{}, fmt.Errorf("page of %s: %w", req.Owner, err)
 	}
@@ -129,8 +138,11 @@ type reading struct {
 	bound message.ID // only entries below it belong to this page or a later one
 	order func(x, y Entry) int
 
+	head      Outline // without ids
 	slots     int64
 	deletions Deletions
+	spent     map[uint32]spent // of the buckets of run, if something has expired
+	expired   Expired
 
 	run    []Bucket // consecutive, the highest first; without the entries, which are in newest
 	late   int      // how many buckets above run were read, because entries came late to them
@@ -152,6 +164,7 @@ func (r *reading) fromHead(ctx context.Context) error {
 	}
 	r.deletions = deletions
 	if len(buckets) > 0 {
+		r.head = Outline{Sequence: buckets[0].Sequence, Cap: buckets[0].Cap, Floor: buckets[0].Floor}
 		r.slots = buckets[0].Position(buckets[0].Slots())
 	}
 	return r.add(buckets)
@@ -176,7 +189,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	case c.Sequence > head.Sequence:
 		return ErrCursor
 	}
-	r.slots = head.Position(len(head.IDs))
+	r.head, r.slots = head, head.Position(len(head.IDs))
 	run, err := r.place(ctx, &c, head)
 	if err != nil {
 		return err
@@ -251,6 +264,12 @@ func (r *reading) add(buckets []Bucket) error {
 			return lost(r.Owner, above-1)
 		}
 		r.merge(b.Entries)
+		if !r.Purged.IsZero() {
+			if r.spent == nil {
+				r.spent = make(map[uint32]spent)
+			}
+			r.spent[b.Sequence] = b.spent(r.Purged)
+		}
 		b.Entries = nil
 		r.run = append(r.run, b)
 	}
@@ -338,7 +357,7 @@ func (r *reading) held() []Entry {
 }
 
 func (r *reading) page() Page {
-	page := Page{Buckets: len(r.run) + r.late, Slots: r.slots, Deletions: r.deletions}
+	page := Page{Buckets: len(r.run) + r.late, Slots: r.slots, Deletions: r.deletions, Expired: r.expired}
 	shown := r.merged(r.held(), r.absent, r.Limit+1)
 	more := r.lower()
 	if len(shown) > r.Limit {

@@ -173,7 +173,7 @@ func TestReadMarkOfBlankedEntries(t *testing.T) {
 			}
 			deletions, err := seam.Deletions(t.Context(), "ann", mark.Sequence)
 			require.NoError(t, err)
-			total, unread := bucket.Counts(60, deletions, mark, nil)
+			total, unread := bucket.Counts(60, deletions, mark, nil, bucket.Expired{})
 			require.Equal(t, []int64{59, map[int]int64{54: 5, 55: 5, 56: 4}[upTo]}, []int64{total, unread}, "%s, blanked first: %v", name, first)
 		}
 	}
@@ -223,7 +223,7 @@ func TestCountsWithGaps(t *testing.T) {
 		{"numbered, and one that was not read is deleted", 21, tombstones(20, 151), numbered(150, 2, 50), 129, 59},
 		{"numbered above all, and one is deleted", 21, tombstones(20, 305), numbered(500, 2, 0), 129, 0},
 	} {
-		total, unread := bucket.Counts(test.slots, test.deletions, test.mark, gaps)
+		total, unread := bucket.Counts(test.slots, test.deletions, test.mark, gaps, bucket.Expired{})
 		require.Equal(t, []int64{test.total, test.unread}, []int64{total, unread}, test.name)
 	}
 }
@@ -233,9 +233,9 @@ func TestCountsOfAGapMadeAfterTheMark(t *testing.T) {
 	t.Parallel()
 	mark := bucket.ReadMark{UpTo: id(500), Slots: 20, Read: 20}
 	gaps := []bucket.Gap{{After: id(100).Time(), Before: id(111).Time(), Messages: 10}}
-	total, unread := bucket.Counts(20, bucket.Deletions{}, mark, gaps)
+	total, unread := bucket.Counts(20, bucket.Deletions{}, mark, gaps, bucket.Expired{})
 	require.Equal(t, []int64{30, 10}, []int64{total, unread})
 	deleted := bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 20, Position: 20, ID: id(105)}}}
-	total, unread = bucket.Counts(21, deleted, mark, gaps)
+	total, unread = bucket.Counts(21, deleted, mark, gaps, bucket.Expired{})
 	require.Equal(t, []int64{29, 9}, []int64{total, unread})
 }

@@ -1,6 +1,11 @@
 package mutation_test
 
-const purgeGo = "pkg/userstate/purge.go"
+const (
+	purgeGo   = "pkg/userstate/purge.go"
+	expiredGo = "pkg/bucket/expired.go"
+	countsGo  = "pkg/bucket/inbox.go"
+	counted   = "^TestModel$/^Pages$/^and_counts_at_random$"
+)
 
 // expiring are the shortcuts of messages that expire.
 func expiring() []mutation {
@@ -49,6 +54,51 @@ func expiring() []mutation {
 			name: "a gap that begins below the purge point", trap: "messages that have expired count",
 			edits: []edit{{transitionGo, "gap != nil && gap.Stretch().After.Less(s.Purged)", "gap != nil && false"}},
 			pkg:   "./pkg/userstate", run: "^TestBoundAbovePurged$",
+		},
+		{
+			name: "a page that does not know the purge point", trap: "a message is shown after it has expired",
+			edits: []edit{{pageGo, "r.Above = greater(r.Above, r.Purged)", "_ = r.Above"}},
+			pkg:   inbox, run: "^TestPurge$",
+		},
+		{
+			name: "a rehydration that does not know the purge point", trap: "it appends what has expired",
+			edits: []edit{{rebuildGo, "bucket.Stretch{After: a.state.Purged, ", "bucket.Stretch{"}},
+			pkg:   inbox, run: "^TestRehydrationAbovePurged$",
+		},
+		{
+			name: "counts without what has expired", trap: "the total is too high",
+			edits: []edit{{countsGo, "expired.Base - int64(len(expired.Slots))", "expired.Base"}},
+			pkg:   suite, run: counted,
+		},
+		{
+			name: "counts without late messages that have expired", trap: "the total is too high",
+			edits: []edit{{expiredGo, "	for _, b := range late {", "	for _, b := range late[:0] {"}},
+			pkg:   suite, run: counted,
+		},
+		{
+			name: "counts with unread messages that have expired", trap: "there are fewer unread messages than it says",
+			edits: []edit{{countsGo, "		if at >= mark.Slots {\n			unread--", "		if at >= mark.Slots {\n			unread -= 0"}},
+			pkg:   suite, run: counted,
+		},
+		{
+			name: "counts by a read mark that has expired", trap: "the unread messages are too few",
+			edits: []edit{{countsGo, "		return total, total // all", "		return total, unread // all"}},
+			pkg:   suite, run: counted,
+		},
+		{
+			name: "counts with a read mark as if it were newer", trap: "slots that came after the mark count as read",
+			edits: []edit{{countsGo, "min(expired.Base, mark.Slots)", "expired.Base"}},
+			pkg:   suite, run: counted,
+		},
+		{
+			name: "an outdated oldest bucket", trap: "what has expired in the buckets above it counts",
+			edits: []edit{{expiredGo, "		if !exists || !upTo.Less(floor) {", "		if !exists || floor.IsZero() {"}},
+			pkg:   suite, run: counted,
+		},
+		{
+			name: "a read mark that was computed before a purge", trap: "its numbers are of the gaps as they were",
+			edits: []edit{{"pkg/userstate/state.go", "slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered", "s.Recovered"}, {"pkg/userstate/state.go", "		s.Purged == o.Purged && s.Oldest == o.Oldest\n", "		true\n"}},
+			pkg:   inbox, run: "^TestReadMarkDuringAPurge$",
 		},
 	}
 }

@@ -3,6 +3,7 @@ package buckettest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -26,11 +27,13 @@ type reader struct {
 	upTo    int          // -1 while no mark is set
 	seen    map[int]bool // the content of the inbox, at or below upTo, when the mark was set
 	mark    bucket.ReadMark
+	purged  int // the messages up to this one have expired; -1 if none have
+	oldest  uint32
 	buckets int // the number of buckets read for the last page
 }
 
 func newReader(store bucket.Store, owner message.UserID) *reader {
-	return &reader{store: store, owner: owner, capacity: bucket.Capacity, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1}
+	return &reader{store: store, owner: owner, capacity: bucket.Capacity, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1, purged: -1}
 }
 
 // deliver appends messages that the inbox does not have, in one batch.
@@ -50,7 +53,7 @@ func (r *reader) moveHint(t *rapid.T) {
 // below returns the messages below a bound, the newest first, deleted ones included.
 func (r *reader) below(bound int) []int {
 	all := append(r.absent.messages(), r.arrived...)
-	ns := slices.DeleteFunc(ordered(all), func(n int) bool { return n >= bound || r.blanked[n] })
+	ns := slices.DeleteFunc(ordered(all), func(n int) bool { return n >= bound || r.blanked[n] || n <= r.purged })
 	slices.Reverse(ns)
 	return ns
 }
@@ -118,7 +121,7 @@ func (r *reader) drawWindow(t *rapid.T, end int) {
 
 func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	return bucket.PageRequest{
-		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit,
+		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit, Purged: r.purgePoint(), Oldest: r.oldest,
 		Absent: r.absent.stretches(), Growing: r.absent.open != nil, OnRead: r.absent.onRead,
 	}
 }
@@ -131,12 +134,15 @@ func (r *reader) requireCounts(t tester) {
 	if len(gaps) > 0 {
 		from = 0
 	}
+	if r.purged >= 0 {
+		from = r.oldest
+	}
 	deletions, err := r.store.Deletions(t.Context(), r.owner, from)
 	require.NoError(t, err)
-	total, unread := bucket.Counts(int64(len(r.arrived)), deletions, r.mark, gaps)
+	total, unread := bucket.Counts(int64(len(r.arrived)), deletions, r.mark, gaps, r.expired(t, r.purgePoint()))
 	wantTotal, wantUnread := 0, 0
 	for _, n := range ordered(append(r.absent.inGaps(), r.arrived...)) {
-		if !r.deleted[n] && !r.blanked[n] {
+		if !r.deleted[n] && !r.blanked[n] && n > r.purged {
 			wantTotal++
 			if !r.seen[n] {
 				wantUnread++
@@ -145,6 +151,40 @@ func (r *reader) requireCounts(t tester) {
 	}
 	require.Equal(t, int64(wantTotal), total, "total")
 	require.Equal(t, int64(wantUnread), unread, "unread")
+	if r.purged >= 0 {
+		req := r.request(nil, 60)
+		req.DeletionsFrom = from
+		page, err := bucket.ReadPage(t.Context(), r.store, req)
+		require.NoError(t, err)
+		total, unread := bucket.Counts(page.Slots, page.Deletions, r.mark, gaps, page.Expired)
+		require.Equal(t, []int64{int64(wantTotal), int64(wantUnread)}, []int64{total, unread}, "by a page")
+	}
+}
+
+// purgePoint returns the last possible id of the millisecond up to which all has expired.
+func (r *reader) purgePoint() message.ID {
+	if r.purged < 0 {
+		return message.ID{}
+	}
+	return message.LastBefore(id(r.purged).Time().Add(time.Millisecond))
+}
+
+func (r *reader) expired(t tester, upTo message.ID) bucket.Expired {
+	t.Helper()
+	heads, err := r.store.Heads(t.Context(), []bucket.Ref{{Owner: r.owner}})
+	require.NoError(t, err)
+	expired, err := bucket.ReadExpired(t.Context(), r.store, r.owner, heads[0], upTo, r.oldest)
+	require.NoError(t, err)
+	return expired
+}
+
+// purge lets the messages up to one expire.
+func (r *reader) purge(t tester, n int) {
+	t.Helper()
+	before := r.oldest
+	r.purged = n
+	r.oldest = r.expired(t, r.purgePoint()).Sequence
+	require.GreaterOrEqual(t, r.oldest, before, "it only rises")
 }
 
 func (r *reader) setMark(t tester, upTo int) {
@@ -225,8 +265,11 @@ func (s suite) randomReaders(t *testing.T) {
 				limit := rapid.IntRange(1, 200).Draw(t, "limit")
 				cursor, bound = r.requirePage(t, cursor, bound, limit)
 			},
+			"purge": func(t *rapid.T) {
+				r.purge(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "purged"))
+			},
 			"window": func(t *rapid.T) { r.drawWindow(t, fresh) },
-			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, fresh+2).Draw(t, "up to")) },
+			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "up to")) },
 			"delete": func(t *rapid.T) {
 				if len(r.arrived) == 0 {
 					return

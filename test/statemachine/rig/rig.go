@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -159,7 +160,9 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 // InboxesWith returns an inbox service whose clock is ahead of the rig's by skew.
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
-	return inbox.New(stores, rehydrator, inbox.Options{Rules: r.current(), Now: r.Clock.Skewed(skew)})
+	return inbox.New(stores, rehydrator, inbox.Options{
+		Rules: r.current(), Now: r.Clock.Skewed(skew), Level: func() int { return settings.Highest },
+	})
 }
 
 // Rehydrator returns a rehydrator whose clock is ahead of the rig's by skew, and which appends at most limit messages
