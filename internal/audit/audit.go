@@ -107,7 +107,7 @@ func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint
 	if err != nil {
 		return false, err
 	}
-	hinted = len(heads[0].IDs) > 0
+	hinted = heads[0].Slots() > 0
 	if !hinted && hint > 0 {
 		_, err = s.eachBucket(ctx, user, 0, do)
 		return false, err

@@ -69,7 +69,7 @@ func (s *Service) countPurge(ctx context.Context, state userstate.State, to mess
 		if err != nil {
 			return purge, 0, err
 		}
-		left[i], _ = bucket.Counts(heads[0].Position(len(heads[0].IDs)), deletions, bucket.ReadMark{}, nil, e)
+		left[i], _ = bucket.Counts(heads[0].Position(heads[0].Slots()), deletions, bucket.ReadMark{}, nil, e)
 		purge.Oldest = e.Sequence
 	}
 	expired = left[0] - left[1]

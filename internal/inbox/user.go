@@ -42,7 +42,7 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	total, _ := bucket.Counts(heads[0].Position(len(heads[0].IDs)), deletions, state.ReadMark, state.Gaps, expired)
+	total, _ := bucket.Counts(heads[0].Position(heads[0].Slots()), deletions, state.ReadMark, state.Gaps, expired)
 	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 

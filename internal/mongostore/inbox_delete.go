@@ -132,7 +132,7 @@ func bucketOf(owner message.UserID, sequence uint32) bson.D {
 func (s *Inbox) update(
 	ctx context.Context, doing string, owner message.UserID, at bucket.Tombstone, condition, update bson.D,
 ) (done bool, err error) {
-	filter := slices.Concat(bucketOf(owner, at.Sequence), bson.D{ofThisVersion}, condition)
+	filter := slices.Concat(bucketOf(owner, at.Sequence), bson.D{ofThisVersion, noStub}, condition)
 	repeated := false
 	err = s.c.call(ctx, doing, func(ctx context.Context) error {
 		result, err := s.c.UpdateOne(ctx, filter, update)

@@ -40,11 +40,11 @@ func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline,
 		}
 		open = slices.DeleteFunc(open, func(i int) bool {
 			o, ok := found[at[i].Owner]
-			if !ok || o.Sequence < at[i].Sequence || len(heads[i].IDs) > 0 && o.Sequence == heads[i].Sequence {
+			if !ok || o.Sequence < at[i].Sequence || heads[i].Slots() > 0 && o.Sequence == heads[i].Sequence {
 				return true
 			}
 			distance := o.Sequence - at[i].Sequence
-			first := len(heads[i].IDs) == 0
+			first := heads[i].Slots() == 0
 			heads[i], at[i].Sequence = o, o.Sequence
 			return first && distance < nearby-1
 		})
@@ -100,7 +100,7 @@ func (s *Inbox) highest(ctx context.Context, at []bucket.Ref, open []int, wanted
 }
 
 // outlined is a projection onto the fields that an outline needs.
-var outlined = fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldFloor, fieldLast, path(fieldEntries, fieldEntryID))
+var outlined = fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldFloor, fieldLast, fieldStub, path(fieldEntries, fieldEntryID))
 
 // anyOf returns a filter for the wanted buckets of owners. The owners are ordered by their highest known bucket.
 func anyOf(at []bucket.Ref, ordered []int, wanted func(uint32) bson.D) bson.D {

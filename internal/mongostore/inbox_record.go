@@ -21,8 +21,11 @@ const (
 	fieldLate       = "late"       // the least id that may be at or below the floor
 	fieldDeleted    = "deleted"    // in a bucket: number of tombstones; in an entry: true if it is a tombstone
 	fieldTombstones = "tombstones" // their slots and ids
+	fieldStub       = "stub"       // true if it is a stub
+	fieldTombstoned = "tombstoned" // of a stub: number of the tombstones that it had
 
 	fieldEntryID = "id"
+	fieldExpired = "expired" // true if the entry was emptied
 	fieldSlot    = "slot"
 )
 
@@ -32,7 +35,7 @@ const (
 // The appender need not know the floor, so the id may turn out to be above it. Such a bucket is only an extra result of the
 // query.
 //
-// A sized bucket has version 2, so that earlier releases refuse it. All others have bucket.Capacity and bucket.FormatBase.
+// A sized bucket, a stub and a bucket with expired entries have version 2, so that earlier releases refuse them. All others have bucket.Capacity and bucket.FormatBase.
 //
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
 // counted, because a page needs all tombstones but the entries of only two buckets. The tombstone keeps the id of a blanked
@@ -49,6 +52,8 @@ type bucketRecord struct {
 	Last       bson.Binary       `bson:"last"`
 	Deleted    int64             `bson:"deleted,omitempty"`
 	Tombstones []tombstoneRecord `bson:"tombstones,omitempty"`
+	Stub       bool              `bson:"stub,omitempty"`
+	Purged     *bson.Binary      `bson:"purged,omitempty"`
 }
 
 // versionSized is the version of a sized bucket, from format level 3 on.
@@ -79,7 +84,11 @@ type entryRecord struct {
 	Attrs       []byte         `bson:"attrs,omitempty"`
 	Recovered   bool           `bson:"recovered,omitempty"`
 	Deleted     bool           `bson:"deleted,omitempty"`
+	Expired     bool           `bson:"expired,omitempty"`
 }
+
+// contentFields are the fields of an entry that it loses when it expires.
+var contentFields = []string{"from", "body", "content_type", "attrs", "recovered"}
 
 type tombstoneRecord struct {
 	Slot int32        `bson:"slot"`
@@ -101,6 +110,7 @@ func (r *entryRecord) entry() (e bucket.Entry, err error) {
 		return bucket.Entry{}, err
 	}
 	e.From, e.Body, e.ContentType, e.Attrs, e.Recovered, e.Deleted = r.From, r.Body, r.ContentType, r.Attrs, r.Recovered, r.Deleted
+	e.Expired = r.Expired
 	return e, nil
 }
 
@@ -144,7 +154,10 @@ func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
 	if err != nil {
 		return bucket.Bucket{}, err
 	}
-	b = bucket.Bucket{Owner: r.Owner, Sequence: o.Sequence, Cap: o.Cap, Base: o.Base, Floor: o.Floor, Last: o.Last}
+	b = bucket.Bucket{Owner: r.Owner, Sequence: o.Sequence, Cap: o.Cap, Base: o.Base, Floor: o.Floor, Last: o.Last, Stub: r.Stub}
+	if b.Purged, err = optionalID(r.Purged); err != nil || b.Stub {
+		return b, err
+	}
 	b.Entries = make([]bucket.Entry, r.slots())
 	for i := range r.Entries {
 		if b.Entries[i], err = r.Entries[i].entry(); err != nil {
@@ -157,6 +170,9 @@ func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
 func (r *bucketRecord) outline() (o bucket.Outline, err error) {
 	if o, err = r.bounds(); err != nil {
 		return bucket.Outline{}, err
+	}
+	if o.Stub = r.Stub; o.Stub {
+		return o, nil
 	}
 	o.IDs = make([]message.ID, r.slots())
 	for i := range r.Entries {

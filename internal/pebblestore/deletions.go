@@ -123,6 +123,10 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 // fill adds a tombstone without an id to a batch. It is for a slot whose record is lost, but which counts, because records above it
 // exist. The tombstone has the facts about the bucket that only the lost record had.
 func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) (err error) {
+	gone, err := s.removedBy(owner)
+	if err != nil || at.Sequence < gone.lowest {
+		return cmp.Or(err, bucket.ErrNotFound)
+	}
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -155,6 +159,8 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 		case at.Slot == 0 && at.Sequence > 0: // it was the lowest, so its floor is the last of the bucket below
 			lost.floor = below.last
 		}
+	} else if at.Slot == 0 && at.Sequence == gone.lowest {
+		lost.floor = gone.floor
 	}
 	if err := it.Error(); err != nil {
 		return err
@@ -173,11 +179,8 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 // tombstone of the owner.
 func countTombstone(db *DB, batch *pebble.Batch, owner message.UserID, t bucket.Tombstone) error {
 	key := appendOwner(nil, spaceDeleted, partition.Of(owner, db.partitions), owner)
-	var total int64
-	if _, err := db.get(key, func(value []byte) (err error) {
-		total, err = parseTotal(value)
-		return err
-	}); err != nil {
+	total, err := totalOf(db, key)
+	if err != nil {
 		return err
 	}
 	if err := batch.Set(key, encodeTotal(total+1), nil); err != nil {
@@ -193,6 +196,15 @@ func encodeDeletion(t bucket.Tombstone) []byte {
 		value = appendCount(value, t.Position)
 	}
 	return value
+}
+
+// totalOf returns the number of tombstones that is stored under a key.
+func totalOf(db *DB, key []byte) (total int64, err error) {
+	_, err = db.get(key, func(value []byte) error {
+		total, err = parseTotal(value)
+		return err
+	})
+	return total, err
 }
 
 func encodeTotal(total int64) []byte {

@@ -20,25 +20,27 @@ import (
 // The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record except the one with that id. So the
 // highest record of a bucket tells the number of used slots and the last id, and appending an entry writes only that entry. Every record of
 // a sized bucket has the capacity and, as a varint, the base. The others are of buckets with bucket.Capacity and bucket.FormatBase. The
-// content of a tombstone is empty, and the id of a blanked one is zero.
+// content of a tombstone and of an expired entry is empty, and the id of a blanked tombstone is zero.
 const (
 	flagDeleted = 1 << iota
 	flagFloor
 	flagLast
 	flagRecovered
-	flagSized // from format level 3 on; earlier releases refuse it
+	flagSized   // from format level 3 on; earlier releases refuse it
+	flagExpired // from format level 3 on; earlier releases refuse it
 )
 
 const (
 	idLen           = len(message.ID{})
 	entryHeaderLen  = 2 + idLen
-	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered | flagSized
+	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered | flagSized | flagExpired
 )
 
 // entryRecord is a record of the inbox.
 type entryRecord struct {
 	deleted   bool
 	recovered bool
+	expired   bool
 	id        message.ID
 	floor     message.ID
 	last      message.ID
@@ -89,6 +91,9 @@ func (r *entryRecord) flags() (flags byte) {
 	}
 	if r.size.capacity != 0 {
 		flags |= flagSized
+	}
+	if r.expired {
+		flags |= flagExpired
 	}
 	return flags
 }
@@ -143,6 +148,7 @@ func parseEntry(b []byte) (r entryRecord, err error) {
 	rest = rest[1:]
 	r.deleted = flags&flagDeleted != 0
 	r.recovered = flags&flagRecovered != 0
+	r.expired = flags&flagExpired != 0
 	r.id = next()
 	r.last = r.id
 	if flags&flagFloor != 0 {
@@ -201,6 +207,9 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 	if r.deleted {
 		return bucket.Entry{ID: r.id, Deleted: true}, nil
 	}
+	if r.expired {
+		return bucket.Entry{ID: r.id, Expired: true}, nil
+	}
 	var c entryContent
 	if err := decode(spaceInbox, r.content, &c); err != nil {
 		return bucket.Entry{}, err
@@ -214,7 +223,12 @@ func (r *entryRecord) at(sequence uint32, slot int) bucket.Tombstone {
 }
 
 // toTombstone turns the record into a tombstone.
-func (r *entryRecord) toTombstone() { r.deleted, r.recovered, r.content = true, false, nil }
+func (r *entryRecord) toTombstone() {
+	r.deleted, r.recovered, r.expired, r.content = true, false, false, nil
+}
+
+// expire empties the record of an entry that has expired.
+func (r *entryRecord) expire() { r.expired, r.recovered, r.content = true, false, nil }
 
 // entryAt returns the record at an iterator's position. It shares the iterator's memory.
 func entryAt(it *pebble.Iterator) (entryRecord, error) {

@@ -2,9 +2,11 @@ package pebblestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -18,6 +20,8 @@ type Inbox struct {
 	db    *DB
 	locks stripes
 	tails *tails
+	// removes says that an inbox may have lost buckets. While it is false, no call looks for the record of removed buckets.
+	removes atomic.Bool
 }
 
 var _ bucket.Store = (*Inbox)(nil)
@@ -102,6 +106,9 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 	}
 	defer closeIter(it, &err)
 	buckets, err := readDown(it, owner, appendPlace(prefix, high, pastSlots), low, limit)
+	if err == nil {
+		buckets, err = s.withRemoved(it, owner, buckets, low, limit)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("buckets %d to %d of %s: %w", low, high, owner, err)
 	}
@@ -121,7 +128,8 @@ func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32
 	}
 	defer closeIter(it, &err)
 	if !it.SeekGE(appendPlace(slices.Clip(prefix), sequence, 0)) || !inBucket(it.Key(), prefix, sequence) {
-		return floor, false, it.Error()
+		r, err := s.removedAt(it, owner)
+		return floor, err == nil && sequence < r.lowest, cmp.Or(it.Error(), err)
 	}
 	r, err := entryAt(it)
 	if err != nil {
@@ -156,6 +164,9 @@ func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint3
 			return nil, corrupt(spaceInbox)
 		}
 		b.Floor = r.floor
+		if r.expired && b.Purged.Less(r.id) {
+			b.Purged = r.id
+		}
 		if b.Entries[slot], err = r.entry(); err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 //	space        key                                       value
 //	'!' format   !                                         partitions, bucket capacity, recorded settings
 //	'a' authors  a from 00 id[16]                          when the message, to the author's followers, was stored
+//	'b' removed  b partition[2] owner 00                   lowest bucket that is left, and what stands for those below
 //	'c' popular  c                                         users with the most followers
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
@@ -38,6 +39,7 @@ type space byte
 const (
 	spaceFormat    space = '!'
 	spaceAuthors   space = 'a'
+	spaceRemoved   space = 'b'
 	spacePopular   space = 'c'
 	spaceDeleted   space = 'd'
 	spaceFollowers space = 'f'
@@ -60,7 +62,7 @@ func (s space) name() string {
 		spaceFormat: "format", spaceAuthors: "authors", spaceDeleted: "deleted", spaceFollowers: "followers",
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
-		spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
+		spaceRemoved: "removed", spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
 	}[s]
 }
 
@@ -77,8 +79,8 @@ func appendPartition(b []byte, partition int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(partition)) //nolint:gosec // there are at most 256 partitions
 }
 
-// appendOwner appends the prefix of an owner's keys in the inbox, late or deleted space. In the deleted space, the prefix is also
-// the key of the owner's total.
+// appendOwner appends the prefix of an owner's keys in the inbox, late, deleted or removed space. In the deleted space, the prefix is also
+// the key of the owner's total, and in the removed space the only key.
 func appendOwner(b []byte, s space, partition int, owner message.UserID) []byte {
 	b = appendPartition(append(b, byte(s)), partition)
 	return append(append(b, owner...), terminator)

@@ -48,7 +48,7 @@ func (s *Inbox) lower(batch *pebble.Batch, owner message.UserID, as bucket.Outli
 	if err != nil {
 		return false, err
 	}
-	if _, slot := placeOf(it.Key()); slot+1 != len(as.IDs) || lowest.floor != as.Floor || highest.last != as.Last {
+	if _, slot := placeOf(it.Key()); slot+1 != as.Slots() || lowest.floor != as.Floor || highest.last != as.Last {
 		return false, nil
 	}
 	delete(s.tails.maps[s.lockOf(owner)], owner) // the next push reads the last

@@ -163,6 +163,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
 	}
 	db := newDB(engine, lock, opts)
+	if err := db.inbox.findRemoved(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
+	}
 	db.stalls = stalls
 	db.available = func() (uint64, error) {
 		usage, err := opts.FS.GetDiskUsage(dir)

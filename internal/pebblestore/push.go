@@ -216,6 +216,11 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 			return state{}, false, err
 		}
 	}
+	if !exists && !known && (push.Create || push.Sequence == 0) { // it may be a bucket that was removed
+		if r, err := removedIn(p.db, w.partition, push.Owner); err != nil || push.Sequence < r.lowest {
+			return state{}, false, err
+		}
+	}
 	named, base := push.Size()
 	switch {
 	case exists:

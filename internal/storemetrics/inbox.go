@@ -22,6 +22,7 @@ func (m *Metrics) Inbox(store bucket.Store) bucket.Store {
 		delete:      m.operation("inbox.delete"),
 		blank:       m.operation("inbox.blank"),
 		lower:       m.operation("inbox.lower"),
+		empty:       m.operation("inbox.empty"),
 		deletions:   m.operation("inbox.deletions"),
 	}
 }
@@ -30,7 +31,7 @@ type inbox struct {
 	bucket.Store
 	appends *appends
 
-	push, persist, heads, ranges, newest, floor, overlapping, delete, blank, lower, deletions operation
+	push, persist, heads, ranges, newest, floor, overlapping, delete, blank, lower, empty, deletions operation
 }
 
 func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
@@ -86,6 +87,11 @@ func (s *inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 func (s *inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (applied bool, err error) {
 	defer s.lower.done(ctx, s.lower.now(), &err)
 	return s.Store.Lower(ctx, owner, as, floor, last)
+}
+
+func (s *inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (freed bucket.Emptied, err error) {
+	defer s.empty.done(ctx, s.empty.now(), &err)
+	return s.Store.Empty(ctx, owner, low, high, purged)
 }
 
 func (s *inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (deletions bucket.Deletions, err error) {

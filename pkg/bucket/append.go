@@ -131,12 +131,12 @@ func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
 	}
 	for i, p := range lookers {
 		head := heads[i]
-		if len(head.IDs) == 0 {
+		if head.Slots() == 0 {
 			p.planFirst()
 			continue
 		}
 		p.saw(head)
-		p.drop(head.IDs)
+		p.drop(head)
 		if err := a.lookBelow(ctx, p, head); err != nil {
 			if errors.Is(err, message.ErrCorrupt) {
 				p.result.Err = err
@@ -144,7 +144,7 @@ func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
 			}
 			return err
 		}
-		p.planOnto(head.Sequence, Extent{Slots: len(head.IDs), Last: head.Last, Cap: head.Cap, Base: head.Base})
+		p.planOnto(head.Sequence, Extent{Slots: head.Slots(), Last: head.Last, Cap: head.Cap, Base: head.Base})
 	}
 	return nil
 }
@@ -171,26 +171,29 @@ func apart(work []*pending, do func([]*pending) error) error {
 }
 
 // lookBelow drops the entries that a bucket below the head holds. The head was read before, so all these buckets are full and do
-// not change any more.
+// not change any more, but that they may be emptied. All that the buckets below a stub held counts as found: it is at or below the last of the
+// stub.
 func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) error {
 	const stride = 8 // buckets a query: a late message is rarely older than a few buckets
 	floor, sequence := head.Floor, head.Sequence
-	for len(p.entries) > 0 && sequence > 0 && !floor.Less(p.entries[0].ID) {
+	for !head.Stub && len(p.entries) > 0 && sequence > 0 && !floor.Less(p.entries[0].ID) {
 		low := sequence - min(sequence, stride)
 		below, err := a.store.Range(ctx, p.owner, low, sequence-1, stride)
 		if err != nil {
 			return fmt.Errorf("look below bucket %d of %s: %w", sequence, p.owner, err)
 		}
-		if len(below) != int(sequence-low) {
-			return fmt.Errorf("inbox of %s: %d of the buckets %d to %d are missing: %w",
-				p.owner, int(sequence-low)-len(below), low, sequence-1, message.ErrCorrupt)
-		}
 		for _, b := range below {
-			p.drop(b.Outline().IDs)
+			if b.Sequence+1 < sequence {
+				break
+			}
+			p.drop(b.Outline())
 			floor, sequence = b.Floor, b.Sequence
-			if len(p.entries) == 0 || floor.Less(p.entries[0].ID) {
+			if b.Stub || len(p.entries) == 0 || floor.Less(p.entries[0].ID) {
 				return nil
 			}
+		}
+		if sequence > low {
+			return lost(p.owner, sequence-1)
 		}
 	}
 	return nil

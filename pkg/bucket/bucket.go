@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -26,6 +27,8 @@ type Entry struct {
 	Recovered bool
 	// Deleted marks a tombstone. A tombstone keeps only the ID. A blanked entry keeps no ID either: see Store.Blank.
 	Deleted bool
+	// Expired marks an entry that Store.Empty has emptied. It keeps only the ID.
+	Expired bool
 }
 
 // EntryOf returns the entry for message m. The entry shares m's memory.
@@ -47,12 +50,22 @@ type Bucket struct {
 	Floor message.ID
 	// Last is at or above every id in this or any earlier bucket. Tombstones of void messages do not count.
 	Last message.ID
-	// Entries are in the order of their slots, which is the order of the appends. They include tombstones.
+	// Entries are in the order of their slots, which is the order of the appends. They include tombstones and expired entries. A stub has
+	// none.
 	Entries []Entry
+	// Stub says that Store.Empty has emptied the whole bucket. It was full, and every message up to Last has expired.
+	Stub bool
+	// Purged is at or above the ids of the expired entries, and zero if there are none. Every message up to Purged has expired.
+	Purged message.ID
 }
 
 // Slots returns the number of taken slots.
-func (b Bucket) Slots() int { return len(b.Entries) }
+func (b Bucket) Slots() int {
+	if b.Stub {
+		return b.Cap
+	}
+	return len(b.Entries)
+}
 
 // Full reports whether all slots are taken.
 func (b Bucket) Full() bool { return b.Slots() >= b.Cap }
@@ -67,8 +80,24 @@ type Outline struct {
 	Base     int64
 	Floor    message.ID
 	Last     message.ID
-	// IDs are the ids of the entries and tombstones in the order of their slots.
+	// IDs are the ids of the entries and tombstones in the order of their slots. A stub has none.
 	IDs []message.ID
+	// Stub is that of Bucket.
+	Stub bool
+}
+
+// Slots returns the number of taken slots. It is zero if there is no such bucket.
+func (o Outline) Slots() int {
+	if o.Stub {
+		return o.Cap
+	}
+	return len(o.IDs)
+}
+
+// Holds reports whether the bucket counts as holding a message. A stub counts as holding every message up to its last, because these have
+// expired: none of them may be appended again.
+func (o Outline) Holds(id message.ID) bool {
+	return o.Stub && !o.Last.Less(id) || slices.Contains(o.IDs, id)
 }
 
 // Outline returns the bucket's outline.
@@ -77,7 +106,7 @@ func (b Bucket) Outline() Outline {
 	for i, e := range b.Entries {
 		ids[i] = e.ID
 	}
-	return Outline{Sequence: b.Sequence, Cap: b.Cap, Base: b.Base, Floor: b.Floor, Last: b.Last, IDs: ids}
+	return Outline{Sequence: b.Sequence, Cap: b.Cap, Base: b.Base, Floor: b.Floor, Last: b.Last, IDs: ids, Stub: b.Stub}
 }
 
 // Position is that of Bucket.

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -132,7 +133,7 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 	if err != nil || len(holders) == 0 {
 		return ReadMark{UpTo: upTo}, err
 	}
-	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: head.Position(len(head.IDs))}
+	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: head.Position(head.Slots())}
 	mark.Read = holders[0].Base // all of the buckets below, also the tombstones of void messages, which Counts leaves out
 	blanked, err := blankedIn(ctx, store, owner, holders)
 	if err != nil {
@@ -148,7 +149,7 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark ReadMark) (int64, error) {
 	read, next := int64(0), int64(0) // next is the position above the buckets read
 	const stride = 8                 // buckets a query
-	for low := mark.Sequence; next < mark.Slots; low += stride {
+	for low := mark.Sequence; next < mark.Slots; {
 		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride)
 		if err != nil {
 			return 0, err
@@ -161,6 +162,7 @@ func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark Read
 		if low == mark.Sequence {
 			read = buckets[0].Base
 		}
+		low = buckets[len(buckets)-1].Sequence + 1
 		blanked, err := blankedIn(ctx, store, owner, buckets)
 		if err != nil {
 			return 0, err
@@ -172,8 +174,12 @@ func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark Read
 	return read, nil
 }
 
-// readOf counts the slots of a bucket, from Sequence up, that the mark says are read.
+// readOf counts the slots of a bucket, from Sequence up, that the mark says are read. Of a stub, these are all or none. If none, UpTo is at or
+// below the last of the stub. Then all that UpTo covers has expired, so the number does not matter.
 func (m ReadMark) readOf(b Bucket, blanked map[int64]message.ID) (read int64) {
+	if b.Stub && !m.UpTo.Less(b.Last) {
+		return max(0, min(int64(b.Slots()), m.Slots-b.Base))
+	}
 	for slot, e := range b.Entries {
 		at := b.Position(slot)
 		if e.ID.IsZero() {
@@ -204,16 +210,32 @@ func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets [
 }
 
 // Delete deletes the entry with that id from the owner's inbox. It returns ErrNotFound if the inbox never held the entry. It is
-// idempotent. The tombstone keeps the id, so a redelivery cannot append the message again.
+// idempotent. The tombstone keeps the id, so a redelivery cannot append the message again. Delete does nothing to an entry that has been
+// emptied: see Store.Empty.
 func Delete(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) error {
+	err := deleteHeld(ctx, store, owner, hint, id)
+	if errors.Is(err, ErrNotFound) {
+		err = deleteHeld(ctx, store, owner, hint, id) // its bucket may have been emptied between the two steps
+	}
+	return err
+}
+
+func deleteHeld(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) error {
 	_, holders, err := locate(ctx, store, owner, hint, id)
 	if err != nil {
 		return err
 	}
+	expired := false
 	for _, b := range holders {
-		if slices.Contains(b.Outline().IDs, id) {
+		expired = expired || b.Stub && !b.Last.Less(id)
+		if i := slices.IndexFunc(b.Entries, func(e Entry) bool { return e.ID == id }); i >= 0 && !b.Entries[i].Expired {
 			return store.Delete(ctx, owner, b.Sequence, id)
+		} else if i >= 0 {
+			return nil
 		}
+	}
+	if expired {
+		return nil
 	}
 	return fmt.Errorf("delete %s from the inbox of %s: %w", id, owner, ErrNotFound)
 }
@@ -223,7 +245,7 @@ func Delete(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 // below id. An empty inbox has no such buckets.
 func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (Outline, []Bucket, error) {
 	heads, err := store.Heads(ctx, []Ref{{Owner: owner, Sequence: hint.Sequence}})
-	if err != nil || len(heads[0].IDs) == 0 {
+	if err != nil || heads[0].Slots() == 0 {
 		return Outline{}, nil, err
 	}
 	head := heads[0]
@@ -238,7 +260,7 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	if len(holders) == 0 {
 		return Outline{}, nil, lost(owner, sequence)
 	}
-	if sequence == head.Sequence {
+	if sequence = holders[0].Sequence; sequence >= head.Sequence {
 		return head, holders, nil
 	}
 	late, err := store.Overlapping(ctx, owner, sequence, id.Next())
@@ -251,10 +273,10 @@ func lost(owner message.UserID, sequence uint32) error {
 }
 
 // Check reads all buckets of an inbox. It returns an error that wraps message.ErrCorrupt if one is damaged, or if one is missing below the
-// head. Entries that are missing in a bucket are no concern of Check.
+// head and was not removed. Entries that are missing in a bucket are no concern of Check.
 func Check(ctx context.Context, store Store, owner message.UserID) error {
 	heads, err := store.Heads(ctx, []Ref{{Owner: owner}})
-	if err != nil || len(heads[0].IDs) == 0 {
+	if err != nil || heads[0].Slots() == 0 {
 		return err
 	}
 	const stride = 8 // buckets a query
@@ -265,6 +287,9 @@ func Check(ctx context.Context, store Store, owner message.UserID) error {
 			return err
 		}
 		for _, b := range buckets {
+			if b.Stub && b.Floor.IsZero() && int64(b.Sequence) >= next {
+				return nil // there are no messages below
+			}
 			if int64(b.Sequence) != next {
 				break
 			}

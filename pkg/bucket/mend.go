@@ -18,19 +18,28 @@ func MendedReadMark(ctx context.Context, store Store, owner message.UserID, mark
 	mended := ReadMark{UpTo: inGaps, Sequence: mark.Sequence, Slots: mark.Slots, Gaps: mark.Gaps}
 	var ids []message.ID // in the slots from the start of Sequence
 	next := int64(0)     // the position above the buckets read
+	begun := false       // a bucket at or above Sequence was read
 	const stride = 8     // buckets a query
-	for low := uint32(0); next < mark.Slots; low += stride {
+	for low := uint32(0); next < mark.Slots; {
 		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride)
 		if err != nil || len(buckets) == 0 {
 			return mark, false, err
 		}
 		next = buckets[0].Position(buckets[0].Cap)
+		low = buckets[0].Sequence + 1
 		slices.Reverse(buckets)
 		blanked, err := blankedIn(ctx, store, owner, buckets)
 		if err != nil {
 			return mark, false, err
 		}
 		for _, b := range buckets {
+			if b.Sequence >= mark.Sequence && !begun {
+				mended.Read, begun = b.Base, true
+			}
+			if b.Stub { // its last has expired, so it is not that of a void message
+				mended = mended.withStub(b, mark)
+				continue
+			}
 			held := b.held(blanked)
 			if held == nil { // a slot has lost its id
 				return mark, false, nil
@@ -42,9 +51,6 @@ func MendedReadMark(ctx context.Context, store Store, owner message.UserID, mark
 				return mark, false, err
 			}
 			mended.UpTo = high
-			if b.Sequence == mark.Sequence {
-				mended.Read = b.Base
-			}
 			if b.Sequence >= mark.Sequence {
 				ids = append(ids, Bucket{Entries: held}.Outline().IDs...)
 			}
@@ -56,4 +62,16 @@ func MendedReadMark(ctx context.Context, store Store, owner message.UserID, mark
 		}
 	}
 	return mended, true, nil
+}
+
+// withStub returns a mark that is mended, with the slots of a stub: all are read, or none if the mark was not up to the last of the stub.
+func (m ReadMark) withStub(b Bucket, from ReadMark) ReadMark {
+	if from.UpTo.Less(b.Last) {
+		return m
+	}
+	m.UpTo = greater(m.UpTo, b.Last)
+	if b.Sequence >= from.Sequence {
+		m.Read += max(0, min(int64(b.Slots()), from.Slots-b.Base))
+	}
+	return m
 }

@@ -94,6 +94,8 @@ func union(stretches []Stretch) []Stretch {
 // Of an inbox of n buckets, a page below a cursor without a bucket, or below PageRequest.Below, reads the head and at most 1 + log2(n)
 // floors to find its place.
 //
+// It shows no message that has expired, also if a bucket that it reads says so and Purged does not: the bucket was emptied since.
+//
 // If an absent stretch reaches into the page, ReadPage merges the entries of OnRead. It shows an entry that is also in a bucket
 // once, as it is in the bucket.
 func ReadPage(ctx context.Context, store Store, req PageRequest) (Page, error) {
@@ -178,9 +180,9 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	}
 	head := heads[0]
 	switch {
-	case len(head.IDs) == 0 && c.Sequence == Unlocated:
+	case head.Slots() == 0 && c.Sequence == Unlocated:
 		return nil // an inbox without a head has no deletions
-	case len(head.IDs) == 0:
+	case head.Slots() == 0:
 		return ErrCursor
 	case c.Sequence == Unlocated:
 		if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID, 0); err != nil {
@@ -189,14 +191,15 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	case c.Sequence > head.Sequence:
 		return ErrCursor
 	}
-	r.head, r.slots = head, head.Position(len(head.IDs))
+	r.head, r.slots = head, head.Position(head.Slots())
 	run, err := r.place(ctx, &c, head)
 	if err != nil {
 		return err
 	}
-	if len(run) == 0 || run[0].Sequence != c.Sequence {
+	if len(run) == 0 || run[0].Sequence < c.Sequence {
 		return lost(r.Owner, c.Sequence)
 	}
+	c.Sequence = run[0].Sequence // that of a stub may be higher
 	if err := r.add(run); err != nil {
 		return err
 	}
@@ -206,7 +209,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 			return err
 		}
 		for _, b := range late {
-			r.merge(b.Entries)
+			r.merge(b)
 		}
 		r.late = len(late)
 	}
@@ -229,7 +232,7 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	}
 	above := head.Floor
 	if high > c.Sequence {
-		if run[0].Sequence != high {
+		if run[0].Sequence < high {
 			return nil, lost(r.Owner, high)
 		}
 		above, run = run[0].Floor, run[1:]
@@ -260,10 +263,10 @@ func (r *reading) readBelow(ctx context.Context) error {
 // add adds consecutive buckets below those of run, the highest first. It fails if one is missing between two others.
 func (r *reading) add(buckets []Bucket) error {
 	for _, b := range buckets {
-		if above := r.lowest().Sequence; len(r.run) > 0 && b.Sequence+1 != above {
+		if above := r.lowest().Sequence; len(r.run) > 0 && b.Sequence+1 < above {
 			return lost(r.Owner, above-1)
 		}
-		r.merge(b.Entries)
+		r.merge(b)
 		if !r.Purged.IsZero() {
 			if r.spent == nil {
 				r.spent = make(map[uint32]spent)
@@ -277,10 +280,13 @@ func (r *reading) add(buckets []Bucket) error {
 }
 
 // merge merges the entries of a bucket into newest. Its cost does not depend on how many buckets were read before, because an entry that
-// does not fit on the page is dropped. Nothing that is read later can bring such an entry back.
-func (r *reading) merge(entries []Entry) {
-	added := make([]Entry, 0, len(entries))
-	for _, e := range entries {
+// does not fit on the page is dropped. Nothing that is read later can bring such an entry back. What the bucket says has expired ends the page.
+func (r *reading) merge(b Bucket) {
+	if r.Above = greater(r.Above, b.Purged); b.Stub {
+		r.Above = greater(r.Above, b.Last)
+	}
+	added := make([]Entry, 0, len(b.Entries))
+	for _, e := range b.Entries {
 		if !e.ID.IsZero() && e.ID.Less(r.bound) {
 			added = append(added, e)
 		}

@@ -54,9 +54,9 @@ func (p *pending) saw(o Outline) {
 // named is the capacity that a push onto the hint names.
 func (p *pending) named() int { return cmp.Or(p.hint.Cap, p.capacity) }
 
-// drop removes the entries whose ids were found in the inbox.
-func (p *pending) drop(found []message.ID) {
-	missing := func(e Entry) bool { return !slices.Contains(found, e.ID) }
+// drop removes the entries that a bucket holds.
+func (p *pending) drop(o Outline) {
+	missing := func(e Entry) bool { return !o.Holds(e.ID) }
 	if !slices.ContainsFunc(p.entries, func(e Entry) bool { return !missing(e) }) {
 		return
 	}

@@ -68,53 +68,57 @@ type repair struct {
 func (r *repair) pass(ctx context.Context) error {
 	var high message.ID // the greatest id in the buckets below that is not void
 	for sequence := uint32(0); ; sequence++ {
-		next, full, err := r.bucket(ctx, sequence, high)
+		at, next, full, err := r.bucket(ctx, sequence, high)
 		if err != nil || !full {
 			return err
 		}
-		high = next
+		sequence, high = at, next
 	}
 }
 
-// bucket repairs one bucket. It returns the greatest id that is not void in this bucket and those below, and whether the pass continues
-// above it. If the bucket has changed since it was read, it reads the same bucket again.
-func (r *repair) bucket(ctx context.Context, sequence uint32, below message.ID) (high message.ID, full bool, err error) {
+// bucket repairs one bucket. It returns the sequence of the bucket, the greatest id that is not void in this bucket and those below, and
+// whether the pass continues above it. If the bucket has changed since it was read, it reads the same bucket again. It leaves a stub as it is.
+// The stub may have a higher sequence: see Store.Range.
+func (r *repair) bucket(ctx context.Context, sequence uint32, below message.ID) (at uint32, high message.ID, full bool, err error) {
 	for range maxReads {
 		read, err := r.store.Range(ctx, r.owner, sequence, sequence, 1)
 		if err != nil || len(read) == 0 {
-			return below, false, err
+			return sequence, below, false, err
 		}
 		b := read[0]
+		if b.Stub {
+			return b.Sequence, greater(below, b.Last), true, nil
+		}
 		blanked, err := blankedIn(ctx, r.store, r.owner, read)
 		if err != nil {
-			return below, false, err
+			return sequence, below, false, err
 		}
 		held := b.held(blanked)
 		if held == nil {
-			return below, false, nil
+			return sequence, below, false, nil
 		}
 		live, high, err := r.void.split(ctx, held, below)
 		if err != nil {
-			return below, false, err
+			return sequence, below, false, err
 		}
 		if gone, err := r.deleteVoid(ctx, sequence, live); err != nil {
-			return below, false, err
+			return sequence, below, false, err
 		} else if gone {
 			continue
 		}
 		if !below.Less(b.Floor) && !high.Less(b.Last) {
-			return high, b.Full(), nil
+			return sequence, high, b.Full(), nil
 		}
 		applied, err := r.store.Lower(ctx, r.owner, b.Outline(), below, high)
 		if err != nil {
-			return below, false, err
+			return sequence, below, false, err
 		}
 		if applied {
 			r.done.Lowered++
-			return high, b.Full(), nil
+			return sequence, high, b.Full(), nil
 		}
 	}
-	return below, false, fmt.Errorf("%w: bucket %d changed after each of %d reads", ErrContended, sequence, maxReads)
+	return sequence, below, false, fmt.Errorf("%w: bucket %d changed after each of %d reads", ErrContended, sequence, maxReads)
 }
 
 // deleteVoid makes void entries tombstones. It reports whether an entry was blanked since it was read.
@@ -149,13 +153,13 @@ func (b Bucket) held(blanked map[int64]message.ID) []Entry {
 }
 
 // split returns the ids of the live entries that are void, and the greatest id that is not void: that of an entry or a tombstone, or least
-// if they are all below it. It asks only about those tombstones that are above the live entries.
+// if they are all below it. It asks only about those tombstones and expired entries that are above the live entries.
 func (void Judge) split(ctx context.Context, held []Entry, least message.ID) (live []message.ID, high message.ID, err error) {
 	high = least
 	for _, deleted := range []bool{false, true} {
 		var refs []message.Ref
 		for _, e := range held {
-			if e.Deleted == deleted && (!deleted || high.Less(e.ID)) {
+			if gone := e.Deleted || e.Expired; gone == deleted && (!deleted || high.Less(e.ID)) {
 				refs = append(refs, message.Ref{From: e.From, ID: e.ID})
 			}
 		}

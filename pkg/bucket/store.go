@@ -88,6 +88,25 @@ type Ref struct {
 	Sequence uint32
 }
 
+// Emptied counts what was freed. If a reply of the store was lost, or two callers empty a bucket at the same time, some of it may count
+// twice.
+type Emptied struct {
+	// Buckets counts the buckets that lost entries or became stubs, and Stubs those that became stubs or were removed.
+	Buckets, Stubs int
+	// Entries counts the entries that lost their contents. Tombstones do not count.
+	Entries int
+	// Bytes is how much less the store holds, before compression.
+	Bytes int64
+}
+
+// Add adds o.
+func (e *Emptied) Add(o Emptied) {
+	e.Buckets += o.Buckets
+	e.Stubs += o.Stubs
+	e.Entries += o.Entries
+	e.Bytes += o.Bytes
+}
+
 // Tombstone is the place of a deleted entry.
 type Tombstone struct {
 	Sequence uint32
@@ -125,9 +144,15 @@ type Store interface {
 
 	// Range returns the owner's buckets with sequences from low to high, both included, the highest first. It returns at most
 	// limit buckets, the highest ones. The caller owns the buckets, but shares the entries: see Entry.
+	//
+	// A store may remove buckets instead of leaving stubs: see Empty. It removes the lowest ones only. One stub then stands for all of
+	// them. The Sequence of this stub is the highest one that was removed, its Base and Floor are zero, its Cap is the number of all
+	// their slots, and its Last is the floor of the lowest bucket that is left. Range returns this stub, as the last one, if low
+	// is not above its Sequence, also if high is below it.
 	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]Bucket, error)
 
-	// Floor returns the floor of a bucket, and whether the bucket exists. It reads less than Range: searches by floors need no entries.
+	// Floor returns the floor of a bucket, and whether the bucket exists. It reads less than Range: searches by floors need no entries. A bucket
+	// that was removed counts as existing, without a floor.
 	Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error)
 
 	// Newest returns the owner's buckets from low up, as Range does, and their deletions, as Deletions does. A page from the
@@ -158,7 +183,22 @@ type Store interface {
 	// bounds are safe.
 	Lower(ctx context.Context, owner message.UserID, as Outline, floor, last message.ID) (applied bool, err error)
 
-	// Deletions counts the owner's tombstones, and returns those in buckets from the given sequence up.
+	// Empty frees what messages that have expired take up in the buckets from low to high, both included. Every message of the owner up
+	// to purged has expired.
+	//
+	//   - A bucket with all slots taken and a last at or below purged becomes a stub. It keeps its slots, bounds, Cap and Base, and the
+	//     number of its tombstones. A store may instead remove such buckets, but only the lowest ones, never the head, and only if the
+	//     floor of the bucket above is at or below purged, too. It then refuses every push onto a bucket that it has removed.
+	//   - In every other bucket, each entry at or below purged loses its contents. It keeps its id and slot, and becomes Expired.
+	//     Tombstones stay as they are.
+	//
+	// It is atomic for each bucket and idempotent, and any process may call it, in any order. A crash may lose what it did, but
+	// then also every write that began after it had returned. The caller first raises the owner's purge point, durably: otherwise
+	// a crash loses messages that have not expired. Purged may be any purge point that the owner ever had, however old. The
+	// caller calls it only from format level 3 on, because older releases refuse what it leaves.
+	Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (Emptied, error)
+
+	// Deletions counts the owner's tombstones, but for those of stubs, and returns those in buckets from the given sequence up.
 	Deletions(ctx context.Context, owner message.UserID, from uint32) (Deletions, error)
 }
 

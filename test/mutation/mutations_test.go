@@ -79,7 +79,7 @@ func repairing() []mutation {
 		},
 		{
 			name: "lowering bounds whatever the slots", trap: "a message was pushed since: last falls below it",
-			edits: []edit{{lowerGo, "slot+1 != len(as.IDs) || ", "slot < 0 || "}},
+			edits: []edit{{lowerGo, "slot+1 != as.Slots() || ", "slot < 0 || "}},
 			pkg:   pebble, run: pebbleLower,
 		},
 		{
@@ -99,7 +99,7 @@ func repairing() []mutation {
 		},
 		{
 			name: "continuing from a bucket that was read with room", trap: "it fills, and the floor of the next one falls below what filled it",
-			edits: []edit{{repairGo, "			r.done.Lowered++\n			return high, b.Full(), nil", "			r.done.Lowered++\n			return high, true, nil"}},
+			edits: []edit{{repairGo, "			r.done.Lowered++\n			return sequence, high, b.Full(), nil", "			r.done.Lowered++\n			return sequence, high, true, nil"}},
 			pkg:   "./pkg/bucket", run: "^TestRepairBesideAWriter$",
 		},
 		{
@@ -227,7 +227,7 @@ func appending() []mutation {
 		}
 `, `		for _, b := range early[p.owner] {
 			if b.Sequence < head.Sequence {
-				p.drop(b.Outline().IDs)
+				p.drop(b.Outline())
 			}
 		}
 `},

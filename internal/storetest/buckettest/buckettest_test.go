@@ -24,6 +24,16 @@ func TestSilentModel(t *testing.T) {
 	})
 }
 
+// TestRemovingModel tests the appender and the reading of pages on a store that removes buckets.
+func TestRemovingModel(t *testing.T) {
+	t.Parallel()
+	buckettest.Run(t, func(*testing.T) buckettest.Harness {
+		model := buckettest.NewModel()
+		model.Removes = true
+		return harness(model)
+	})
+}
+
 func harness(model *buckettest.Model) buckettest.Harness {
 	var h buckettest.Harness
 	h = buckettest.Harness{Store: model, Reopen: func(*testing.T) buckettest.Harness { return h }}

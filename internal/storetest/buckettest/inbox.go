@@ -72,14 +72,7 @@ func (in inbox) entries() []bucket.Entry {
 }
 
 func (in inbox) holds(id message.ID) bool {
-	for _, b := range in {
-		for i := range b.Entries {
-			if b.Entries[i].ID == id {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(in, func(b bucket.Bucket) bool { return b.Outline().Holds(id) })
 }
 
 // hint returns the hint that names one of the buckets; the zero hint for an empty inbox.
@@ -98,8 +91,8 @@ func (in inbox) check() error {
 	seen := map[message.ID]uint32{}
 	for i, b := range in {
 		switch {
-		case int(b.Sequence) != i:
-			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, i)
+		case b.Sequence != in.place(i):
+			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, in.place(i))
 		case b.Floor != last:
 			return fmt.Errorf("the floor of bucket %d is %s, not %s, the greatest id before it", i, b.Floor, last)
 		case b.Base != base:
@@ -123,6 +116,9 @@ func (in inbox) check() error {
 				last = e.ID
 			}
 		}
+		if b.Stub {
+			last = greatest(last, b.Last)
+		}
 		if blanked && last.Less(b.Last) {
 			last = b.Last // of an entry that was blanked
 		}
@@ -133,32 +129,69 @@ func (in inbox) check() error {
 	return nil
 }
 
+// place returns the sequence that a bucket must have: that of the bucket before it, and one more. The first may be the stub of buckets that
+// were removed.
+func (in inbox) place(i int) uint32 {
+	if in[0].Stub && in[0].Floor.IsZero() {
+		return in[0].Sequence + uint32(i) //nolint:gosec // a few buckets
+	}
+	return uint32(i) //nolint:gosec // a few buckets
+}
+
+// at returns the bucket with a sequence, or the stub that stands for it.
+func (in inbox) at(sequence uint32) (b bucket.Bucket, exists bool) {
+	if len(in) > 0 && in[0].Stub && in[0].Sequence >= sequence && in[0].Floor.IsZero() {
+		return in[0], true
+	}
+	i := slices.IndexFunc(in, func(b bucket.Bucket) bool { return b.Sequence == sequence })
+	if i < 0 {
+		return b, false
+	}
+	return in[i], true
+}
+
+func greatest(x, y message.ID) message.ID {
+	if x.Less(y) {
+		return y
+	}
+	return x
+}
+
 // follows returns what could not have become of an earlier inbox that no process repairs, or nil: see grows. Floors do not change.
 func (in inbox) follows(earlier inbox) error {
-	for i, was := range earlier[:min(len(in), len(earlier))] {
-		if in[i].Floor != was.Floor {
-			return fmt.Errorf("the floor of bucket %d was %s and is %s", i, was.Floor, in[i].Floor)
+	for _, was := range earlier {
+		if b, exists := in.at(was.Sequence); exists && !b.Stub && b.Floor != was.Floor {
+			return fmt.Errorf("the floor of bucket %d was %s and is %s", b.Sequence, was.Floor, b.Floor)
 		}
 	}
 	return in.grows(earlier)
 }
 
 // grows returns what could not have become of an earlier inbox, or nil: buckets only grow, at their ends, and entries only turn into
-// tombstones.
+// tombstones or expire, and full buckets into stubs.
 func (in inbox) grows(earlier inbox) error {
-	if len(in) < len(earlier) {
-		return fmt.Errorf("there were %d buckets, there are %d", len(earlier), len(in))
-	}
-	for i, was := range earlier {
-		b := in[i]
-		if b.Slots() < was.Slots() {
-			return fmt.Errorf("bucket %d had %d slots and has %d", i, was.Slots(), b.Slots())
+	for _, was := range earlier {
+		b, exists := in.at(was.Sequence)
+		switch {
+		case !exists:
+			return fmt.Errorf("there is no bucket %d any more", was.Sequence)
+		case b.Position(b.Slots()) < was.Position(was.Slots()):
+			return fmt.Errorf("bucket %d had %d slots and has %d", was.Sequence, was.Slots(), b.Slots())
+		case b.Stub:
+			for _, e := range was.Entries {
+				if b.Last.Less(e.ID) {
+					return fmt.Errorf("bucket %d became a stub with the last %s, and held %s", was.Sequence, b.Last, e.ID)
+				}
+			}
+			continue
+		case was.Stub:
+			return fmt.Errorf("bucket %d is no stub any more", was.Sequence)
 		}
 		for slot, e := range was.Entries {
 			now := b.Entries[slot]
 			blanked := now.Deleted && now.ID.IsZero()
-			if now.ID != e.ID && !blanked || e.Deleted && !now.Deleted {
-				return fmt.Errorf("slot %d of bucket %d held %s and holds %s", slot, i, e.ID, now.ID)
+			if now.ID != e.ID && !blanked || e.Deleted && !now.Deleted || e.Expired && !now.Expired && !now.Deleted {
+				return fmt.Errorf("slot %d of bucket %d held %s and holds %s", slot, b.Sequence, e.ID, now.ID)
 			}
 		}
 	}
@@ -224,6 +257,7 @@ func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 			return err
 		case len(b) == 0:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d, which does not exist", head.Hint.Sequence)
+		case b[0].Stub:
 		case b[0].Floor != head.Hint.Floor && (!h.lowered || head.Hint.Floor.Less(b[0].Floor)):
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
 		case head.Hint.Cap != 0 && head.Hint.Cap != b[0].Cap:

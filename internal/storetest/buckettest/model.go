@@ -15,11 +15,14 @@ import (
 type Model struct {
 	// Silent makes Push leave out Outcome.Seen, like a store that would have to read again to know it.
 	Silent bool
+	// Removes makes Empty remove buckets, and not leave stubs.
+	Removes bool
 
 	mu      sync.Mutex
 	inboxes map[message.UserID]map[uint32]*bucket.Bucket
-	blanked map[place]message.ID // the ids that entries had before they were blanked
-	late    map[place]message.ID // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
+	blanked map[place]message.ID             // the ids that entries had before they were blanked
+	late    map[place]message.ID             // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
+	removed map[message.UserID]bucket.Bucket // the stub that stands for the buckets that were removed
 }
 
 // place is a slot of an owner's inbox.
@@ -31,7 +34,10 @@ type place struct {
 
 // NewModel returns an empty Model.
 func NewModel() *Model {
-	return &Model{inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}, late: map[place]message.ID{}}
+	return &Model{
+		inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}, late: map[place]message.ID{},
+		removed: map[message.UserID]bucket.Bucket{},
+	}
 }
 
 // Push implements bucket.Store.
@@ -66,7 +72,7 @@ func (m *Model) push(p bucket.Push) bool {
 	b, exists := m.inboxes[p.Owner][p.Sequence]
 	capacity, base := p.Size()
 	if !exists {
-		if p.Sequence > 0 && !p.Create {
+		if p.Sequence > 0 && !p.Create || m.isRemoved(p.Owner, p.Sequence) {
 			return false
 		}
 		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: capacity, Base: base}
@@ -122,6 +128,9 @@ func (m *Model) between(owner message.UserID, low, high uint32) []bucket.Bucket 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var buckets []bucket.Bucket
+	if m.isRemoved(owner, low) {
+		buckets = append(buckets, m.removed[owner])
+	}
 	for sequence, b := range m.inboxes[owner] {
 		if sequence >= low && sequence <= high {
 			clone := *b
@@ -168,6 +177,7 @@ func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint3
 		return nil, nil
 	}
 	buckets := m.between(owner, above+1, math.MaxUint32)
+	buckets = slices.DeleteFunc(buckets, func(b bucket.Bucket) bool { return b.Stub })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool {
@@ -197,7 +207,7 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, exists := m.inboxes[owner][sequence]
-	if !exists || slot < 0 || slot >= b.Slots() || id.IsZero() || b.Entries[slot].ID != id {
+	if !exists || slot < 0 || slot >= len(b.Entries) || id.IsZero() || b.Entries[slot].ID != id {
 		return bucket.ErrNotFound
 	}
 	b.Entries[slot] = bucket.Entry{Deleted: true}
@@ -210,7 +220,7 @@ func (m *Model) Lower(_ context.Context, owner message.UserID, as bucket.Outline
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, exists := m.inboxes[owner][as.Sequence]
-	if !exists || b.Slots() != len(as.IDs) || b.Floor != as.Floor || b.Last != as.Last {
+	if !exists || b.Stub != as.Stub || b.Slots() != as.Slots() || b.Floor != as.Floor || b.Last != as.Last {
 		return false, nil
 	}
 	b.Floor, b.Last = as.Lowered(floor, last)

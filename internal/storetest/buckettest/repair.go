@@ -81,8 +81,8 @@ func (in inbox) covered() error {
 	seen := map[message.ID]uint32{}
 	for i, b := range in {
 		switch {
-		case int(b.Sequence) != i:
-			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, i)
+		case b.Sequence != in.place(i):
+			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, in.place(i))
 		case b.Floor.Less(floor):
 			return fmt.Errorf("the floor of bucket %d is below that of the bucket before", i)
 		case b.Floor.Less(below):
@@ -99,6 +99,9 @@ func (in inbox) covered() error {
 			if below.Less(e.ID) && (!e.Deleted || !fromFuture(e.ID)) {
 				below = e.ID
 			}
+		}
+		if b.Stub {
+			below = greatest(below, b.Last)
 		}
 		if b.Last.Less(below) {
 			return fmt.Errorf("the last of bucket %d is %s, below %s", i, b.Last, below)

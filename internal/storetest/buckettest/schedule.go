@@ -65,6 +65,10 @@ type stage struct {
 	seen    inbox
 	// poisoned says that the inbox has messages from the future, and that repairers lower bounds.
 	poisoned bool
+	// purged is the owner's purge point, the greatest one with which an emptier empties the inbox.
+	purged message.ID
+	// gone are the ids that stubs held.
+	gone map[message.ID]bool
 }
 
 // newStage starts a writer for each list of jobs. They stand before their first operations.
@@ -141,7 +145,7 @@ func (w *writer) step(f fault) {
 // step lets a writer carry out one operation, with a fault or without, and returns what is wrong after it.
 func (s *stage) step(t tester, w *writer, f fault) error {
 	t.Helper()
-	reads := w.next == "Heads" || w.next == "Range"
+	reads := slices.Contains([]string{"Heads", "Range", "Floor", "Overlapping"}, w.next)
 	w.step(f)
 	if reads && w.next != "" {
 		return nil // nothing has changed, and nothing was reported
@@ -161,6 +165,9 @@ func (s *stage) check(t tester) error {
 		return err
 	}
 	if err := follows(s.seen); err != nil {
+		return err
+	}
+	if err := s.lose(now); err != nil {
 		return err
 	}
 	s.seen = now

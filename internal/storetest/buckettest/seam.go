@@ -134,6 +134,13 @@ func (s *Seam) Newest(
 	return buckets, d, err
 }
 
+// Empty implements bucket.Store.
+func (s *Seam) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (bucket.Emptied, error) {
+	return through(ctx, s, &Op{Method: "Empty"}, func() (bucket.Emptied, error) {
+		return s.Store.Empty(ctx, owner, low, high, purged)
+	})
+}
+
 // Deletions implements bucket.Store.
 func (s *Seam) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	return through(ctx, s, &Op{Method: "Deletions"}, func() (bucket.Deletions, error) {

@@ -281,6 +281,11 @@ func (s Inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outlin
 	return through(ctx, "Lower", func() (bool, error) { return s.Store.Lower(ctx, owner, as, floor, last) })
 }
 
+// Empty implements bucket.Store.
+func (s Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (bucket.Emptied, error) {
+	return through(ctx, "Empty", func() (bucket.Emptied, error) { return s.Store.Empty(ctx, owner, low, high, purged) })
+}
+
 // Newest implements bucket.Store.
 func (s Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
