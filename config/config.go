@@ -41,6 +41,7 @@ type Config struct {
 	DrainTimeout time.Duration `key:"drain_timeout"`
 
 	Limits      Limits      `key:"limits"`
+	Inbox       Inbox       `key:"inbox"`
 	Idempotency Idempotency `key:"idempotency"`
 	Fanout      Fanout      `key:"fanout"`
 	Rehydrate   Rehydrate   `key:"rehydrate"`
@@ -66,6 +67,12 @@ type Limits struct {
 	Page int `key:"page"`
 	// BatchLines is the greatest number of lines in a batch request.
 	BatchLines int `key:"batch_lines"`
+}
+
+// Inbox configures the inboxes.
+type Inbox struct {
+	// BucketSize is how many slots a new bucket gets.
+	BucketSize int `key:"bucket_size"`
 }
 
 // Idempotency configures idempotency keys.
@@ -277,6 +284,7 @@ func Default() Config {
 			Page:       200,
 			BatchLines: 10_000,
 		},
+		Inbox:       Inbox{BucketSize: 50},
 		Idempotency: Idempotency{TTL: 24 * time.Hour},
 		Fanout: Fanout{
 			ExpressWorkers: 8,

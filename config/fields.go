@@ -19,7 +19,11 @@ func fields(c *Config) []field { return appendFields(nil, "", reflect.ValueOf(c)
 
 func appendFields(to []field, prefix string, section reflect.Value) []field {
 	for declared, value := range section.Fields() {
-		key := prefix + declared.Tag.Get("key")
+		name := declared.Tag.Get("key")
+		if name == "" {
+			continue
+		}
+		key := prefix + name
 		if value.Kind() == reflect.Struct {
 			to = appendFields(to, key+".", value)
 			continue

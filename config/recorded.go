@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
 // Recorded has the settings that all processes on one store must agree on. The store records them, and a Config only proposes them.
@@ -18,6 +20,10 @@ type Recorded struct {
 	KeyTTL         time.Duration `key:"idempotency.ttl"`
 	// EntryBytes is the largest entry of an inbox: a body, attributes, and 1 KiB for ids and the content type.
 	EntryBytes Size `key:"inbox.entry_bytes"`
+	// BucketSize is that of Inbox.
+	BucketSize int `key:"inbox.bucket_size"`
+	// Store is that of Config. It bounds BucketSize.
+	Store string
 }
 
 // entryRest is the room in an entry for its ids and its content type.
@@ -27,7 +33,7 @@ const entryRest = KiB
 func (c Config) Recorded() Recorded {
 	return Recorded{
 		DormantAfter: c.DormantAfter, ClockTolerance: c.ClockTolerance, PublishSlack: c.PublishSlack, KeyTTL: c.Idempotency.TTL,
-		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest,
+		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest, BucketSize: c.Inbox.BucketSize, Store: c.Store,
 	}
 }
 
@@ -75,7 +81,23 @@ func (r Recorded) With(texts map[string]string) (Recorded, error) {
 	v := validator{}
 	r.times(&v)
 	within(&v, "inbox.entry_bytes", r.EntryBytes, entryRest, maxEntry+entryRest)
+	r.buckets(&v)
 	return r, errors.Join(v.errs...)
+}
+
+// maxDocument is the size of a document that MongoDB refuses.
+const maxDocument = 16 * MiB
+
+// buckets checks the size of new buckets. A bucket on MongoDB is one document.
+func (r Recorded) buckets(v *validator) {
+	if r.Store != StoreMongoDB {
+		within(v, "inbox.bucket_size", r.BucketSize, 1, bucket.MaxCapacity)
+		return
+	}
+	most := int((maxDocument - 1) / max(r.EntryBytes, entryRest))
+	v.require("inbox.bucket_size", r.BucketSize >= 1 && r.BucketSize <= most,
+		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, stay below the %s of a MongoDB document",
+		r.BucketSize, most, r.EntryBytes, maxDocument)
 }
 
 func (r Recorded) times(v *validator) {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func TestRecordedProposals(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, map[string]string{
 		"dormant_after": "720h", "clock_tolerance": "2m", "publish_slack": "2m", "idempotency.ttl": "24h", "inbox.entry_bytes": "81KiB",
+		"inbox.bucket_size": "50",
 	}, config.Default().Recorded().Texts())
 	require.Equal(t, int64(81*config.KiB), config.Default().Recorded().Numbers()["inbox.entry_bytes"])
 	c := config.Default()
@@ -46,6 +48,12 @@ func TestRecordedWith(t *testing.T) {
 	changed, err := proposed.With(map[string]string{"dormant_after": "60d", "inbox.entry_bytes": "128KiB"})
 	require.NoError(t, err)
 	require.Equal(t, 60*24*time.Hour, changed.DormantAfter)
+	changed, err = proposed.With(map[string]string{"inbox.bucket_size": "255"})
+	require.NoError(t, err)
+	require.Equal(t, 255, changed.BucketSize)
+	require.Equal(t, int64(255), changed.Numbers()["inbox.bucket_size"])
+	changed, err = proposed.With(map[string]string{"dormant_after": "60d"})
+	require.NoError(t, err)
 	require.Equal(t, "1440h", changed.Texts()["dormant_after"])
 	require.Equal(t, proposed.PublishSlack, changed.PublishSlack)
 	for want, texts := range map[string]map[string]string{
@@ -54,10 +62,46 @@ func TestRecordedWith(t *testing.T) {
 		"publish_slack is 1m: it must be more than half of clock_tolerance, which is 2m":   {"publish_slack": "1m"},
 		`clock_tolerance is "soon", which is not a duration`:                               {"clock_tolerance": "soon"},
 		"inbox.entry_bytes is 129KiB: it must be from 1KiB to 128KiB":                      {"inbox.entry_bytes": "129KiB"},
+		"inbox.bucket_size is 0: it must be from 1 to 255":                                 {"inbox.bucket_size": "0"},
+		"inbox.bucket_size is 256: it must be from 1 to 255":                               {"inbox.bucket_size": "256"},
+		`inbox.bucket_size is "many", which is not a whole number`:                         {"inbox.bucket_size": "many"},
 		"addr is no recorded setting: those are dormant_after, clock_tolerance":            {"addr": ":1"},
 	} {
 		_, err := proposed.With(texts)
 		require.ErrorIs(t, err, config.ErrInvalid)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// TestBucketsFitIntoADocument bounds the size of buckets by that of the largest entry, whichever of the two changes.
+func TestBucketsFitIntoADocument(t *testing.T) {
+	t.Parallel()
+	c := config.Default()
+	c.Store, c.MongoDB.URI = config.StoreMongoDB, "mongodb://x"
+	for _, test := range []struct {
+		size, entry string
+		most        int // 0 if it fits
+	}{
+		{"202", "81KiB", 0},
+		{"203", "81KiB", 202},
+		{"127", "128KiB", 0},
+		{"128", "128KiB", 127},
+		{"0", "81KiB", 202},
+		{"16383", "1KiB", 0},
+		{"16384", "1KiB", 16383},
+	} {
+		_, err := c.Recorded().With(map[string]string{"inbox.bucket_size": test.size, "inbox.entry_bytes": test.entry})
+		if test.most == 0 {
+			require.NoError(t, err, "%v", test)
+			continue
+		}
+		require.EqualError(t, err, fmt.Sprintf("inbox.bucket_size is %s: it must be from 1 to %d, because so many entries of inbox.entry_bytes, "+
+			"which is %s, stay below the 16MiB of a MongoDB document", test.size, test.most, test.entry))
+	}
+	c.Inbox.BucketSize = 202
+	require.NoError(t, c.Validate())
+	c.Limits.Body += config.KiB
+	require.ErrorContains(t, c.Validate(), "inbox.bucket_size is 202: it must be from 1 to 199")
+	c.Store = config.StoreEmbedded
+	require.NoError(t, c.Validate())
 }

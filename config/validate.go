@@ -36,6 +36,7 @@ func (c Config) validate(sources map[string]string) error {
 	within(&v, "partitions", c.Partitions, 1, partition.MaxCount)
 	c.times(&v)
 	c.limits(&v)
+	c.Recorded().buckets(&v)
 	c.fanout(&v)
 	c.rehydrate(&v)
 	c.nats(&v)

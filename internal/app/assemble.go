@@ -44,7 +44,7 @@ type assembly struct {
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts) http.Handler {
 	s := &assembly{
-		App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users),
+		App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users).WithCapacity(a.settings.BucketSize),
 		panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
 	s.run("settings", s.settings.Poll, s.settings.Report)
@@ -170,7 +170,10 @@ func (s *assembly) rehydrator() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
-		inbox.Options{Rules: s.settings.Rules, Now: s.opts.Now, Level: s.settings.Level, Viewed: s.candidates.Seen, Metrics: s.opts.Metrics},
+		inbox.Options{
+			Rules: s.settings.Rules, Now: s.opts.Now, Level: s.settings.Level, BucketSize: s.settings.BucketSize,
+			Viewed: s.candidates.Seen, Metrics: s.opts.Metrics,
+		},
 	)
 	s.services.Inbox = inboxes
 	letters := deadletter.New(

@@ -40,6 +40,6 @@ func parseSettings(proposed config.Recorded, changed map[string]string) (setting
 	}
 	return settings.Values{
 		Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-		KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+		KeyTTL: r.KeyTTL, BucketSize: r.BucketSize, Texts: r.Texts(), Numbers: r.Numbers(),
 	}, err
 }

@@ -97,7 +97,7 @@ func (s *Service) edge(ctx context.Context, user, author message.UserID) (follow
 	return edges[0], nil
 }
 
-// bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes some 6 MiB.
+// bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes at most 16 MiB.
 const bucketsPage = 8
 
 // eachBucket calls do with the buckets of an inbox, from the head down, until do returns false. It reports whether there is a bucket

@@ -18,7 +18,7 @@ type held struct {
 	// says is a hash of the entry's content. Two different entries have the same hash once in 2^64.
 	says     uint64
 	sequence uint32
-	slot     uint8
+	slot     uint16
 	deleted  bool
 	// known reports whether the look has found the message of the slot.
 	known bool
@@ -66,7 +66,7 @@ func (l *look) readInbox(ctx context.Context) error {
 			switch {
 			case !e.ID.IsZero():
 				l.holds = append(l.holds, held{
-					id: e.ID, says: says(e), sequence: b.Sequence, slot: uint8(slot), deleted: e.Deleted,
+					id: e.ID, says: says(e), sequence: b.Sequence, slot: uint16(slot), deleted: e.Deleted,
 				})
 			case !e.Deleted:
 				l.lostSlot(b.Sequence, slot)
@@ -112,8 +112,13 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 			l.lostSlot(b.Sequence, slot)
 		}
 	}
-	if above != nil && above.Sequence != b.Sequence+1 {
+	switch {
+	case above != nil && above.Sequence != b.Sequence+1:
 		l.find(Finding{Kind: Damaged}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
+	case above != nil && above.Base != b.Position(b.Cap):
+		l.outOfOrder(Finding{}, "bucket %d begins at slot number %d, and the bucket below it ends at %d", above.Sequence, above.Base, b.Position(b.Cap))
+	case b.Sequence == 0 && b.Base != 0:
+		l.outOfOrder(Finding{}, "bucket 0 begins at slot number %d", b.Base)
 	}
 }
 

@@ -325,3 +325,44 @@ func total(counts map[audit.Kind]int64) (sum int) {
 	}
 	return sum
 }
+
+// TestSizesOfBuckets audits an inbox whose buckets have several sizes: first as it should be, then without a slot, and last with a bucket
+// that does not begin where the one below it ends.
+func TestSizesOfBuckets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	appender, all := w.appender, []message.Message(nil)
+	for i, size := range []int{3, 50, 2, 120} {
+		w.appender = appender.WithCapacity(func() int { return size })
+		for n := range []int{3, 50, 2, 20}[i] {
+			all = append(all, w.named(epoch.Add(time.Duration(1000*i+n)*time.Millisecond-time.Hour), "ben"))
+		}
+		w.deliver(all...)
+	}
+	found, _ := run(t.Context(), t, w.Service, audit.Request{})
+	require.Empty(t, found)
+
+	w.remove(all[54].ID) // in the last slot of bucket 2
+	found, _ = run(t.Context(), t, w.Service, audit.Request{User: "ben", Repair: true})
+	require.Equal(t, audit.Place{Sequence: 2, Slot: 1}, found[0].At)
+	require.True(t, found[0].Repaired)
+	found, _ = run(t.Context(), t, w.Service, audit.Request{})
+	require.Empty(t, found)
+	head, err := w.db.Inbox().Range(t.Context(), "ben", 3, 3, 1)
+	require.NoError(t, err)
+	require.Equal(t, 21, head[0].Slots(), "the message is there again")
+	require.Equal(t, int64(55), head[0].Base)
+
+	foreign := w.named(epoch.Add(-time.Second), "eve")
+	outcomes, err := w.db.Inbox().Push(t.Context(), []bucket.Push{{
+		Owner: "ben", Sequence: 4, Cap: 1, Create: true, Floor: head[0].Last, Base: 176, Entries: []bucket.Entry{bucket.EntryOf(foreign)},
+	}})
+	require.NoError(t, err)
+	require.True(t, outcomes[0].Applied)
+	found, _ = run(t.Context(), t, w.Service, audit.Request{User: "ben"})
+	var details []string
+	for _, f := range found {
+		details = append(details, f.Detail)
+	}
+	require.Contains(t, details, "bucket 4 begins at slot number 176, and the bucket below it ends at 175")
+}

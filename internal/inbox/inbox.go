@@ -29,6 +29,8 @@ type Options struct {
 	Now   func() time.Time
 	// Level returns the format level in force.
 	Level func() int
+	// BucketSize, unless it is nil, returns how many slots new buckets get.
+	BucketSize func() int
 	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
 	Viewed func(message.UserID)
 	// Metrics is where the metrics are registered; nil means nowhere.
@@ -45,6 +47,9 @@ type Service struct {
 
 // New returns a Service.
 func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
+	if opts.BucketSize == nil {
+		opts.BucketSize = func() int { return bucket.Capacity }
+	}
 	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics)}
 }
 

@@ -82,7 +82,8 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	}
 	above, below := req.bounds()
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Limit: req.Limit, DeletionsFrom: deletionsFrom(state),
+		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below,
+		Limit: req.Limit, Capacity: s.opts.BucketSize(), DeletionsFrom: deletionsFrom(state),
 		Purged: state.Purged, Oldest: state.Oldest,
 		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.lazyFeed(user, rules).newest,
 	})

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -25,6 +27,8 @@ const (
 type Values struct {
 	Rules  userstate.Rules
 	KeyTTL time.Duration
+	// BucketSize is how many slots new buckets get, from the level Retention on.
+	BucketSize int
 	// Texts are the settings as they are written, and Numbers their values in nanoseconds or bytes, by key.
 	Texts   map[string]string
 	Numbers map[string]int64
@@ -53,6 +57,9 @@ type Current struct {
 	logged map[string]string // by key, the recorded value that was last logged as different
 	opened bool              // Open has returned
 }
+
+// formatBucketSize is the size of buckets below the level Retention.
+var formatBucketSize = strconv.Itoa(bucket.Capacity)
 
 // New returns a Current with the configured settings. It returns an error if those are not valid.
 func New(opts Options) (*Current, error) {
@@ -120,6 +127,9 @@ func (c *Current) adopt(record Record) error {
 		return nil
 	}
 	now, first := record.texts()
+	if record.Level < Retention { // the configured value is not in force, so it need not fit the record
+		now[BucketSizeKey], first[BucketSizeKey] = formatBucketSize, formatBucketSize
+	}
 	values, err := c.opts.Parse(now)
 	if err != nil {
 		return fmt.Errorf("the recorded settings: %w", err)
@@ -185,6 +195,15 @@ func (c *Current) ClockTolerance() time.Duration { return c.Rules().ClockToleran
 func (c *Current) KeyTTL() time.Duration {
 	_, values := c.snapshot()
 	return values.KeyTTL
+}
+
+// BucketSize returns how many slots a bucket gets that is created now.
+func (c *Current) BucketSize() int {
+	record, values := c.snapshot()
+	if record.Level < Retention {
+		return bucket.Capacity
+	}
+	return values.BucketSize
 }
 
 // Level returns the format level that is in force. It only rises.

@@ -93,7 +93,7 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 
 // Change records a value, and reports what that does. With dryRun it only reports. It returns
 //
-//   - a *LevelError if no settings are recorded yet,
+//   - a *LevelError if the setting is not recorded yet,
 //   - a *message.InvalidError for an unknown key or a value that is not allowed, and
 //   - a *MisfitError if a key of a process that was seen within a minute does not fit the value.
 //
@@ -121,7 +121,7 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (E
 	if err != nil {
 		return Effect{}, err
 	}
-	if err := Require(record.Level, Recorded); err != nil {
+	if err := Require(record.Level, recordedFrom(key)); err != nil {
 		return Effect{}, err
 	}
 	texts, _ := record.texts()
@@ -166,8 +166,8 @@ func (s *Service) running(ctx context.Context) ([]Process, error) {
 
 // Upgrade raises the level to the Highest, and records the configuration of this process where nothing is recorded, in one write. It
 // returns the level in force. It returns a *TooOldError if a process that was seen within a minute does not know the level, and an
-// *UnconfirmedError if processes that do not report themselves could run, unless the caller confirms that none does. Upgrade is
-// idempotent.
+// *UnconfirmedError if processes that do not report themselves could run, unless the caller confirms that none does, and a
+// *message.InvalidError if the configuration does not fit what is recorded. Upgrade is idempotent.
 func (s *Service) Upgrade(ctx context.Context, confirmed bool) (int, error) {
 	for {
 		level, err := s.upgrade(ctx, confirmed)
@@ -198,7 +198,13 @@ func (s *Service) upgrade(ctx context.Context, confirmed bool) (int, error) {
 		}
 		missing := maps.Clone(s.current.opts.Configured)
 		maps.DeleteFunc(missing, func(key, _ string) bool { _, found := record.Settings[key]; return found })
-		if err := s.current.store.Replace(ctx, record, record.with(missing, s.opts.Now(), Highest)); err != nil {
+		raised := record.with(missing, s.opts.Now(), Highest)
+		if all, _ := raised.texts(); len(record.Settings) > 0 { // what is configured may not fit what is recorded
+			if _, err := s.current.opts.Parse(all); err != nil {
+				return 0, err
+			}
+		}
+		if err := s.current.store.Replace(ctx, record, raised); err != nil {
 			return 0, err
 		}
 	}

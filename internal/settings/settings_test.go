@@ -97,7 +97,7 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 			}
 			return settings.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+				KeyTTL: r.KeyTTL, BucketSize: r.BucketSize, Texts: r.Texts(), Numbers: r.Numbers(),
 			}, err
 		},
 	}
@@ -201,6 +201,72 @@ func TestTheUpgradeFromLevel2(t *testing.T) {
 	require.Equal(t, 24*time.Hour, b.KeyTTL())
 }
 
+// atLevel2 takes the store back to level 2.
+func (w *world) atLevel2(t *testing.T) {
+	t.Helper()
+	record, err := w.Settings().Load(t.Context())
+	require.NoError(t, err)
+	second := record
+	second.Level, second.Settings = settings.Recorded, maps.Clone(record.Settings)
+	delete(second.Settings, settings.BucketSizeKey)
+	require.NoError(t, w.Settings().Replace(t.Context(), record, second))
+}
+
+// TestTheBucketSizeNeedsItsLevel has buckets of 50 until the upgrade, which records the configured size.
+func TestTheBucketSizeNeedsItsLevel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	w.atLevel2(t)
+	sized := func(c *config.Config) { c.Inbox.BucketSize = 20 }
+	a := w.process(t, "a", sized)
+	require.Equal(t, 50, a.BucketSize())
+	_, err := a.Change(t.Context(), settings.BucketSizeKey, "20", false)
+	require.Equal(t, &settings.LevelError{Level: 2, Needed: 3}, err)
+	a.change(t, "dormant_after", "60d")
+	_, err = a.Upgrade(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, 20, a.BucketSize())
+
+	b := w.process(t, "b", nil)
+	require.Equal(t, 20, b.BucketSize(), "it follows the record")
+	require.Contains(t, b.log.String(), `"command":"fanmail admin settings inbox.bucket_size 50"`)
+	require.Equal(t, settings.Effect{Changed: true}, b.change(t, settings.BucketSizeKey, "255"))
+	require.NoError(t, a.Load(t.Context()))
+	require.Equal(t, 255, a.BucketSize())
+	_, err = a.Change(t.Context(), settings.BucketSizeKey, "256", false)
+	require.EqualError(t, err, "inbox.bucket_size is 256: it must be from 1 to 255")
+	require.Equal(t, 255, a.BucketSize())
+}
+
+// TestTheUpgradeMustFitWhatIsRecorded upgrades with a size of buckets that only the configured largest entry allows.
+func TestTheUpgradeMustFitWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	w.process(t, "big", nil).change(t, "inbox.entry_bytes", "128KiB")
+	w.atLevel2(t)
+	mongodb := func(size int) func(*config.Config) {
+		return func(c *config.Config) {
+			c.Store, c.MongoDB.URI, c.Inbox.BucketSize = config.StoreMongoDB, "mongodb://x", size
+		}
+	}
+	a := w.process(t, "a", mongodb(200))
+	require.Equal(t, 50, a.BucketSize())
+	_, err := a.Upgrade(t.Context(), false)
+	require.EqualError(t, err, "inbox.bucket_size is 200: it must be from 1 to 127, because so many entries of inbox.entry_bytes, which is 128KiB, "+
+		"stay below the 16MiB of a MongoDB document")
+	require.NoError(t, a.Load(t.Context()))
+	require.Equal(t, settings.Recorded, a.Level())
+	b := w.process(t, "b", mongodb(127))
+	_, err = b.Upgrade(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, 127, b.BucketSize())
+	b.change(t, "inbox.entry_bytes", "81KiB")
+	b.change(t, settings.BucketSizeKey, "202")
+	_, err = b.Change(t.Context(), "inbox.entry_bytes", "82KiB", false)
+	require.ErrorAs(t, err, new(*message.InvalidError))
+	require.ErrorContains(t, err, "inbox.bucket_size is 202: it must be from 1 to 199")
+}
+
 func TestAProcessFollowsTheRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings.Highest)
@@ -254,7 +320,7 @@ func TestChangeRefuses(t *testing.T) {
 	w := newWorld(t, settings.Highest)
 	a := w.process(t, "a", nil)
 	for name, test := range map[string]struct{ key, value, says string }{
-		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, inbox.entry_bytes"},
+		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, inbox.entry_bytes, inbox.bucket_size"},
 		"a value without a unit":  {"dormant_after", "30", "is not a duration such as 500ms, 30s, 5m, 720h or 30d"},
 		"values that do not fit":  {"clock_tolerance", "5m", "publish_slack is 2m: it must be more than half of clock_tolerance"},
 		"a value out of bounds":   {"inbox.entry_bytes", "1MiB", "inbox.entry_bytes is 1MiB: it must be from 1KiB to 128KiB"},

@@ -20,6 +20,15 @@ const (
 	Highest = Retention
 )
 
+// BucketSizeKey is the setting that says how many slots new buckets get.
+const BucketSizeKey = "inbox.bucket_size"
+
+// levels are the levels from which on settings are recorded, if not from Recorded on.
+var levels = map[string]int{BucketSizeKey: Retention}
+
+// recordedFrom returns the level from which on a setting is recorded.
+func recordedFrom(key string) int { return max(Recorded, levels[key]) }
+
 // ErrChanged says that the record is another one than the caller read.
 var ErrChanged = errors.New("the recorded settings have changed")
 

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,6 +40,8 @@ type PageRequest struct {
 	Oldest uint32
 	// Limit is the greatest number of entries.
 	Limit int
+	// Capacity is that of new buckets, or zero for Capacity. It is a hint: how many buckets ReadPage reads at first.
+	Capacity int
 	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
 	DeletionsFrom uint32
 	// Absent are the stretches whose messages may be missing in the buckets, in no particular order. They may overlap.
@@ -88,7 +91,7 @@ func union(stretches []Stretch) []Stretch {
 //
 // It reads buckets from the head, or from the cursor's bucket, downward, and merges their entries by id. It shows the entries above
 // the floor of the lowest bucket that it read, because no lower bucket can hold such an entry. If messages came in order, that is
-// one bucket more than the page fills: two for 50 entries, three for 100. For a page below a cursor, it also reads the higher
+// one bucket more than the page fills: of 50 slots each, two for 50 entries, and three for 100. For a page below a cursor, it also reads the higher
 // buckets to which a message of that page came late.
 //
 // Of an inbox of n buckets, a page below a cursor without a bucket, or below PageRequest.Below, reads the head and at most 1 + log2(n)
@@ -152,9 +155,15 @@ type reading struct {
 	absent []Entry  // in no bucket that was read, the newest first
 }
 
-// span is how many buckets a page takes if no message came late.
+// span is how many buckets the first read takes: as many as the page needs if no message came late, and they have the capacity of the hint,
+// or else the larger one of Capacity and that of new buckets. There may be smaller ones: then the page reads again.
 func (r *reading) span() uint32 {
-	return uint32((r.Limit+Capacity-1)/Capacity + 1) //nolint:gosec // limit is a page size
+	return bucketsFor(r.Limit, cmp.Or(r.Hint.Cap, max(r.Capacity, Capacity))) + 1
+}
+
+// bucketsFor returns how many buckets of a capacity so many entries fill.
+func bucketsFor(entries, capacity int) uint32 {
+	return uint32((entries + capacity - 1) / capacity) //nolint:gosec // entries are at most a page
 }
 
 func (r *reading) fromHead(ctx context.Context) error {
@@ -248,14 +257,17 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span))
 }
 
+// readBelow reads as many more buckets as the rest of the page fills, if they have the capacity of the lowest one.
 func (r *reading) readBelow(ctx context.Context) error {
-	sequence := r.lowest().Sequence - 1
-	more, err := r.store.Range(ctx, r.Owner, sequence, sequence, 1)
+	lowest := r.lowest()
+	high := lowest.Sequence - 1
+	count := min(bucketsFor(r.Limit-len(r.held()), max(lowest.Cap, 1)), lowest.Sequence)
+	more, err := r.store.Range(ctx, r.Owner, lowest.Sequence-count, high, int(count))
 	if err != nil {
 		return err
 	}
 	if len(more) == 0 {
-		return lost(r.Owner, sequence)
+		return lost(r.Owner, high)
 	}
 	return r.add(more)
 }

@@ -19,6 +19,8 @@ type reader struct {
 	hint  bucket.Hint
 	// capacity is that of new buckets.
 	capacity int
+	// newCapacity is what pages believe that to be.
+	newCapacity int
 
 	arrived []int
 	deleted map[int]bool
@@ -121,7 +123,7 @@ func (r *reader) drawWindow(t *rapid.T, end int) {
 
 func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	return bucket.PageRequest{
-		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit, Purged: r.purgePoint(), Oldest: r.oldest,
+		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit, Capacity: r.newCapacity, Purged: r.purgePoint(), Oldest: r.oldest,
 		Absent: r.absent.stretches(), Growing: r.absent.open != nil, OnRead: r.absent.onRead,
 	}
 }

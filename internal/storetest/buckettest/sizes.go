@@ -3,6 +3,7 @@ package buckettest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -220,4 +221,43 @@ func (s suite) sizesChange(t *testing.T) {
 	}
 	require.Equal(t, []int{3, 3, 50, 50, 120, 50, 1, 1, 1}, capacities)
 	require.Zero(t, appendSized(t, h.Store, owner, bucket.Hint{}, numbers(10, 10, 279), 7), "all are there")
+}
+
+// sizedPagesCost reads pages of an inbox whose buckets have grown and shrunk. A page reads the buckets that hold its entries, and at most
+// one more. Where buckets have shrunk, it may read more of the larger ones.
+func (s suite) sizedPagesCost(t *testing.T) {
+	t.Parallel()
+	store := s.open(t).Store
+	r := newReader(store, owner)
+	capacities := []int{50, 50, 10, 10, 10, 10, 10, 120, 120, 50, 3, 3, 50}
+	slots := 20 // of the head
+	for _, capacity := range capacities[:len(capacities)-1] {
+		slots += capacity
+	}
+	r.arrived = numbers(0, 1, slots)
+	prefill(t, store, owner, r.arrived, capacities...)
+	bucketOf := func(n int) (sequence int) {
+		for n >= capacities[sequence] {
+			n, sequence = n-capacities[sequence], sequence+1
+		}
+		return sequence
+	}
+	for _, capacity := range []int{1, 50, 200} {
+		for _, limit := range []int{1, 7, 20, 49, 50} {
+			var cursor *bucket.Cursor
+			for bound := slots; ; {
+				r.newCapacity = capacity
+				next, last := r.requirePage(t, cursor, bound, limit)
+				top, bottom := bucketOf(bound-1), bucketOf(max(bound-limit, 0))
+				most := top - bottom + 2
+				if least := slices.Min(capacities[bottom : top+1]); capacities[bottom] > least || capacities[max(bottom-1, 0)] > least {
+					most += limit / least // the larger ones below are read as if they were as small
+				}
+				require.LessOrEqual(t, r.buckets, most, "below %d, %d a page", bound, limit)
+				if cursor, bound = next, last; cursor == nil {
+					break
+				}
+			}
+		}
+	}
 }
