@@ -1,4 +1,4 @@
-// Package bucket holds the inbox: buckets of Capacity slots, the protocol that appends a message to an inbox exactly once, and
+// Package bucket holds the inbox: buckets of some slots each, the protocol that appends a message to an inbox exactly once, and
 // the rules for reading pages.
 //
 // An inbox is a sequence of buckets (owner, 0), (owner, 1), … The bucket with the highest sequence is the head. Only the head
@@ -8,10 +8,14 @@
 // Each bucket has a last and a floor. No message id in this bucket and all earlier ones is above the last. No message id in all earlier
 // buckets is above the floor. The tombstones of void messages do not count. The protocol keeps three invariants:
 //
-//	(a) A writer creates bucket s+1 only when bucket s has Capacity slots.
-//	(b) A bucket with Capacity slots gets no more entries. So whether it holds a message never changes again.
+//	(a) A writer creates bucket s+1 only when all slots of bucket s are taken.
+//	(b) A full bucket gets no more entries. So whether it holds a message never changes again.
 //	(c) At its creation, the floor of bucket s+1 is the last of bucket s. Afterwards it only falls, and never below an id in
 //	    an earlier bucket. Bucket 0 has no floor: the zero id, which is below every id.
+//
+// A bucket has as many slots as its creator says, and begins where the one below it ends. Writers may believe in different capacities for new
+// buckets, and a belief says nothing about a bucket that exists. Therefore a push names the capacity that its bucket must have, and a bucket
+// is full by its own one.
 //
 // So if the floor of a bucket is below a message's id, no earlier bucket holds that message.
 //
