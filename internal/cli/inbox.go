@@ -24,6 +24,7 @@ type inboxCommand struct {
 	output  output
 	options client.InboxOptions
 	all     bool
+	purge   client.Purge
 }
 
 func newInbox(p program.Process) *cobra.Command {
@@ -34,9 +35,12 @@ func newInbox(p program.Process) *cobra.Command {
 		Long: "Print the inbox of a user, newest first: the time at which each message was sent (UTC), its author, and the\n" +
 			"first line of its body.\n\n" +
 			"Reading an inbox keeps the user active, unless you give --peek. If the user was dormant or never seen, the\n" +
-			"server starts to rebuild the inbox. The inbox is loading until the rebuild is complete.",
+			"server starts to rebuild the inbox. The inbox is loading until the rebuild is complete.\n\n" +
+			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many. This needs\n" +
+			"format level 3 (fanmail admin upgrade).",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id\n" +
-			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z",
+			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
+			"  fanmail inbox ben --purge-until 2026-01-01T00:00:00Z --dry-run",
 		Args: program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			user := message.UserID(args[0])
@@ -49,11 +53,18 @@ func newInbox(p program.Process) *cobra.Command {
 			if i.options.Limit < 1 {
 				return program.Usagef("--limit is %d: give 1 or more", i.options.Limit)
 			}
+			purges := cmd.Flags().Changed("purge-until")
+			if err := i.checkPurge(cmd, purges); err != nil {
+				return err
+			}
 			c, err := i.server.dial(p)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
+			if purges {
+				return i.printPurged(cmd.Context(), c, user)
+			}
 			if i.all {
 				return i.printAll(cmd.Context(), c, user)
 			}
@@ -61,21 +72,50 @@ func newInbox(p program.Process) *cobra.Command {
 		},
 	}
 	i.server.addServer(cmd, app.Rehydrator)
-	i.output.addJSON(cmd, "print the page as JSON; with --all, each message as one line of JSON")
+	i.output.addJSON(cmd, "print the page or the number as JSON; with --all, each message as one line of JSON")
 	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "maximum number of messages to print")
 	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, from the page before")
 	for name, bound := range map[string]struct {
 		at    *time.Time
 		usage string
 	}{
-		"since": {&i.options.Since, "print only messages that were sent at this `time` or later, such as 2026-01-02T15:04:05Z"},
-		"until": {&i.options.Until, "print only messages that were sent before this `time`"},
+		"since":       {&i.options.Since, "print only messages that were sent at this `time` or later, such as 2026-01-02T15:04:05Z"},
+		"until":       {&i.options.Until, "print only messages that were sent before this `time`"},
+		"purge-until": {&i.purge.Until.Time, "let messages expire that were sent at this `time` or before"},
 	} {
 		cmd.Flags().TimeVar(bound.at, name, time.Time{}, []string{time.RFC3339Nano}, bound.usage)
 	}
 	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as a visit of the user")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
+	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
 	return cmd
+}
+
+// checkPurge returns an error if flags for printing and for purging are given together.
+func (i *inboxCommand) checkPurge(cmd *cobra.Command, purges bool) error {
+	if !purges && i.purge.DryRun {
+		return program.Usagef("--dry-run goes with --purge-until")
+	}
+	for _, name := range []string{"all", "before", "limit", "peek", "since", "until"} {
+		if purges && cmd.Flags().Changed(name) {
+			return program.Usagef("--purge-until prints no messages: give it without --%s", name)
+		}
+	}
+	return nil
+}
+
+func (i *inboxCommand) printPurged(ctx context.Context, c *client.Client, user message.UserID) error {
+	n, err := c.Purge(ctx, user, i.purge)
+	if err != nil {
+		return err
+	}
+	return i.output.print(client.Purged{Purged: n}, func(w io.Writer) error {
+		happened := "expired"
+		if i.purge.DryRun {
+			happened = "would expire"
+		}
+		return printf(w, "%s: %s %s\n", program.Printable(string(user)), plural(n, "message", "messages"), happened)
+	})
 }
 
 func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user message.UserID) error {

@@ -32,6 +32,8 @@ func TestWrongUsage(t *testing.T) {
 		"flag without a value":      {args: "inbox ben --limit", want: `flag needs an argument: --limit`},
 		"flag of another type":      {args: "inbox ben --limit many", want: `invalid argument "many" for "--limit" flag`},
 		"missing argument":          {args: "inbox", want: `USER is missing`},
+		"purge with a page":         {args: "inbox ben --purge-until 2026-01-01T00:00:00Z --limit 3", want: `give it without --limit`},
+		"dry run of nothing":        {args: "inbox ben --dry-run", want: `--dry-run goes with --purge-until`},
 		"unexpected argument":       {args: "status a b", want: `unexpected argument "b"`},
 		"argument to serve":         {args: "serve now", want: `unexpected argument "now"`},
 		"bad user":                  {args: "inbox a/b", want: `user contains '/', which a user id may not`},

@@ -83,6 +83,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"POST /v1/users/{user}/login":                  {"/v1/users/bob/login", "", "bob gateway operator"},
 	"GET /v1/users/{user}/inbox":                   {"/v1/users/bob/inbox", "", "bob gateway operator"},
 	"POST /v1/users/{user}/inbox/read":             {"/v1/users/bob/inbox/read", `{"up_to":"ID"}`, "bob gateway operator"},
+	"POST /v1/users/{user}/inbox:purge":            {"/v1/users/bob/inbox:purge", `{"until":"2001-01-01T00:00:00Z"}`, "bob gateway operator"},
 	"DELETE /v1/users/{user}/inbox/{id}":           {"/v1/users/bob/inbox/ID", "", "bob gateway operator"},
 	"GET /v1/admin/explain":                        {"/v1/admin/explain?user=bob&message=ID", "", "operator"},
 	"POST /v1/admin/audit":                         {"/v1/admin/audit?user=bob", "", "operator"},

@@ -69,6 +69,29 @@ func (s *server) markRead(w *response, r *http.Request) error {
 	return noContent(w)
 }
 
+func (s *server) purge(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Until  string `json:"until"`
+		DryRun bool   `json:"dry_run"`
+	}
+	if err := readObject(w, r, smallBytes, &body); err != nil {
+		return err
+	}
+	until, err := parseTime("until", body.Until)
+	if err != nil {
+		return err
+	}
+	n, err := s.Inbox.Purge(r.Context(), user, until, body.DryRun)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Purged{Purged: n})
+}
+
 func (s *server) deleteEntry(w *response, r *http.Request) error {
 	user, err := pathUser(r)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 )
@@ -91,6 +92,39 @@ func TestHeadIsGetWithoutBody(t *testing.T) {
 	defer func() { _ = answer.Body.Close() }()
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 	require.Equal(t, "1", answer.Header.Get(client.BucketsReadHeader))
+}
+
+// A purge counts each message once. Below format level 3 it is refused.
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	level := recorded.Retention - 1
+	w := newWorld(t, settings{level: func() int { return level }})
+	w.see(t, "bob")
+	w.deliver(t, "bob", 1, 60)
+	w.pass(1000e9)
+	until := messagetest.ID(20).Time().Format(client.TimeLayout)
+	refused := w.must(t, http.StatusConflict, http.MethodPost, "/v1/users/bob/inbox:purge", `{"until":"`+until+`"}`)
+	require.Contains(t, refused, string(client.ProblemUpgrade))
+	require.Contains(t, refused, "run fanmail admin upgrade")
+	level++
+	for _, test := range []struct{ body, answer string }{
+		{`{"until":"` + until + `","dry_run":true}`, `{"purged":20}`},
+		{`{"until":"` + until + `"}`, `{"purged":20}`},
+		{`{"until":"` + until + `","dry_run":false}`, `{"purged":0}`},
+	} {
+		require.JSONEq(t, test.answer, w.must(t, http.StatusOK, http.MethodPost, "/v1/users/bob/inbox:purge", test.body))
+	}
+	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox?limit=1", ""), `"total":40,"unread":40`)
+	w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/inbox/"+messagetest.ID(20).String(), "")
+
+	c, err := client.New(w.serve(t), client.Options{})
+	require.NoError(t, err)
+	defer c.Close()
+	for _, dry := range []bool{true, false} {
+		n, err := c.Purge(t.Context(), "bob", client.Purge{Until: client.Time{Time: messagetest.ID(25).Time()}, DryRun: dry})
+		require.NoError(t, err)
+		require.EqualValues(t, 5, n)
+	}
 }
 
 func TestReadAndDelete(t *testing.T) {

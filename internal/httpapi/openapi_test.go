@@ -132,6 +132,8 @@ func TestEveryOperation(t *testing.T) {
 		{422, "inbox", "GET", "/v1/users/bob/inbox?before=x", "", "", ""},
 		{204, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up_to":"` + one + `"}`, "", ""},
 		{400, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up":1}`, "", ""},
+		{200, "purgeInbox", "POST", "/v1/users/bob/inbox:purge", `{"until":"` + now + `","dry_run":true}`, "", ""},
+		{404, "purgeInbox", "POST", "/v1/users/nobody/inbox:purge", `{"until":"` + now + `"}`, "", ""},
 		{204, "deleteEntry", "DELETE", "/v1/users/bob/inbox/" + one, "", "", ""},
 		{404, "deleteEntry", "DELETE", "/v1/users/ann/inbox/" + one, "", "", ""},
 		{200, "explain", "GET", "/v1/admin/explain?user=bob&message=" + id, "", "", ""},

@@ -47,6 +47,9 @@ func (s *server) routes() {
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
 		http.MethodPost: {handle: s.markRead, access: owner, body: true},
 	})
+	rehydrator.route("/v1/users/{user}/inbox:purge", methods{
+		http.MethodPost: {handle: s.purge, access: owner, body: true},
+	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
 		http.MethodDelete: {handle: s.deleteEntry, access: owner},
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -58,6 +59,8 @@ type settings struct {
 	options  func(*httpapi.Options)
 	ready    []client.Reason
 	services func(*httpapi.Services)
+	// level returns the format level; nil means the highest.
+	level func() int
 	// idle means that rehydrations wait until the test calls work.
 	idle bool
 }
@@ -74,6 +77,9 @@ func newWorld(tb testing.TB, change settings) *world {
 	var messages message.Store = db.Messages()
 	if change.messages != nil {
 		messages = change.messages(messages)
+	}
+	if change.level == nil {
+		change.level = func() int { return recorded.Highest }
 	}
 	if change.random == nil {
 		change.random = zeros{}
@@ -107,7 +113,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
-			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock},
+			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Level: change.level},
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),

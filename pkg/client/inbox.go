@@ -96,6 +96,22 @@ func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message
 	return c.do(ctx, call{method: http.MethodPost, path: path, content: ContentJSON, body: body, idempotent: true})
 }
 
+// Purge lets all messages of a user's inbox expire that were sent at the time of the request or before, permanently, and returns how many. With
+// DryRun it only counts. It is idempotent: a repetition returns 0, also if the answer was lost.
+func (c *Client) Purge(ctx context.Context, user message.UserID, purge Purge) (purged int64, err error) {
+	path, err := userPath("user", user, "/inbox:purge")
+	if err != nil {
+		return 0, err
+	}
+	body, err := encode(purge)
+	if err != nil {
+		return 0, err
+	}
+	var answer Purged
+	err = c.do(ctx, call{method: http.MethodPost, path: path, content: ContentJSON, body: body, idempotent: true, read: jsonInto(&answer)})
+	return answer.Purged, err
+}
+
 // Delete removes a message from a user's inbox permanently. It is idempotent.
 func (c *Client) Delete(ctx context.Context, user message.UserID, id message.ID) error {
 	path, err := userPath("user", user, "/inbox/"+id.String())

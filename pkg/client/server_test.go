@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -64,7 +65,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
-			inbox.Options{Rules: userstate.DefaultRules, Now: now},
+			inbox.Options{Rules: userstate.DefaultRules, Now: now, Level: func() int { return settings.Highest }},
 		),
 		Rehydrate: rehydrator,
 		Ready:     func(context.Context) []client.Reason { return nil },

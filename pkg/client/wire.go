@@ -211,6 +211,20 @@ type InboxPage struct {
 	BucketsRead int `json:"-"`
 }
 
+// Purge lets all messages of an inbox expire that were sent at Until or before.
+type Purge struct {
+	// Until counts to the millisecond. It is not in the future.
+	Until Time `json:"until"`
+	// DryRun makes the server only count.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// Purged is the answer to a Purge.
+type Purged struct {
+	// Purged counts the messages in the inbox that expire. Each is counted by one purge only.
+	Purged int64 `json:"purged"`
+}
+
 // ReadMark marks all messages up to and including UpTo as read.
 type ReadMark struct {
 	UpTo message.ID `json:"up_to"`

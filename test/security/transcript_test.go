@@ -39,6 +39,7 @@ var requests = []request{
 	{"GET", "/v1/users/bob", "", "BOB", "CY", 403},
 	{"GET", "/v1/users/bob/inbox", "", "BOB", "CY", 403},
 	{"POST", "/v1/users/bob/inbox/read", `{"up_to":"ID"}`, "BOB", "CY", 403},
+	{"POST", "/v1/users/bob/inbox:purge", `{"until":"2001-01-01T00:00:00Z"}`, "BOB", "CY", 403},
 	{"DELETE", "/v1/users/bob/inbox/ID", "", "BOB", "CY", 403},
 	{"PUT", "/v1/users/bob", `{"last_viewed":"NOW"}`, "OPERATOR", "BOB", 403},
 	{"POST", "/v1/users:batch", `{"user":"bob","last_viewed":"NOW"}`, "OPERATOR", "BOB", 403},
