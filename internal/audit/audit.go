@@ -100,6 +100,9 @@ func (s *Service) edge(ctx context.Context, user, author message.UserID) (follow
 // bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes at most 16 MiB.
 const bucketsPage = 8
 
+// lowest reports whether there is nothing below a bucket. A stub may stand for all buckets that were removed.
+func lowest(b *bucket.Bucket) bool { return b.Sequence == 0 || b.Stub && b.Base == 0 }
+
 // eachBucket calls do with the buckets of an inbox, from the head down, until do returns false. It reports whether there is a bucket
 // at or above the one that the hint names. Every hint above 0 has such a bucket.
 func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint32, do func(*bucket.Bucket) bool) (hinted bool, err error) {
@@ -119,7 +122,7 @@ func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint
 			return hinted, err
 		}
 		for i := range buckets {
-			if !do(&buckets[i]) {
+			if !do(&buckets[i]) || lowest(&buckets[i]) {
 				return hinted, nil
 			}
 		}

@@ -17,6 +17,7 @@ type extent struct {
 	greatest    message.ID   // of all ids in the bucket
 	beyond      []message.ID // the ids above last: usually none
 	whole       bool         // every slot has its id
+	stub        bool
 }
 
 // checkBounds checks the bounds that package bucket states. A bound that is the id of a message from the future is a finding of its own:
@@ -27,6 +28,17 @@ func (l *look) checkBounds(ctx context.Context) error {
 	var honest message.ID // the greatest id so far, without messages from the future
 	for i := len(l.extents) - 1; i >= 0; i-- {
 		x := &l.extents[i]
+		if x.stub { // nothing lowers its bounds, and all that they cover has expired
+			future, err := l.fromFuture(ctx, x.last)
+			if err != nil {
+				return err
+			}
+			if !future {
+				honest = maxID(honest, x.last)
+			}
+			below = x
+			continue
+		}
 		floorRaised, err := l.fromFuture(ctx, x.floor)
 		if err != nil {
 			return err

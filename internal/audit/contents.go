@@ -84,7 +84,7 @@ func (l *look) readInbox(ctx context.Context) error {
 	if hint := l.state.Head.Sequence; !hinted && hint > 0 {
 		l.outOfOrder(Finding{}, "the hint says that the head is bucket %d or a later one, and there is none", hint)
 	}
-	if above != nil && above.Sequence > 0 {
+	if above != nil && !lowest(above) {
 		l.find(Finding{Kind: Damaged}, "the buckets below bucket %d are missing", above.Sequence)
 	}
 	slices.SortFunc(l.holds, func(x, y held) int {
@@ -95,7 +95,7 @@ func (l *look) readInbox(ctx context.Context) error {
 
 // checkBucket checks the slots of a bucket, and keeps its bounds. above is nil if b is the head.
 func (l *look) checkBucket(above, b *bucket.Bucket) {
-	x := extent{sequence: b.Sequence, floor: b.Floor, last: b.Last, whole: true}
+	x := extent{sequence: b.Sequence, floor: b.Floor, last: b.Last, whole: true, stub: b.Stub}
 	for _, e := range b.Entries {
 		x.greatest = maxID(x.greatest, e.ID)
 		x.whole = x.whole && !e.ID.IsZero()

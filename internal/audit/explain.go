@@ -24,6 +24,8 @@ const (
 	Recovered Verdict = "recovered"
 	// InGap is a message that is read from the canonical store whenever the inbox is paged.
 	InGap Verdict = "in_gap"
+	// Expired is a message at or below the user's purge point.
+	Expired Verdict = "expired"
 	// Deleted is a message that the owner has deleted from the inbox.
 	Deleted Verdict = "deleted"
 	// Dormant is a message that is left to a rehydration, which starts when the user returns.
@@ -130,6 +132,9 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 	e.Entry, e.At, err = s.find(ctx, e.State, e.Message)
 	return err
 }
+
+// expired reports whether the id is at or below the purge point.
+func (e *Explanation) expired() bool { return !e.State.Purged.Less(e.Message) }
 
 func (e *Explanation) unknown() bool { return e.Stored.ID.IsZero() }
 

@@ -173,9 +173,9 @@ func (l *look) readFollowed(ctx context.Context) error {
 	}
 }
 
-// readSpan compares the messages that an author sent to followers during a span of the user's edge.
+// readSpan compares the messages that an author sent to followers during a span of the user's edge, and that have not expired.
 func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span) error {
-	in := message.Range{From: edge.Followee, After: message.LastBefore(span.Since), Before: l.end}
+	in := message.Range{From: edge.Followee, After: maxID(message.LastBefore(span.Since), l.state.Purged), Before: l.end}
 	if until := message.MinID(span.Until); !span.Open() && until.Less(in.Before) {
 		in.Before = until
 	}
@@ -196,7 +196,7 @@ func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span)
 
 // readNaming compares the messages that name the user, except those that readFollowed has compared.
 func (l *look) readNaming(ctx context.Context) error {
-	for after := (message.ID{}); ; {
+	for after := l.state.Purged; ; {
 		page, err := l.stores.Messages.Naming(ctx, l.user, after, l.end, message.OldestFirst, messagesPage)
 		if err != nil {
 			return fmt.Errorf("messages that name %s: %w", l.user, err)
@@ -371,10 +371,10 @@ func (l *look) missing(ctx context.Context, m missed) error {
 	return nil
 }
 
-// findExtras finds entries that do not belong in the inbox.
+// findExtras finds entries that do not belong in the inbox. It accepts what has expired.
 func (l *look) findExtras(ctx context.Context) error {
 	for _, h := range l.holds {
-		if h.known || h.deleted {
+		if h.known || h.deleted || !l.state.Purged.Less(h.id) {
 			continue
 		}
 		if err := l.checkExtra(ctx, h); err != nil {

@@ -18,6 +18,9 @@ func at(t time.Time) string { return t.UTC().Format(timeLayout) }
 // judge returns the verdict that follows from the facts, and its sentence.
 func (s operation) judge(e *Explanation) (Verdict, string) {
 	switch {
+	case e.expired():
+		return Expired, fmt.Sprintf("%s does not have %s: all messages for them that were sent up to %s have expired.",
+			e.User, e.Message, at(e.State.Purged.Time()))
 	case e.unknown():
 		return UnknownMessage, e.unknownSentence()
 	case e.Entry != nil && (!e.Entry.Deleted || !e.Stored.FromFuture()):

@@ -259,7 +259,9 @@ func (w *world) back(at time.Time, limit int) {
 func (w *world) inboxes() *inbox.Service {
 	return inbox.New(inbox.Stores{
 		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender,
-	}, w.rehydrator(0), inbox.Options{Rules: rules, Now: func() time.Time { return w.now }})
+	}, w.rehydrator(0), inbox.Options{
+		Rules: rules, Now: func() time.Time { return w.now }, Level: func() int { return settings.Highest },
+	})
 }
 
 // read returns the ids that ben reads, newest first, and how many messages his inbox says it has.

@@ -86,7 +86,7 @@ type spent struct {
 
 // spent returns what has expired up to an id. All slots of a stub have expired.
 func (b Bucket) spent(upTo message.ID) spent {
-	if len(b.Entries) < b.Slots() {
+	if b.Stub {
 		return spent{base: b.Base + int64(b.Slots())}
 	}
 	s := spent{base: b.Base}

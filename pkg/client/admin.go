@@ -20,6 +20,8 @@ const (
 	// VerdictInGap is a message in a gap of the inbox. The server reads it from the messages of its author whenever the inbox is
 	// paged.
 	VerdictInGap Verdict = "in_gap"
+	// VerdictExpired is a message that has expired for the user, whether it is stored or not.
+	VerdictExpired Verdict = "expired"
 	// VerdictDeleted is a message that was deleted from the inbox.
 	VerdictDeleted Verdict = "deleted"
 	// VerdictDormant is a message that a rehydration will recover when the user returns.

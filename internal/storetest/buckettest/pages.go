@@ -30,18 +30,19 @@ type reader struct {
 	seen    map[int]bool // the content of the inbox, at or below upTo, when the mark was set
 	mark    bucket.ReadMark
 	purged  int // the messages up to this one have expired; -1 if none have
+	emptied int // buckets were emptied of those up to this one
 	oldest  uint32
 	buckets int // the number of buckets read for the last page
 }
 
 func newReader(store bucket.Store, owner message.UserID) *reader {
-	return &reader{store: store, owner: owner, capacity: bucket.Capacity, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1, purged: -1}
+	return &reader{store: store, owner: owner, capacity: bucket.Capacity, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1, purged: -1, emptied: -1}
 }
 
 // deliver appends messages that the inbox does not have, in one batch.
 func (r *reader) deliver(t tester, ns []int) {
 	t.Helper()
-	ns = slices.DeleteFunc(ordered(ns), func(n int) bool { return slices.Contains(r.arrived, n) })
+	ns = slices.DeleteFunc(ordered(ns), func(n int) bool { return slices.Contains(r.arrived, n) || n <= r.emptied })
 	require.Equal(t, len(ns), appendSized(t, r.store, r.owner, r.hint, ns, r.capacity))
 	r.arrived = append(r.arrived, ns...)
 }
@@ -180,6 +181,20 @@ func (r *reader) expired(t tester, upTo message.ID) bucket.Expired {
 	return expired
 }
 
+// empty empties buckets of what has expired.
+func (r *reader) empty(t *rapid.T) {
+	e := bucket.NewEmptying(r.store, r.owner, r.hint, r.purgePoint())
+	for more := true; more; {
+		var err error
+		_, more, err = e.Step(t.Context(), 1+rapid.IntRange(0, 3).Draw(t, "buckets"))
+		require.NoError(t, err)
+		if more && rapid.IntRange(0, 3).Draw(t, "crash") == 0 {
+			break
+		}
+	}
+	r.emptied = r.purged
+}
+
 // purge lets the messages up to one expire.
 func (r *reader) purge(t tester, n int) {
 	t.Helper()
@@ -270,6 +285,11 @@ func (s suite) randomReaders(t *testing.T) {
 			"purge": func(t *rapid.T) {
 				r.purge(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "purged"))
 			},
+			"empty": func(t *rapid.T) {
+				if r.purged >= 0 {
+					r.empty(t)
+				}
+			},
 			"window": func(t *rapid.T) { r.drawWindow(t, fresh) },
 			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "up to")) },
 			"delete": func(t *rapid.T) {
@@ -284,13 +304,13 @@ func (s suite) randomReaders(t *testing.T) {
 				if len(r.arrived) == 0 {
 					return
 				}
-				if n := rapid.SampledFrom(r.arrived).Draw(t, "blanked"); !r.blanked[n] {
+				if n := rapid.SampledFrom(r.arrived).Draw(t, "blanked"); !r.blanked[n] && n > r.emptied {
 					r.blank(t, n)
 				}
 			},
 			"delete unknown": func(t *rapid.T) {
 				n := rapid.IntRange(0, fresh).Draw(t, "unknown")
-				if !slices.Contains(r.arrived, n) {
+				if !slices.Contains(r.arrived, n) && n > r.emptied {
 					require.ErrorIs(t, bucket.Delete(t.Context(), r.store, r.owner, r.hint, id(n)), bucket.ErrNotFound)
 				}
 			},
