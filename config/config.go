@@ -45,6 +45,7 @@ type Config struct {
 	Idempotency Idempotency `key:"idempotency"`
 	Fanout      Fanout      `key:"fanout"`
 	Rehydrate   Rehydrate   `key:"rehydrate"`
+	Retention   Retention   `key:"retention"`
 	NATS        NATS        `key:"nats"`
 	Embedded    Embedded    `key:"embedded"`
 	MongoDB     MongoDB     `key:"mongodb"`
@@ -130,6 +131,16 @@ type Rehydrate struct {
 	ReapEvery time.Duration `key:"reap_every"`
 	// Page is how many messages are read and appended at a time.
 	Page int `key:"page"`
+}
+
+// Retention configures how this process removes what has expired.
+type Retention struct {
+	// Every is how long after the beginning of a walk over all users the next one begins.
+	Every time.Duration `key:"every"`
+	// Rate is how many buckets this process empties in a second.
+	Rate int `key:"rate"`
+	// Queue is how many users may wait in this process to be emptied.
+	Queue int `key:"queue"`
 }
 
 // NATS configures the bus, and the NATS server where it is the embedded one.
@@ -311,6 +322,7 @@ func Default() Config {
 			ReapEvery: 5 * time.Second,
 			Page:      100,
 		},
+		Retention: Retention{Every: time.Hour, Rate: 2000, Queue: 10_000},
 		NATS: NATS{
 			Replicas:     1,
 			AckWait:      30 * time.Second,

@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
@@ -168,11 +169,12 @@ func (s *assembly) rehydrator() {
 			Metrics: s.opts.Metrics,
 		})
 	s.services.Rehydrate = rehydrator
+	emptier := s.retention()
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Now: s.opts.Now, Level: s.settings.Level, BucketSize: s.settings.BucketSize,
-			Viewed: s.candidates.Seen, Metrics: s.opts.Metrics,
+			Viewed: s.candidates.Seen, Purged: emptier.Queue, Metrics: s.opts.Metrics,
 		},
 	)
 	s.services.Inbox = inboxes
@@ -198,6 +200,20 @@ func (s *assembly) rehydrator() {
 	}
 	s.run("rehydrator", rehydrator.Run)
 	s.run("logins", func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) })
+}
+
+// retention adds the walk over all users and the worker that empties buckets, and returns the latter.
+func (s *assembly) retention() *retention.Emptier {
+	r := s.config.Retention
+	emptier := retention.NewEmptier(s.parts.Inbox, s.parts.Users, retention.EmptierOptions{
+		Rate: r.Rate, Queue: r.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	})
+	walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
+		Keep: emptier.Empty, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(), Tolerance: s.settings.ClockTolerance,
+		Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	})
+	s.run("retention", emptier.Run, walker.Run)
+	return emptier
 }
 
 // patience is how long a request waits for a rehydration that it needs.

@@ -4,6 +4,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -19,6 +20,7 @@ type Parts struct {
 	Edges    follow.Store
 	Progress progress.Store
 	Popular  popular.Store
+	Walk     retention.Store
 
 	Bus bus.Bus
 }

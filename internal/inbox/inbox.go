@@ -33,6 +33,8 @@ type Options struct {
 	BucketSize func() int
 	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
 	Viewed func(message.UserID)
+	// Purged, unless it is nil, is called with each user whose purge point has risen. It must not block.
+	Purged func(message.UserID)
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 }

@@ -44,6 +44,9 @@ func (s *Service) Purge(ctx context.Context, user message.UserID, until time.Tim
 				return 0, fmt.Errorf("raise the purge point of %s: %w", user, err)
 			}
 			if stepped[0].Applied {
+				if s.opts.Purged != nil {
+					s.opts.Purged(user)
+				}
 				return expired, nil
 			}
 			state = stepped[0].State

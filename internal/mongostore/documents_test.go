@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
@@ -131,6 +132,10 @@ func TestDocuments(t *testing.T) {
 		Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "zoë", Followers: 1 << 40}},
 	}))
 	requireGolden(t, "popular.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "popular"}}))
+	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
+		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
+	}))
+	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))
 	record, err = db.Settings().Load(ctx)
 	require.NoError(t, err)
 	require.Equal(t, settings.Unrecorded, record.Level)

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fanmail/fanmail/internal/popular"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -71,7 +72,8 @@ func tooLarge(err error) bool {
 func permanent(err error) bool {
 	for _, target := range []error{
 		ErrClosed, ErrNotInitialized, ErrFormat, ErrPartitions, ErrCapacity, ErrNotSharded, mongo.ErrNoDocuments, mongo.ErrClientDisconnected,
-		message.ErrCorrupt, message.ErrKeyChanged, userstate.ErrNotFound, settings.ErrChanged, popular.ErrChanged, context.Canceled,
+		message.ErrCorrupt, message.ErrKeyChanged, userstate.ErrNotFound, settings.ErrChanged, popular.ErrChanged,
+		retention.ErrChanged, context.Canceled,
 	} {
 		if errors.Is(err, target) {
 			return true

@@ -137,6 +137,7 @@ type DB struct {
 	progress *Progress
 	settings *Settings
 	popular  *Popular
+	walk     *Retention
 }
 
 // Open connects to a server and checks that the database was initialized with the configured values. If the server does not
@@ -208,6 +209,7 @@ func (db *DB) open() {
 	db.edges = &Edges{followers: db.collection(followersName), following: db.collection(followingName), pages: newPages()}
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 	db.settings = &Settings{c: db.collection(metaName)}
+	db.walk = &Retention{c: db.collection(metaName)}
 	db.popular = &Popular{c: db.collection(metaName), followers: db.collection(followersName)}
 }
 
@@ -263,3 +265,6 @@ func (db *DB) Settings() *Settings { return db.settings }
 
 // Popular returns the store of the record of the users with the most followers.
 func (db *DB) Popular() *Popular { return db.popular }
+
+// Retention returns the store of the record of the walk over all users.
+func (db *DB) Retention() *Retention { return db.walk }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -220,6 +221,11 @@ func SizedRecords(m message.Message, last message.ID) []Record {
 			encodeDeletion(tombstone.at(sequence, slot)),
 		},
 	}
+}
+
+// RoundRecord returns the record of the walk over all users.
+func RoundRecord(r retention.Round) Record {
+	return Record{"walk", roundKey, encodeValue(roundRecordOf(r, r.Revision))}
 }
 
 // PopularRecord returns the record of the users with the most followers.

@@ -33,6 +33,7 @@ import (
 //	'r' leases   r until[8] user                           none: finds the rehydrations whose leases die first
 //	't' naming   t user 00 id[16]                          none: finds the messages that name a user
 //	'u' users    u partition[2] user                       state
+//	'w' walk     w                                         how far the walk over all users is
 //	'x' expiries x expires[8] sha256(from 00 key)[32]      none: finds the keys that expire first
 type space byte
 
@@ -53,6 +54,7 @@ const (
 	spaceLeases    space = 'r'
 	spaceNaming    space = 't'
 	spaceUsers     space = 'u'
+	spaceRound     space = 'w'
 	spaceExpiries  space = 'x'
 )
 
@@ -63,6 +65,7 @@ func (s space) name() string {
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
 		spaceRemoved: "removed", spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
+		spaceRound: "walk",
 	}[s]
 }
 

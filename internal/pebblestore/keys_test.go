@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -60,6 +61,9 @@ func TestRecordsAreGolden(t *testing.T) {
 	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
 	requireGolden(t, "testdata/keys-2-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{
 		Revision: 7, Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "名前", Followers: 1 << 40}},
+	})})
+	requireGolden(t, "testdata/keys-2-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
+		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
 	})})
 	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
 	state.Purged, state.Oldest = messagetest.ID(4), 1

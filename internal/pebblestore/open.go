@@ -128,6 +128,7 @@ type DB struct {
 	progress *Progress
 	settings *Settings
 	popular  *Popular
+	walk     *Retention
 }
 
 // Open opens the store in a folder. It creates the folder and the store if they do not exist. The error wraps ErrLocked,
@@ -186,6 +187,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
 	db.popular = &Popular{db: db}
+	db.walk = &Retention{db: db}
 	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
 	return db
 }
@@ -281,3 +283,6 @@ func (db *DB) Settings() *Settings { return db.settings }
 
 // Popular returns the store of the record of the users with the most followers.
 func (db *DB) Popular() *Popular { return db.popular }
+
+// Retention returns the store of the record of the walk over all users.
+func (db *DB) Retention() *Retention { return db.walk }

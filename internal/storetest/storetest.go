@@ -1,6 +1,6 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
-// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store and
-// popular.Store.
+// comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store,
+// popular.Store and retention.Store.
 package storetest
 
 import (
@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
@@ -41,6 +42,7 @@ type Database struct {
 	Inbox    bucket.Store
 	Settings settings.Store
 	Popular  popular.Store
+	Walk     retention.Store
 	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
 	Unjudge func(t *testing.T, m message.Message, storedAt time.Time)
 	// DamageUser makes the record of a user unreadable. The returned function restores it.
@@ -57,7 +59,7 @@ func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
-		"Settings": runSettings, "Popular": runPopular,
+		"Settings": runSettings, "Popular": runPopular, "Walk": runWalk,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,6 +81,8 @@ func runProgress(t *testing.T, b Backend) { t.Helper(); progressSuite{b}.run(t) 
 func runSettings(t *testing.T, b Backend) { t.Helper(); settingsSuite{b}.run(t) }
 
 func runPopular(t *testing.T, b Backend) { t.Helper(); popularSuite{b}.run(t) }
+
+func runWalk(t *testing.T, b Backend) { t.Helper(); walkSuite{b}.run(t) }
 
 func runInbox(t *testing.T, b Backend) {
 	t.Helper()

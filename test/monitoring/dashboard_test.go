@@ -97,5 +97,5 @@ func TestDashboardIsSound(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Process"}, rows)
+	require.Equal(t, []string{"Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Retention", "Process"}, rows)
 }

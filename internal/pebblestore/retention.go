@@ -1,0 +1,98 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Retention is the store of the record of the walk over all users.
+type Retention struct {
+	db *DB
+	mu sync.Mutex // held while the record is replaced
+}
+
+var _ retention.Store = (*Retention)(nil)
+
+var roundKey = []byte{byte(spaceRound)}
+
+// roundRecord has times in milliseconds.
+type roundRecord struct {
+	Revision  int64          `cbor:"1,keyasint"`
+	Began     int64          `cbor:"2,keyasint"`
+	Ended     bool           `cbor:"3,keyasint,omitempty"`
+	Partition int            `cbor:"4,keyasint,omitempty"`
+	After     message.UserID `cbor:"5,keyasint,omitempty"`
+	Token     string         `cbor:"6,keyasint,omitempty"`
+	Until     int64          `cbor:"7,keyasint,omitempty"`
+}
+
+func roundRecordOf(r retention.Round, revision int64) roundRecord {
+	encoded := roundRecord{
+		Revision: revision, Began: r.Began.UnixMilli(), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
+	}
+	if !r.Until.IsZero() {
+		encoded.Until = r.Until.UnixMilli()
+	}
+	return encoded
+}
+
+func (r roundRecord) round() retention.Round {
+	round := retention.Round{
+		Revision: r.Revision, Began: fromMillis(r.Began), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
+	}
+	if r.Until != 0 {
+		round.Until = fromMillis(r.Until)
+	}
+	return round
+}
+
+// Load implements retention.Store.
+func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return retention.Round{}, err
+	}
+	defer s.db.end()
+	return s.read()
+}
+
+func (s *Retention) read() (r retention.Round, err error) {
+	_, err = s.db.get(roundKey, func(value []byte) error {
+		var found roundRecord
+		if err := decodeValue(spaceRound, value, &found); err != nil {
+			return err
+		}
+		r = found.round()
+		return nil
+	})
+	if err != nil {
+		return retention.Round{}, fmt.Errorf("read the walk over all users: %w", err)
+	}
+	return r, nil
+}
+
+// Replace implements retention.Store. It does not wait for a sync.
+func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.read()
+	if err != nil {
+		return err
+	}
+	if found.Revision != from.Revision {
+		return retention.ErrChanged
+	}
+	if err := s.db.engine.Set(roundKey, encodeValue(roundRecordOf(to, from.Revision+1)), pebble.NoSync); err != nil {
+		return fmt.Errorf("record the walk over all users: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package retention
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics counts what a Walker has done.
+type metrics struct {
+	users, damaged, rounds prometheus.Counter
+	duration               prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer) metrics {
+	factory := promauto.With(registerer)
+	return metrics{
+		users: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_users_total", Help: "Users at whom the walk over all users has looked.",
+		}),
+		damaged: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_damaged_total", Help: "Users of whom the walk has removed nothing, because their records are damaged.",
+		}),
+		rounds: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_rounds_total", Help: "Rounds through all users that this process has ended.",
+		}),
+		duration: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "fanmail_retention_round_seconds", Help: "From the beginning to the end of the last round that this process has ended.",
+		}),
+	}
+}
+
+// ended counts a round that has ended.
+func (m metrics) ended(r Round, now time.Time) {
+	m.rounds.Inc()
+	m.duration.Set(max(0, now.Sub(r.Began).Seconds()))
+}
+
+// emptierMetrics counts what an Emptier has done.
+type emptierMetrics struct{ buckets, entries, bytes, full prometheus.Counter }
+
+func newEmptierMetrics(registerer prometheus.Registerer, waiting func() float64) emptierMetrics {
+	factory := promauto.With(registerer)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_retention_waiting", Help: "Users who wait in this process to be emptied.",
+	}, waiting)
+	return emptierMetrics{
+		buckets: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_buckets_total", Help: "Buckets that this process has emptied, whole or in part.",
+		}),
+		entries: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_entries_total", Help: "Entries whose contents this process has removed.",
+		}),
+		bytes: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_freed_bytes_total", Help: "How much less the store holds since, before compression.",
+		}),
+		full: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_queue_full_total", Help: "Users who found the queue full, and are left to the walk over all users.",
+		}),
+	}
+}

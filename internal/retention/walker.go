@@ -1,0 +1,168 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const (
+	// lease is for how long a process walks without recording its place.
+	lease = time.Minute
+	// page is how many users are read at a time.
+	page = 256
+	// idle is the longest time between two looks at the record. Several processes share it, so a look has to be cheap.
+	idle = 30 * time.Second
+)
+
+// Options configures a Walker. Keep, Every, Partitions, Token, Tolerance and Now are required.
+type Options struct {
+	// Keep keeps what a user may keep, and removes the rest. It may be repeated, and run for one user by two processes. It blocks for as
+	// long as it is to be slowed down, and returns early when ctx ends. The walk continues with the next user if the error wraps message.ErrCorrupt; after another error
+	// it is tried again.
+	Keep func(ctx context.Context, state userstate.State) error
+	// Every is how long after the beginning of a round the next one begins.
+	Every time.Duration
+	// Partitions is the number of partitions of the store.
+	Partitions int
+	// Token names this process. Each process has another one.
+	Token string
+	// Tolerance returns the clock tolerance that holds now.
+	Tolerance func() time.Duration
+	Now       func() time.Time
+	Logger    zerolog.Logger
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
+}
+
+// Walker walks over all users.
+type Walker struct {
+	store   Store
+	users   userstate.Store
+	opts    Options
+	metrics metrics
+	panics  *panics.Recorder
+}
+
+// NewWalker returns a Walker.
+func NewWalker(store Store, users userstate.Store, opts Options) *Walker {
+	return &Walker{
+		store: store, users: users, opts: opts, metrics: newMetrics(opts.Metrics),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "walk"),
+	}
+}
+
+// Run walks whenever a round is due, until intake ends. The next process continues with the user who was being looked at then.
+func (w *Walker) Run(intake, processing context.Context) {
+	failing := false
+	for intake.Err() == nil {
+		err := w.Walk(intake, processing)
+		w.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line })
+		if err != nil && processing.Err() == nil && !failing {
+			w.opts.Logger.Warn().Err(err).Msg("the walk over all users cannot continue: it is tried again")
+		}
+		failing = err != nil
+		startstop.Pause(intake, min(idle, w.opts.Every/4))
+	}
+}
+
+// Walk does what is due: it takes the round, and walks until the round has ended, intake ends, or another process has taken the round. It
+// returns an error if a store fails.
+func (w *Walker) Walk(intake, processing context.Context) (err error) {
+	defer panics.Catch(&err)
+	found, err := w.store.Load(processing)
+	if err != nil || !found.due(w.opts.Now(), w.opts.Every, w.opts.Tolerance()) {
+		return err
+	}
+	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, w.opts.Now()))
+	for err == nil && taken && intake.Err() == nil {
+		if r.Partition >= w.opts.Partitions {
+			_, taken, err = w.record(processing, r, r.ended())
+			if err == nil && taken {
+				w.metrics.ended(r, w.opts.Now())
+			}
+			return err
+		}
+		r, taken, err = w.next(intake, processing, r)
+	}
+	if taken { // the next process, or this one, need not wait for the end of the lease
+		_, _, freeErr := w.record(processing, r, r.free())
+		err = errors.Join(err, freeErr)
+	}
+	return err
+}
+
+// next keeps the next users, and records the place that it has reached. With an error, it returns that place without having recorded it.
+func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, taken bool, err error) {
+	found, err := w.users.List(processing, r.Partition, r.After, page)
+	if err != nil {
+		return r, true, err
+	}
+	reached := r
+	for _, user := range found {
+		if intake.Err() != nil {
+			break
+		}
+		if err := w.keep(intake, user); err != nil {
+			if intake.Err() != nil {
+				break // the next walk begins with this user
+			}
+			return reached, true, err
+		}
+		reached = reached.at(r.Partition, user.State.User)
+		if now := w.opts.Now(); r.Until.Sub(now) < lease/2 {
+			if r, taken, err = w.record(processing, r, reached.renewed(now)); err != nil || !taken {
+				return r, taken, err
+			}
+			reached = r
+		}
+	}
+	if len(found) < page && intake.Err() == nil {
+		reached = reached.at(r.Partition+1, "")
+	}
+	return w.record(processing, r, reached.renewed(w.opts.Now()))
+}
+
+// keep keeps one user. Damage and a panic concern this user alone: they are logged and counted.
+func (w *Walker) keep(ctx context.Context, user userstate.Looked) error {
+	err := user.Err
+	if err == nil {
+		err = func() (err error) {
+			defer panics.Catch(&err)
+			return w.opts.Keep(ctx, user.State)
+		}()
+	}
+	w.metrics.users.Inc()
+	switch {
+	case panics.Is(err):
+		w.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user.State.User)) })
+	case errors.Is(err, message.ErrCorrupt):
+		w.metrics.damaged.Inc()
+		w.opts.Logger.Error().Err(err).Str("user", string(user.State.User)).
+			Msg("records of a user are damaged: nothing of theirs is removed in this round")
+	default:
+		return err
+	}
+	return nil
+}
+
+// record replaces the record. It returns the round as it is stored now, and whether it is this process's.
+func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error) {
+	err := w.store.Replace(ctx, from, to)
+	if err == nil {
+		to.Revision = from.Revision + 1
+		return to, true, nil
+	}
+	if !errors.Is(err, ErrChanged) {
+		return from, false, err
+	}
+	return from, false, nil // another process walks, or a reply was lost and the lease has to end
+}

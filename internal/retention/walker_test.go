@@ -1,0 +1,260 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/leaktest"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// memory is a retention.Store that can fail.
+type memory struct {
+	mu    sync.Mutex
+	round retention.Round
+	fail  func(to retention.Round) error
+}
+
+func (m *memory) Load(context.Context) (retention.Round, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.round, nil
+}
+
+func (m *memory) Replace(_ context.Context, from, to retention.Round) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if from.Revision != m.round.Revision {
+		return retention.ErrChanged
+	}
+	if m.fail != nil {
+		if err := m.fail(to); err != nil {
+			return err
+		}
+	}
+	to.Revision = from.Revision + 1
+	m.round = to
+	return nil
+}
+
+// world has many users, and walkers that note whom they keep.
+type world struct {
+	*rig.Rig
+	store *memory
+	clock time.Time
+	kept  map[message.UserID]int
+	// do, unless it is nil, is called with each user who is kept.
+	do func(message.UserID) error
+}
+
+// walkers are more users than are read at once.
+const walkers = 700
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), nil, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	var users []message.UserID
+	for n := range walkers {
+		users = append(users, message.UserID(fmt.Sprintf("user-%03d", n)))
+	}
+	require.NoError(t, storetest.See(t.Context(), r.Users, rig.Epoch, users...))
+	return &world{Rig: r, store: &memory{}, clock: rig.Epoch, kept: make(map[message.UserID]int)}
+}
+
+const every = time.Hour
+
+func (w *world) walker(token string) *retention.Walker {
+	return retention.NewWalker(w.store, w.Users, retention.Options{
+		Keep: func(_ context.Context, s userstate.State) error {
+			if w.do != nil {
+				if err := w.do(s.User); err != nil {
+					return err
+				}
+			}
+			w.kept[s.User]++
+			return nil
+		},
+		Every: every, Partitions: rig.Partitions, Token: token, Tolerance: func() time.Duration { return time.Minute },
+		Now: func() time.Time { return w.clock }, Logger: zerolog.Nop(),
+	})
+}
+
+func (w *world) walk(t *testing.T, walker *retention.Walker) error {
+	t.Helper()
+	return walker.Walk(t.Context(), t.Context())
+}
+
+func (w *world) requireKept(t *testing.T, times int) {
+	t.Helper()
+	require.Len(t, w.kept, walkers)
+	for user, n := range w.kept {
+		require.Equal(t, times, n, "%s", user)
+	}
+}
+
+// Each round keeps each user once, and begins when it is due.
+func TestRounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.walker("first")
+	for round := 1; round <= 3; round++ {
+		require.NoError(t, w.walk(t, first))
+		w.requireKept(t, round)
+		require.True(t, w.store.round.Ended)
+		require.NoError(t, w.walk(t, w.walker("second")))
+		w.clock = w.clock.Add(every - time.Millisecond)
+		require.NoError(t, w.walk(t, first))
+		w.requireKept(t, round)
+		w.clock = w.clock.Add(time.Millisecond)
+	}
+}
+
+// A round continues where it was stopped, by whatever process comes first. A process that died keeps it until its lease ends.
+func TestRoundContinues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	intake, stop := context.WithCancel(t.Context())
+	w.do = func(message.UserID) error {
+		if len(w.kept) == walkers/2 {
+			stop()
+		}
+		return nil
+	}
+	require.NoError(t, w.walker("first").Walk(intake, t.Context()))
+	require.Len(t, w.kept, walkers/2+1, "the user who is being kept is finished")
+	require.False(t, w.store.round.Ended)
+	require.Empty(t, w.store.round.Token)
+	w.do = nil
+	require.NoError(t, w.walk(t, w.walker("second")))
+	w.requireKept(t, 1)
+
+	w.clock = w.clock.Add(every)
+	dead := w.clock.Add(time.Minute)
+	w.store.round = retention.Round{Revision: w.store.round.Revision + 1, Began: w.clock, Partition: 1, Token: "dead", Until: dead}
+	for _, test := range []struct {
+		at   time.Time
+		kept bool
+	}{{w.clock, false}, {dead, false}, {dead.Add(time.Millisecond), true}} {
+		w.clock = test.at
+		clear(w.kept)
+		require.NoError(t, w.walk(t, w.walker("third")))
+		require.Equal(t, test.kept, len(w.kept) > 0, "%s", test.at)
+		for user := range w.kept {
+			require.Positive(t, partition.Of(user, rig.Partitions), "the lower partition is done")
+		}
+	}
+}
+
+// A lease or a beginning that lies further ahead than any right clock sets it does not stop the walk.
+func TestRoundOfAClockAhead(t *testing.T) {
+	t.Parallel()
+	for name, round := range map[string]retention.Round{
+		"under way": {Revision: 1, Began: rig.Epoch, Token: "ahead", Until: rig.Epoch.Add(24 * time.Hour)},
+		"ended":     {Revision: 1, Began: rig.Epoch.Add(24 * time.Hour), Ended: true},
+	} {
+		w := newWorld(t)
+		w.store.round = round
+		require.NoError(t, w.walk(t, w.walker("right")))
+		w.requireKept(t, 1)
+		require.Equal(t, rig.Epoch, w.store.round.Began, name)
+	}
+}
+
+// A process that has lost its lease stops, and the other one continues.
+func TestRoundIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do = func(message.UserID) error {
+		w.clock = w.clock.Add(10 * time.Minute) // longer than a lease lasts
+		if len(w.kept) == 0 {
+			w.do = nil
+			require.NoError(t, w.walk(t, w.walker("second")))
+		}
+		return nil
+	}
+	require.NoError(t, w.walk(t, w.walker("first")))
+	require.Len(t, w.kept, walkers)
+	require.True(t, w.store.round.Ended)
+	twice := 0
+	for _, n := range w.kept {
+		twice += n - 1
+	}
+	require.Equal(t, 1, twice, "the user whom both had at hand")
+}
+
+// A store that fails ends the walk with an error. The next try continues with the user on whom it failed.
+func TestRoundAfterAnError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	broken := errors.New("broken")
+	w.do = func(message.UserID) error {
+		if len(w.kept) == walkers/3 {
+			return broken
+		}
+		return nil
+	}
+	walker := w.walker("first")
+	require.ErrorIs(t, w.walk(t, walker), broken)
+	require.ErrorIs(t, w.walk(t, walker), broken)
+	require.Len(t, w.kept, walkers/3)
+	w.do = nil
+	w.store.fail = func(to retention.Round) error {
+		if to.Partition > 0 {
+			return broken
+		}
+		return nil
+	}
+	require.ErrorIs(t, w.walk(t, walker), broken)
+	w.store.fail = nil
+	w.clock = w.clock.Add(2 * time.Minute) // the lease that could not be given back ends
+	require.NoError(t, w.walk(t, walker))
+	require.Len(t, w.kept, walkers)
+}
+
+// Damage of one user, and a panic, concern this user alone.
+func TestDamageAndPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do = func(user message.UserID) error {
+		switch user {
+		case "user-007":
+			return fmt.Errorf("bucket: %w", message.ErrCorrupt)
+		case "user-300":
+			panic("a bug")
+		}
+		return nil
+	}
+	require.NoError(t, w.walk(t, w.walker("first")))
+	require.Len(t, w.kept, walkers-2)
+	require.True(t, w.store.round.Ended)
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	intake, stop := context.WithCancel(t.Context())
+	w.store.fail = func(to retention.Round) error {
+		if to.Ended {
+			stop()
+		}
+		return nil
+	}
+	w.walker("first").Run(intake, t.Context())
+	w.requireKept(t, 1)
+}
