@@ -19,7 +19,7 @@ type held struct {
 	says     uint64
 	sequence uint32
 	slot     uint16
-	deleted  bool
+	deleted  bool // or emptied, because it has expired
 	// known reports whether the look has found the message of the slot.
 	known bool
 }
@@ -66,12 +66,12 @@ func (l *look) readInbox(ctx context.Context) error {
 			switch {
 			case !e.ID.IsZero():
 				l.holds = append(l.holds, held{
-					id: e.ID, says: says(e), sequence: b.Sequence, slot: uint16(slot), deleted: e.Deleted,
+					id: e.ID, says: says(e), sequence: b.Sequence, slot: uint16(slot), deleted: e.Deleted || e.Expired,
 				})
 			case !e.Deleted:
 				l.lostSlot(b.Sequence, slot)
 			}
-			if !e.ID.IsZero() && !e.Deleted {
+			if !e.ID.IsZero() && !e.Deleted && !e.Expired {
 				l.entries++
 			}
 		}
@@ -103,6 +103,9 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 			x.beyond = append(x.beyond, e.ID)
 		}
 	}
+	if l.expired = maxID(l.expired, b.Purged); b.Stub {
+		l.expired, x.whole = maxID(l.expired, b.Last), false
+	}
 	l.extents = append(l.extents, x)
 	switch slots := b.Slots(); {
 	case slots > b.Cap:
@@ -113,7 +116,7 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 		}
 	}
 	switch {
-	case above != nil && above.Sequence != b.Sequence+1:
+	case above != nil && above.Sequence > b.Sequence+1:
 		l.find(Finding{Kind: Damaged}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
 	case above != nil && above.Base != b.Position(b.Cap):
 		l.outOfOrder(Finding{}, "bucket %d begins at slot number %d, and the bucket below it ends at %d", above.Sequence, above.Base, b.Position(b.Cap))

@@ -35,6 +35,8 @@ type look struct {
 	// future says of ids that were looked up whether their messages are from the future.
 	future map[message.ID]bool
 	found  []Finding
+	// expired is the id up to which every message has expired: the user's purge point, or one that a bucket was emptied for since.
+	expired message.ID
 	// end is the first id that the look need not read: later messages are not expected and not in the inbox.
 	end message.ID
 	// inGaps counts the messages in each of the gaps, and readInGaps those of them that are at or below the read mark. Each tombstone in
@@ -56,7 +58,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 		if err != nil {
 			return nil, err
 		}
-		l := &look{operation: s.begin(), user: user, state: before, future: make(map[message.ID]bool)}
+		l := &look{operation: s.begin(), user: user, state: before, expired: before.Purged, future: make(map[message.ID]bool)}
 		l.inGaps, l.readInGaps = make([]int64, len(before.Gaps)), make([]int64, len(before.Gaps))
 		l.busy = before.Mark != nil || before.Sweep != nil
 		if err := l.see(ctx); err != nil {
@@ -175,7 +177,7 @@ func (l *look) readFollowed(ctx context.Context) error {
 
 // readSpan compares the messages that an author sent to followers during a span of the user's edge, and that have not expired.
 func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span) error {
-	in := message.Range{From: edge.Followee, After: maxID(message.LastBefore(span.Since), l.state.Purged), Before: l.end}
+	in := message.Range{From: edge.Followee, After: maxID(message.LastBefore(span.Since), l.expired), Before: l.end}
 	if until := message.MinID(span.Until); !span.Open() && until.Less(in.Before) {
 		in.Before = until
 	}
@@ -196,7 +198,7 @@ func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span)
 
 // readNaming compares the messages that name the user, except those that readFollowed has compared.
 func (l *look) readNaming(ctx context.Context) error {
-	for after := l.state.Purged; ; {
+	for after := l.expired; ; {
 		page, err := l.stores.Messages.Naming(ctx, l.user, after, l.end, message.OldestFirst, messagesPage)
 		if err != nil {
 			return fmt.Errorf("messages that name %s: %w", l.user, err)
@@ -374,7 +376,7 @@ func (l *look) missing(ctx context.Context, m missed) error {
 // findExtras finds entries that do not belong in the inbox. It accepts what has expired.
 func (l *look) findExtras(ctx context.Context) error {
 	for _, h := range l.holds {
-		if h.known || h.deleted || !l.state.Purged.Less(h.id) {
+		if h.known || h.deleted || !l.expired.Less(h.id) {
 			continue
 		}
 		if err := l.checkExtra(ctx, h); err != nil {
