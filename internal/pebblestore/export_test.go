@@ -293,3 +293,36 @@ func (db *DB) BreakTail(owner message.UserID) (mend func()) {
 	db.inbox.tails.maps[lock] = nil
 	return func() { db.inbox.tails.maps[lock] = tails }
 }
+
+// RemovedTombstones returns how many tombstones an inbox has lost with the buckets that were removed.
+func RemovedTombstones(db *DB, owner message.UserID) (int64, error) {
+	r, err := db.inbox.removedBy(owner)
+	return r.tombstones, err
+}
+
+// LoseEntry removes the record of an entry, as no store does.
+func LoseEntry(db *DB, owner message.UserID, sequence uint32, slot int) error {
+	return db.engine.Delete(appendPlace(db.inbox.prefix(spaceInbox, owner), sequence, slot), pebble.Sync)
+}
+
+// EmptiedRecords returns the records of an emptied entry, in a bucket of the format's size and in another one, and of removed buckets.
+func EmptiedRecords(id, floor, last message.ID, owner message.UserID) []Record {
+	const p = 7
+	place := appendOwner(nil, spaceInbox, p, owner)
+	empty := entryRecord{id: id, floor: floor, last: last, recovered: true, content: []byte("content")}
+	empty.expire()
+	sized := empty
+	sized.size = size{capacity: 100, base: 300}
+	gone := removed{lowest: 3, floor: floor, base: 150, tombstones: 4}
+	return []Record{
+		{"expired entry", appendPlace(place, 3, 0), empty.appendTo(nil)},
+		{"expired entry of a sized bucket", appendPlace(place, 3, 0), sized.appendTo(nil)},
+		{"removed", appendOwner(nil, spaceRemoved, p, owner), gone.encode()},
+	}
+}
+
+// ParseRemoved reports whether a value is that of removed buckets, and encodes it again.
+func ParseRemoved(value []byte) ([]byte, error) {
+	r, err := parseRemoved(value)
+	return r.encode(), err
+}

@@ -85,6 +85,24 @@ func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {
 	require.Equal(t, string(want), got.String())
 }
 
+// TestEmptiedRecordsAreGolden holds what emptying leaves to its bytes.
+func TestEmptiedRecordsAreGolden(t *testing.T) {
+	t.Parallel()
+	records := pebblestore.EmptiedRecords(messagetest.ID(1), messagetest.ID(2), messagetest.ID(3), "bob")
+	requireGolden(t, "testdata/keys-2-emptied.golden", records)
+	value := records[2].Value
+	again, err := pebblestore.ParseRemoved(value)
+	require.NoError(t, err)
+	require.Equal(t, value, again)
+	for n := range value {
+		_, err := pebblestore.ParseRemoved(value[:n])
+		require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes", n)
+	}
+	_, err = pebblestore.ParseRemoved(append(value, 0))
+	require.ErrorIs(t, err, pebblestore.ErrCorrupt)
+	require.ErrorContains(t, err, "in removed")
+}
+
 // TestEarlierFormatIsRefused opens a store with the records of version 1.
 func TestEarlierFormatIsRefused(t *testing.T) {
 	t.Parallel()

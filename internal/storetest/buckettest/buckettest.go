@@ -57,18 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Lower/never raises", s.lowerNeverRaises)
 	t.Run("Lower/and what pushes do then", s.pushesAfterLower)
 	t.Run("Lower/and a deletion above the last", s.deleteAboveLast)
-	t.Run("Empty/makes a stub of a full bucket", s.emptyMakesStub)
-	t.Run("Empty/keeps the ids of a bucket with room", s.emptyKeepsIDs)
-	t.Run("Empty/under its conditions", s.emptyConditions)
-	t.Run("Empty/and what pushes do then", s.pushesAfterEmpty)
-	t.Run("Empty/of a full head", s.emptyFullHead)
-	t.Run("Empty/in any order", s.emptyInAnyOrder)
-	t.Run("Empty/and what Delete, Blank and Lower do then", s.changesAfterEmpty)
-	t.Run("Empty/step by step", s.emptySteps)
-	t.Run("Empty/and pages", s.pagesAfterEmpty)
-	t.Run("Empty/and read marks", s.marksAfterEmpty)
-	t.Run("Empty/beside writers", s.testEmptyings)
-	t.Run("Empty/beside writers at random", s.randomEmptyings)
+	s.runEmpty(t)
 	t.Run("Deletions/counts all and returns the recent", s.deletionsCounted)
 	t.Run("Sizes/of all that is read", s.sizesRead)
 	t.Run("Sizes/of an inbox that lost slots", s.sizesOfLostSlots)
@@ -89,6 +78,29 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Pages/below a cursor to too low a bucket", s.lowCursor)
 	t.Run("Pages/of an empty inbox", s.emptyInbox)
 	t.Run("Pages/below a foreign cursor", s.foreignCursor)
+}
+
+// RunEmpty is the part of Run that empties buckets.
+func RunEmpty(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	suite{open: open}.runEmpty(t)
+}
+
+func (s suite) runEmpty(t *testing.T) {
+	t.Helper()
+	t.Run("Empty/makes a stub of a full bucket", s.emptyMakesStub)
+	t.Run("Empty/keeps the ids of a bucket with room", s.emptyKeepsIDs)
+	t.Run("Empty/under its conditions", s.emptyConditions)
+	t.Run("Empty/and what pushes do then", s.pushesAfterEmpty)
+	t.Run("Empty/of a full head", s.emptyFullHead)
+	t.Run("Empty/in any order", s.emptyInAnyOrder)
+	t.Run("Empty/and what Delete, Blank and Lower do then", s.changesAfterEmpty)
+	t.Run("Empty/step by step", s.emptySteps)
+	t.Run("Empty/and pages", s.pagesAfterEmpty)
+	t.Run("Empty/and read marks", s.marksAfterEmpty)
+	t.Run("Empty/beside writers", s.testEmptyings)
+	t.Run("Empty/beside writers at random", s.randomEmptyings)
+	t.Run("Empty/of a bucket that is being repaired", s.emptyBetweenRepairs)
 }
 
 type suite struct {

@@ -24,10 +24,10 @@ func TestSilentModel(t *testing.T) {
 	})
 }
 
-// TestRemovingModel tests the appender and the reading of pages on a store that removes buckets.
+// TestRemovingModel tests what follows from emptying on a store that removes buckets.
 func TestRemovingModel(t *testing.T) {
 	t.Parallel()
-	buckettest.Run(t, func(*testing.T) buckettest.Harness {
+	buckettest.RunEmpty(t, func(*testing.T) buckettest.Harness {
 		model := buckettest.NewModel()
 		model.Removes = true
 		return harness(model)

@@ -139,6 +139,31 @@ func (s suite) emptyConditions(t *testing.T) {
 	require.NoError(t, readInbox(t, store, owner).check())
 }
 
+// emptyBetweenRepairs empties a bucket whose last was lowered by a repair that has not lowered the floor of the next bucket yet. Messages up to
+// that floor must not count as expired.
+func (s suite) emptyBetweenRepairs(t *testing.T) {
+	t.Parallel()
+	store := s.poisoned(t).Store
+	require.NoError(t, store.Delete(t.Context(), owner, 0, id(future)))
+	require.True(t, lower(t, store, outline(t, store, 0), message.ID{}, id(490)))
+	empty(t, store, 0, 1, 495)
+	require.NoError(t, readInbox(t, store, owner).covered())
+	require.Zero(t, appendAll(t, store, owner, bucket.Hint{}, []int{10, 490, 500, 600}))
+	require.Equal(t, 2, appendAll(t, store, owner, bucket.Hint{}, []int{496, 700}))
+	page, err := bucket.ReadPage(t.Context(), store, bucket.PageRequest{Owner: owner, Limit: 200})
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 11+2)
+	_, err = bucket.Repair(t.Context(), store, owner, judge)
+	require.NoError(t, err)
+	empty(t, store, 0, 1, 495)
+	in := readInbox(t, store, owner)
+	require.True(t, in[0].Stub)
+	require.Equal(t, []message.ID{id(490), id(700)}, []message.ID{in[1].Floor, in[1].Last})
+	again, err := bucket.Repair(t.Context(), store, owner, judge)
+	require.NoError(t, err)
+	require.Zero(t, again)
+}
+
 // pushesAfterEmpty pushes onto buckets that were emptied, with everything that a writer may believe of them.
 func (s suite) pushesAfterEmpty(t *testing.T) {
 	t.Parallel()
