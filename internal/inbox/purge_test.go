@@ -280,6 +280,50 @@ func TestRehydrationAbovePurged(t *testing.T) {
 	}
 }
 
+// Messages expire, and buckets are emptied, at any step of a page. The page leaves out nothing that has not expired, and shows nothing that was
+// emptied.
+func TestPageDuringAPurge(t *testing.T) {
+	t.Parallel()
+	for _, first := range []int{0, 30} {
+		for _, until := range []int{40, 99, 100, 109} {
+			for after, done := 0, false; !done; after++ {
+				w := newWorld(t)
+				require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+				w.fill(t, "ann", 0, 120)
+				w.Clock.Advance(time.Second)
+				cursor := ""
+				if first > 0 {
+					page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: first, Peek: true})
+					require.NoError(t, err)
+					cursor = page.Next
+				}
+				var page inbox.Page
+				reader := rig.Start(t.Context(), rig.StallBefore, after, func(ctx context.Context) (err error) {
+					page, err = w.Read(ctx, "ann", inbox.Request{Before: cursor, Limit: 100, Peek: true})
+					return err
+				})
+				done = reader.Finished()
+				_, err := w.Purge(t.Context(), "ann", at(until), false)
+				require.NoError(t, err)
+				emptying := bucket.NewEmptying(w.Inbox, "ann", bucket.Hint{}, w.State(t.Context(), t, "ann").Purged)
+				_, more, err := emptying.Step(t.Context(), 10)
+				require.NoError(t, err)
+				require.False(t, more)
+				reader.Resume(rig.None, 0)
+				require.NoError(t, reader.Err(), "after %v", reader.Trace())
+				shown := []message.ID{}
+				for _, e := range page.Entries {
+					require.NotEmpty(t, e.Body, "%s was emptied, after %v", e.ID, reader.Trace())
+					shown = append(shown, e.ID)
+				}
+				live := append([]message.ID{}, ids(until+1, 120-first)...)
+				require.GreaterOrEqual(t, len(shown), len(live))
+				require.Equal(t, live, shown[:len(live)], "after %v", reader.Trace())
+			}
+		}
+	}
+}
+
 // A page of a user without a purge point costs as much as ever. That of another user reads the oldest bucket with messages, and its floor.
 func TestPurgedPageCosts(t *testing.T) {
 	t.Parallel()

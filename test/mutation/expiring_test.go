@@ -66,6 +66,26 @@ func expiring() []mutation {
 			pkg:   inbox, run: "^TestRehydrationAbovePurged$",
 		},
 		{
+			name: "a page that trusts the purge point that it has read", trap: "buckets were emptied since: it shows messages without their contents",
+			edits: []edit{{pageGo, "if r.Above = greater(r.Above, b.Purged); b.Stub {", "if b.Stub {"}},
+			pkg:   inbox, run: "^TestPageDuringAPurge$",
+		},
+		{
+			name: "an audit that expects what has expired", trap: "it appends messages that a rehydration has left out",
+			edits: []edit{{"internal/audit/look.go", "	for after := l.state.Purged; ; {", "	for after := (message.ID{}); ; {"}},
+			pkg:   "./internal/audit", run: "^TestAuditOfWhatHasExpired$",
+		},
+		{
+			name: "counts without what has expired, at random", trap: "the total is too high",
+			edits: []edit{{countsGo, "expired.Base - int64(len(expired.Slots))", "expired.Base"}},
+			pkg:   pipeline, run: "^TestPipeline$",
+		},
+		{
+			name: "a purge that leaves gaps as they are, at random", trap: "messages that have expired count",
+			edits: []edit{{purgeGo, "left := was.Above(p.To)", "left := was"}},
+			pkg:   pipeline, run: "^TestTwins$",
+		},
+		{
 			name: "counts without what has expired", trap: "the total is too high",
 			edits: []edit{{countsGo, "expired.Base - int64(len(expired.Slots))", "expired.Base"}},
 			pkg:   suite, run: counted,

@@ -57,6 +57,7 @@ func TestPipeline(t *testing.T) {
 			"read":      {1, m.read},
 			"mark":      {1, m.mark},
 			"delete":    {1, m.delete},
+			"purge":     {1, m.purge},
 			"rest":      {1, m.rest},
 			"":          {1, m.agrees},
 

@@ -62,6 +62,7 @@ type inboxModel struct {
 	deleted   map[message.ID]bool
 	mark      message.ID
 	read      map[message.ID]bool
+	purged    message.ID
 }
 
 var _ rig.Observer = (*model)(nil)

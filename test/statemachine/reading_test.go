@@ -75,7 +75,7 @@ func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, l
 		}
 		cursor = page.Next
 	}
-	want := append(m.present(there), left...)
+	want := append(m.present(there, user), left...)
 	slices.SortFunc(want, func(x, y message.ID) int { return y.Compare(x) })
 	require.Equal(t, want, shown, "pages of %s", user)
 }
@@ -83,7 +83,7 @@ func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, l
 // left returns what is for a user and beyond their horizon, but for what is in their buckets all the same.
 func (m *machine) left(there []bucket.Bucket, user message.UserID) (left []message.ID) {
 	for _, s := range m.model.messages {
-		if m.model.leaves(s, user) && !held(there, s.ID) {
+		if m.model.leaves(s, user) && !held(there, s.ID) && m.model.inboxes[user].purged.Less(s.ID) {
 			left = append(left, s.ID)
 		}
 	}
@@ -97,7 +97,7 @@ func (m *machine) active(user message.UserID, now time.Time) bool {
 
 // counts returns how many entries an inbox has that are not deleted, and how many of them are unread.
 func (m *machine) counts(there []bucket.Bucket, user message.UserID) (total, unread int64) {
-	for _, id := range m.present(there) {
+	for _, id := range m.present(there, user) {
 		total++
 		if !m.model.inboxes[user].read[id] {
 			unread++
@@ -106,12 +106,12 @@ func (m *machine) counts(there []bucket.Bucket, user message.UserID) (total, unr
 	return total, unread
 }
 
-// present returns the entries of buckets that are not deleted.
-func (m *machine) present(buckets []bucket.Bucket) []message.ID {
+// present returns the entries of a user's buckets that are not deleted and have not expired.
+func (m *machine) present(buckets []bucket.Bucket, user message.UserID) []message.ID {
 	var ids []message.ID
 	for _, b := range buckets {
 		for _, e := range b.Entries {
-			if !e.Deleted {
+			if !e.Deleted && m.model.inboxes[user].purged.Less(e.ID) {
 				ids = append(ids, e.ID)
 			}
 		}
@@ -153,7 +153,7 @@ func (m *machine) mark(t *rapid.T) {
 	}
 	require.NoError(t, err)
 	box := m.model.inboxes[user]
-	if upTo.Less(box.mark) {
+	if upTo.Less(box.mark) || !box.purged.Less(upTo) {
 		return
 	}
 	box.mark = upTo
@@ -173,12 +173,39 @@ func (m *machine) delete(t *rapid.T) {
 	id := m.drawEntry(t, there)
 	left := !m.active(user, m.clock.Now()) && slices.Contains(m.left(there, user), id)
 	err := m.rig.Inboxes(0).Delete(t.Context(), user, id)
-	if !held(there, id) && !left {
+	expired := !m.model.inboxes[user].purged.Less(id)
+	if !held(there, id) && !left && !expired {
 		require.ErrorIs(t, err, bucket.ErrNotFound)
 		return
 	}
 	require.NoError(t, err)
+	if expired {
+		return
+	}
 	m.model.inboxes[user].deleted[id] = true
+}
+
+// purge lets messages expire, and demands that their number is right.
+func (m *machine) purge(t *rapid.T) {
+	user := m.user(t, "user")
+	there := m.buckets(t, user)
+	until := m.drawEntry(t, there).Time()
+	if until.After(m.clock.Now()) {
+		t.Skip("it is in the future")
+	}
+	n, err := m.rig.Inboxes(0).Purge(t.Context(), user, until, rapid.Bool().Draw(t, "dry"))
+	if !m.model.known(user) {
+		require.ErrorIs(t, err, userstate.ErrNotFound)
+		return
+	}
+	require.NoError(t, err)
+	to := message.LastBefore(until.Add(time.Millisecond))
+	expired := slices.DeleteFunc(m.present(there, user), func(id message.ID) bool { return to.Less(id) })
+	require.Len(t, expired, int(n), "purged of %s", user)
+	if st := m.rig.State(t.Context(), t, user); m.model.inboxes[user].purged.Less(st.Purged) {
+		require.Equal(t, to, st.Purged)
+		m.model.inboxes[user].purged = to
+	}
 }
 
 // held reports whether buckets hold an id, as an entry or a tombstone.
@@ -210,7 +237,7 @@ func (m *machine) checkInbox(t *rapid.T, user message.UserID) {
 	}
 	for _, s := range m.model.messages {
 		v := m.model.judge(s, user)
-		if v.must {
+		if v.must && box.purged.Less(s.ID) {
 			require.True(t, seen[s.ID], "message %s is missing from the inbox of %s", s.ID, user)
 		}
 		if !v.may && !box.deleted[s.ID] { // deleting what only fan out on read finds leaves a tombstone, too

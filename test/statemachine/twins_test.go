@@ -58,6 +58,8 @@ func TestTwins(t *testing.T) {
 			"page":      {3, m.page},
 			"mark":      {2, m.mark},
 			"delete":    {2, m.delete},
+			"purge":     {2, m.purge},
+			"empty":     {2, m.empty},
 			"rest":      {1, m.rest},
 
 			"dormant after": {1, m.dormantAfter},
@@ -301,8 +303,9 @@ func (m *twins) page(t *rapid.T) {
 	if r.cursor = page.Next; r.cursor != "" {
 		return
 	}
+	purged := m.rig.State(t.Context(), t, r.of.User).Purged
 	for _, id := range r.there {
-		require.True(t, r.of.Deleted[id] || slices.Contains(r.shown, id), "%s was left out", id)
+		require.True(t, r.of.Deleted[id] || slices.Contains(r.shown, id) || !purged.Less(id), "%s was left out", id)
 	}
 	m.reading = nil
 }
@@ -347,6 +350,50 @@ func (m *twins) delete(t *rapid.T) {
 	w.Deleted[id] = true
 }
 
+// purge lets the messages of a user and their twin expire up to a time: that of a message, or one beside it.
+func (m *twins) purge(t *rapid.T) {
+	w, by := m.draw(t), m.worker(t)
+	until := m.drawShown(t, w).Time().Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "beside")) * time.Millisecond)
+	if until.After(m.clock.Skewed(by.skew)()) || !m.rig.State(t.Context(), t, w.User).Known() {
+		t.Skip("it is in the future, or the user was never seen")
+	}
+	_, err := by.inboxes.Purge(t.Context(), w.Twin, until, false)
+	require.NoError(t, err)
+	m.call(t, 8, nil, func(ctx context.Context) error {
+		_, err := by.inboxes.Purge(ctx, w.User, until, false)
+		return unlessLate(err)
+	}, func(*rapid.T, error) {})
+}
+
+// empty empties buckets of a user or their twin.
+func (m *twins) empty(t *rapid.T) {
+	w := m.draw(t)
+	user := rapid.SampledFrom([]message.UserID{w.User, w.Twin}).Draw(t, "which")
+	st := m.rig.State(t.Context(), t, user)
+	if st.Purged.IsZero() {
+		t.Skip("nothing has expired")
+	}
+	emptying := bucket.NewEmptying(m.rig.Inbox, user, st.Head, st.Purged)
+	m.call(t, 4, nil, func(ctx context.Context) error {
+		for {
+			if _, more, err := emptying.Step(ctx, 1); err != nil || !more {
+				return err
+			}
+		}
+	}, func(*rapid.T, error) {})
+}
+
+// purgeAlike lets the messages of a user and their twin expire up to the same time, if a purge of the user came to nothing.
+func (m *twins) purgeAlike(t *rapid.T, w *rig.Twins) {
+	to := m.rig.State(t.Context(), t, w.Twin).Purged
+	if to.IsZero() {
+		return
+	}
+	_, err := m.rig.Inboxes(0).Purge(t.Context(), w.User, to.Time(), false)
+	require.NoError(t, err)
+	require.Equal(t, to, m.rig.State(t.Context(), t, w.User).Purged)
+}
+
 func (m *twins) drawShown(t *rapid.T, w *rig.Twins) message.ID {
 	shown, _ := m.rig.ReadInbox(t.Context(), t, w.User, 50)
 	if len(shown) == 0 {
@@ -373,6 +420,7 @@ func (m *twins) rest(t *rapid.T) {
 	}
 	limit := rapid.SampledFrom([]int{2, 5, 49, 50, 51, 200}).Draw(t, "page size")
 	for _, user := range m.users {
+		m.purgeAlike(t, user)
 		m.rig.RequireAlike(t.Context(), t, *user, limit)
 	}
 	m.requireCounts(t)

@@ -61,7 +61,7 @@ func requireGaps(t require.TestingT, st userstate.State, whole []message.ID) {
 		require.True(t, gap.After.Before(gap.Before), "gap %v of %s", gap, st.User)
 		require.False(t, i > 0 && gap.After.Before(st.Gaps[i-1].Before.Add(-time.Millisecond)), "gaps %v of %s overlap", st.Gaps, st.User)
 		in := slices.DeleteFunc(slices.Clone(whole), func(id message.ID) bool { return !gap.Holds(id.Time()) })
-		require.NotEmpty(t, in, "gap %v of %s", gap, st.User)
+		require.True(t, len(in) > 0 || gap.Stretch().After == st.Purged, "gap %v of %s is empty, and no purge has cut it", gap, st.User)
 		require.Len(t, in, int(gap.Messages), "gap %v of %s", gap, st.User)
 	}
 }
