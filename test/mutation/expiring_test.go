@@ -72,7 +72,7 @@ func expiring() []mutation {
 		},
 		{
 			name: "an audit that expects what has expired", trap: "it appends messages that a rehydration has left out",
-			edits: []edit{{"internal/audit/look.go", "	for after := l.state.Purged; ; {", "	for after := (message.ID{}); ; {"}},
+			edits: []edit{{"internal/audit/look.go", "	for after := l.expired; ; {", "	for after := (message.ID{}); ; {"}},
 			pkg:   "./internal/audit", run: "^TestAuditOfWhatHasExpired$",
 		},
 		{
