@@ -257,11 +257,12 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span))
 }
 
-// readBelow reads as many more buckets as the rest of the page fills, if they have the capacity of the lowest one.
+// readBelow reads as many more buckets as the rest of the page fills, if they have the capacity of the lowest one. They may be larger, so it
+// reads at most as many as were read before.
 func (r *reading) readBelow(ctx context.Context) error {
 	lowest := r.lowest()
 	high := lowest.Sequence - 1
-	count := min(bucketsFor(r.Limit-len(r.held()), max(lowest.Cap, 1)), lowest.Sequence)
+	count := min(bucketsFor(r.Limit-len(r.held()), max(lowest.Cap, 1)), lowest.Sequence, uint32(len(r.run))) //nolint:gosec // at most a page
 	more, err := r.store.Range(ctx, r.Owner, lowest.Sequence-count, high, int(count))
 	if err != nil {
 		return err

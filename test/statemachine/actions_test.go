@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -192,6 +193,11 @@ func (m *machine) dormantAfter(t *rapid.T) {
 	}
 	m.rig.Rules.DormantAfter = rapid.SampledFrom([]time.Duration{rig.DormantAfter / 2, rig.DormantAfter, 2 * rig.DormantAfter}).Draw(t, "dormant_after")
 	m.hire()
+}
+
+// bucketSize changes how many slots new buckets get. Inboxes are short here, so most sizes are small.
+func (m *machine) bucketSize(t *rapid.T) {
+	m.rig.BucketSize.Store(int64(rapid.SampledFrom([]int{1, 2, 3, 5, bucket.Capacity}).Draw(t, "bucket size")))
 }
 
 // rereadEdges demands that every edge is as it was left.

@@ -64,6 +64,7 @@ func TestPipeline(t *testing.T) {
 			"damage":        {2, m.damage},
 			"redrive":       {1, m.redrive},
 			"dormant after": {1, m.dormantAfter},
+			"bucket size":   {1, m.bucketSize},
 		}))
 		m.rest(t)
 	})

@@ -251,13 +251,16 @@ func (m *machine) checkInbox(t *rapid.T, user message.UserID) {
 // checkBuckets demands the invariants of an inbox, the lowest bucket first.
 func checkBuckets(t *rapid.T, user message.UserID, buckets []bucket.Bucket) {
 	var last message.ID
+	var base int64
 	for i, b := range buckets {
 		require.Equal(t, uint32(i), b.Sequence, "buckets of %s", user)
-		require.LessOrEqual(t, b.Slots(), bucket.Capacity, "bucket %d of %s", i, user)
+		require.LessOrEqual(t, b.Slots(), b.Cap, "bucket %d of %s", i, user)
 		require.NotZero(t, b.Slots(), "bucket %d of %s", i, user)
 		if i < len(buckets)-1 {
-			require.Equal(t, bucket.Capacity, b.Slots(), "bucket %d of %s, which is not the head", i, user)
+			require.True(t, b.Full(), "bucket %d of %s, which is not the head", i, user)
 		}
+		require.Equal(t, base, b.Base, "base of bucket %d of %s", i, user)
+		base += int64(b.Cap)
 		require.Equal(t, last, b.Floor, "floor of bucket %d of %s", i, user)
 		for _, e := range b.Entries {
 			if last.Less(e.ID) {

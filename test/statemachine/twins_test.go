@@ -63,6 +63,7 @@ func TestTwins(t *testing.T) {
 			"rest":      {1, m.rest},
 
 			"dormant after": {1, m.dormantAfter},
+			"bucket size":   {1, m.bucketSize},
 		}))
 		m.rest(t)
 	})

@@ -251,7 +251,7 @@ func (s suite) sizedPagesCost(t *testing.T) {
 				top, bottom := bucketOf(bound-1), bucketOf(max(bound-limit, 0))
 				most := top - bottom + 2
 				if least := slices.Min(capacities[bottom : top+1]); capacities[bottom] > least || capacities[max(bottom-1, 0)] > least {
-					most += limit / least // the larger ones below are read as if they were as small
+					most *= 2 // the larger ones below are read as if they were as small
 				}
 				require.LessOrEqual(t, r.buckets, most, "below %d, %d a page", bound, limit)
 				if cursor, bound = next, last; cursor == nil {

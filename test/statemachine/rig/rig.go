@@ -62,6 +62,8 @@ type Rig struct {
 	Damage *Damage
 	// Rules are the rules of all services that are made from now on.
 	Rules userstate.Rules
+	// BucketSize is how many slots new buckets get. Appends under way keep the one with which they began.
+	BucketSize *atomic.Int64
 
 	observer Observer
 }
@@ -85,7 +87,7 @@ func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observ
 
 func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *Rig {
 	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(), observer: observer,
+		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(), BucketSize: new(atomic.Int64), observer: observer,
 		Messages: &Messages{Store: db.Messages, observer: observer},
 		Keys:     Keys{db.Keys},
 		Progress: Progress{db.Progress},
@@ -93,9 +95,12 @@ func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *
 		Edges:    &Edges{Store: db.Edges, observer: observer},
 		Inbox:    Inbox{damagedInbox{db.Inbox, damage}},
 	}
-	r.Appender = bucket.NewAppender(r.Inbox, r.Users)
+	r.BucketSize.Store(bucket.Capacity)
+	r.Appender = bucket.NewAppender(r.Inbox, r.Users).WithCapacity(r.bucketSize)
 	return r
 }
+
+func (r *Rig) bucketSize() int { return int(r.BucketSize.Load()) }
 
 // Close closes the database.
 func (r *Rig) Close() error { return r.DB.close() }
@@ -110,6 +115,7 @@ func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig
 	}
 	after := newRig(db, r.Clock, r.Bus, r.observer, r.Damage)
 	after.Rules = r.Rules
+	after.BucketSize.Store(r.BucketSize.Load())
 	return after, nil
 }
 
@@ -161,7 +167,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
-		Rules: r.current(), Now: r.Clock.Skewed(skew), Level: func() int { return settings.Highest },
+		Rules: r.current(), Now: r.Clock.Skewed(skew), Level: func() int { return settings.Highest }, BucketSize: r.bucketSize,
 	})
 }
 
