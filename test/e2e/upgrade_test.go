@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -65,10 +66,10 @@ func TestUpgrade(t *testing.T) {
 					c := w.client()
 					_, err := c.ChangeSetting(ctx, "dormant_after", client.SettingChange{Value: "720h", DryRun: true})
 					if test.level == "level1" { // settings are recorded from level 2 on
-						problem, ok := errors.AsType[*client.Problem](err)
-						require.True(t, ok, "%v", err)
-						require.Equal(t, client.ProblemUpgrade, problem.Type)
+						requireUpgradeNeeded(t, err)
 					}
+					_, err = c.Purge(ctx, "active-00", client.Purge{Until: client.Time{Time: time.Now().Add(-time.Hour)}, DryRun: true})
+					requireUpgradeNeeded(t, err)
 					if !test.atOnce {
 						require.JSONEq(t, string(recorded.Before), w.look(ctx, "look"))
 					}
@@ -93,11 +94,75 @@ func TestUpgrade(t *testing.T) {
 						require.JSONEq(t, string(recorded.Redriven), w.look(ctx, "look"))
 					}
 					w.requireSoundInboxes(ctx)
+					w.useWhatIsNew(ctx)
+					w.requireSoundInboxes(ctx)
 					server.Stop(ctx)
 				})
 			}
 		})
 	}
+}
+
+func requireUpgradeNeeded(t *testing.T, err error) {
+	t.Helper()
+	problem, ok := errors.AsType[*client.Problem](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, client.ProblemUpgrade, problem.Type)
+}
+
+// useWhatIsNew uses what came after the earlier release, on inboxes with several buckets, gaps, deletions and read marks.
+func (w *world) useWhatIsNew(ctx context.Context) {
+	w.Helper()
+	c := w.client()
+	_, err := c.ChangeSetting(ctx, "inbox.bucket_size", client.SettingChange{Value: "7"})
+	require.NoError(w, err)
+	for _, user := range []message.UserID{"active-00", "active-07", "dormant-00", "dormant-03", "dormant-04", "stranger-0"} {
+		before := w.inbox(ctx, user, client.InboxOptions{Peek: true})
+		until := before[len(before)/2].Sent
+		var kept []client.InboxMessage
+		for _, m := range before {
+			if m.Sent.After(until.Time) {
+				kept = append(kept, m)
+			}
+		}
+		for _, want := range []int{len(before) - len(kept), 0} {
+			purged, err := c.Purge(ctx, user, client.Purge{Until: until})
+			require.NoError(w, err)
+			require.EqualValues(w, want, purged, "%s", user)
+		}
+		require.Equal(w, kept, w.inbox(ctx, user, client.InboxOptions{Peek: true}), "%s", user)
+		require.Empty(w, w.inbox(ctx, user, client.InboxOptions{Peek: true, Until: until.Time}), "%s", user)
+
+		const many = 60 // buckets of the old and of the new size
+		drafts := make([]message.Draft, many)
+		for i := range drafts {
+			drafts[i] = message.Draft{From: "active-01", To: []message.UserID{user}, Body: strconv.Itoa(i)}
+		}
+		answers, err := c.PublishBatch(ctx, drafts, "")
+		require.NoError(w, err)
+		for _, answer := range answers {
+			require.NoError(w, answer.Err)
+			_, err = c.WaitDone(ctx, answer.ID, 0)
+			require.NoError(w, err)
+		}
+		all := w.inbox(ctx, user, client.InboxOptions{Peek: true, Limit: 9})
+		require.Len(w, all, many+len(kept), "%s", user)
+		require.Equal(w, kept, all[many:], "%s", user)
+		require.Equal(w, all[:many], w.inbox(ctx, user, client.InboxOptions{Peek: true, Since: all[many-1].Sent.Time}), "%s", user)
+		page, err := c.Inbox(ctx, user, client.InboxOptions{Peek: true})
+		require.NoError(w, err)
+		require.EqualValues(w, len(all), page.Total, "%s", user)
+	}
+}
+
+// inbox returns all messages of an inbox, newest first.
+func (w *world) inbox(ctx context.Context, user message.UserID, opts client.InboxOptions) (all []client.InboxMessage) {
+	w.Helper()
+	for m, err := range w.client().InboxAll(ctx, user, opts) {
+		require.NoError(w, err)
+		all = append(all, m)
+	}
+	return all
 }
 
 // earlier returns a world with a store that an earlier release filled.
