@@ -88,15 +88,16 @@ func expiredFields(purged message.ID) bson.D {
 		bson.E{Key: "expired", Value: sum(1)}, bson.E{Key: "bytes", Value: sum(operator("$bsonSize", "$$this"))})
 }
 
-// emptyWhole returns the update that makes a stub of a bucket. The count of tombstones moves to a field that is not in the index of deletions.
+// emptyWhole returns the update that makes a stub of a bucket. The count of tombstones moves to a field that is not in the index of deletions. A
+// stub needs no purge point: its last says what has expired.
 func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) *mongo.UpdateOneModel {
 	filter := append(bucketOf(owner, o.Sequence), ofThisVersion, noStub, capIs(o.Cap),
 		bson.E{Key: fieldSlots, Value: o.Cap}, bson.E{Key: fieldLast, Value: operator("$lte", uuid(purged))})
 	update := bson.D{
 		{Key: "$set", Value: bson.D{{Key: fieldStub, Value: true}, {Key: fieldEntries, Value: bson.A{}}}},
-		{Key: "$unset", Value: bson.D{{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}}},
+		{Key: "$unset", Value: bson.D{{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}, {Key: fieldPurged, Value: ""}}},
 		{Key: "$rename", Value: operator(fieldDeleted, fieldTombstoned)},
-		{Key: "$max", Value: bson.D{{Key: fieldPurged, Value: uuid(purged)}, {Key: fieldVersion, Value: int32(versionEmptied)}}},
+		{Key: "$max", Value: operator(fieldVersion, int32(versionEmptied))},
 	}
 	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
 }
