@@ -39,6 +39,12 @@
 // received the message since. Two pushes into one bucket are ordered because each is atomic, and Push refuses an id that the
 // bucket holds.
 //
+// Messages expire up to a purge point, which only rises. Buckets are emptied afterwards (Store.Empty, Emptying), for any purge point of the
+// past. A full bucket becomes a stub. No push applies to it, and a look takes every id up to its last as found, because these messages have
+// expired. In a bucket with room, an entry keeps its id and slot, so Push still refuses the id. So no writer needs to know the purge point,
+// and the invariants hold. A store that removes buckets must refuse pushes onto them under the lock that the removal takes: otherwise a
+// stalled guarded push creates bucket 0 again.
+//
 // A message from the future raises the last of its bucket, and both bounds of all buckets above. This costs time, because every later
 // message seems to come late. Repair makes its entry a tombstone, and lowers the bounds. Once bucket s+1 exists, all ids below it are
 // fixed. So the least floor that it may have is a constant, and lowering the floor to that constant is right at any time. The last of a
