@@ -19,8 +19,10 @@ func (m *rehydration) cut(s system, yield func(event, system)) {
 			}
 			s.user.gaps[k] = gap{min(c.to, max(g.before-1, 0)), g.before, c.numbers[k]}
 			for i := range s.hosts {
-				if m.mutation != cutIgnored {
-					s.hosts[i].numbers[k] = 0 // of another gap than this is now, so finishing does not use it
+				h := &s.hosts[i]
+				if counted := h.phase == sweeping || h.phase == closing; counted && m.mutation != cutIgnored {
+					h.numbers[k] = 0 // of another gap than this is now, so finishing does not use it
+					h.cut = m.mutation != cutUncounted
 				}
 			}
 		}
@@ -42,9 +44,10 @@ func (m *rehydration) cut(s system, yield func(event, system)) {
 	}
 }
 
-// refuse returns the state after a step in which the cutter gives up if its record has changed.
+// refuse returns the state after a step in which the cutter gives up if the gaps of its record have changed. If something else has changed, the
+// cutter compares with the new record: State.Purge.
 func (m *rehydration) refuse(before, after system) system {
-	if before.user != after.user && before.cutter == after.cutter && m.mutation != cutWithoutCompare {
+	if before.user.gaps != after.user.gaps && before.cutter == after.cutter && m.mutation != cutWithoutCompare {
 		after.cutter = cutter{}
 	}
 	return after

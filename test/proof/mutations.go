@@ -63,6 +63,7 @@ const (
 	bothInclusive
 	staleRead
 	cutIgnored
+	cutUncounted
 	cutWithoutCompare
 	boundUncut
 	edgeOnly
@@ -250,6 +251,7 @@ func shortcuts() []shortcut {
 	rehydrates(bothInclusive, "both sides inclusive", limited)
 	rehydrates(staleRead, "a stale read before a skip", near)
 	rehydrates(cutIgnored, "record the number of a gap that was cut meanwhile", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
+	rehydrates(cutUncounted, "end a sweep that has counted a gap before it was cut", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
 	rehydrates(cutWithoutCompare, "cut a gap without comparing the record", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
 	rehydrates(boundUncut, "record a gap with what has expired meanwhile", with(func(m *rehydration) { *m = limited; m.cuts = 1 }))
 	rehydrates(edgeOnly, "a follow that only writes the edge", with(func(m *rehydration) { m.edges, m.logins = true, 0 }))

@@ -13,6 +13,7 @@ type rehydrator struct {
 	edge    stage         // the edge when it was read last
 	gap     gap           // what the limit leaves out
 	numbers [maxGaps]int8 // of messages in the gaps, as they were counted
+	cut     bool          // whether a gap was cut after it was counted
 	pending uint8         // the messages that were found and are not appended yet, a bit each
 }
 
@@ -193,6 +194,12 @@ func (m *rehydration) finish(s system, i int8, token bool, yield func(event, sys
 			m.settle(&t, i, from)
 			yield(happened("host %d settles, with a sweep from %d", i, from), m.normal(t))
 		}
+	case token && h.phase == closing && h.cut:
+		for k := range h.gaps {
+			h.numbers[k] = m.count(&s, s.user.gaps[k], h.edge)
+		}
+		h.cut = false
+		yield(happened("host %d counts the gaps again: %d, %d", i, h.numbers[0], h.numbers[1]), m.normal(s))
 	case token && h.phase == closing && s.user.mark == none && !m.outdated(&s, h):
 		for k := range h.gaps {
 			s.user.gaps[k].messages = max(s.user.gaps[k].messages, h.numbers[k])
@@ -442,6 +449,10 @@ func (h rehydrator) weight() uint64 {
 	weight = weight<<4 | uint64(h.pending)
 	weight <<= 1
 	if h.bounded {
+		weight |= 1
+	}
+	weight <<= 1
+	if h.cut {
 		weight |= 1
 	}
 	return weight

@@ -7,7 +7,7 @@ import (
 
 // retaining models how messages expire. A user's record has P: all messages with an id up to P have expired. P is raised first, and buckets
 // are emptied afterwards, by any process, in any order, for any P that was ever there. Appending goes on as in appending, without a look
-// at P. This model comes before the code.
+// at P. The runs that keep the newest messages come before the code.
 type retaining struct {
 	appending
 
