@@ -88,6 +88,7 @@ type push struct {
 	entries       ids
 	guard, create bool
 	floor         int8
+	old           bool // it is of an old release
 	sized         // what it names, and what the bucket gets that it may create
 }
 
@@ -308,7 +309,10 @@ func (s *inbox) holds(bucket int8) ids {
 
 func (w *writer) saw(bucket int8) { w.hint = max(w.hint, bucket) }
 
-func (w *writer) plan(p push) { w.phase, w.next, w.filled = pushing, p, extent{} }
+func (w *writer) plan(p push) {
+	p.old = w.old
+	w.phase, w.next, w.filled = pushing, p, extent{}
+}
 
 // fill notes the extent of the bucket after next, if next fills it.
 func (w *writer) fill(onto extent) {

@@ -5,15 +5,15 @@ import (
 	"iter"
 )
 
-// Buckets of different sizes. This part comes before the code: pkg/bucket has one size yet.
+// Buckets of different sizes.
 //
 // A bucket's size, and the number of slots in all earlier buckets, which is its base, are fixed when it is created, as its floor is. A push
 // names the size that the writer believes, and a bucket of another size refuses it. A bucket is full by its own size as it was read. Whoever
 // has seen it full and creates the next one takes the size that its own process is configured with, and derives the base from the bucket
 // that it has seen.
 //
-// A bucket of the first size (capacity), with only such buckets before it, does not say its size. Every other bucket is marked as a format
-// that an old release refuses.
+// A bucket whose size and base are those of the format (the first size, and that times its place) does not say them, whatever is before it.
+// Every other bucket is marked as a format that an old release refuses.
 
 // sized is what a bucket says of its size, and what a push names.
 type sized struct {
@@ -42,7 +42,7 @@ func (m *appending) configured(s *inbox, n int8) iter.Seq[configuration] {
 			b := s.buckets[hint]
 			for _, own := range sizes {
 				to := m.first(own)
-				same := b.cap == to.cap && b.marked == to.marked
+				same := b.cap == to.cap
 				known := b.exists && !same && !s.writers[n].old && m.mutation != sizeConfigured
 				if known && !yield(configuration{hint, own, b.sized}) {
 					return
@@ -60,16 +60,15 @@ func (m *appending) first(own int8) sized { return sized{cap: own, marked: own !
 
 // after returns what the bucket after one that was seen full says.
 func (m *appending) after(seen sized, own, bucket int8) sized {
-	to := sized{cap: own, base: seen.base + seen.cap, marked: seen.marked || own != m.capacity}
+	to := sized{cap: own, base: seen.base + seen.cap}
 	switch m.mutation {
 	case baseOfBelief:
 		to.base = own * bucket
 	case baseOfCreator:
 		to.base = seen.base + own
-	case markedBySize:
-		to.marked = own != m.capacity
 	default:
 	}
+	to.marked = own != m.capacity || to.base != m.capacity*bucket && m.mutation != markedBySize
 	if !to.marked {
 		to.base = m.capacity * bucket
 	}
@@ -78,7 +77,7 @@ func (m *appending) after(seen sized, own, bucket int8) sized {
 
 // fits is the part of a push's condition that concerns sizes.
 func (m *appending) fits(b bucket, p push) bool {
-	same := b.cap == p.cap && b.marked == p.marked
+	same := b.cap == p.cap && (!b.marked || !p.old)
 	if !b.exists || m.mutation == sizeConfigured || m.mutation == sizeUnnamed {
 		same = true
 	}
@@ -110,8 +109,6 @@ func (m *appending) sizesWrong(s *inbox) string {
 			return fmt.Sprintf("bucket %d begins at slot %d, and %d slots are before it", i, b.base, before)
 		case b.floor != last:
 			return fmt.Sprintf("the floor of bucket %d is %d, and the last of the bucket before is %d", i, b.floor, last)
-		case i > 0 && s.buckets[i-1].marked && !b.marked && !m.expiring:
-			return fmt.Sprintf("bucket %d is not marked, and bucket %d is", i, i-1)
 		}
 		before, last = before+b.cap, b.last
 	}

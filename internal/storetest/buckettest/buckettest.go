@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Sizes/of all that is read", s.sizesRead)
 	t.Run("Sizes/of an inbox that lost slots", s.sizesOfLostSlots)
 	t.Run("Sizes/change under writers", s.sizesChange)
+	t.Run("Sizes/that add up to the format's", s.sizesAddUp)
 	t.Run("Sizes/and the buckets of a page", s.sizedPagesCost)
 	t.Run("Reopen/keeps buckets", s.reopenKeepsBuckets)
 	t.Run("Append/by many in parallel", s.appendConcurrently)

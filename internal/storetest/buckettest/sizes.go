@@ -261,3 +261,30 @@ func (s suite) sizedPagesCost(t *testing.T) {
 		}
 	}
 }
+
+// sizesAddUp has buckets of 25 and 75 slots. The next one begins where it would behind two of the format, and may be stored like one of these.
+func (s suite) sizesAddUp(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	prefill(t, h.Store, owner, numbers(10, 10, 102), 25, 75, 50)
+	require.NoError(t, h.Store.Delete(t.Context(), owner, 2, id(1010)))
+	require.NoError(t, h.Store.Delete(t.Context(), owner, 1, id(260)))
+	for range 2 {
+		in := readInbox(t, h.Store, owner)
+		require.NoError(t, in.check())
+		require.Equal(t, []int{50, 102 - 100}, []int{in[2].Cap, in[2].Slots()})
+		require.ElementsMatch(t, []bucket.Tombstone{
+			{Sequence: 1, Position: 25, ID: id(260)}, {Sequence: 2, Position: 100, ID: id(1010)},
+		}, s.deletions(t, h.Store, 0).Recent)
+		require.NoError(t, h.Store.Persist(t.Context()))
+		h = h.Reopen(t)
+	}
+	for round, capacity := range []int{50, 10, 75} {
+		require.Equal(t, 1, appendSized(t, h.Store, owner, bucket.Hint{Sequence: 2, Floor: id(1000)}, []int{30, 2000 + round}, capacity))
+	}
+	require.Equal(t, 60, appendSized(t, h.Store, owner, bucket.Hint{}, numbers(3000, 1, 60), 10))
+	in := readInbox(t, h.Store, owner)
+	require.NoError(t, in.check())
+	require.Equal(t, []int{10, 10}, []int{in[3].Cap, in[4].Cap})
+	require.Equal(t, int64(150), in[3].Base)
+}
