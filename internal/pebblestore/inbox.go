@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -89,6 +88,9 @@ func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, erro
 			return bucket.Outline{}, corrupt(spaceInbox)
 		}
 		o.IDs[slot], o.Floor = r.id, r.floor
+		if slot == 0 {
+			break // below, there may be many keys of buckets that were removed
+		}
 	}
 	return o, it.Error()
 }
@@ -105,9 +107,13 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 		return nil, err
 	}
 	defer closeIter(it, &err)
+	gone, err := s.skipRemoved(it, owner)
+	if err != nil {
+		return nil, err
+	}
 	buckets, err := readDown(it, owner, appendPlace(prefix, high, pastSlots), low, limit)
-	if err == nil {
-		buckets, err = s.withRemoved(it, owner, buckets, low, limit)
+	if low < gone.lowest && len(buckets) < limit {
+		buckets = append(buckets, gone.stub(owner))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("buckets %d to %d of %s: %w", low, high, owner, err)
@@ -127,9 +133,11 @@ func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32
 		return floor, false, err
 	}
 	defer closeIter(it, &err)
+	if gone, err := s.removedAt(it, owner); err != nil || sequence < gone.lowest {
+		return floor, err == nil, err
+	}
 	if !it.SeekGE(appendPlace(slices.Clip(prefix), sequence, 0)) || !inBucket(it.Key(), prefix, sequence) {
-		r, err := s.removedAt(it, owner)
-		return floor, err == nil && sequence < r.lowest, cmp.Or(it.Error(), err)
+		return floor, false, it.Error()
 	}
 	r, err := entryAt(it)
 	if err != nil {
