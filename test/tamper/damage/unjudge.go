@@ -84,7 +84,7 @@ func (d Database) Unjudge(ctx context.Context, m message.Ref, storedAt time.Time
 
 // Unrecord implements Store.
 func (f Folder) Unrecord(context.Context) error {
-	const version, revision, settings = 0, 3, 4
+	const level1, revision, settings = 2, 3, 4
 	return f.open(func(db *pebble.DB) error {
 		key := []byte{'!'}
 		value, closer, err := db.Get(key)
@@ -105,7 +105,7 @@ func (f Folder) Unrecord(context.Context) error {
 		if err != nil {
 			return err
 		}
-		return db.Set(key, append([]byte{value[version] - 1}, rest...), pebble.Sync)
+		return db.Set(key, append([]byte{level1}, rest...), pebble.Sync)
 	})
 }
 
