@@ -89,7 +89,7 @@ type push struct {
 	guard, create bool
 	floor         int8
 	old           bool // it is of an old release
-	sized         // what it names, and what the bucket gets that it may create
+	sized              // what it names, and what the bucket gets that it may create
 }
 
 type extent struct {
