@@ -40,6 +40,7 @@ var general = []string{
 	"rehydrations have waited too long: more workers or processes would help",
 	"the largest users cannot be recorded or read: those of before stay candidates",
 	"an announcement of views is lost: these users get no head start",
+	"the walk over all users cannot continue: it is tried again",
 }
 
 // server is a running server whose log the test reads.
