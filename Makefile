@@ -16,7 +16,7 @@ PACKAGES = ./test/e2e ./internal/pebblestore $(filter-out %/test/e2e %/internal/
 # others are pure functions, commands that run one after the other, models of one goroutine (test/proof, test/sharding), actors that
 # take turns (test/statemachine, buckettest), or drive programs from outside: test/e2e builds those with the race detector. The package
 # that takes longest comes first.
-RACE := $(addprefix ./internal/,mongostore app audit fanout following httpapi inbox meter natsbus pebblestore publish rehydrate reload \
+RACE := $(addprefix ./internal/,mongostore app audit fanout following httpapi inbox meter natsbus pebblestore publish rehydrate reload retention \
 	startstop storemetrics storetest/messagetest telemetry/telemetrytest) ./pkg/bucket ./pkg/client ./pkg/message ./test/security
 # The packages with tests that "make test" does not select: test/testenv/tier.go says by which build tags.
 TIERS := (long|mongodb|mongod|hosttools)
