@@ -38,8 +38,8 @@ type Request struct {
 	Peek bool
 }
 
-// Validate returns a *message.InvalidError if no message can be in the bounds, or nil.
-func (r Request) Validate() error {
+// validate returns a *message.InvalidError if no message can be in the bounds, or nil.
+func (r Request) validate() error {
 	if !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until) {
 		return &message.InvalidError{Field: "since", Reason: "is not before until: since is included, and until is not"}
 	}
@@ -65,7 +65,7 @@ func ceiling(t time.Time) time.Time { return t.Add(time.Millisecond - 1).Truncat
 // wait for it.
 func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (Page, error) {
 	began, rules := s.opts.Now(), s.opts.Rules()
-	if err := req.Validate(); err != nil {
+	if err := req.validate(); err != nil {
 		return Page{}, err
 	}
 	var before *bucket.Cursor

@@ -72,20 +72,7 @@ func (s *Popular) Replace(ctx context.Context, from, to popular.Record) error {
 	for _, u := range to.Users {
 		document.Users = append(document.Users, popularUser{ID: string(u.ID), Followers: u.Followers})
 	}
-	return s.c.call(ctx, "record the largest users", func(ctx context.Context) error {
-		if from.Revision == 0 {
-			_, err := s.c.InsertOne(ctx, document)
-			if duplicate(err) {
-				return popular.ErrChanged
-			}
-			return err
-		}
-		result, err := s.c.ReplaceOne(ctx, bson.D{{Key: fieldID, Value: popularID}, {Key: fieldRevision, Value: from.Revision}}, document)
-		if err == nil && result.MatchedCount == 0 {
-			return popular.ErrChanged
-		}
-		return err
-	})
+	return s.c.replaceRevised(ctx, "record the largest users", popularID, from.Revision, document, popular.ErrChanged)
 }
 
 const (

@@ -63,18 +63,5 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 	if !to.Until.IsZero() {
 		document.Until = date(to.Until)
 	}
-	return s.c.call(ctx, "record the walk over all users", func(ctx context.Context) error {
-		if from.Revision == 0 {
-			_, err := s.c.InsertOne(ctx, document)
-			if duplicate(err) {
-				return retention.ErrChanged
-			}
-			return err
-		}
-		result, err := s.c.ReplaceOne(ctx, bson.D{{Key: fieldID, Value: roundID}, {Key: fieldRevision, Value: from.Revision}}, document)
-		if err == nil && result.MatchedCount == 0 {
-			return retention.ErrChanged
-		}
-		return err
-	})
+	return s.c.replaceRevised(ctx, "record the walk over all users", roundID, from.Revision, document, retention.ErrChanged)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -85,20 +83,11 @@ func (s *Popular) read() (r popular.Record, err error) {
 
 // Replace implements popular.Store. It does not wait for a sync.
 func (s *Popular) Replace(ctx context.Context, from, to popular.Record) error {
-	if err := s.db.begin(ctx); err != nil {
-		return err
+	stored := func() (int64, error) {
+		found, err := s.read()
+		return found.Revision, err
 	}
-	defer s.db.end()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, err := s.read()
-	if err != nil {
-		return err
-	}
-	if found.Revision != from.Revision {
-		return popular.ErrChanged
-	}
-	if err := s.db.engine.Set(popularKey, encodeValue(popularRecordOf(to, from.Revision+1)), pebble.NoSync); err != nil {
+	if err := s.db.replaceRevised(ctx, &s.mu, popularKey, from.Revision, stored, encodeValue(popularRecordOf(to, from.Revision+1)), popular.ErrChanged); err != nil {
 		return fmt.Errorf("record the largest users: %w", err)
 	}
 	return nil

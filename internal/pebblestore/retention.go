@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -78,20 +76,11 @@ func (s *Retention) read() (r retention.Round, err error) {
 
 // Replace implements retention.Store. It does not wait for a sync.
 func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error {
-	if err := s.db.begin(ctx); err != nil {
-		return err
+	stored := func() (int64, error) {
+		found, err := s.read()
+		return found.Revision, err
 	}
-	defer s.db.end()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, err := s.read()
-	if err != nil {
-		return err
-	}
-	if found.Revision != from.Revision {
-		return retention.ErrChanged
-	}
-	if err := s.db.engine.Set(roundKey, encodeValue(roundRecordOf(to, from.Revision+1)), pebble.NoSync); err != nil {
+	if err := s.db.replaceRevised(ctx, &s.mu, roundKey, from.Revision, stored, encodeValue(roundRecordOf(to, from.Revision+1)), retention.ErrChanged); err != nil {
 		return fmt.Errorf("record the walk over all users: %w", err)
 	}
 	return nil

@@ -1,9 +1,10 @@
-// Package retention walks over all users, and keeps what each of them may keep: the Walker calls Options.Keep with each state.
+// Package retention empties the buckets of users whose messages have expired. The Emptier serves a queue in memory. The Walker looks at all
+// users in rounds, and finds those whom a process that died has left.
 //
-// The walk is a round through the partitions, in the order of users. One process walks at a time: the Round, a record that all
-// processes share, has its token, its lease and the place that it has reached. The holder renews the lease with each place that it records.
-// Another process takes over a lease that is dead, and continues at that place. If clocks differ, two processes walk the same stretch.
-// That is harmless, because Keep may be repeated and run twice at the same time.
+// A round goes through the partitions, in the order of users. One process walks at a time. All processes share the Round, a record with the
+// token and the lease of that process and the place that it has reached. The process renews the lease with each place that it records. Another
+// process takes over a dead lease, and continues at the recorded place. If clocks differ, two processes may walk the same stretch. That is
+// harmless, because Options.Keep may be repeated and run twice at the same time.
 //
-// One record does not grow, and nothing ends it: each round replaces the one before.
+// The record does not grow: each round replaces the one before.
 package retention

@@ -41,7 +41,7 @@ func ofCandidates() []mutation {
 		},
 		{
 			name: "replacing the record without looking", trap: "the changes of another process are lost",
-			edits: []edit{{"internal/pebblestore/popular.go", "found.Revision != from.Revision", "found.Revision < from.Revision"}},
+			edits: []edit{{"internal/pebblestore/revised.go", "found != revision", "found < revision"}},
 			pkg:   pebble, run: "^TestConformance$/^Popular$",
 		},
 		{

@@ -40,7 +40,7 @@ func ofTheWalk() []mutation {
 		},
 		{
 			name: "replacing the round without looking", trap: "a process that has lost its lease takes the round back",
-			edits: []edit{{"internal/pebblestore/retention.go", "found.Revision != from.Revision", "found.Revision < from.Revision"}},
+			edits: []edit{{"internal/pebblestore/revised.go", "found != revision", "found < revision"}},
 			pkg:   pebble, run: "^TestConformance$/^Walk$",
 		},
 	}
