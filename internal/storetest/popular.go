@@ -131,7 +131,14 @@ func (s popularSuite) sample(t *testing.T) {
 		}
 		require.Less(t, calls, 100, "the parts end")
 	}
-	require.InEpsilon(t, followers, numbers["star"], 0.5)
+	// The server of a store may only estimate how many edges there are, so the sum is worth less than the shares.
+	sum := int64(0)
+	for _, n := range numbers {
+		sum += n
+	}
+	require.Greater(t, sum, int64(followers/2))
+	require.Less(t, sum, int64(10*followers))
+	require.Greater(t, 10*numbers["star"], 9*sum)
 	require.Less(t, numbers["ann"], int64(100))
 	require.Less(t, numbers["zoe"], int64(100))
 	require.NotContains(t, numbers, message.UserID("fan-00000"))
