@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -43,6 +44,7 @@ type Options struct {
 type Service struct {
 	stores     Stores
 	rehydrator *rehydrate.Service
+	purger     *retention.Purger
 	opts       Options
 	metrics    metrics
 }
@@ -52,7 +54,10 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	if opts.BucketSize == nil {
 		opts.BucketSize = func() int { return bucket.Capacity }
 	}
-	return &Service{stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics)}
+	return &Service{
+		stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics),
+		purger: retention.NewPurger(stores.Buckets, stores.Users, rehydrator, retention.PurgerOptions{Rules: opts.Rules, Raised: opts.Purged}),
+	}
 }
 
 // Delete deletes a message from the inbox permanently. It returns bucket.ErrNotFound if the message is not in the inbox. It is
@@ -73,15 +78,15 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 	if !errors.Is(err, bucket.ErrNotFound) || !s.absent(state, rules, id) {
 		return err
 	}
-	feed := s.lazyFeed(user, rules)
-	entries, feedErr := feed.newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
+	feed := s.rehydrator.Feed(user, rules)
+	entries, feedErr := feed.Newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
 	if feedErr != nil {
 		return feedErr
 	}
 	if len(entries) == 0 || entries[0].ID != id {
 		return err
 	}
-	if err := s.countGapOf(ctx, feed, id); err != nil {
+	if err := s.countGapOf(ctx, user, feed, id); err != nil {
 		return err
 	}
 	return s.pushTombstone(ctx, user, state.Head, id)
@@ -90,13 +95,13 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 // countGapOf counts the gap that a visible message lies in. Otherwise the gap may not count the message yet, and the tombstone would
 // make the total one too low. If the process dies before the tombstone is pushed, the gap counts right all the same. A gap that is made
 // later counts the message, because the message is visible.
-func (s *Service) countGapOf(ctx context.Context, feed *lazyFeed, id message.ID) error {
-	state, err := s.state(ctx, feed.user) // again: an older one may lack the gap
+func (s *Service) countGapOf(ctx context.Context, user message.UserID, feed *rehydrate.Feed, id message.ID) error {
+	state, err := s.state(ctx, user) // again: an older one may lack the gap
 	if err != nil {
 		return err
 	}
 	for {
-		next, err := feed.counted(ctx, state, id)
+		next, err := counted(ctx, feed, state, id)
 		if err != nil || next.Same(state) {
 			return err
 		}
@@ -175,56 +180,17 @@ func (s *Service) known(ctx context.Context, user message.UserID) (userstate.Sta
 	return state, err
 }
 
-// lazyFeed opens a user's feed at the first use, because most requests do not need it. It is not safe for concurrent use.
-type lazyFeed struct {
-	service *rehydrate.Service
-	user    message.UserID
-	rules   userstate.Rules
-	feed    *rehydrate.Feed
-}
-
-func (s *Service) lazyFeed(user message.UserID, rules userstate.Rules) *lazyFeed {
-	return &lazyFeed{service: s.rehydrator, user: user, rules: rules}
-}
-
-func (f *lazyFeed) open(ctx context.Context) (err error) {
-	if f.feed == nil {
-		f.feed, err = f.service.Feed(ctx, f.user, f.rules)
-	}
-	return err
-}
-
-func (f *lazyFeed) newest(ctx context.Context, s bucket.Stretch, limit int) ([]bucket.Entry, error) {
-	if err := f.open(ctx); err != nil {
-		return nil, err
-	}
-	return f.feed.Newest(ctx, s, limit)
-}
-
 // counted returns a state after the gap in which an id lies, if any, was counted by the state's read mark.
-func (f *lazyFeed) counted(ctx context.Context, state userstate.State, id message.ID) (userstate.State, error) {
+func counted(ctx context.Context, feed *rehydrate.Feed, state userstate.State, id message.ID) (userstate.State, error) {
 	for _, gap := range state.Gaps {
 		if !gap.Holds(id.Time()) {
 			continue
 		}
-		if err := f.open(ctx); err != nil {
-			return state, err
-		}
-		counted, err := f.feed.CountGap(ctx, gap, state.ReadMark)
+		counted, err := feed.CountGap(ctx, gap, state.ReadMark)
 		if err != nil {
 			return state, err
 		}
 		return state.Count([]userstate.GapCount{counted}), nil
 	}
 	return state, nil
-}
-
-func (f *lazyFeed) count(ctx context.Context, s bucket.Stretch) (int64, error) {
-	if s.Empty() {
-		return 0, nil
-	}
-	if err := f.open(ctx); err != nil {
-		return 0, err
-	}
-	return f.feed.Count(ctx, s)
 }

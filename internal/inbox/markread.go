@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -47,13 +48,13 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 // lies is counted.
 func (s *Service) marked(ctx context.Context, state userstate.State, upTo message.ID) (_ userstate.State, err error) {
 	rules := s.opts.Rules()
-	feed, gaps := s.lazyFeed(state.User, rules), state.Gaps
+	feed, gaps := s.rehydrator.Feed(state.User, rules), state.Gaps
 	if state.ReadMark, err = bucket.NewReadMark(ctx, s.stores.Buckets, state.User, state.Head, upTo); err != nil {
 		return state, err
 	}
 	state.ReadMark.Gaps, state.ReadMark.Numbered = len(gaps), rules.Stored
 	if rules.Stored {
-		return feed.counted(ctx, state, upTo)
+		return counted(ctx, feed, state, upTo)
 	}
 	return state, addGaps(ctx, feed, gaps, &state.ReadMark)
 }
@@ -72,12 +73,12 @@ func (s *Service) setReadMark(ctx context.Context, state, next userstate.State) 
 }
 
 // addGaps adds the messages of gaps that are at or below the mark to those that it says are read.
-func addGaps(ctx context.Context, feed *lazyFeed, gaps []bucket.Gap, mark *bucket.ReadMark) error {
+func addGaps(ctx context.Context, feed *rehydrate.Feed, gaps []bucket.Gap, mark *bucket.ReadMark) error {
 	for _, gap := range gaps {
 		read := gap.Messages
 		if stretch := gap.Stretch(); mark.UpTo.Less(stretch.Before) {
 			stretch.Before = mark.UpTo.Next()
-			found, err := feed.count(ctx, stretch)
+			found, err := feed.Count(ctx, stretch)
 			if err != nil {
 				return err
 			}
@@ -103,7 +104,7 @@ func (s *Service) MendReadMark(ctx context.Context, user message.UserID, void bu
 	if err != nil || !verdicts[mark.UpTo] {
 		return false, err
 	}
-	feed, gaps := s.lazyFeed(user, s.opts.Rules()), state.Gaps[:min(mark.Gaps, len(state.Gaps))]
+	feed, gaps := s.rehydrator.Feed(user, s.opts.Rules()), state.Gaps[:min(mark.Gaps, len(state.Gaps))]
 	newest, err := newestIn(ctx, feed, gaps, mark.UpTo)
 	if err != nil {
 		return false, err
@@ -131,13 +132,13 @@ func (s *Service) MendReadMark(ctx context.Context, user message.UserID, void bu
 }
 
 // newestIn returns the greatest id at or below upTo of a message in gaps, or zero.
-func newestIn(ctx context.Context, feed *lazyFeed, gaps []bucket.Gap, upTo message.ID) (newest message.ID, err error) {
+func newestIn(ctx context.Context, feed *rehydrate.Feed, gaps []bucket.Gap, upTo message.ID) (newest message.ID, err error) {
 	for _, gap := range gaps {
 		stretch := gap.Stretch().Within(bucket.Stretch{After: newest, Before: upTo.Next()})
 		if stretch.Empty() {
 			continue
 		}
-		found, err := feed.newest(ctx, stretch, 1)
+		found, err := feed.Newest(ctx, stretch, 1)
 		if err != nil {
 			return newest, err
 		}

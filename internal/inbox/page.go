@@ -85,7 +85,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below,
 		Limit: req.Limit, Capacity: s.opts.BucketSize(), DeletionsFrom: deletionsFrom(state),
 		Purged: state.Purged, Oldest: state.Oldest,
-		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.lazyFeed(user, rules).newest,
+		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.rehydrator.Feed(user, rules).Newest,
 	})
 	if err != nil {
 		return Page{}, err

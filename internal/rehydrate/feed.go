@@ -16,45 +16,48 @@ import (
 // edgesPage is how many edges are read at a time.
 const edgesPage = 1000
 
-// Feed finds the messages for one user by fan out on read. It keeps the user's edges as they were when the feed was opened. Each call
-// reads the messages from the store.
+// Feed finds the messages for one user by fan out on read. It keeps the user's edges as they were when it first needed them. Each call
+// reads the messages from the store. It is not safe for concurrent use.
 type Feed struct {
 	messages message.Store
 	follows  follow.Store
 	rules    userstate.Rules
 	user     message.UserID
+	open     bool          // the edges have been read
 	edges    []follow.Edge // ascending by followee, so that a store searches in the order of its keys
 	// confirmFrom is set for a feed whose messages are appended: collect reads the edges to the authors of messages sent from then on
 	// again. Otherwise a user who unfollows between the two reads would keep a message that was sent afterwards.
 	confirmFrom time.Time
 }
 
-// Feed reads a user's edges and returns the user's feed. The rules decide which messages are void.
-func (s *Service) Feed(ctx context.Context, user message.UserID, rules userstate.Rules) (*Feed, error) {
-	f := &Feed{messages: s.stores.Messages, follows: s.stores.Edges, rules: rules, user: user}
-	for after := message.UserID(""); ; {
-		edges, err := s.stores.Edges.Following(ctx, user, after, edgesPage)
+// Feed returns a user's feed. It reads the user's edges when they are first needed. The rules decide which messages are void.
+func (s *Service) Feed(user message.UserID, rules userstate.Rules) *Feed {
+	return &Feed{messages: s.stores.Messages, follows: s.stores.Edges, rules: rules, user: user}
+}
+
+// Open reads the user's edges, unless the feed has them.
+func (f *Feed) Open(ctx context.Context) error {
+	for after := message.UserID(""); !f.open; {
+		edges, err := f.follows.Following(ctx, f.user, after, edgesPage)
 		if err != nil {
-			return nil, fmt.Errorf("read the authors that %s follows: %w", user, err)
+			f.edges = nil
+			return fmt.Errorf("read the authors that %s follows: %w", f.user, err)
 		}
 		f.edges = append(f.edges, edges...)
-		if len(edges) < edgesPage {
-			return f, nil
+		if f.open = len(edges) < edgesPage; !f.open {
+			after = edges[len(edges)-1].Followee
 		}
-		after = edges[len(edges)-1].Followee
 	}
+	return nil
 }
 
 // feed opens a feed whose messages the attempt appends.
 func (a *attempt) feed(ctx context.Context) (*Feed, error) {
 	// A message that was sent after the edges were read has a later time than this, by any clock within the tolerance.
 	confirmFrom := a.opts.Now().Add(-a.rules.ClockTolerance)
-	f, err := a.Feed(ctx, a.state.User, a.rules)
-	if err != nil {
-		return nil, err
-	}
+	f := a.Feed(a.state.User, a.rules)
 	f.confirmFrom = confirmFrom
-	return f, nil
+	return f, f.Open(ctx)
 }
 
 // Newest returns the newest messages of a stretch, descending, at most limit.
@@ -70,6 +73,12 @@ func (f *Feed) Oldest(ctx context.Context, s bucket.Stretch, limit int) ([]bucke
 // Count counts the messages of a stretch.
 func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 	const page = 1000
+	if s.Empty() {
+		return 0, nil
+	}
+	if err := f.Open(ctx); err != nil {
+		return 0, err
+	}
 	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.rules.VoidSlack())
 	if err != nil {
 		return 0, fmt.Errorf("count the messages that %s missed: %w", f.user, err)
@@ -109,9 +118,34 @@ func (f *Feed) CountGap(ctx context.Context, gap userstate.Gap, mark bucket.Read
 	return counted, err
 }
 
+// Cuts counts the gaps of a state that a raise of the purge point to an id cuts.
+func (f *Feed) Cuts(ctx context.Context, s userstate.State, to message.ID) ([]userstate.Cut, error) {
+	var cuts []userstate.Cut
+	for _, gap := range s.Gaps {
+		cut := userstate.Cut{Left: userstate.GapCount{Gap: gap.Above(to), UpTo: s.ReadMark.UpTo}}
+		if cut.Left.Equal(gap) {
+			continue
+		}
+		var err error
+		if !cut.Left.Stretch().Empty() {
+			if cut.Left, err = f.CountGap(ctx, cut.Left.Gap, s.ReadMark); err != nil {
+				return nil, err
+			}
+		}
+		if cut.Expired, err = f.Count(ctx, gap.Stretch().Within(bucket.Stretch{Before: to.Next()})); err != nil {
+			return nil, err
+		}
+		cuts = append(cuts, cut)
+	}
+	return cuts, nil
+}
+
 // collect returns the messages of a stretch, in order, at most limit.
 func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Order, limit int) ([]bucket.Entry, error) {
 	var found []bucket.Entry
+	if err := f.Open(ctx); err != nil {
+		return nil, err
+	}
 	ranges := f.ranges(s)
 	for len(found) < limit && !s.Empty() {
 		want := limit - len(found)

@@ -28,8 +28,7 @@ func shownIDs(entries []bucket.Entry) (shown []message.ID) {
 // requireFeed demands that a feed holds messages, however it is read.
 func requireFeed(t *testing.T, w *world, want []message.ID) {
 	t.Helper()
-	f, err := w.Rehydrator(0, 0).Feed(t.Context(), "ann", rig.Rules())
-	require.NoError(t, err)
+	f := w.Rehydrator(0, 0).Feed("ann", rig.Rules())
 	count, err := f.Count(t.Context(), always)
 	require.NoError(t, err)
 	require.Equal(t, len(want), int(count))
@@ -88,11 +87,7 @@ func TestNewestCostsTheSameForManyAsForFew(t *testing.T) {
 		require.NoError(t, err)
 		w.Clock.Advance(away)
 		a := rig.Start(t.Context(), rig.None, 0, func(ctx context.Context) error {
-			f, err := w.Rehydrator(0, 0).Feed(ctx, "ann", rig.Rules())
-			if err != nil {
-				return err
-			}
-			newest, err := f.Newest(ctx, always, 10)
+			newest, err := w.Rehydrator(0, 0).Feed("ann", rig.Rules()).Newest(ctx, always, 10)
 			if err == nil && len(newest) != 10 {
 				err = fmt.Errorf("%d messages", len(newest))
 			}

@@ -44,8 +44,8 @@ func (s *Service) Recount(ctx context.Context, user message.UserID, buckets buck
 
 // recount counts and sets the numbers, once, unless a deletion changes them meanwhile.
 func (a *attempt) recount(ctx context.Context, buckets bucket.Store) error {
-	feed, err := a.Feed(ctx, a.state.User, a.rules)
-	if err != nil {
+	feed := a.Feed(a.state.User, a.rules)
+	if err := feed.Open(ctx); err != nil {
 		return err
 	}
 	for a.state.Sweep != nil {

@@ -66,7 +66,7 @@ func reading() []mutation {
 		},
 		{
 			name: "a read mark that counts nothing in its gap", trap: "all of it is unread",
-			edits: []edit{{markReadGo, "		return feed.counted(ctx, state, upTo)\n", "		return state, nil\n"}},
+			edits: []edit{{markReadGo, "		return counted(ctx, feed, state, upTo)\n", "		return state, nil\n"}},
 			pkg:   inbox, run: "^TestReadMarkHasItsNumberFromLevel2On$",
 		},
 		{
@@ -420,8 +420,8 @@ func rehydrating() []mutation {
 		{
 			name: "deleting in a gap that was made meanwhile", trap: "the state was read before the message, and lacks the gap: the total is one too low",
 			edits: []edit{
-				{inboxGo, "s.countGapOf(ctx, feed, id); err", "s.countGapOf(ctx, feed, state, id); err"},
-				{inboxGo, "feed *lazyFeed, id message.ID) error {\n	state, err := s.state(ctx, feed.user) // again: an older one may lack the gap\n	if err != nil {\n		return err\n	}\n", "feed *lazyFeed, state userstate.State, id message.ID) (err error) {\n"},
+				{inboxGo, "s.countGapOf(ctx, user, feed, id); err", "s.countGapOf(ctx, state, feed, id); err"},
+				{inboxGo, "user message.UserID, feed *rehydrate.Feed, id message.ID) error {\n	state, err := s.state(ctx, user) // again: an older one may lack the gap\n	if err != nil {\n		return err\n	}\n", "state userstate.State, feed *rehydrate.Feed, id message.ID) (err error) {\n"},
 			},
 			pkg: rehydration, run: "^TestLateMessageDeletedInAGap$",
 		},

@@ -1,0 +1,104 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// PurgerOptions configures a Purger. Rules is required.
+type PurgerOptions struct {
+	// Rules returns the rules that hold now.
+	Rules func() userstate.Rules
+	// Raised, unless it is nil, is called with each user whose purge point has risen. It must not block.
+	Raised func(message.UserID)
+}
+
+// Purger raises the purge points of users. It is safe for concurrent use.
+type Purger struct {
+	buckets    bucket.Store
+	users      userstate.Store
+	rehydrator *rehydrate.Service
+	opts       PurgerOptions
+}
+
+// NewPurger returns a Purger. It counts what is in gaps by the feeds of the rehydrator.
+func NewPurger(buckets bucket.Store, users userstate.Store, rehydrator *rehydrate.Service, opts PurgerOptions) *Purger {
+	return &Purger{buckets: buckets, users: users, rehydrator: rehydrator, opts: opts}
+}
+
+// Raise raises a user's purge point to an id, which is the last possible one of a millisecond, and returns the state afterwards and how many
+// messages have expired by it. It starts from a state that the caller has read. A purge point that is as high already stays, and nothing
+// expires. Raise is idempotent, and writes one record durably.
+//
+// A message is counted by one raise only, because only a raise that takes effect counts what lies between the old and the new purge point.
+func (p *Purger) Raise(ctx context.Context, state userstate.State, to message.ID) (userstate.State, int64, error) {
+	for state.Purged.Less(to) {
+		purge, expired, err := p.count(ctx, state, to)
+		if err != nil {
+			return state, 0, err
+		}
+		for next, ok := state.Purge(purge); ok; next, ok = state.Purge(purge) { // again, if only something else has changed
+			stepped, err := p.users.Step(ctx, []userstate.Step{{From: state, To: next}})
+			if err != nil {
+				return state, 0, fmt.Errorf("raise the purge point of %s: %w", state.User, err)
+			}
+			state = stepped[0].State
+			if stepped[0].Applied {
+				if p.opts.Raised != nil {
+					p.opts.Raised(state.User)
+				}
+				return state, expired, nil
+			}
+		}
+	}
+	return state, 0, nil
+}
+
+// Count returns how many messages a raise would let expire.
+func (p *Purger) Count(ctx context.Context, state userstate.State, to message.ID) (int64, error) {
+	if !state.Purged.Less(to) {
+		return 0, nil
+	}
+	_, expired, err := p.count(ctx, state, to)
+	return expired, err
+}
+
+// count counts what a raise needs to know, and how many messages it lets expire: those in buckets and gaps that are not deleted.
+func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID) (purge userstate.Purge, expired int64, err error) {
+	purge = userstate.Purge{Of: state, To: to}
+	heads, err := p.buckets.Heads(ctx, []bucket.Ref{{Owner: state.User, Sequence: state.Head.Sequence}})
+	if err != nil {
+		return purge, 0, err
+	}
+	deletions, err := p.buckets.Deletions(ctx, state.User, state.Oldest)
+	if err != nil {
+		return purge, 0, err
+	}
+	var left [2]int64 // in the buckets, above the old and the new purge point
+	for i, upTo := range []message.ID{state.Purged, to} {
+		e, err := bucket.ReadExpired(ctx, p.buckets, state.User, heads[0], upTo, state.Oldest)
+		if err != nil {
+			return purge, 0, err
+		}
+		left[i], _ = bucket.Counts(heads[0].Position(heads[0].Slots()), deletions, bucket.ReadMark{}, nil, e)
+		purge.Oldest = e.Sequence
+	}
+	expired = left[0] - left[1]
+	purge.Cuts, err = p.rehydrator.Feed(state.User, p.opts.Rules()).Cuts(ctx, state, to)
+	for _, cut := range purge.Cuts {
+		expired += cut.Expired
+	}
+	for _, gap := range state.Gaps {
+		for _, t := range deletions.Recent {
+			if gap.Stretch().Holds(t.ID) && !to.Less(t.ID) {
+				expired--
+			}
+		}
+	}
+	return purge, max(0, expired), err
+}
