@@ -90,7 +90,7 @@ func reading() []mutation {
 		},
 		{
 			name: "a deletion that raises the number of a gap alone", trap: "a late message is deleted, and counts as unread",
-			edits: []edit{{inboxGo, "		next, err := feed.counted(ctx, state, id)\n", "		unmarked := state\n		unmarked.ReadMark = bucket.ReadMark{}\n		next, err := feed.counted(ctx, unmarked, id)\n		next.ReadMark = state.ReadMark\n"}},
+			edits: []edit{{inboxGo, "		next, err := counted(ctx, feed, state, id)\n", "		unmarked := state\n		unmarked.ReadMark = bucket.ReadMark{}\n		next, err := counted(ctx, feed, unmarked, id)\n		next.ReadMark = state.ReadMark\n"}},
 			pkg:   inbox, run: "^TestLateMessageInAGapThatTheReadMarkLists$",
 		},
 		{
@@ -414,7 +414,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "deleting in a gap without a count", trap: "the gap does not count the message yet: the total is one too low",
-			edits: []edit{{inboxGo, "	if err := s.countGapOf(ctx, feed, id); err != nil {\n		return err\n	}\n", ""}},
+			edits: []edit{{inboxGo, "	if err := s.countGapOf(ctx, user, feed, id); err != nil {\n		return err\n	}\n", ""}},
 			pkg:   inbox, run: "^TestEveryFaultOfADeletionInAGap$",
 		},
 		{
