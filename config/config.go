@@ -133,8 +133,14 @@ type Rehydrate struct {
 	Page int `key:"page"`
 }
 
-// Retention configures how this process removes what has expired.
+// Retention configures what expires, and how this process removes that.
 type Retention struct {
+	// MaxAge is the age at which an entry expires; 0 means never.
+	MaxAge time.Duration `key:"max_age"`
+	// Newest is how many entries an inbox keeps at least when it expires others; 0 means that it keeps all.
+	Newest int `key:"newest"`
+	// Canonical is for how long messages are kept at least.
+	Canonical time.Duration `key:"canonical"`
 	// Every is how long after the beginning of a walk over all users the next one begins.
 	Every time.Duration `key:"every"`
 	// Rate is how many buckets this process empties in a second.
@@ -322,7 +328,7 @@ func Default() Config {
 			ReapEvery: 5 * time.Second,
 			Page:      100,
 		},
-		Retention: Retention{Every: time.Hour, Rate: 2000, Queue: 10_000},
+		Retention: Retention{Every: time.Hour, Rate: 2000, Queue: 10_000, Canonical: 30 * day},
 		NATS: NATS{
 			Replicas:     1,
 			AckWait:      30 * time.Second,

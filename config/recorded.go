@@ -22,6 +22,10 @@ type Recorded struct {
 	EntryBytes Size `key:"inbox.entry_bytes"`
 	// BucketSize is that of Inbox.
 	BucketSize int `key:"inbox.bucket_size"`
+	// MaxAge, Newest and Canonical are those of Retention.
+	MaxAge    time.Duration `key:"retention.max_age"`
+	Newest    int           `key:"retention.newest"`
+	Canonical time.Duration `key:"retention.canonical"`
 	// Store is that of Config. It bounds BucketSize.
 	Store string
 }
@@ -33,7 +37,8 @@ const entryRest = KiB
 func (c Config) Recorded() Recorded {
 	return Recorded{
 		DormantAfter: c.DormantAfter, ClockTolerance: c.ClockTolerance, PublishSlack: c.PublishSlack, KeyTTL: c.Idempotency.TTL,
-		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest, BucketSize: c.Inbox.BucketSize, Store: c.Store,
+		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest, BucketSize: c.Inbox.BucketSize,
+		MaxAge: c.Retention.MaxAge, Newest: c.Retention.Newest, Canonical: c.Retention.Canonical, Store: c.Store,
 	}
 }
 
@@ -82,6 +87,7 @@ func (r Recorded) With(texts map[string]string) (Recorded, error) {
 	r.times(&v)
 	within(&v, "inbox.entry_bytes", r.EntryBytes, entryRest, maxEntry+entryRest)
 	r.buckets(&v)
+	r.retention(&v)
 	return r, errors.Join(v.errs...)
 }
 
@@ -98,6 +104,16 @@ func (r Recorded) buckets(v *validator) {
 	v.require("inbox.bucket_size", r.BucketSize >= 1 && r.BucketSize <= most,
 		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, stay below the %s of a MongoDB document",
 		r.BucketSize, most, r.EntryBytes, maxDocument)
+}
+
+// retention checks what expires. A message must not expire before it can have arrived, and not be removed while its key is remembered.
+func (r Recorded) retention(v *validator) {
+	least := r.PublishSlack + r.ClockTolerance
+	v.require("retention.max_age", r.MaxAge == 0 || r.MaxAge >= least,
+		"is %s: it must be 0, or at least publish_slack and clock_tolerance together, which are %s", durationText(r.MaxAge), durationText(least))
+	v.require("retention.newest", r.Newest >= 0, "is %d: it must be 0, or at least 1", r.Newest)
+	v.require("retention.canonical", r.Canonical >= r.KeyTTL,
+		"is %s: it must be at least idempotency.ttl, which is %s", durationText(r.Canonical), durationText(r.KeyTTL))
 }
 
 func (r Recorded) times(v *validator) {

@@ -29,7 +29,7 @@ func TestRecordedProposals(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, map[string]string{
 		"dormant_after": "720h", "clock_tolerance": "2m", "publish_slack": "2m", "idempotency.ttl": "24h", "inbox.entry_bytes": "81KiB",
-		"inbox.bucket_size": "50",
+		"inbox.bucket_size": "50", "retention.max_age": "0s", "retention.newest": "0", "retention.canonical": "720h",
 	}, config.Default().Recorded().Texts())
 	require.Equal(t, int64(81*config.KiB), config.Default().Recorded().Numbers()["inbox.entry_bytes"])
 	c := config.Default()
@@ -56,16 +56,29 @@ func TestRecordedWith(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1440h", changed.Texts()["dormant_after"])
 	require.Equal(t, proposed.PublishSlack, changed.PublishSlack)
+	changed, err = proposed.With(map[string]string{"retention.max_age": "4m", "retention.newest": "1", "retention.canonical": "1d"})
+	require.NoError(t, err)
+	require.Equal(t, 4*time.Minute, changed.MaxAge)
+	require.Equal(t, 1, changed.Newest)
+	require.Equal(t, 24*time.Hour, changed.Canonical)
 	for want, texts := range map[string]map[string]string{
-		"dormant_after is 7m: it must be at least four times clock_tolerance, which is 2m": {"dormant_after": "7m"},
-		"idempotency.ttl is 1m: it must be at least publish_slack, which is 2m":            {"idempotency.ttl": "1m"},
-		"publish_slack is 1m: it must be more than half of clock_tolerance, which is 2m":   {"publish_slack": "1m"},
-		`clock_tolerance is "soon", which is not a duration`:                               {"clock_tolerance": "soon"},
-		"inbox.entry_bytes is 129KiB: it must be from 1KiB to 128KiB":                      {"inbox.entry_bytes": "129KiB"},
-		"inbox.bucket_size is 0: it must be from 1 to 255":                                 {"inbox.bucket_size": "0"},
-		"inbox.bucket_size is 256: it must be from 1 to 255":                               {"inbox.bucket_size": "256"},
-		`inbox.bucket_size is "many", which is not a whole number`:                         {"inbox.bucket_size": "many"},
-		"addr is no recorded setting: those are dormant_after, clock_tolerance":            {"addr": ":1"},
+		"dormant_after is 7m: it must be at least four times clock_tolerance, which is 2m":                                   {"dormant_after": "7m"},
+		"idempotency.ttl is 1m: it must be at least publish_slack, which is 2m":                                              {"idempotency.ttl": "1m"},
+		"publish_slack is 1m: it must be more than half of clock_tolerance, which is 2m":                                     {"publish_slack": "1m"},
+		`clock_tolerance is "soon", which is not a duration`:                                                                 {"clock_tolerance": "soon"},
+		"inbox.entry_bytes is 129KiB: it must be from 1KiB to 128KiB":                                                        {"inbox.entry_bytes": "129KiB"},
+		"inbox.bucket_size is 0: it must be from 1 to 255":                                                                   {"inbox.bucket_size": "0"},
+		"inbox.bucket_size is 256: it must be from 1 to 255":                                                                 {"inbox.bucket_size": "256"},
+		`inbox.bucket_size is "many", which is not a whole number`:                                                           {"inbox.bucket_size": "many"},
+		"retention.max_age is 3m59.999s: it must be 0, or at least publish_slack and clock_tolerance together, which are 4m": {"retention.max_age": "3m59.999s"},
+		"retention.max_age is -1s: it must be 0, or at least":                                                                {"retention.max_age": "-1s"},
+		"retention.max_age is 5m: it must be 0, or at least publish_slack and clock_tolerance together, which are 6m":        {"retention.max_age": "5m", "publish_slack": "4m"},
+		"retention.max_age is 5m: it must be 0, or at least publish_slack and clock_tolerance together, which are 5m1s":      {"retention.max_age": "5m", "clock_tolerance": "181s"},
+		"retention.newest is -1: it must be 0, or at least 1":                                                                {"retention.newest": "-1"},
+		`retention.newest is "1.5", which is not a whole number`:                                                             {"retention.newest": "1.5"},
+		"retention.canonical is 23h: it must be at least idempotency.ttl, which is 24h":                                      {"retention.canonical": "23h"},
+		"retention.canonical is 720h: it must be at least idempotency.ttl, which is 744h":                                    {"idempotency.ttl": "31d"},
+		"addr is no recorded setting: those are dormant_after, clock_tolerance":                                              {"addr": ":1"},
 	} {
 		_, err := proposed.With(texts)
 		require.ErrorIs(t, err, config.ErrInvalid)

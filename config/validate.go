@@ -37,6 +37,7 @@ func (c Config) validate(sources map[string]string) error {
 	c.times(&v)
 	c.limits(&v)
 	c.Recorded().buckets(&v)
+	c.Recorded().retention(&v)
 	c.fanout(&v)
 	c.rehydrate(&v)
 	within(&v, "retention.every", c.Retention.Every, time.Second, 30*day)

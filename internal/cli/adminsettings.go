@@ -61,7 +61,7 @@ func printSettings(w io.Writer, list []client.Setting) error {
 		if s.Recorded != "" {
 			since, recorded = showTime(s.Since.Time), s.Recorded
 		}
-		if err := printf(w, "%-18s %-14s configured %-10s since %s\n",
+		if err := printf(w, "%-20s %-14s configured %-10s since %s\n",
 			program.Printable(s.Key), program.Printable(recorded), program.Printable(s.Configured), since); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func newAdminUpgrade(p program.Process) *cobra.Command {
 		},
 	}
 	s.addServer(cmd, app.Rehydrator)
-	cmd.Flags().BoolVar(&options.Confirm, "yes", false, "confirm that no process of an older release runs")
+	cmd.Flags().BoolVar(&options.Confirm, "yes", false, "confirm that no process of an older release runs, and that messages expire if retention.max_age or retention.newest is configured")
 	out.addJSON(cmd, "print the level as JSON")
 	return cmd
 }

@@ -29,6 +29,9 @@ type Values struct {
 	KeyTTL time.Duration
 	// BucketSize is how many slots new buckets get, from the level Retention on.
 	BucketSize int
+	// Retention says what expires, and Canonical for how long messages are kept at least, from the level Retention on.
+	Retention userstate.Retention
+	Canonical time.Duration
 	// Texts are the settings as they are written, and Numbers their values in nanoseconds or bytes, by key.
 	Texts   map[string]string
 	Numbers map[string]int64
@@ -58,8 +61,26 @@ type Current struct {
 	opened bool              // Open has returned
 }
 
-// formatBucketSize is the size of buckets below the level Retention.
-var formatBucketSize = strconv.Itoa(bucket.Capacity)
+// withoutLater returns recorded settings with values that fit the others for those settings that are not recorded below a level.
+func withoutLater(texts map[string]string, level int) map[string]string {
+	texts = maps.Clone(texts)
+	for key, from := range levels {
+		if _, found := texts[key]; found && from <= level {
+			continue
+		}
+		switch key {
+		case BucketSizeKey:
+			texts[key] = strconv.Itoa(bucket.Capacity)
+		case MaxAgeKey, NewestKey:
+			texts[key] = "0"
+		case CanonicalKey:
+			if ttl, found := texts[keyTTLKey]; found {
+				texts[key] = ttl
+			}
+		}
+	}
+	return texts
+}
 
 // New returns a Current with the configured settings. It returns an error if those are not valid.
 func New(opts Options) (*Current, error) {
@@ -127,9 +148,8 @@ func (c *Current) adopt(record Record) error {
 		return nil
 	}
 	now, first := record.texts()
-	if record.Level < Retention { // the configured value is not in force, so it need not fit the record
-		now[BucketSizeKey], first[BucketSizeKey] = formatBucketSize, formatBucketSize
-	}
+	now = withoutLater(now, record.Level) // a configured value that is not in force need not fit the record
+	first = withoutLater(first, Recorded) // nor do values fit each other that were recorded first at different times
 	values, err := c.opts.Parse(now)
 	if err != nil {
 		return fmt.Errorf("the recorded settings: %w", err)
@@ -204,6 +224,24 @@ func (c *Current) BucketSize() int {
 		return bucket.Capacity
 	}
 	return values.BucketSize
+}
+
+// Retention returns what expires now, for users without a setting of their own.
+func (c *Current) Retention() userstate.Retention {
+	record, values := c.snapshot()
+	if record.Level < Retention {
+		return userstate.Retention{}
+	}
+	return values.Retention
+}
+
+// Canonical returns for how long messages are kept at least; zero below the level Retention, where all are kept.
+func (c *Current) Canonical() time.Duration {
+	record, values := c.snapshot()
+	if record.Level < Retention {
+		return 0
+	}
+	return values.Canonical
 }
 
 // Level returns the format level that is in force. It only rises.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // seenWithin is how recently a process must have reported itself to count as running.
@@ -126,7 +128,7 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (E
 	}
 	texts, _ := record.texts()
 	texts[key] = value
-	values, err := s.current.opts.Parse(texts)
+	values, err := s.current.opts.Parse(withoutLater(texts, record.Level))
 	if err != nil {
 		return Effect{}, err
 	}
@@ -166,7 +168,8 @@ func (s *Service) running(ctx context.Context) ([]Process, error) {
 
 // Upgrade raises the level to the Highest, and records the configuration of this process where nothing is recorded, in one write. It
 // returns the level in force. It returns a *TooOldError if a process that was seen within a minute does not know the level, and an
-// *UnconfirmedError if processes that do not report themselves could run, unless the caller confirms that none does, and a
+// *UnconfirmedError if processes that do not report themselves could run, or if messages expire from then on, unless the caller confirms
+// that, and a
 // *message.InvalidError if the configuration does not fit what is recorded. Upgrade is idempotent.
 func (s *Service) Upgrade(ctx context.Context, confirmed bool) (int, error) {
 	for {
@@ -199,10 +202,14 @@ func (s *Service) upgrade(ctx context.Context, confirmed bool) (int, error) {
 		missing := maps.Clone(s.current.opts.Configured)
 		maps.DeleteFunc(missing, func(key, _ string) bool { _, found := record.Settings[key]; return found })
 		raised := record.with(missing, s.opts.Now(), Highest)
-		if all, _ := raised.texts(); len(record.Settings) > 0 { // what is configured may not fit what is recorded
-			if _, err := s.current.opts.Parse(all); err != nil {
-				return 0, err
-			}
+		all, _ := raised.texts()
+		values, err := s.current.opts.Parse(all)
+		if err != nil { // what is configured does not fit what is recorded
+			return 0, err
+		}
+		if values.Retention != (userstate.Retention{}) && !confirmed {
+			return 0, &UnconfirmedError{Reason: fmt.Sprintf("the configured %s %s and %s %s hold from the upgrade on, so messages expire: confirm that (--yes)",
+				MaxAgeKey, all[MaxAgeKey], NewestKey, all[NewestKey])}
 		}
 		if err := s.current.store.Replace(ctx, record, raised); err != nil {
 			return 0, err

@@ -98,6 +98,7 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 			return settings.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
 				KeyTTL: r.KeyTTL, BucketSize: r.BucketSize, Texts: r.Texts(), Numbers: r.Numbers(),
+				Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 			}, err
 		},
 	}
@@ -208,7 +209,9 @@ func (w *world) atLevel2(t *testing.T) {
 	require.NoError(t, err)
 	second := record
 	second.Level, second.Settings = settings.Recorded, maps.Clone(record.Settings)
-	delete(second.Settings, settings.BucketSizeKey)
+	for _, key := range []string{settings.BucketSizeKey, settings.MaxAgeKey, settings.NewestKey, settings.CanonicalKey} {
+		delete(second.Settings, key)
+	}
 	require.NoError(t, w.Settings().Replace(t.Context(), record, second))
 }
 
@@ -267,6 +270,77 @@ func TestTheUpgradeMustFitWhatIsRecorded(t *testing.T) {
 	require.ErrorContains(t, err, "inbox.bucket_size is 202: it must be from 1 to 199")
 }
 
+// TestRetentionNeedsItsLevel lets nothing expire before the upgrade, which has to be confirmed.
+func TestRetentionNeedsItsLevel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	w.process(t, "a", nil).change(t, "idempotency.ttl", "20d")
+	w.atLevel2(t)
+	a := w.process(t, "a", func(c *config.Config) {
+		c.Retention.MaxAge, c.Retention.Newest, c.Retention.Canonical = 40*24*time.Hour, 100, 10*24*time.Hour
+	})
+	requireNone := func() {
+		require.Zero(t, a.Retention())
+		require.Zero(t, a.Canonical())
+	}
+	requireNone()
+	for _, key := range []string{settings.MaxAgeKey, settings.NewestKey, settings.CanonicalKey} {
+		_, err := a.Change(t.Context(), key, "0", true)
+		require.Equal(t, &settings.LevelError{Level: 2, Needed: 3}, err, key)
+	}
+	a.change(t, "idempotency.ttl", "30d")
+	_, err := a.Upgrade(t.Context(), true)
+	require.EqualError(t, err, "retention.canonical is 240h: it must be at least idempotency.ttl, which is 720h")
+	a.change(t, "idempotency.ttl", "10d")
+	requireNone()
+	_, err = a.Upgrade(t.Context(), false)
+	require.ErrorAs(t, err, new(*settings.UnconfirmedError))
+	require.EqualError(t, err,
+		"the configured retention.max_age 960h and retention.newest 100 hold from the upgrade on, so messages expire: confirm that (--yes)")
+	require.NoError(t, a.Load(t.Context()))
+	requireNone()
+	_, err = a.Upgrade(t.Context(), true)
+	require.NoError(t, err)
+
+	b := w.process(t, "b", nil)
+	for name, p := range map[string]process{"a": a, "b": b} {
+		require.Equal(t, userstate.Retention{MaxAge: 40 * 24 * time.Hour, Newest: 100}, p.Retention(), name)
+		require.Equal(t, 10*24*time.Hour, p.Canonical(), name)
+	}
+	for key, value := range map[string]string{settings.MaxAgeKey: "50d", settings.NewestKey: "200", settings.CanonicalKey: "720h"} {
+		require.Equal(t, settings.Effect{Changed: true}, b.change(t, key, value))
+	}
+	require.NoError(t, a.Load(t.Context()))
+	require.Equal(t, userstate.Retention{MaxAge: 50 * 24 * time.Hour, Newest: 200}, a.Retention())
+	require.Equal(t, 30*24*time.Hour, a.Canonical())
+}
+
+// TestFirstValuesNeedNotFitEachOther upgrades a store whose settings were recorded first at two levels, with another value in between.
+func TestFirstValuesNeedNotFitEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	w.atLevel2(t)
+	record, err := w.Settings().Load(t.Context())
+	require.NoError(t, err)
+	older := record
+	older.Settings = maps.Clone(record.Settings)
+	for key, first := range map[string]string{"idempotency.ttl": "90d", "publish_slack": "10m", "inbox.entry_bytes": "128KiB"} {
+		setting := older.Settings[key]
+		setting.First = first
+		older.Settings[key] = setting
+	}
+	require.NoError(t, w.Settings().Replace(t.Context(), record, older))
+	a := w.process(t, "a", func(c *config.Config) {
+		c.Store, c.MongoDB.URI, c.Inbox.BucketSize, c.Retention.MaxAge = config.StoreMongoDB, "mongodb://x", 200, 5*time.Minute
+	})
+	_, err = a.Upgrade(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, 200, a.BucketSize())
+	require.Equal(t, 5*time.Minute, a.Retention().MaxAge)
+	require.Equal(t, 30*24*time.Hour, a.Canonical())
+	require.Equal(t, 10*time.Minute, a.Rules().FirstSlack)
+}
+
 func TestAProcessFollowsTheRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings.Highest)
@@ -320,7 +394,7 @@ func TestChangeRefuses(t *testing.T) {
 	w := newWorld(t, settings.Highest)
 	a := w.process(t, "a", nil)
 	for name, test := range map[string]struct{ key, value, says string }{
-		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, inbox.entry_bytes, inbox.bucket_size"},
+		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, inbox.entry_bytes, inbox.bucket_size, retention.max_age, retention.newest, retention.canonical"},
 		"a value without a unit":  {"dormant_after", "30", "is not a duration such as 500ms, 30s, 5m, 720h or 30d"},
 		"values that do not fit":  {"clock_tolerance", "5m", "publish_slack is 2m: it must be more than half of clock_tolerance"},
 		"a value out of bounds":   {"inbox.entry_bytes", "1MiB", "inbox.entry_bytes is 1MiB: it must be from 1KiB to 128KiB"},

@@ -20,11 +20,20 @@ const (
 	Highest = Retention
 )
 
-// BucketSizeKey is the setting that says how many slots new buckets get.
-const BucketSizeKey = "inbox.bucket_size"
+// The keys of the settings that are recorded from the level Retention on.
+const (
+	// BucketSizeKey is the setting that says how many slots new buckets get.
+	BucketSizeKey = "inbox.bucket_size"
+	// MaxAgeKey, NewestKey and CanonicalKey are the settings that say what expires.
+	MaxAgeKey    = "retention.max_age"
+	NewestKey    = "retention.newest"
+	CanonicalKey = "retention.canonical"
+)
+
+const keyTTLKey = "idempotency.ttl"
 
 // levels are the levels from which on settings are recorded, if not from Recorded on.
-var levels = map[string]int{BucketSizeKey: Retention}
+var levels = map[string]int{BucketSizeKey: Retention, MaxAgeKey: Retention, NewestKey: Retention, CanonicalKey: Retention}
 
 // recordedFrom returns the level from which on a setting is recorded.
 func recordedFrom(key string) int { return max(Recorded, levels[key]) }

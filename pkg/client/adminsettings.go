@@ -63,7 +63,8 @@ type ProcessList struct {
 
 // UpgradeOptions says how the format level is raised.
 type UpgradeOptions struct {
-	// Confirm states that no process of a release without recorded settings is running.
+	// Confirm states that no process of a release without recorded settings is running, and that messages may expire where the server's
+	// configuration says so.
 	Confirm bool `json:"confirm,omitempty"`
 }
 
