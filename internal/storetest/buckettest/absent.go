@@ -266,6 +266,7 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"append some":  r.appendSome,
 			"settle":       r.settle,
 			"delete shown": r.deleteShown,
+			"trim":         r.trim,
 			"move hint":    r.moveHint,
 			"new buckets":  func(t *rapid.T) { r.capacity = drawCapacity(t) },
 			"mark":         func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, r.fresh+200).Draw(t, "up to")) },

@@ -181,6 +181,24 @@ func (r *reader) expired(t tester, upTo message.ID) bucket.Expired {
 	return expired
 }
 
+// trim asks what has to expire so that the inbox keeps its newest messages, and compares the answer with the model.
+func (r *reader) trim(t *rapid.T) {
+	live := slices.DeleteFunc(ordered(append(r.absent.inGaps(), r.arrived...)), func(n int) bool {
+		return r.deleted[n] || r.blanked[n] || n <= r.purged
+	})
+	newest := rapid.IntRange(1, max(1, len(live)+5)).Draw(t, "newest")
+	trim, err := bucket.ReadTrim(t.Context(), r.store, bucket.TrimRequest{
+		Owner: r.owner, Hint: r.hint, Purged: r.purgePoint(), Oldest: r.oldest, Gaps: r.absent.counted(),
+		Newest: int64(newest), OnRead: r.absent.onRead,
+	})
+	require.NoError(t, err)
+	want := r.purgePoint()
+	if newest <= len(live) {
+		want = message.LastBefore(id(live[len(live)-newest]).Time())
+	}
+	require.Equal(t, want, greatest(trim.UpTo, r.purgePoint()), "the newest %d of %d", newest, len(live))
+}
+
 // empty empties buckets of what has expired.
 func (r *reader) empty(t *rapid.T) {
 	e := bucket.NewEmptying(r.store, r.owner, r.hint, r.purgePoint())
@@ -290,6 +308,7 @@ func (s suite) randomReaders(t *testing.T) {
 					r.empty(t)
 				}
 			},
+			"trim":   r.trim,
 			"window": func(t *rapid.T) { r.drawWindow(t, fresh) },
 			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "up to")) },
 			"delete": func(t *rapid.T) {

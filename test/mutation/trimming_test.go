@@ -1,0 +1,73 @@
+package mutation_test
+
+// trimming are the shortcuts of keeping the newest messages.
+func trimming() []mutation {
+	const (
+		trimGo = "pkg/bucket/trim.go"
+		gaps   = "^TestTrimCountsGaps$"
+		random = "^TestModel$/^Pages$/^and_counts_of_rehydrations_at_random$"
+	)
+	return []mutation{
+		{
+			name: "the newest by the bounds of a bucket", trap: "a message from the future has raised them: what is newest expires",
+			edits: []edit{{
+				trimGo, "	err = t.readHead(ctx)\n",
+				"	err = t.readHead(ctx)\n	if below := uint32(t.Newest) / uint32(max(t.lowest.Cap, 1)); below < t.lowest.Sequence {\n		floor, _, err := t.store.Floor(ctx, t.Owner, t.lowest.Sequence-below)\n		return floor, err\n	}\n",
+			}},
+			pkg: "./pkg/bucket", run: "^TestTrimOfAnInboxWithAMessageFromTheFuture$",
+		},
+		{
+			name: "tombstones among the newest", trap: "fewer messages are left than the inbox keeps",
+			edits: []edit{{trimGo, "case gap < 0 && !e.Deleted:", "case gap < 0:"}},
+			pkg:   "./pkg/bucket", run: "^TestTrimDoesNotCountTombstones$",
+		},
+		{
+			name: "a gap that counts whole", trap: "the same",
+			edits: []edit{{trimGo, "max(0, t.Gaps[i].Messages-int64(len(t.tombstones[i])))", "t.Gaps[i].Messages"}},
+			pkg:   "./pkg/bucket", run: gaps,
+		},
+		{
+			name: "the same at random", trap: "the same",
+			edits: []edit{{trimGo, "max(0, t.Gaps[i].Messages-int64(len(t.tombstones[i])))", "t.Gaps[i].Messages"}},
+			pkg:   suite, run: random,
+		},
+		{
+			name: "a gap that counts although lower buckets may have tombstones of it", trap: "the same",
+			edits: []edit{{trimGo, "if gap.After.Less(floor) {", "if gap.After.Less(floor) && i < 0 {"}},
+			pkg:   "./pkg/bucket", run: gaps,
+		},
+		{
+			name: "an entry in a gap that counts beside the gap", trap: "it counts twice",
+			edits: []edit{{trimGo, "case gap < 0 && !e.Deleted:", "case !e.Deleted:"}},
+			pkg:   "./pkg/bucket", run: gaps,
+		},
+		{
+			name: "the head after a bucket below it", trap: "what is deleted and appended meanwhile counts both times",
+			edits: []edit{{
+				trimGo, "	head, err := t.store.Range(ctx, t.Owner, t.Hint.Sequence, math.MaxUint32, 1)\n",
+				"	low, err := t.store.Range(ctx, t.Owner, 0, 0, 1)\n	head, _ := t.store.Range(ctx, t.Owner, 1, math.MaxUint32, 1)\n	head = append(head, low...)\n",
+			}},
+			pkg: "./pkg/bucket", run: "^TestTrimReadsTheHeadFirst$",
+		},
+		{
+			name: "the hint for the head", trap: "tombstones above it do not count",
+			edits: []edit{{trimGo, "t.store.Range(ctx, t.Owner, t.Hint.Sequence, math.MaxUint32, 1)", "t.store.Range(ctx, t.Owner, t.Hint.Sequence, t.Hint.Sequence, 1)"}},
+			pkg:   "./pkg/bucket", run: "^TestTrimBeginsAtTheHead$",
+		},
+		{
+			name: "the place in a gap by its number", trap: "deleted messages of the gap count",
+			edits: []edit{{trimGo, "			if t.tombstones[gap][e.ID] {\n", "			if t.tombstones[gap][e.ID] && found < 0 {\n"}},
+			pkg:   "./pkg/bucket", run: gaps,
+		},
+		{
+			name: "a run that ends at a stub", trap: "a gap below the head never expires",
+			edits: []edit{{trimGo, "	for err == nil {\n		if last, err = t.last(ctx);", "	for err == nil && !t.lowest.Stub {\n		if last, err = t.last(ctx);"}},
+			pkg:   "./pkg/bucket", run: "^TestTrimOfStubs$",
+		},
+		{
+			name: "entries below the floor that count", trap: "lower buckets may have others that are newer",
+			edits: []edit{{trimGo, " && floor.Less(t.live[next]); next++ {", "; next++ {"}},
+			pkg:   suite, run: random,
+		},
+	}
+}
