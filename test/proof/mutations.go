@@ -150,6 +150,16 @@ const (
 	stubEnds
 	beyondSlack
 
+	planRemovedFirst
+	concludedEarly
+	routerPlanAlone
+	routerAsksFirst
+	messageReadFirst
+	concludedAgain
+	givenUpRevived
+	letterDroppedFirst
+	removedUnconcluded
+
 	mutations // how many there are, with correct
 )
 
@@ -304,7 +314,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts())
+	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.
