@@ -41,7 +41,7 @@ func these(users ...message.UserID) walk {
 	}
 }
 
-// allUsers walks over all recorded users, partition by partition.
+// allUsers walks over all users who were seen, partition by partition.
 func (s *Service) allUsers(ctx context.Context, do func(message.UserID) error) error {
 	for p := range s.opts.Partitions {
 		for after := message.UserID(""); ; {
@@ -50,6 +50,9 @@ func (s *Service) allUsers(ctx context.Context, do func(message.UserID) error) e
 				return fmt.Errorf("users of partition %d: %w", p, err)
 			}
 			for _, l := range users {
+				if l.Err == nil && !l.State.Known() { // such a record has only a retention
+					continue
+				}
 				if err := do(l.State.User); err != nil {
 					return err
 				}

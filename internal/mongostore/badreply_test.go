@@ -107,6 +107,15 @@ func TestStatesWithBadReplies(t *testing.T) {
 			at.Head = bucket.Hint{Sequence: uint32(n + 1), Floor: messagetest.ID(int(n))}
 			require.NoError(t, users.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: at.Head}}))
 			require.Equal(t, at, lookup(t, users, "ann"))
+
+			kept, none := userstate.State{User: "ben", Keep: userstate.Retention{Newest: n + 1}}, userstate.State{User: "ben"}
+			stepped, err = users.Step(t.Context(), []userstate.Step{{From: none, To: kept}})
+			require.NoError(t, err)
+			require.Equal(t, []userstate.Stepped{{State: kept, Applied: true}}, stepped)
+			stepped, err = users.Step(t.Context(), []userstate.Step{{From: kept, To: none}})
+			require.NoError(t, err)
+			require.Equal(t, none, stepped[0].State, "be it that the first reply was lost")
+			require.Equal(t, none, lookup(t, users, "ben"))
 		}
 	})
 }

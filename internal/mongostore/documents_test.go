@@ -85,6 +85,8 @@ func TestDocuments(t *testing.T) {
 		{From: userstate.State{User: "zoe"}, To: userstate.State{User: "zoe", LastViewed: at, Horizon: at.Add(30 * 24 * time.Hour)}},
 		{From: userstate.State{User: "eve"}, To: userstate.State{User: "eve", LastViewed: at, ReadMark: bucket.ReadMark{UpTo: messagetest.ID(120), Sequence: 2, Slots: 170, Gaps: 2, Read: 120, Numbered: true, InGap: 1}}},
 		{From: userstate.State{User: "eva"}, To: userstate.State{User: "eva", LastViewed: at, Purged: messagetest.ID(120), Oldest: 2}},
+		{From: userstate.State{User: "kim"}, To: userstate.State{User: "kim", LastViewed: at, Keep: userstate.Retention{MaxAge: 90 * 24 * time.Hour, Newest: 100}}},
+		{From: userstate.State{User: "leo"}, To: userstate.State{User: "leo", Keep: userstate.Retention{Newest: 1}}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: bucket.Hint{Sequence: 3, Floor: messagetest.ID(150)}}}))
@@ -95,6 +97,8 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "user_level2.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "zoe"}}))
 	requireGolden(t, "user_numbered.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "eve"}}))
 	requireGolden(t, "user_purged.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "eva"}}))
+	requireGolden(t, "user_kept.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "kim"}}))
+	requireGolden(t, "user_kept_unseen.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "leo"}}))
 
 	pair := follow.Pair{Follower: "ben", Followee: "ann"}
 	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at)

@@ -65,6 +65,10 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 			_, err := db.Users().Step(ctx, []userstate.Step{{From: state("new "+user, time.Time{}), To: state("new "+user, then)}})
 			return err
 		},
+		"Step that removes": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
+			_, err := db.Users().Step(ctx, []userstate.Step{{From: state(user, first), To: userstate.State{User: user}}})
+			return err
+		},
 		"Follow": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
 			_, err := db.Edges().Follow(ctx, []follow.Pair{{Follower: user, Followee: "new"}}, then)
 			return err

@@ -39,6 +39,7 @@ const (
 
 	// Of users.
 	fieldLastViewed = "last_viewed"
+	fieldKeep       = "keep"
 	fieldHorizon    = "horizon"
 	fieldHead       = "head"
 	fieldReadMark   = "read_mark"

@@ -3,6 +3,7 @@ package mongostore
 import (
 	"errors"
 	"math"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -14,10 +15,11 @@ import (
 
 // userRecord is the stored form of a user's state. Absent fields are zero.
 type userRecord struct {
-	ID         message.UserID `bson:"_id,omitempty"`
-	Version    int32          `bson:"v"`
-	Partition  int32          `bson:"partition"`
-	LastViewed bson.DateTime  `bson:"last_viewed"`
+	ID        message.UserID `bson:"_id,omitempty"`
+	Version   int32          `bson:"v"`
+	Partition int32          `bson:"partition"`
+	// LastViewed is absent if the user was never seen, from format level 3 on.
+	LastViewed *bson.DateTime `bson:"last_viewed,omitempty"`
 	// Horizon is absent until format level 2 stores one.
 	Horizon   *bson.DateTime  `bson:"horizon,omitempty"`
 	Head      *headRecord     `bson:"head,omitempty"`
@@ -29,6 +31,8 @@ type userRecord struct {
 	Recovered int64           `bson:"recovered,omitempty"`
 	// Purged is absent until messages expire, from format level 3 on.
 	Purged *purgedRecord `bson:"purged,omitempty"`
+	// Keep is absent unless the user has a retention of their own, from format level 3 on.
+	Keep *keepRecord `bson:"keep,omitempty"`
 	// Due is when the lease of a mark or a sweep ends. It exists only while one of them does, because an index holds it.
 	Due *bson.DateTime `bson:"due,omitempty"`
 	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
@@ -77,6 +81,11 @@ type purgedRecord struct {
 	Oldest int64       `bson:"oldest"`
 }
 
+type keepRecord struct {
+	MaxAge int64 `bson:"max_age,omitempty"` // in milliseconds
+	Newest int64 `bson:"newest,omitempty"`
+}
+
 func recordOfHead(h bucket.Hint) *headRecord {
 	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor), Cap: int32(h.Cap)} //nolint:gosec // at most maxSlots
 }
@@ -93,7 +102,11 @@ func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
 func recordOfState(st userstate.State, partitions int) userRecord {
 	r := userRecord{
 		ID: st.User, Version: version, Partition: int32(partition.Of(st.User, partitions)), //nolint:gosec // at most partition.MaxCount
-		LastViewed: date(st.LastViewed), Recovered: st.Recovered,
+		Recovered: st.Recovered,
+	}
+	if st.Known() {
+		viewed := date(st.LastViewed)
+		r.LastViewed = &viewed
 	}
 	if !st.Horizon.IsZero() {
 		horizon := date(st.Horizon)
@@ -104,6 +117,9 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 	}
 	if !st.Purged.IsZero() {
 		r.Purged = &purgedRecord{UpTo: uuid(st.Purged), Oldest: int64(st.Oldest)}
+	}
+	if st.Keep != (userstate.Retention{}) {
+		r.Keep = &keepRecord{MaxAge: st.Keep.MaxAge.Milliseconds(), Newest: st.Keep.Newest}
 	}
 	if st.Mark != nil {
 		r.Mark = &markRecord{From: date(st.Mark.From), Bounded: st.Mark.Bounded}
@@ -126,7 +142,10 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 
 // state decodes the state.
 func (r *userRecord) state() (st userstate.State, err error) {
-	st = userstate.State{User: r.ID, LastViewed: timeOf(r.LastViewed), Recovered: r.Recovered}
+	st = userstate.State{User: r.ID, Recovered: r.Recovered}
+	if r.LastViewed != nil {
+		st.LastViewed = timeOf(*r.LastViewed)
+	}
 	if r.Horizon != nil {
 		st.Horizon = timeOf(*r.Horizon)
 	}
@@ -147,6 +166,9 @@ func (r *userRecord) state() (st userstate.State, err error) {
 		if st.Purged, err = idOf(usersName, r.Purged.UpTo); err != nil {
 			return st, err
 		}
+	}
+	if r.Keep != nil {
+		st.Keep = userstate.Retention{MaxAge: time.Duration(r.Keep.MaxAge) * time.Millisecond, Newest: r.Keep.Newest}
 	}
 	if r.Mark != nil {
 		st.Mark = &userstate.Mark{From: timeOf(r.Mark.From), Bounded: r.Mark.Bounded}

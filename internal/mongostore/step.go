@@ -21,10 +21,10 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 	token := bson.NewObjectID()
 	var create, change []int
 	for i, step := range steps {
-		if step.From.Known() {
-			change = append(change, i)
-		} else {
+		if step.From.Empty() && !step.To.Empty() {
 			create = append(create, i)
+		} else {
+			change = append(change, i)
 		}
 	}
 	if len(create) > 0 {
@@ -39,15 +39,25 @@ func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.S
 	})
 }
 
-// change is a compare-and-swap. If the server refuses it, change reads the state. If that state equals the expected one after
-// all, change tries again.
+// change is a compare-and-swap, or a compare-and-remove. If the server refuses it, change reads the state. If that state equals the expected
+// one after all, change tries again.
 func (s *Users) change(ctx context.Context, step userstate.Step, token bson.ObjectID) (stepped userstate.Stepped, err error) {
 	from, to := s.record(step.From), s.record(step.To)
 	to.Step = token
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
-	replace := to.replace(s.c.db.latest(ctx))
+	late := s.c.db.latest(ctx)
+	replace := func(ctx context.Context) *mongo.SingleResult {
+		return s.c.FindOneAndUpdate(ctx, from.same(), to.replace(late), opts)
+	}
+	if step.To.Empty() {
+		replace = func(ctx context.Context) *mongo.SingleResult { return s.c.FindOneAndDelete(ctx, from.sameBefore(late)) }
+	}
 	err = s.c.call(ctx, "step", func(ctx context.Context) error {
-		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, from.same(), replace, opts))
+		r, err := one[userRecord](s.c, replace(ctx))
+		if err == nil && step.To.Empty() {
+			stepped = userstate.Stepped{State: userstate.State{User: step.From.User}, Applied: true}
+			return nil
+		}
 		there := &r
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			there, err = s.read(ctx, step.From.User)
@@ -56,7 +66,7 @@ func (s *Users) change(ctx context.Context, step userstate.Step, token bson.Obje
 			return err
 		}
 		if there == nil {
-			stepped = userstate.Stepped{State: userstate.State{User: step.From.User}}
+			stepped = userstate.Stepped{State: userstate.State{User: step.From.User}, Applied: step.From.Empty()}
 			return nil
 		}
 		stepped.Applied = there.Step == token // by this attempt, or by an earlier one whose reply was lost
@@ -75,13 +85,14 @@ func (s *Users) record(st userstate.State) userRecord {
 
 // parts returns the fields that Step compares and replaces. An absent value is nil.
 func (r *userRecord) parts() bson.D {
-	parts := bson.D{{Key: fieldLastViewed, Value: r.LastViewed}}
+	var parts bson.D
 	add := func(field string, there bool, value any) {
 		if !there {
 			value = nil
 		}
 		parts = append(parts, bson.E{Key: field, Value: value})
 	}
+	add(fieldLastViewed, r.LastViewed != nil, r.LastViewed)
 	add(fieldHorizon, r.Horizon != nil, r.Horizon)
 	add(fieldReadMark, r.ReadMark != nil, r.ReadMark)
 	add(fieldMark, r.Mark != nil, r.Mark)
@@ -90,11 +101,17 @@ func (r *userRecord) parts() bson.D {
 	add(fieldGaps, len(r.Gaps) > 0, r.Gaps)
 	add(fieldRecovered, r.Recovered != 0, r.Recovered)
 	add(fieldPurged, r.Purged != nil, r.Purged)
+	add(fieldKeep, r.Keep != nil, r.Keep)
 	return parts
 }
 
 // same returns a filter that finds a record with the same parts. null matches an absent field.
 func (r *userRecord) same() bson.D { return append(bson.D{{Key: fieldID, Value: r.ID}}, r.parts()...) }
+
+// sameBefore is same, in a command that removes the record. The command fails if it arrives late.
+func (r *userRecord) sameBefore(late bson.DateTime) bson.D {
+	return append(r.same(), bson.E{Key: "$expr", Value: failAfter(late, fieldID, true)})
+}
 
 // replace returns an update that replaces the parts of a record by those of r. It fails if it arrives late.
 func (r *userRecord) replace(late bson.DateTime) mongo.Pipeline {

@@ -25,6 +25,9 @@ var _ userstate.Store = (*Users)(nil)
 // usersPerQuery is how many users one query names. Each id has at most 128 bytes, so a query stays far below 16 MiB.
 const usersPerQuery = 10_000
 
+// seen is a condition that only users who were seen fulfil.
+var seen = bson.E{Key: fieldLastViewed, Value: operator("$exists", true)}
+
 func userFilter(user message.UserID) bson.D { return bson.D{{Key: fieldID, Value: user}} }
 
 // Lookup implements userstate.Store.
@@ -193,7 +196,7 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 	notAbove := func(field string, value any) bson.E {
 		return bson.E{Key: path(fieldReadMark, field), Value: operator("$not", operator("$gt", value))}
 	}
-	covered := append(userFilter(user), // or there is no mark yet
+	covered := append(userFilter(user), seen, // or there is no mark yet
 		notAbove(fieldUpTo, record.UpTo), notAbove(fieldSlots, record.Slots), notAbove(fieldGaps, record.Gaps))
 	set := operator("$set", bson.D{{Key: fieldReadMark, Value: record}})
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
@@ -210,6 +213,9 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 			return userstate.ErrNotFound
 		}
 		st, err := there.state()
+		if err == nil && !st.Known() {
+			return userstate.ErrNotFound
+		}
 		holds = st.ReadMark
 		return err
 	})
@@ -232,7 +238,7 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 		}
 		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator(behind, int64(h.Hint.Sequence)))}
 		writes = append(writes, write{
-			key: string(h.Owner), filter: append(userFilter(h.Owner), ahead),
+			key: string(h.Owner), filter: append(userFilter(h.Owner), seen, ahead),
 			update: operator("$set", bson.D{{Key: fieldHead, Value: recordOfHead(h.Hint)}}),
 		})
 	}

@@ -68,6 +68,11 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
 	state.Purged, state.Oldest = messagetest.ID(4), 1
 	requireGolden(t, "testdata/keys-2-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})
+	state.Keep = userstate.Retention{MaxAge: 90 * 24 * time.Hour, Newest: 100}
+	requireGolden(t, "testdata/keys-2-kept.golden", []pebblestore.Record{
+		{Name: "user with a retention", Value: pebblestore.EncodeState(state)},
+		{Name: "user never seen, with a retention", Value: pebblestore.EncodeState(userstate.State{User: "bob", Keep: userstate.Retention{Newest: 1}})},
+	})
 	requireGolden(t, "testdata/keys-2-sized.golden", pebblestore.SizedRecords(m, key.ID))
 }
 
@@ -203,6 +208,7 @@ func FuzzParseState(f *testing.F) {
 	f.Add(append([]byte{2, 0x20}, bytes.Repeat([]byte{0xff}, 60)...))
 	f.Add(pebblestore.EncodeState(userstate.State{ReadMark: bucket.ReadMark{Gaps: 1, Numbered: true, InGap: 2}}))
 	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Purged: messagetest.ID(1), Oldest: 2}))
+	f.Add(pebblestore.EncodeState(userstate.State{Keep: userstate.Retention{MaxAge: time.Hour}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st, err := pebblestore.ParseState("ann", b)
 		if err != nil {
@@ -228,7 +234,9 @@ func TestDamagedStates(t *testing.T) {
 	numbered := pebblestore.EncodeState(whole)
 	whole.Purged, whole.Oldest = messagetest.ID(1), 7
 	purged := pebblestore.EncodeState(whole)
-	for _, b := range [][]byte{b, numbered, purged} {
+	whole.Purged, whole.Oldest, whole.Keep.Newest = message.ID{}, 0, 7
+	kept := pebblestore.EncodeState(whole)
+	for _, b := range [][]byte{b, numbered, purged, kept} {
 		for n := range b {
 			_, err := pebblestore.ParseState("ann", b[:n])
 			require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))

@@ -47,11 +47,14 @@ func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Steppe
 	}
 	to := step.To
 	to.User, to.Head = was.User, was.Head
-	value := encodeState(to)
-	if err := batch.Set(s.key(to.User), value, nil); err != nil {
+	if err := moveLease(batch, was, to); err != nil {
 		return userstate.Stepped{}, err
 	}
-	if err := moveLease(batch, was, to); err != nil {
+	if to.Empty() {
+		return userstate.Stepped{State: userstate.State{User: was.User}, Applied: true}, batch.Delete(s.key(was.User), nil)
+	}
+	value := encodeState(to)
+	if err := batch.Set(s.key(to.User), value, nil); err != nil {
 		return userstate.Stepped{}, err
 	}
 	to, err = parseState(to.User, value) // decode a copy, so that the caller sees the stored value

@@ -13,6 +13,7 @@ import (
 //
 //	version[1] parts[1] last_viewed[8] head_sequence[4] head_floor[16]
 //	(purged[16] oldest[4])?
+//	(max_age[8] newest[8])?
 //	horizon[8]?
 //	recovered[8]?
 //	read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8] (read_in_gap[8])?
@@ -21,7 +22,8 @@ import (
 //	lease_until[8] lease_since[8] lease_token?
 //
 // The bits of parts say which of the parts with a question mark exist. The highest bit of read_gaps says that read_in_gap exists. The version
-// is purgedVersion if purged and oldest exist. A state is not CBOR, because fan-out reads it for every recipient. Most states have only the first line.
+// is purgedVersion if purged and oldest exist, and keepVersion if max_age (in milliseconds) and newest exist, too. A state is not CBOR,
+// because fan-out reads it for every recipient. Most states have only the first line.
 const (
 	partRecovered = 1 << iota
 	partReadMark
@@ -40,6 +42,8 @@ const (
 
 	// purgedVersion is the version of a state with a purge point, from format level 3 on. Earlier releases refuse it.
 	purgedVersion = version + 1
+	// keepVersion is the version of a state with a retention of the user's own, from format level 3 on. It has a purge point, be it zero.
+	keepVersion = version + 2
 )
 
 func partsOf(st *userstate.State) (parts byte) {
@@ -65,9 +69,14 @@ func encodeState(st userstate.State) []byte {
 	b = appendTime(b, st.LastViewed)
 	b = binary.BigEndian.AppendUint32(b, st.Head.Sequence)
 	b = append(b, st.Head.Floor[:]...)
-	if !st.Purged.IsZero() {
+	keeps := st.Keep != userstate.Retention{}
+	if keeps || !st.Purged.IsZero() {
 		b[0] = purgedVersion
 		b = binary.BigEndian.AppendUint32(append(b, st.Purged[:]...), st.Oldest)
+	}
+	if keeps {
+		b[0] = keepVersion
+		b = appendCount(appendCount(b, st.Keep.MaxAge.Milliseconds()), st.Keep.Newest)
 	}
 	if parts&partHorizon != 0 {
 		b = appendTime(b, st.Horizon)
@@ -117,7 +126,8 @@ func appendCount(b []byte, n int64) []byte {
 
 // parseState decodes a value of encodeState.
 func parseState(user message.UserID, value []byte) (userstate.State, error) {
-	purged := len(value) > 0 && value[0] == purgedVersion
+	keeps := len(value) > 0 && value[0] == keepVersion
+	purged := keeps || len(value) > 0 && value[0] == purgedVersion
 	b, err := statePayload(value, purged)
 	if err != nil {
 		return userstate.State{}, err
@@ -130,7 +140,11 @@ func parseState(user message.UserID, value []byte) (userstate.State, error) {
 	}
 	if purged {
 		st.Purged, st.Oldest = f.id(), f.uint32()
-		f.short = f.short || st.Purged.IsZero()
+		f.short = f.short || st.Purged.IsZero() && !keeps
+	}
+	if keeps {
+		st.Keep = userstate.Retention{MaxAge: time.Duration(f.count()) * time.Millisecond, Newest: f.count()}
+		f.short = f.short || st.Keep == userstate.Retention{}
 	}
 	if parts != 0 {
 		f.parts(&st, parts)

@@ -61,6 +61,7 @@ func WriteLargest(t *testing.T, db Database) {
 		Lease:    userstate.Lease{Token: strings.Repeat("x", 26) + "/" + strings.Repeat("x", 26), Until: at, Since: at},
 		ReadMark: bucket.ReadMark{UpTo: m.ID, Sequence: math.MaxUint32, Slots: math.MaxInt64, Gaps: userstate.MaxGaps, Read: math.MaxInt64, Numbered: true, InGap: math.MaxInt64},
 		Purged:   m.ID, Oldest: math.MaxUint32,
+		Keep: userstate.Retention{MaxAge: time.Hour, Newest: math.MaxInt64},
 	}
 	for n := range userstate.MaxGaps {
 		after := at.Add(time.Duration(n) * time.Hour)

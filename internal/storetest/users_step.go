@@ -30,6 +30,7 @@ func fullState(user message.UserID, n int) userstate.State {
 		Recovered: int64(n) + 3,
 		ReadMark:  bucket.ReadMark{UpTo: id(n + 100), Sequence: 1, Slots: 60, Gaps: n % 2, Read: 55, Numbered: true, InGap: int64(n)},
 		Purged:    id(n + 10), Oldest: uint32(n), //nolint:gosec // a test counts from 0
+		Keep: userstate.Retention{MaxAge: time.Duration(n+1) * time.Hour, Newest: int64(n) + 5},
 	}
 }
 
@@ -160,6 +161,10 @@ func (s userSuite) stepRefused(t *testing.T) {
 		"read in the gap":     func(st *userstate.State) { st.ReadMark.InGap++ },
 		"the purge point":     func(st *userstate.State) { st.Purged = id(12) },
 		"no purge point":      func(st *userstate.State) { st.Purged, st.Oldest = message.ID{}, 0 },
+		"the greatest age":    func(st *userstate.State) { st.Keep.MaxAge += time.Millisecond },
+		"no greatest age":     func(st *userstate.State) { st.Keep.MaxAge = 0 },
+		"how many are kept":   func(st *userstate.State) { st.Keep.Newest++ },
+		"no retention":        func(st *userstate.State) { st.Keep = userstate.Retention{} },
 		"what is oldest":      func(st *userstate.State) { st.Oldest++ },
 	} {
 		from := fullState("ann", 1)
@@ -228,7 +233,7 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	seen := func(n int) userstate.State {
 		return userstate.State{User: message.UserID(fmt.Sprintf("user-%d", n)), LastViewed: later(n)}
 	}
-	states := make([]userstate.State, 14)
+	states := make([]userstate.State, 18)
 	for n := range states {
 		states[n] = seen(n)
 	}
@@ -247,6 +252,10 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	states[11].ReadMark = bucket.ReadMark{UpTo: id(1), Slots: 1, Gaps: math.MaxInt32}
 	states[12].Purged = id(1)
 	states[13].Purged, states[13].Oldest = message.MaxID, math.MaxUint32
+	states[14].Keep.MaxAge = time.Millisecond
+	states[15].Keep.Newest = math.MaxInt64
+	states[16].Purged, states[16].Keep = id(1), userstate.Retention{MaxAge: time.Hour, Newest: 1}
+	states[17].LastViewed, states[17].Purged = time.Time{}, id(1)
 	for _, want := range states {
 		require.Equal(t, want, h.step(t, want.User, want))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// State is the record of one user. A State that has only the user's id stands for a user without a record.
+// State is the record of one user. An Empty State stands for a user without a record.
 type State struct {
 	User message.UserID
 	// LastViewed is when the user last opened the inbox or logged in, in UTC, to the millisecond; zero if never.
@@ -36,10 +36,17 @@ type State struct {
 	// Oldest is a hint for where the messages that have not expired begin: a bucket with a floor at or below Purged. It only rises, with
 	// Purged.
 	Oldest uint32
+	// Keep is the user's own retention; zero if the user has none. MaxAge has whole milliseconds. It is set from format level 3 on, also for
+	// a user who was never seen.
+	Keep Retention
 }
 
-// Known reports whether the user has a record.
+// Known reports whether the user was ever seen. A user who was not has no record, or one that holds other things, such as Keep. Such a
+// user has no horizon, and gets no copies.
 func (s State) Known() bool { return !s.LastViewed.IsZero() }
+
+// Empty reports whether the state stands for a user without a record. Head does not count.
+func (s State) Empty() bool { return s.Same(State{}) }
 
 // Rehydrating reports whether a rehydration is due or under way, be it only its sweep. The inbox is not complete then.
 func (s State) Rehydrating() bool { return s.Mark != nil || s.Sweep != nil }
@@ -68,7 +75,7 @@ func (s State) Same(o State) bool {
 	return s.LastViewed.Equal(o.LastViewed) && s.Horizon.Equal(o.Horizon) &&
 		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) &&
 		slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered && s.ReadMark == o.ReadMark &&
-		s.Purged == o.Purged && s.Oldest == o.Oldest
+		s.Purged == o.Purged && s.Oldest == o.Oldest && s.Keep == o.Keep
 }
 
 // Mark is the record of a rehydration that is due or under way. While a user has a mark, fan-out leaves all messages that were sent

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no record of a user.
+	// ErrNotFound says that a user was never seen.
 	ErrNotFound = errors.New("user not found")
 	// ErrBackwards says that the store has a later LastViewed than the time that the caller wants to record.
 	ErrBackwards = errors.New("user was seen later than that")
@@ -24,7 +24,7 @@ type View struct {
 	At time.Time
 	// Beyond is the condition: the user must have a stored Horizon later than Beyond. If Beyond is zero, After is the condition.
 	Beyond time.Time
-	// After is the condition at format level 1: the user must have a record, with a LastViewed later than After.
+	// After is the condition at format level 1: the user must have a LastViewed, and it must be later than After.
 	After time.Time
 	// Lazy allows the store to lose the view in a crash, as Step.Lazy does. If a view that is not lazy applies, it also makes
 	// the state durable that it found.
@@ -88,6 +88,7 @@ func States(looked []Looked, err error) ([]State, error) {
 // process that had returned before the read began. A damaged record fails only its own result of a read. A write survives a crash once it has returned, except hints and lazy
 // writes.
 type Store interface {
+	// Hints are raised only for users who are Known.
 	bucket.Hints
 
 	// Lookup returns one result for each user, in the order of users. The users may be of any partition. They are
@@ -100,8 +101,9 @@ type Store interface {
 	View(ctx context.Context, views []View) ([]Viewed, error)
 
 	// Step carries out each step on its own and returns the results in the order of steps. A step applies if and only if the
-	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is not
-	// Known stands for a user without a record. No two steps may be of the same user. Only Step may move a read mark back: see
+	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is Empty
+	// stands for a user without a record. A To that is Empty removes the record, Head included. After a lost reply, such a step may
+	// count as not applied, with an Empty State. No two steps may be of the same user. Only Step may move a read mark back: see
 	// bucket.MendedReadMark.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
@@ -112,7 +114,7 @@ type Store interface {
 	List(ctx context.Context, partition int, after message.UserID, limit int) ([]Looked, error)
 
 	// SetReadMark replaces a user's read mark if the new mark Covers the stored one, and returns the stored mark after the call.
-	// Otherwise the new mark is older in something, and would make messages unread. For a user without a record it returns
+	// Otherwise the new mark is older in something, and would make messages unread. For a user who is not Known it returns
 	// ErrNotFound. A mark that is Numbered is set by Step, because its number belongs to the gaps as they were read. The mark has an UpTo.
 	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
 }

@@ -540,6 +540,17 @@ func TestStateTells(t *testing.T) {
 	require.True(t, swept().Rehydrating(), "a sweep may still find messages")
 	require.False(t, seen(epoch).Rehydrating())
 	require.False(t, userstate.State{User: "ann"}.Known())
+	require.True(t, userstate.State{User: "ann", Head: bucket.Hint{Sequence: 1}}.Empty())
+	kept := userstate.State{User: "ann", Keep: userstate.Retention{Newest: 1}}
+	require.False(t, kept.Empty())
+	require.False(t, kept.Known())
+	require.Equal(t, time.Time{}, rules.Horizon(kept))
+	require.False(t, rules.Deliver(kept, epoch))
+	_, owed := rules.OweFrom(kept, epoch, epoch)
+	require.False(t, owed)
+	arrived := rules.Arrive(kept, epoch, epoch, userstate.Lease{Token: "a"})
+	require.Equal(t, kept.Keep, arrived.Keep)
+	require.Equal(t, &userstate.Mark{}, arrived.Mark, "all that was ever sent is missing")
 }
 
 // TestDeliverWhileRehydrating holds Deliver to the horizon, the mark and the gaps, to the millisecond.

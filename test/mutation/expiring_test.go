@@ -117,7 +117,7 @@ func expiring() []mutation {
 		},
 		{
 			name: "a read mark that was computed before a purge", trap: "its numbers are of the gaps as they were",
-			edits: []edit{{"pkg/userstate/state.go", "slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered", "s.Recovered"}, {"pkg/userstate/state.go", "		s.Purged == o.Purged && s.Oldest == o.Oldest\n", "		true\n"}},
+			edits: []edit{{"pkg/userstate/state.go", "slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered", "s.Recovered"}, {"pkg/userstate/state.go", "		s.Purged == o.Purged && s.Oldest == o.Oldest && s.Keep == o.Keep\n", "		true\n"}},
 			pkg:   inbox, run: "^TestReadMarkDuringAPurge$",
 		},
 	}
