@@ -160,6 +160,18 @@ const (
 	letterDroppedFirst
 	removedUnconcluded
 
+	// Of lowWater.
+	lowNotTarget
+	targetBeforeRecord
+	firstFromZero
+	provenAtOnce
+	damagePassed
+	gapsPassed
+	marksPassed
+	horizonPassed
+	removedUnscanned
+	removedAtOnce
+
 	mutations // how many there are, with correct
 )
 
@@ -314,7 +326,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts())
+	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.
