@@ -162,14 +162,15 @@ func (s *assembly) rehydrator() {
 	rehydrator := rehydrate.New(
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
 		rehydrate.Options{
-			Rules: s.settings.Rules,
-			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
+			Rules: s.settings.Rules, Retention: s.settings.Retention,
+			Target: func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, p.Walk) },
+			Limit:  r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
 			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 			Metrics: s.opts.Metrics,
 		})
 	s.services.Rehydrate = rehydrator
-	emptier := s.retention()
+	emptier := s.retention(rehydrator)
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
@@ -203,18 +204,26 @@ func (s *assembly) rehydrator() {
 }
 
 // retention adds the walk over all users and the worker that empties buckets, and returns the latter.
-func (s *assembly) retention() *retention.Emptier {
+func (s *assembly) retention(rehydrator *rehydrate.Service) *retention.Emptier {
 	r := s.config.Retention
 	emptier := retention.NewEmptier(s.parts.Inbox, s.parts.Users, retention.EmptierOptions{
 		Rate: r.Rate, Queue: r.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 	})
-	walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
-		Keep: emptier.Empty, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(), Tolerance: s.settings.ClockTolerance,
-		Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	purger := retention.NewPurger(s.parts.Inbox, s.parts.Users, rehydrator, retention.PurgerOptions{Rules: s.settings.Rules, Lazy: true})
+	keeper := retention.NewKeeper(s.parts.Inbox, purger, rehydrator, retention.KeeperOptions{
+		Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Empty: emptier.Empty,
 	})
+	walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
+		Keep: keeper.Keep, Freed: emptier.Freed, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
+		Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	})
+	s.services.Retention = walker
 	s.run("retention", emptier.Run, walker.Run)
 	return emptier
 }
+
+// walkers is how many users the walk looks at together: enough to keep a store busy that answers in a millisecond.
+const walkers = 8
 
 // patience is how long a request waits for a rehydration that it needs.
 const patience = 10 * time.Second

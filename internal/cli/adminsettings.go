@@ -50,7 +50,7 @@ func newAdminSettings(p program.Process) *cobra.Command {
 	}
 	s.addServer(cmd, app.Rehydrator)
 	cmd.Flags().BoolVar(&change.DryRun, "dry-run", false, "show what the change would do, and change nothing")
-	cmd.Flags().BoolVar(&change.Confirm, "yes", false, "confirm a change that removes or hides something: no setting of this release does")
+	cmd.Flags().BoolVar(&change.Confirm, "yes", false, "confirm a change by which messages expire")
 	out.addJSON(cmd, "print the result as JSON")
 	return cmd
 }

@@ -33,7 +33,7 @@ func newRoot(p program.Process) *cobra.Command {
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
 		newImport(p), newPublish(p), newLogin(p), newInbox(p), newStatus(p),
-		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newBench(p), newAdmin(p),
+		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p),
 	)
 	return root
 }

@@ -94,6 +94,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"PUT /v1/admin/settings/{key}":                 {"/v1/admin/settings/dormant_after", `{"value":"20d"}`, "operator"},
 	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator"},
 	"POST /v1/admin/upgrade":                       {"/v1/admin/upgrade", `{"confirm":true}`, "operator"},
+	"GET /v1/admin/retention":                      {"/v1/admin/retention", "", "operator"},
 	"POST /v1/admin/backup":                        {"/v1/admin/backup", `{"dir":"x"}`, "operator"},
 	"GET /metrics":                                 {"/metrics", "", "watcher operator"},
 	"GET /healthz":                                 {"/healthz", "", "*"},

@@ -36,6 +36,7 @@ func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 // addAudit adds the services for operators to the services of a world, without a bus.
 func addAudit(t *testing.T, w *world, s *httpapi.Services, buckets bucket.Store) {
 	t.Helper()
+	s.Retention = walker(w)
 	s.Audit = audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,

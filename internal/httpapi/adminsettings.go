@@ -24,7 +24,7 @@ func (s *server) changeSetting(w *response, r *http.Request) error {
 		return err
 	}
 	key := r.PathValue("key")
-	effect, err := s.Settings.Change(r.Context(), key, body.Value, body.DryRun)
+	effect, err := s.Settings.Change(r.Context(), key, body.Value, body.DryRun, body.Confirm)
 	if err != nil {
 		return err
 	}

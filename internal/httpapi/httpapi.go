@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -42,12 +43,13 @@ type Services struct {
 	Publish   *publish.Service
 	Reporter  *publish.Reporter
 	Following *following.Service
-	// Inbox, Rehydrate, Audit, DeadLetters and Settings are the services of the role rehydrator. Either all are set or none.
+	// Inbox, Rehydrate, Audit, DeadLetters, Settings and Retention are the services of the role rehydrator. Either all are set or none.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
 	Settings    *settings.Service
+	Retention   *retention.Walker
 	// Backup makes backups of the store. It is nil if the store is not embedded.
 	Backup *backup.Service
 	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always

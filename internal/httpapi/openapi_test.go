@@ -159,6 +159,8 @@ func TestEveryOperation(t *testing.T) {
 		{200, "upgrade", "POST", "/v1/admin/upgrade", "", "", ""},
 		{200, "upgrade", "POST", "/v1/admin/upgrade", `{"confirm":true}`, "", ""},
 		{400, "upgrade", "POST", "/v1/admin/upgrade", `{"yes":true}`, "", ""},
+		{200, "retentionStatus", "GET", "/v1/admin/retention", "", "", ""},
+		{422, "retentionStatus", "GET", "/v1/admin/retention?x=1", "", "", ""},
 		{200, "backup", "POST", "/v1/admin/backup", `{"dir":"` + dir + `"}`, "", ""},
 		{422, "backup", "POST", "/v1/admin/backup", `{"dir":"` + dir + `"}`, "", ""},
 		{200, "health", "GET", "/healthz", "", "", ""},
@@ -210,6 +212,7 @@ func everything(t *testing.T, w *world) *world {
 	services.DeadLetters = deadletter.New(deadletter.Parts{Bus: bus, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 	_, services.Settings = recordedIn(t, w.db.Settings(), w)
 	services.Backup = backup.New(bus, folder{}, t.TempDir(), w.clock)
+	services.Retention = walker(w)
 	w.handler = httpapi.New(services, w.options)
 	return w
 }

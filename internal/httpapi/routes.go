@@ -82,6 +82,9 @@ func (s *server) routes() {
 	admin.route("/v1/admin/backup", methods{
 		http.MethodPost: {handle: s.backup, access: admins, body: true},
 	})
+	admin.route("/v1/admin/retention", methods{
+		http.MethodGet: {handle: s.retention, access: admins},
+	})
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
 	s.route("/readyz", methods{http.MethodGet: {handle: s.ready, access: open}})
 	s.route("/openapi.json", methods{http.MethodGet: {handle: s.openapi, access: open}})

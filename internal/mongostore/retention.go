@@ -29,6 +29,23 @@ type roundRecord struct {
 	After     message.UserID `bson:"after,omitempty"`
 	Token     string         `bson:"token,omitempty"`
 	Until     bson.DateTime  `bson:"until,omitempty"`
+	Number    int64          `bson:"number,omitempty"`
+	Target    *bson.Binary   `bson:"target,omitempty"`
+	Missed    bool           `bson:"missed,omitempty"`
+	Clear     *bson.Binary   `bson:"clear,omitempty"`
+	Next      *bson.Binary   `bson:"next,omitempty"`
+	LowWater  *bson.Binary   `bson:"low_water,omitempty"`
+	Proven    int64          `bson:"proven,omitempty"`
+	Expired   int64          `bson:"expired,omitempty"`
+	Rate      float64        `bson:"rate,omitempty"`
+	Freed     int64          `bson:"freed,omitempty"`
+}
+
+// marks returns the ids of a round with the fields that hold them.
+func (r *roundRecord) marks(to *retention.Round) map[**bson.Binary]*message.ID {
+	return map[**bson.Binary]*message.ID{
+		&r.Target: &to.Target, &r.Clear: &to.Clear, &r.Next: &to.Next, &r.LowWater: &to.LowWater,
+	}
 }
 
 // Load implements retention.Store.
@@ -46,7 +63,16 @@ func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 	}
 	round := retention.Round{
 		Revision: found.Revision, Began: timeOf(found.Began), Ended: found.Ended, Partition: int(found.Partition), After: found.After,
-		Token: found.Token,
+		Token: found.Token, Number: found.Number, Missed: found.Missed, Proven: found.Proven, Expired: found.Expired, Rate: found.Rate,
+		Freed: found.Freed,
+	}
+	for stored, id := range found.marks(&round) {
+		if *stored == nil {
+			continue
+		}
+		if *id, err = idOf(metaName, **stored); err != nil {
+			return retention.Round{}, err
+		}
 	}
 	if found.Until != 0 {
 		round.Until = timeOf(found.Until)
@@ -59,6 +85,13 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 	document := roundRecord{
 		ID: roundID, Version: version, Revision: from.Revision + 1, Began: date(to.Began), Ended: to.Ended,
 		Partition: int32(to.Partition), After: to.After, Token: to.Token, //nolint:gosec // there are at most 256 partitions
+		Number: to.Number, Missed: to.Missed, Proven: to.Proven, Expired: to.Expired, Rate: to.Rate, Freed: to.Freed,
+	}
+	for stored, id := range document.marks(&to) {
+		if !id.IsZero() {
+			b := uuid(*id)
+			*stored = &b
+		}
 	}
 	if !to.Until.IsZero() {
 		document.Until = date(to.Until)

@@ -64,6 +64,8 @@ func TestRecordsAreGolden(t *testing.T) {
 	})})
 	requireGolden(t, "testdata/keys-2-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
 		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
+		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
+		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
 	})})
 	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
 	state.Purged, state.Oldest = messagetest.ID(4), 1

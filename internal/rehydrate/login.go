@@ -105,6 +105,12 @@ func (s *Service) arrive(
 	if viewed[0].Applied && before.Mark == nil {
 		return before, before, nil
 	}
+	var expired message.ID // the rehydration reads it again, when the record is there
+	if !before.Known() {
+		if expired, err = s.opts.Target(ctx); err != nil {
+			return before, after, err
+		}
+	}
 	var lease userstate.Lease
 	after, err = s.step(ctx, before, d, func(st userstate.State) (userstate.State, error) {
 		now := s.opts.Now()
@@ -112,7 +118,11 @@ func (s *Service) arrive(
 			before = st
 		}
 		lease = s.lease(st, now)
-		return rules.Arrive(st, at, now, lease), nil
+		next := rules.Arrive(st, at, now, lease)
+		if !st.Known() && next.Purged.Less(expired) {
+			next.Purged = expired
+		}
+		return next, nil
 	})
 	if err != nil {
 		return before, after, err

@@ -67,6 +67,9 @@ func (a *attempt) rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.expire(ctx, feed); err != nil {
+		return err
+	}
 	missed, newest, err := a.bound(ctx, feed)
 	if err != nil {
 		return err
@@ -91,6 +94,39 @@ func (a *attempt) rebuild(ctx context.Context) error {
 		return err
 	}
 	return a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Settle(a.token, recovered) })
+}
+
+// expire raises the purge point above what has expired of the missed messages. So the query finds the same as if the user had never left. What
+// has expired of the inbox besides is left to the walk over all users.
+//
+// A first look reads the target of the walk here, after the login has written the user's record. So either the round under way comes to the
+// record, or its target is known here.
+func (a *attempt) expire(ctx context.Context, feed *Feed) error {
+	from := a.state.Mark.From
+	to := a.rules.Expired(a.state.Keep.Within(a.opts.Retention()), a.opts.Now())
+	if from.IsZero() {
+		target, err := a.opts.Target(ctx)
+		if err != nil {
+			return err
+		}
+		if to.Less(target) {
+			to = target
+		}
+	}
+	for a.state.Purged.Less(to) && from.Before(to.Time()) {
+		cuts, err := feed.Cuts(ctx, a.state, to)
+		if err != nil {
+			return err
+		}
+		purge := userstate.Purge{Of: a.state, To: to, Cuts: cuts}
+		if err := a.change(ctx, func(st userstate.State) (userstate.State, bool) {
+			next, _ := st.Purge(purge) // if the gaps or the read mark have changed, they are counted again
+			return next, true
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bound decides the gap, unless it is decided. It returns the stretch of the missed messages, and the newest ones of them, at most a page.

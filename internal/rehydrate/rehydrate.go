@@ -40,6 +40,12 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 
+	// Retention, unless it is nil, returns what holds now for users without a setting of their own.
+	Retention func() userstate.Retention
+	// Target, unless it is nil, returns up to where messages have expired for a user whose first look begins now: the target of the walk
+	// over all users.
+	Target func(ctx context.Context) (message.ID, error)
+
 	// Limit is how many missed messages are copied into the inbox; older ones are left to a gap. 0 means no limit.
 	Limit int
 	// Workers is how many rehydrations this process runs at a time, Queue how many may wait in it.
@@ -96,6 +102,12 @@ func New(stores Stores, opts Options) *Service {
 		stores: stores, opts: opts, self: opts.Token(),
 		jobs: make(map[message.UserID]*job), waiting: make(chan *job, opts.Queue),
 		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "rehydrate"),
+	}
+	if opts.Retention == nil {
+		s.opts.Retention = func() userstate.Retention { return userstate.Retention{} }
+	}
+	if opts.Target == nil {
+		s.opts.Target = func(context.Context) (message.ID, error) { return message.ID{}, nil }
 	}
 	s.metrics = newMetrics(opts.Metrics, s)
 	return s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -37,6 +38,7 @@ type Emptier struct {
 	opts    EmptierOptions
 	limiter *rate.Limiter
 	metrics emptierMetrics
+	freed   atomic.Int64 // bytes
 	panics  *panics.Recorder
 
 	waiting chan message.UserID
@@ -69,6 +71,9 @@ func (e *Emptier) Queue(user message.UserID) {
 		e.metrics.full.Inc()
 	}
 }
+
+// Freed returns how many bytes were freed since the process began, before compression.
+func (e *Emptier) Freed() int64 { return e.freed.Load() }
 
 // Run empties the buckets of users in the queue until intake ends.
 func (e *Emptier) Run(intake, _ context.Context) {
@@ -114,6 +119,7 @@ func (e *Emptier) Empty(ctx context.Context, state userstate.State) error {
 		e.metrics.buckets.Add(float64(freed.Buckets))
 		e.metrics.entries.Add(float64(freed.Entries))
 		e.metrics.bytes.Add(float64(freed.Bytes))
+		e.freed.Add(freed.Bytes)
 		if err := e.limiter.WaitN(ctx, freed.Buckets); err != nil {
 			return errors.Join(err, ctx.Err())
 		}

@@ -87,8 +87,12 @@ func TestEmptierServesItsQueue(t *testing.T) {
 	}
 
 	walker := retention.NewWalker(&memory{}, r.Users, retention.Options{
-		Keep: emptier.Empty, Every: every, Partitions: rig.Partitions, Token: "token", Tolerance: func() time.Duration { return time.Minute },
-		Now: func() time.Time { return rig.Epoch }, Logger: zerolog.Nop(),
+		Keep: func(ctx context.Context, s userstate.State, _ message.ID) (retention.Kept, error) {
+			return retention.Kept{}, emptier.Empty(ctx, s)
+		},
+		Every: every, Partitions: rig.Partitions, Token: "token", Rules: rig.Rules,
+		Retention: func() userstate.Retention { return userstate.Retention{} },
+		Now:       func() time.Time { return rig.Epoch }, Logger: zerolog.Nop(),
 	})
 	require.NoError(t, walker.Walk(t.Context(), t.Context()))
 	require.Equal(t, 10, left(t, r.Inbox, "cleo"))

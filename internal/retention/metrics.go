@@ -5,12 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // metrics counts what a Walker has done.
 type metrics struct {
-	users, damaged, rounds prometheus.Counter
-	duration               prometheus.Gauge
+	users, expired, damaged, rounds prometheus.Counter
+	duration, lowWater              prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer) metrics {
@@ -18,6 +20,9 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 	return metrics{
 		users: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_retention_users_total", Help: "Users at whom the walk over all users has looked.",
+		}),
+		expired: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_expired_total", Help: "Messages in inboxes that have expired by the walk over all users.",
 		}),
 		damaged: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_retention_damaged_total", Help: "Users of whom the walk has removed nothing, because their records are damaged.",
@@ -28,12 +33,24 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 		duration: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "fanmail_retention_round_seconds", Help: "From the beginning to the end of the last round that this process has ended.",
 		}),
+		lowWater: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "fanmail_retention_low_water_seconds", Help: "The time of the low-water mark: what was sent up to it has expired for all users; 0 if there is none.",
+		}),
 	}
+}
+
+// seconds returns the time of an id.
+func seconds(id message.ID) float64 {
+	if id.IsZero() {
+		return 0
+	}
+	return float64(id.Time().UnixMilli()) / 1000
 }
 
 // ended counts a round that has ended.
 func (m metrics) ended(r Round, now time.Time) {
 	m.rounds.Inc()
+	m.lowWater.Set(seconds(r.LowWater))
 	m.duration.Set(max(0, now.Sub(r.Began).Seconds()))
 }
 

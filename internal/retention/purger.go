@@ -14,6 +14,8 @@ import (
 type PurgerOptions struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
+	// Lazy allows the store to lose a raise in a crash, together with all later writes. Use it for raises that are repeated.
+	Lazy bool
 	// Raised, unless it is nil, is called with each user whose purge point has risen. It must not block.
 	Raised func(message.UserID)
 }
@@ -33,7 +35,7 @@ func NewPurger(buckets bucket.Store, users userstate.Store, rehydrator *rehydrat
 
 // Raise raises a user's purge point to an id, which is the last possible one of a millisecond, and returns the state afterwards and how many
 // messages have expired by it. It starts from a state that the caller has read. A purge point that is as high already stays, and nothing
-// expires. Raise is idempotent, and writes one record durably.
+// expires. Raise is idempotent, and writes one record, durably unless PurgerOptions.Lazy is set.
 //
 // A message is counted by one raise only, because only a raise that takes effect counts what lies between the old and the new purge point.
 func (p *Purger) Raise(ctx context.Context, state userstate.State, to message.ID) (userstate.State, int64, error) {
@@ -43,7 +45,7 @@ func (p *Purger) Raise(ctx context.Context, state userstate.State, to message.ID
 			return state, 0, err
 		}
 		for next, ok := state.Purge(purge); ok; next, ok = state.Purge(purge) { // again, if only something else has changed
-			stepped, err := p.users.Step(ctx, []userstate.Step{{From: state, To: next}})
+			stepped, err := p.users.Step(ctx, []userstate.Step{{From: state, To: next, Lazy: p.opts.Lazy}})
 			if err != nil {
 				return state, 0, fmt.Errorf("raise the purge point of %s: %w", state.User, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // ErrChanged says that the record is another one than the caller has read.
@@ -26,6 +27,25 @@ type Round struct {
 	// Token names the process that walks, and Until is when its lease ends, in milliseconds. They are zero if no process walks.
 	Token string
 	Until time.Time
+
+	// Number counts the rounds that have begun.
+	Number int64
+	// Target is up to where this round lets messages expire, or proves that they have. The first look of a user begins there.
+	Target message.ID
+	// Missed says that the round has come to a user who has something up to the target that has not expired, or whose records are damaged.
+	Missed bool
+	// Clear is up to where nothing is left of the users at whom this round has looked so far, and Next the same of the last round.
+	Clear, Next message.ID
+	// LowWater is the low-water mark: a round has found that no user has anything up to there. Proven is the number of that round.
+	LowWater message.ID
+	Proven   int64
+
+	// Expired counts the messages that have expired in this round.
+	Expired int64
+	// Rate is how many messages expired in a second of the last round.
+	Rate float64
+	// Freed is how many bytes all processes have freed that have walked since, before compression.
+	Freed int64
 }
 
 // Store holds the Round. It is safe for concurrent use.
@@ -39,6 +59,16 @@ type Store interface {
 	Replace(ctx context.Context, from, to Round) error
 }
 
+// Target returns up to where messages have expired for a user whose first look begins now. It is zero where messages of all users do not
+// expire.
+func Target(ctx context.Context, store Store) (message.ID, error) {
+	r, err := store.Load(ctx)
+	if err != nil {
+		return message.ID{}, err
+	}
+	return later(r.LowWater, r.Target), nil
+}
+
 // due reports whether a process should walk now: a round is under way that no process walks, or the next one is due. A time that is later
 // than any process can have set it was set by a clock that was ahead.
 func (r Round) due(now time.Time, every, tolerance time.Duration) bool {
@@ -49,9 +79,23 @@ func (r Round) due(now time.Time, every, tolerance time.Duration) bool {
 }
 
 // taken returns the round for a process that walks from now on: a new one if the last has ended, else the one under way.
-func (r Round) taken(token string, now time.Time) Round {
+//
+// A new one has the target to which messages of all users expire by age. Without such an age it proves what the round before has found. A target
+// that is found and proven by the same round would miss users who come meanwhile. Where nothing expires, there is no low-water mark.
+func (r Round) taken(token string, now time.Time, rules userstate.Rules, keep userstate.Retention) Round {
 	if r.Ended || r.Revision == 0 {
-		r = Round{Revision: r.Revision, Began: now.UTC().Truncate(time.Millisecond)}
+		r = Round{
+			Revision: r.Revision, Began: now.UTC().Truncate(time.Millisecond), Number: r.Number + 1, Clear: rules.Settled(now), Next: r.Next,
+			LowWater: r.LowWater, Proven: r.Proven, Rate: r.Rate, Freed: r.Freed,
+		}
+		switch {
+		case keep.MaxAge > 0:
+			r.Target = later(r.LowWater, rules.Expired(keep, now))
+		case keep.Newest > 0:
+			r.Target = later(r.LowWater, r.Next)
+		default:
+			r.LowWater = message.ID{}
+		}
 	}
 	r.Token = token
 	return r.renewed(now)
@@ -75,7 +119,27 @@ func (r Round) at(partition int, after message.UserID) Round {
 	return r
 }
 
-// ended returns the round after its last user.
-func (r Round) ended() Round {
-	return Round{Revision: r.Revision, Began: r.Began, Ended: true}
+// with returns the round after it has come to a user.
+func (r Round) with(kept Kept) Round {
+	r.Expired += kept.Expired
+	r.Missed = r.Missed || kept.Clear.Less(r.Target)
+	if kept.Clear.Less(r.Clear) {
+		r.Clear = kept.Clear
+	}
+	return r
+}
+
+// ended returns the round after its last user. It raises the low-water mark to the target, unless it has missed it.
+func (r Round) ended(now time.Time) Round {
+	next := Round{
+		Revision: r.Revision, Began: r.Began, Ended: true, Number: r.Number, Target: r.Target, Next: r.Clear,
+		LowWater: r.LowWater, Proven: r.Proven, Rate: float64(r.Expired), Freed: r.Freed,
+	}
+	if took := now.Sub(r.Began).Seconds(); took > 1 {
+		next.Rate /= took
+	}
+	if !r.Missed && r.LowWater.Less(r.Target) {
+		next.LowWater, next.Proven = r.Target, r.Number
+	}
+	return next
 }

@@ -3,6 +3,9 @@ package retention
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,20 +26,27 @@ const (
 	idle = 30 * time.Second
 )
 
-// Options configures a Walker. Keep, Every, Partitions, Token, Tolerance and Now are required.
+// Options configures a Walker. Keep, Every, Partitions, Token, Rules, Retention and Now are required.
 type Options struct {
-	// Keep keeps what a user may keep, and removes the rest. It may be repeated, and run for one user by two processes. It blocks for as
-	// long as it is to be slowed down, and returns early when ctx ends. The walk continues with the next user if the error wraps message.ErrCorrupt; after another error
-	// it is tried again.
-	Keep func(ctx context.Context, state userstate.State) error
+	// Keep keeps what a user may keep, and removes the rest: see Keeper.Keep. It may be repeated, and run for one user by two processes. It
+	// blocks for as long as it is to be slowed down, and returns early when ctx ends. The walk continues with the next user if the error wraps
+	// message.ErrCorrupt; after another error it is tried again.
+	Keep func(ctx context.Context, state userstate.State, target message.ID) (Kept, error)
+	// Freed, unless it is nil, returns how many bytes this process has freed since it began.
+	Freed func() int64
+	// Ended, unless it is nil, is called with each round that this process has ended. What it does not do is left to the next round.
+	Ended func(ctx context.Context, ended Round) error
+	// Workers is how many users are kept at a time; 0 means 1.
+	Workers int
 	// Every is how long after the beginning of a round the next one begins.
 	Every time.Duration
 	// Partitions is the number of partitions of the store.
 	Partitions int
 	// Token names this process. Each process has another one.
 	Token string
-	// Tolerance returns the clock tolerance that holds now.
-	Tolerance func() time.Duration
+	// Rules and Retention return what holds now for all users.
+	Rules     func() userstate.Rules
+	Retention func() userstate.Retention
 	Now       func() time.Time
 	Logger    zerolog.Logger
 	// Metrics is where the metrics are registered; nil means nowhere.
@@ -50,10 +60,12 @@ type Walker struct {
 	opts    Options
 	metrics metrics
 	panics  *panics.Recorder
+	counted atomic.Int64 // bytes that this process has freed, as the record counts them
 }
 
-// NewWalker returns a Walker.
+// NewWalker returns a Walker. Only one goroutine may walk.
 func NewWalker(store Store, users userstate.Store, opts Options) *Walker {
+	opts.Workers = max(opts.Workers, 1)
 	return &Walker{
 		store: store, users: users, opts: opts, metrics: newMetrics(opts.Metrics),
 		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "walk"),
@@ -79,17 +91,18 @@ func (w *Walker) Run(intake, processing context.Context) {
 func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	defer panics.Catch(&err)
 	found, err := w.store.Load(processing)
-	if err != nil || !found.due(w.opts.Now(), w.opts.Every, w.opts.Tolerance()) {
+	if err != nil {
 		return err
 	}
-	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, w.opts.Now()))
+	w.metrics.lowWater.Set(seconds(found.LowWater))
+	rules, now := w.opts.Rules(), w.opts.Now()
+	if !found.due(now, w.opts.Every, rules.ClockTolerance) {
+		return nil
+	}
+	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, now, rules, w.opts.Retention()))
 	for err == nil && taken && intake.Err() == nil {
 		if r.Partition >= w.opts.Partitions {
-			_, taken, err = w.record(processing, r, r.ended())
-			if err == nil && taken {
-				w.metrics.ended(r, w.opts.Now())
-			}
-			return err
+			return w.end(intake, processing, r)
 		}
 		r, taken, err = w.next(intake, processing, r)
 	}
@@ -100,6 +113,19 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	return err
 }
 
+// end ends a round that has come to its last user.
+func (w *Walker) end(intake, processing context.Context, r Round) error {
+	ended, taken, err := w.record(processing, r, r.ended(w.opts.Now()))
+	if err != nil || !taken {
+		return err
+	}
+	w.metrics.ended(ended, w.opts.Now())
+	if w.opts.Ended == nil {
+		return nil
+	}
+	return w.opts.Ended(intake, ended)
+}
+
 // next keeps the next users, and records the place that it has reached. With an error, it returns that place without having recorded it.
 func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, taken bool, err error) {
 	found, err := w.users.List(processing, r.Partition, r.After, page)
@@ -107,17 +133,20 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 		return r, true, err
 	}
 	reached := r
-	for _, user := range found {
+	for some := range slices.Chunk(found, w.opts.Workers) {
 		if intake.Err() != nil {
 			break
 		}
-		if err := w.keep(intake, user); err != nil {
+		kept, err := w.keepAll(intake, some, r.Target)
+		for i, k := range kept {
+			reached = reached.with(k).at(r.Partition, some[i].State.User)
+		}
+		if err != nil {
 			if intake.Err() != nil {
 				break // the next walk begins with this user
 			}
 			return reached, true, err
 		}
-		reached = reached.at(r.Partition, user.State.User)
 		if now := w.opts.Now(); r.Until.Sub(now) < lease/2 {
 			if r, taken, err = w.record(processing, r, reached.renewed(now)); err != nil || !taken {
 				return r, taken, err
@@ -131,16 +160,32 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 	return w.record(processing, r, reached.renewed(w.opts.Now()))
 }
 
-// keep keeps one user. Damage and a panic concern this user alone: they are logged and counted.
-func (w *Walker) keep(ctx context.Context, user userstate.Looked) error {
-	err := user.Err
-	if err == nil {
-		err = func() (err error) {
+// keepAll keeps users at the same time. It returns the results of the first of them, up to one for whom there was an error, and this error.
+func (w *Walker) keepAll(ctx context.Context, users []userstate.Looked, target message.ID) ([]Kept, error) {
+	kept, errs := make([]Kept, len(users)), make([]error, len(users))
+	var group sync.WaitGroup
+	for i, user := range users {
+		group.Go(func() { kept[i], errs[i] = w.keep(ctx, user, target) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return kept[:i], err
+		}
+	}
+	return kept, nil
+}
+
+// keep keeps one user. Damage and a panic concern this user alone: they are logged and counted, and nothing is known to be clear.
+func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message.ID) (kept Kept, err error) {
+	if err = user.Err; err == nil {
+		kept, err = func() (kept Kept, err error) {
 			defer panics.Catch(&err)
-			return w.opts.Keep(ctx, user.State)
+			return w.opts.Keep(ctx, user.State, target)
 		}()
 	}
 	w.metrics.users.Inc()
+	w.metrics.expired.Add(float64(kept.Expired))
 	switch {
 	case panics.Is(err):
 		w.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user.State.User)) })
@@ -149,16 +194,19 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked) error {
 		w.opts.Logger.Error().Err(err).Str("user", string(user.State.User)).
 			Msg("records of a user are damaged: nothing of theirs is removed in this round")
 	default:
-		return err
+		return kept, err
 	}
-	return nil
+	return Kept{Expired: kept.Expired}, nil
 }
 
 // record replaces the record. It returns the round as it is stored now, and whether it is this process's.
 func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error) {
+	freed := w.freedSince()
+	to.Freed += freed
 	err := w.store.Replace(ctx, from, to)
 	if err == nil {
 		to.Revision = from.Revision + 1
+		w.counted.Add(freed)
 		return to, true, nil
 	}
 	if !errors.Is(err, ErrChanged) {

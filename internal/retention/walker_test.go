@@ -57,8 +57,12 @@ type world struct {
 	store *memory
 	clock time.Time
 	kept  map[message.UserID]int
-	// do, unless it is nil, is called with each user who is kept.
-	do func(message.UserID) error
+	// do, unless it is nil, is called with each user who is kept, and clear says what is found.
+	do    func(message.UserID) error
+	clear func(user message.UserID, target message.ID) retention.Kept
+	// retention is what holds for all users.
+	retention userstate.Retention
+	ended     []retention.Round
 }
 
 // walkers are more users than are read at once.
@@ -80,19 +84,31 @@ func newWorld(t *testing.T) *world {
 const every = time.Hour
 
 func (w *world) walker(token string) *retention.Walker {
-	return retention.NewWalker(w.store, w.Users, retention.Options{
-		Keep: func(_ context.Context, s userstate.State) error {
+	return retention.NewWalker(w.store, w.Users, w.options(token))
+}
+
+func (w *world) options(token string) retention.Options {
+	return retention.Options{
+		Keep: func(_ context.Context, s userstate.State, target message.ID) (retention.Kept, error) {
 			if w.do != nil {
 				if err := w.do(s.User); err != nil {
-					return err
+					return retention.Kept{}, err
 				}
 			}
 			w.kept[s.User]++
+			if w.clear != nil {
+				return w.clear(s.User, target), nil
+			}
+			return retention.Kept{Clear: message.MaxID, Expired: 1}, nil
+		},
+		Ended: func(_ context.Context, ended retention.Round) error {
+			w.ended = append(w.ended, ended)
 			return nil
 		},
-		Every: every, Partitions: rig.Partitions, Token: token, Tolerance: func() time.Duration { return time.Minute },
-		Now: func() time.Time { return w.clock }, Logger: zerolog.Nop(),
-	})
+		Every: every, Partitions: rig.Partitions, Token: token, Rules: rig.Rules,
+		Retention: func() userstate.Retention { return w.retention },
+		Now:       func() time.Time { return w.clock }, Logger: zerolog.Nop(),
+	}
 }
 
 func (w *world) walk(t *testing.T, walker *retention.Walker) error {
@@ -257,4 +273,201 @@ func TestRun(t *testing.T) {
 	}
 	w.walker("first").Run(intake, t.Context())
 	w.requireKept(t, 1)
+}
+
+const day = 24 * time.Hour
+
+// lastOf returns the last possible id of the millisecond before a time.
+func lastOf(t time.Time) message.ID { return message.LastBefore(t) }
+
+// A round that has found nothing up to its target makes it the low-water mark. One that has missed it, or has met damage, does not.
+func TestLowWaterByAge(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		clear  func(w *world, user message.UserID, target message.ID) retention.Kept
+		do     func(user message.UserID) error
+		proven bool
+	}{
+		"nothing is left": {proven: true, clear: func(_ *world, _ message.UserID, target message.ID) retention.Kept {
+			return retention.Kept{Clear: target, Expired: 2}
+		}},
+		"something is left of one": {clear: func(_ *world, user message.UserID, target message.ID) retention.Kept {
+			if user == "user-300" {
+				target = lastOf(target.Time())
+			}
+			return retention.Kept{Clear: target}
+		}},
+		"damage":  {do: failAt("user-300", fmt.Errorf("bucket: %w", message.ErrCorrupt))},
+		"a panic": {do: func(user message.UserID) error { return panicAt("user-300", user) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.retention.MaxAge, w.do = day, test.do
+			if test.clear != nil {
+				w.clear = func(user message.UserID, target message.ID) retention.Kept { return test.clear(w, user, target) }
+			}
+			want := lastOf(w.clock.Add(-day))
+			walker := w.walker("first")
+			require.NoError(t, w.walk(t, walker))
+			require.Equal(t, want, w.store.round.Target)
+			require.Len(t, w.ended, 1)
+			status, err := walker.Status(t.Context())
+			require.NoError(t, err)
+			if !test.proven {
+				require.Zero(t, w.store.round.LowWater)
+				require.False(t, status.Walked)
+				return
+			}
+			require.Equal(t, want, w.ended[0].LowWater)
+			require.EqualValues(t, 1, w.ended[0].Proven)
+			require.Equal(t, retention.Status{Walked: true, LowWater: want, Overdue: time.Millisecond, Rate: 2 * walkers}, status)
+			w.clock = w.clock.Add(time.Minute)
+			status, err = walker.Status(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, time.Minute+time.Millisecond, status.Overdue)
+
+			w.retention = userstate.Retention{} // nothing expires any more
+			w.clock = w.clock.Add(every)
+			require.NoError(t, w.walk(t, walker))
+			require.Zero(t, w.store.round.LowWater)
+			require.EqualValues(t, 2, w.store.round.Number)
+		})
+	}
+}
+
+func failAt(at message.UserID, err error) func(message.UserID) error {
+	return func(user message.UserID) error {
+		if user == at {
+			return err
+		}
+		return nil
+	}
+}
+
+func panicAt(at, user message.UserID) error {
+	if user == at {
+		panic("a bug")
+	}
+	return nil
+}
+
+// Where messages expire by number alone, a round proves what the round before has found.
+func TestLowWaterByNumber(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.retention.Newest = 10
+	find := func(at time.Time) {
+		w.clear = func(user message.UserID, _ message.ID) retention.Kept {
+			if user == "user-300" {
+				return retention.Kept{Clear: lastOf(at)}
+			}
+			return retention.Kept{Clear: lastOf(rig.Epoch)}
+		}
+	}
+	first, second := rig.Epoch.Add(-time.Hour), rig.Epoch.Add(-2*time.Hour)
+	walker := w.walker("first")
+	for round, want := range []struct {
+		found            time.Time
+		target, lowWater message.ID
+	}{
+		{first, message.ID{}, message.ID{}},
+		{first, lastOf(first), lastOf(first)},
+		{second, lastOf(first), lastOf(first)}, // the target is missed, and the mark does not fall
+		{first, lastOf(first), lastOf(first)},
+	} {
+		find(want.found)
+		require.NoError(t, w.walk(t, walker))
+		require.Equal(t, want.target, w.store.round.Target, "round %d", round)
+		require.Equal(t, want.lowWater, w.store.round.LowWater, "round %d", round)
+		target, err := retention.Target(t.Context(), w.store)
+		require.NoError(t, err)
+		require.Equal(t, want.target, target, "where a first look begins")
+		w.clock = w.clock.Add(every)
+	}
+	status, err := walker.Status(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, retention.Status{Walked: true, LowWater: lastOf(first)}, status)
+}
+
+// A user who was missed is not forgotten if another process continues the round.
+func TestMissedTargetSurvivesATakeover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.retention.MaxAge = day
+	intake, stop := context.WithCancel(t.Context())
+	w.clear = func(_ message.UserID, target message.ID) retention.Kept {
+		if len(w.kept) == walkers/2 {
+			stop()
+		}
+		if len(w.kept) == 1 {
+			return retention.Kept{Clear: lastOf(target.Time()), Expired: 5}
+		}
+		return retention.Kept{Clear: target}
+	}
+	require.NoError(t, w.walker("first").Walk(intake, t.Context()))
+	require.False(t, w.store.round.Ended)
+	require.NoError(t, w.walk(t, w.walker("second")))
+	w.requireKept(t, 1)
+	require.True(t, w.store.round.Ended)
+	require.Zero(t, w.store.round.LowWater)
+	require.InDelta(t, 5, w.store.round.Rate, 1e-9)
+}
+
+// Several users are kept at a time. The round continues with the first one that failed.
+func TestUsersAreKeptTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var mu sync.Mutex
+	broken := true
+	opts := w.options("first")
+	opts.Workers = 8
+	var together sync.WaitGroup // the first users wait for each other
+	together.Add(opts.Workers)
+	calls := 0
+	opts.Keep = func(_ context.Context, s userstate.State, _ message.ID) (retention.Kept, error) {
+		mu.Lock()
+		if calls++; calls <= opts.Workers {
+			mu.Unlock()
+			together.Done()
+			together.Wait()
+			mu.Lock()
+		}
+		defer mu.Unlock()
+		if broken && s.User == "user-300" {
+			return retention.Kept{}, errors.New("broken")
+		}
+		w.kept[s.User]++
+		return retention.Kept{Clear: message.MaxID}, nil
+	}
+	walker := retention.NewWalker(w.store, w.Users, opts)
+	require.ErrorContains(t, w.walk(t, walker), "broken")
+	require.NotContains(t, w.kept, message.UserID("user-300"))
+	broken = false
+	require.NoError(t, w.walk(t, walker))
+	require.Len(t, w.kept, walkers)
+	require.True(t, w.store.round.Ended)
+}
+
+// The record counts what each process has freed, once.
+func TestRoundCountsWhatWasFreed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	freed := int64(100)
+	opts := w.options("first")
+	opts.Freed = func() int64 { return freed }
+	walker := retention.NewWalker(w.store, w.Users, opts)
+	for range 2 {
+		require.NoError(t, w.walk(t, walker))
+		require.Equal(t, freed, w.store.round.Freed)
+		w.clock = w.clock.Add(every)
+		freed += 10
+		status, err := walker.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, freed, status.Freed)
+	}
+	other := w.options("second")
+	other.Freed = func() int64 { return 1000 }
+	require.NoError(t, w.walk(t, retention.NewWalker(w.store, w.Users, other)))
+	require.EqualValues(t, 110+1000, w.store.round.Freed)
 }

@@ -95,16 +95,17 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 
 // Change records a value, and reports what that does. With dryRun it only reports. It returns
 //
+//   - an *UnconfirmedError if messages expire that did not before, and the caller has not confirmed that,
 //   - a *LevelError if the setting is not recorded yet,
 //   - a *message.InvalidError for an unknown key or a value that is not allowed, and
 //   - a *MisfitError if a key of a process that was seen within a minute does not fit the value.
 //
 // This process uses the value when Change returns, all others within 5 s. Change is idempotent. No change makes a user active or
 // dormant, because horizons are stored where settings are recorded.
-func (s *Service) Change(ctx context.Context, key, value string, dryRun bool) (Effect, error) {
+func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
 	changed := false
 	for {
-		effect, err := s.change(ctx, key, value, dryRun)
+		effect, err := s.change(ctx, key, value, dryRun, confirmed)
 		if errors.Is(err, ErrChanged) { // another process has changed the record, or this one has, and the answer was lost
 			changed = true
 			continue
@@ -114,7 +115,7 @@ func (s *Service) Change(ctx context.Context, key, value string, dryRun bool) (E
 	}
 }
 
-func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (Effect, error) {
+func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
 	running, err := s.running(ctx)
 	if err != nil {
 		return Effect{}, err
@@ -127,6 +128,10 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (E
 		return Effect{}, err
 	}
 	texts, _ := record.texts()
+	before, err := s.current.opts.Parse(withoutLater(maps.Clone(texts), record.Level))
+	if err != nil {
+		return Effect{}, err
+	}
 	texts[key] = value
 	values, err := s.current.opts.Parse(withoutLater(texts, record.Level))
 	if err != nil {
@@ -141,6 +146,10 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (E
 			return Effect{}, &MisfitError{*misfit}
 		}
 	}
+	if !dryRun && !confirmed && expires(before.Retention, values.Retention) {
+		return Effect{}, &UnconfirmedError{Reason: fmt.Sprintf(
+			"with %s %s, messages in inboxes expire permanently: confirm that (--yes)", key, values.Texts[key])}
+	}
 	if !dryRun {
 		changed := record.with(map[string]string{key: values.Texts[key]}, s.opts.Now(), record.Level)
 		if err := s.current.store.Replace(ctx, record, changed); err != nil {
@@ -151,6 +160,11 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun bool) (E
 		}
 	}
 	return effect, nil
+}
+
+// expires reports whether a change of what is kept lets messages expire that did not before.
+func expires(from, to userstate.Retention) bool {
+	return to.MaxAge > 0 && (from.MaxAge == 0 || to.MaxAge < from.MaxAge) || to.Newest > 0 && (from.Newest == 0 || to.Newest < from.Newest)
 }
 
 // running returns the processes that were seen within a minute, this one among them.

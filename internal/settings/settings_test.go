@@ -121,7 +121,7 @@ func (w *world) process(t *testing.T, name string, change func(*config.Config)) 
 
 func (p process) change(t *testing.T, key, value string) settings.Effect {
 	t.Helper()
-	effect, err := p.Change(t.Context(), key, value, false)
+	effect, err := p.Change(t.Context(), key, value, false, true)
 	require.NoError(t, err)
 	return effect
 }
@@ -140,7 +140,7 @@ func TestTheConfigurationHoldsBeforeTheUpgrade(t *testing.T) {
 	entries, err := b.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, settings.Entry{Key: "dormant_after", Configured: "1440h"}, entries[1])
-	_, err = b.Change(t.Context(), "dormant_after", "1h", true)
+	_, err = b.Change(t.Context(), "dormant_after", "1h", true, true)
 	require.Equal(t, &settings.LevelError{Level: 1, Needed: 2}, err)
 	require.EqualError(t, err, "the database is of format level 1, and this needs 2: run fanmail admin upgrade")
 	require.Equal(t, err, settings.Require(b.Level(), settings.Recorded))
@@ -223,7 +223,7 @@ func TestTheBucketSizeNeedsItsLevel(t *testing.T) {
 	sized := func(c *config.Config) { c.Inbox.BucketSize = 20 }
 	a := w.process(t, "a", sized)
 	require.Equal(t, 50, a.BucketSize())
-	_, err := a.Change(t.Context(), settings.BucketSizeKey, "20", false)
+	_, err := a.Change(t.Context(), settings.BucketSizeKey, "20", false, true)
 	require.Equal(t, &settings.LevelError{Level: 2, Needed: 3}, err)
 	a.change(t, "dormant_after", "60d")
 	_, err = a.Upgrade(t.Context(), false)
@@ -236,7 +236,7 @@ func TestTheBucketSizeNeedsItsLevel(t *testing.T) {
 	require.Equal(t, settings.Effect{Changed: true}, b.change(t, settings.BucketSizeKey, "255"))
 	require.NoError(t, a.Load(t.Context()))
 	require.Equal(t, 255, a.BucketSize())
-	_, err = a.Change(t.Context(), settings.BucketSizeKey, "256", false)
+	_, err = a.Change(t.Context(), settings.BucketSizeKey, "256", false, true)
 	require.EqualError(t, err, "inbox.bucket_size is 256: it must be from 1 to 255")
 	require.Equal(t, 255, a.BucketSize())
 }
@@ -265,7 +265,7 @@ func TestTheUpgradeMustFitWhatIsRecorded(t *testing.T) {
 	require.Equal(t, 127, b.BucketSize())
 	b.change(t, "inbox.entry_bytes", "81KiB")
 	b.change(t, settings.BucketSizeKey, "202")
-	_, err = b.Change(t.Context(), "inbox.entry_bytes", "82KiB", false)
+	_, err = b.Change(t.Context(), "inbox.entry_bytes", "82KiB", false, true)
 	require.ErrorAs(t, err, new(*message.InvalidError))
 	require.ErrorContains(t, err, "inbox.bucket_size is 202: it must be from 1 to 199")
 }
@@ -285,7 +285,7 @@ func TestRetentionNeedsItsLevel(t *testing.T) {
 	}
 	requireNone()
 	for _, key := range []string{settings.MaxAgeKey, settings.NewestKey, settings.CanonicalKey} {
-		_, err := a.Change(t.Context(), key, "0", true)
+		_, err := a.Change(t.Context(), key, "0", true, true)
 		require.Equal(t, &settings.LevelError{Level: 2, Needed: 3}, err, key)
 	}
 	a.change(t, "idempotency.ttl", "30d")
@@ -403,7 +403,7 @@ func TestChangeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := a.Change(t.Context(), test.key, test.value, false)
+			_, err := a.Change(t.Context(), test.key, test.value, false, true)
 			require.ErrorAs(t, err, new(*message.InvalidError))
 			require.ErrorContains(t, err, test.says)
 		})
@@ -417,7 +417,7 @@ func TestAChangeMustFitTheProcesses(t *testing.T) {
 	big := w.process(t, "big", nil)
 	w.clock.pass(time.Minute)
 	small := w.process(t, "small", func(c *config.Config) { c.Limits.Body, c.Limits.Attrs = 16*config.KiB, config.KiB })
-	_, err := small.Change(t.Context(), "inbox.entry_bytes", "20KiB", true)
+	_, err := small.Change(t.Context(), "inbox.entry_bytes", "20KiB", true, true)
 	require.ErrorAs(t, err, new(*settings.MisfitError))
 	require.EqualError(t, err, "limits.body 64KiB and limits.attrs 16KiB of the process big (rehydrator) needs inbox.entry_bytes of at least 81KiB: "+
 		"restart it with a lower value, or repeat this a minute after it has stopped")
@@ -445,7 +445,7 @@ func TestTheTimeoutMustFitTheTolerance(t *testing.T) {
 		}
 	}
 	a := w.process(t, "a", mongodb(10*time.Second))
-	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false)
+	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false, true)
 	require.ErrorContains(t, err, "mongodb.timeout 10s of the process a (rehydrator) needs clock_tolerance of at least 40s")
 	a.change(t, "clock_tolerance", "40s")
 	err = w.newProcess(t, "b", mongodb(11*time.Second)).Open(t.Context(), w.Settings())
@@ -479,7 +479,7 @@ func TestChangesByManyLoseNone(t *testing.T) {
 	for key, value := range changes {
 		p := w.process(t, key, nil)
 		wg.Go(func() {
-			if effect, err := p.Change(t.Context(), key, value, false); err != nil || !effect.Changed {
+			if effect, err := p.Change(t.Context(), key, value, false, true); err != nil || !effect.Changed {
 				t.Errorf("%s: %v, %v", key, effect, err)
 			}
 		})
@@ -542,4 +542,39 @@ func TestPolling(t *testing.T) {
 		stop()
 		wg.Wait()
 	})
+}
+
+// A change by which messages expire has to be confirmed. One by which fewer expire need not.
+func TestExpiryIsConfirmed(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t, settings.Highest).process(t, "a", nil)
+	for _, change := range []struct {
+		key, value string
+		confirm    bool
+	}{
+		{settings.MaxAgeKey, "30d", true},
+		{settings.MaxAgeKey, "40d", false},
+		{settings.MaxAgeKey, "20d", true},
+		{settings.MaxAgeKey, "0", false},
+		{settings.NewestKey, "100", true},
+		{settings.NewestKey, "200", false},
+		{settings.NewestKey, "150", true},
+		{settings.NewestKey, "0", false},
+		{settings.CanonicalKey, "20d", false},
+		{settings.BucketSizeKey, "20", false},
+	} {
+		effect, err := p.Change(t.Context(), change.key, change.value, true, false)
+		require.NoError(t, err)
+		require.True(t, effect.Changed, "a dry run of %s %s", change.key, change.value)
+		before := p.Retention()
+		_, err = p.Change(t.Context(), change.key, change.value, false, false)
+		if change.confirm {
+			_, unconfirmed := errors.AsType[*settings.UnconfirmedError](err)
+			require.True(t, unconfirmed, "%s %s: %v", change.key, change.value, err)
+			require.Equal(t, before, p.Retention())
+			p.change(t, change.key, change.value)
+			continue
+		}
+		require.NoError(t, err, "%s %s", change.key, change.value)
+	}
 }

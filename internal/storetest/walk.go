@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 )
 
 type walkSuite struct{ backend Backend }
@@ -39,6 +40,10 @@ func (s walkSuite) replace(t *testing.T) {
 	for revision, round := range []retention.Round{
 		{Began: epoch, Partition: 3, After: "名前", Token: "host-1", Until: later(60)},
 		{Began: epoch, Partition: 4, Until: later(90)},
+		{
+			Began: epoch, Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4), Proven: 5, Expired: 6, Rate: 0.5,
+			Freed: 8,
+		},
 		{Began: epoch, Ended: true},
 	} {
 		require.NoError(t, db.Walk.Replace(t.Context(), last, round))

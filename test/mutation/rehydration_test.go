@@ -169,7 +169,7 @@ func rehydrating() []mutation {
 		{
 			name: "a sweep from a time by the clock", trap: "the clock is ahead: a message that was stored between the query and then is lost",
 			edits: []edit{
-				{rebuildGo, "	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	missed, newest", "	began := a.opts.Now().Add(-a.rules.PublishSlack - a.rules.ClockTolerance)\n	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	missed, newest"},
+				{rebuildGo, "	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	if err := a.expire", "	began := a.opts.Now().Add(-a.rules.PublishSlack - a.rules.ClockTolerance)\n	feed, err := a.feed(ctx)\n	if err != nil {\n		return err\n	}\n	if err := a.expire"},
 				{rebuildGo, "return st.Settle(a.token, recovered) })", "st, ok := st.Settle(a.token, recovered)\n		st.Sweep = &userstate.Sweep{From: began}\n		return st, ok\n	})"},
 			},
 			pkg: rehydration, run: "^TestSweepFindsWhatTheQueryMissed$",

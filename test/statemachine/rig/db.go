@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -24,6 +25,7 @@ type DB struct {
 	Users    userstate.Store
 	Edges    follow.Store
 	Inbox    bucket.Store
+	Walk     retention.Store
 	// Lossless tells that a crash loses nothing that a store has returned from: what may be lazy is not.
 	Lossless bool
 

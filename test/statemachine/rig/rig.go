@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -64,6 +65,8 @@ type Rig struct {
 	Rules userstate.Rules
 	// BucketSize is how many slots new buckets get. Appends under way keep the one with which they began.
 	BucketSize *atomic.Int64
+	// Retention is what of inboxes is kept.
+	Retention *atomic.Pointer[userstate.Retention]
 
 	observer Observer
 }
@@ -87,7 +90,8 @@ func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observ
 
 func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *Rig {
 	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(), BucketSize: new(atomic.Int64), observer: observer,
+		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(), BucketSize: new(atomic.Int64),
+		Retention: new(atomic.Pointer[userstate.Retention]), observer: observer,
 		Messages: &Messages{Store: db.Messages, observer: observer},
 		Keys:     Keys{db.Keys},
 		Progress: Progress{db.Progress},
@@ -96,11 +100,14 @@ func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *
 		Inbox:    Inbox{damagedInbox{db.Inbox, damage}},
 	}
 	r.BucketSize.Store(bucket.Capacity)
+	r.Retention.Store(new(userstate.Retention))
 	r.Appender = bucket.NewAppender(r.Inbox, r.Users).WithCapacity(r.bucketSize)
 	return r
 }
 
 func (r *Rig) bucketSize() int { return int(r.BucketSize.Load()) }
+
+func (r *Rig) retention() userstate.Retention { return *r.Retention.Load() }
 
 // Close closes the database.
 func (r *Rig) Close() error { return r.DB.close() }
@@ -116,6 +123,7 @@ func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig
 	after := newRig(db, r.Clock, r.Bus, r.observer, r.Damage)
 	after.Rules = r.Rules
 	after.BucketSize.Store(r.BucketSize.Load())
+	after.Retention.Store(r.Retention.Load())
 	return after, nil
 }
 
@@ -188,10 +196,29 @@ func (r *Rig) RehydrateStores() rehydrate.Stores {
 // would wait for a rehydration says at once that it is not finished.
 func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	return rehydrate.Options{
-		Rules:   r.current(),
+		Rules: r.current(), Retention: r.retention,
+		Target:  func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, r.DB.Walk) },
 		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour, MaxAttempts: 1000,
 		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
+}
+
+// Keeper returns a keeper whose clock is ahead of the rig's by skew.
+func (r *Rig) Keeper(skew time.Duration) *retention.Keeper {
+	rehydrator := r.Rehydrator(skew, 0)
+	purger := retention.NewPurger(r.Inbox, r.Users, rehydrator, retention.PurgerOptions{Rules: r.current(), Lazy: true})
+	emptier := retention.NewEmptier(r.Inbox, r.Users, retention.EmptierOptions{Rate: 1_000_000, Queue: 1, Logger: zerolog.Nop()})
+	return retention.NewKeeper(r.Inbox, purger, rehydrator, retention.KeeperOptions{
+		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Empty: emptier.Empty,
+	})
+}
+
+// Walker returns a walker whose clock is ahead of the rig's by skew. A round is due a second after the last one began.
+func (r *Rig) Walker(skew time.Duration) *retention.Walker {
+	return retention.NewWalker(r.DB.Walk, r.Users, retention.Options{
+		Keep: r.Keeper(skew).Keep, Every: time.Second, Partitions: Partitions, Token: rand.Text(), Rules: r.current(), Retention: r.retention,
+		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+	})
 }
 
 // UniqueBytes makes ids that are unique in this process, and whose order does not depend on chance: a bus that

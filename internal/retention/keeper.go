@@ -1,0 +1,134 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// KeeperOptions configures a Keeper. Rules, Retention and Now are required.
+type KeeperOptions struct {
+	// Rules and Retention return what holds now, the latter for users without a setting of their own.
+	Rules     func() userstate.Rules
+	Retention func() userstate.Retention
+	Now       func() time.Time
+	// Trim, unless it is nil, lets expire what is older than the newest messages that a user keeps, and returns how many expired.
+	Trim func(ctx context.Context, state userstate.State) (userstate.State, int64, error)
+	// Empty empties the buckets of a user whose purge point may have risen.
+	Empty func(ctx context.Context, state userstate.State) error
+}
+
+// Keeper lets a user's messages expire that are old enough, and frees their space. It is safe for concurrent use.
+type Keeper struct {
+	buckets    bucket.Store
+	purger     *Purger
+	rehydrator *rehydrate.Service
+	opts       KeeperOptions
+}
+
+// NewKeeper returns a Keeper.
+func NewKeeper(buckets bucket.Store, purger *Purger, rehydrator *rehydrate.Service, opts KeeperOptions) *Keeper {
+	return &Keeper{buckets: buckets, purger: purger, rehydrator: rehydrator, opts: opts}
+}
+
+// Kept is what a Keeper has found of one user.
+type Kept struct {
+	// Clear is an id up to which nothing of the user is left that has not expired: no entry, no part of a gap, and nothing that a
+	// rehydration has still to find.
+	Clear message.ID
+	// Expired counts the messages that have expired now.
+	Expired int64
+}
+
+// Keep raises the user's purge point to what the age of messages demands, if anything of theirs has not expired up to there, and then to what
+// their number demands. It empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
+//
+// Where messages of the deployment expire by age, they expire up to the target at least. It may be zero.
+//
+// A user who was never seen has nothing: the first look begins at the target of the round that is under way then.
+func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message.ID) (Kept, error) {
+	if !state.Known() {
+		return Kept{Clear: message.MaxID}, nil
+	}
+	now, rules, deployment := k.opts.Now(), k.opts.Rules(), k.opts.Retention()
+	own := state.Keep.Within(deployment)
+	safe := rules.Settled(now)
+	to := rules.Expired(own, now)
+	if limit := rules.Expired(deployment, now); deployment.MaxAge > 0 && to.Less(target) && !limit.Less(target) {
+		to = target
+	}
+	kept, err := k.clear(ctx, state, later(safe, target))
+	if err != nil {
+		return kept, err
+	}
+	if kept.Clear.Less(to) {
+		if state, kept.Expired, err = k.purger.Raise(ctx, state, to); err != nil {
+			return kept, err
+		}
+		kept.Clear = state.Purged
+	}
+	if k.opts.Trim != nil && own.Newest > 0 {
+		trimmed, expired, err := k.opts.Trim(ctx, state)
+		if err != nil {
+			return kept, err
+		}
+		state = trimmed
+		kept.Expired += expired
+		kept.Clear = later(kept.Clear, state.Purged)
+	}
+	if kept.Expired > 0 && kept.Clear.Less(safe) { // what comes next may be far above the purge point
+		found, err := k.clear(ctx, state, safe)
+		if err != nil {
+			return kept, err
+		}
+		kept.Clear = found.Clear
+	}
+	return kept, k.opts.Empty(ctx, state)
+}
+
+// clear finds out up to where nothing of the user is left that has not expired, at most up to the given id.
+//
+// A gap counts from its begin, because a message may become visible in it. So does what a rehydration has still to find, if there is a message.
+func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.ID) (Kept, error) {
+	next := most.Next() // the least that may be left
+	id, found, err := bucket.Least(ctx, k.buckets, state.User, state.Oldest, state.Purged)
+	if err != nil {
+		return Kept{}, fmt.Errorf("oldest entry of %s: %w", state.User, err)
+	}
+	if found && id.Less(next) {
+		next = id
+	}
+	if len(state.Gaps) > 0 {
+		if first := state.Gaps[0].Stretch().After.Next(); first.Less(next) {
+			next = later(first, state.Purged.Next())
+		}
+	}
+	rules := k.opts.Rules()
+	from := rules.Horizon(state).Add(time.Millisecond)
+	if missing, rehydrating := state.MissingFrom(); rehydrating && missing.Before(from) {
+		from = missing
+	}
+	left := bucket.Stretch{After: message.LastBefore(from), Before: next}.Within(bucket.Stretch{After: state.Purged, Before: message.MaxID})
+	if !left.Empty() {
+		entries, err := k.rehydrator.Feed(state.User, rules).Oldest(ctx, left, 1)
+		if err != nil {
+			return Kept{}, err
+		}
+		for _, e := range entries {
+			next = e.ID
+		}
+	}
+	return Kept{Clear: message.LastBefore(next.Time())}, nil
+}
+
+func later(a, b message.ID) message.ID {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,44 @@
+package bucket
+
+import (
+	"context"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// leastStep is how many buckets Least reads at a time if the first one has no entry that it looks for.
+const leastStep = 16
+
+// Least returns the least id above purged of an entry in an inbox that is not deleted, and whether there is one. The bucket oldest has a floor
+// at or below purged. It usually reads one bucket, and those to which messages came late. An entry that is appended or deleted meanwhile may
+// count or not.
+func Least(ctx context.Context, store Store, owner message.UserID, oldest uint32, purged message.ID) (least message.ID, found bool, err error) {
+	at, width := oldest, 1
+	for ; !found; width = leastStep {
+		buckets, err := store.Range(ctx, owner, at, at+uint32(width)-1, width)
+		if err != nil || len(buckets) == 0 {
+			return least, false, err
+		}
+		for i := len(buckets) - 1; i >= 0 && !found; i-- {
+			least, found = buckets[i].least(purged, message.MaxID)
+			at = buckets[i].Sequence + 1
+		}
+	}
+	late, err := store.Overlapping(ctx, owner, at-1, least)
+	for _, b := range late {
+		if id, earlier := b.least(purged, least); earlier {
+			least = id
+		}
+	}
+	return least, true, err
+}
+
+// least returns the least id between two ids, both excluded, of an entry that is not deleted.
+func (b Bucket) least(above, below message.ID) (least message.ID, found bool) {
+	for _, e := range b.Entries {
+		if !e.Deleted && !e.Expired && above.Less(e.ID) && e.ID.Less(below) {
+			least, below, found = e.ID, e.ID, true
+		}
+	}
+	return least, found
+}

@@ -1,0 +1,29 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// RetentionStatus tells how far messages have expired.
+type RetentionStatus struct {
+	// OldestOverdue is by how much the oldest message may have outlived retention.max_age that has not expired yet, such as 12.5s. It is nil
+	// as LowWater is.
+	OldestOverdue *string `json:"oldest_overdue"`
+	// LowWater is the low-water mark: every message with an id up to there has expired for every user. It is nil if messages of all users do
+	// not expire, or no round through all users has ended since.
+	LowWater *message.ID `json:"low_water"`
+	// Rate is how many messages expire in a second.
+	Rate float64 `json:"rate"`
+	// BytesFreed is how many bytes of the store were freed, before compression.
+	BytesFreed int64 `json:"bytes_freed"`
+}
+
+// RetentionStatus tells how far messages have expired. The server must have the role rehydrator.
+func (c *Client) RetentionStatus(ctx context.Context) (RetentionStatus, error) {
+	var status RetentionStatus
+	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/retention", idempotent: true, read: jsonInto(&status)})
+	return status, err
+}
