@@ -38,7 +38,9 @@ func (c Config) Recorded() Recorded {
 	return Recorded{
 		DormantAfter: c.DormantAfter, ClockTolerance: c.ClockTolerance, PublishSlack: c.PublishSlack, KeyTTL: c.Idempotency.TTL,
 		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest, BucketSize: c.Inbox.BucketSize,
-		MaxAge: c.Retention.MaxAge, Newest: c.Retention.Newest, Canonical: c.Retention.Canonical, Store: c.Store,
+		MaxAge: c.Retention.MaxAge, Newest: c.Retention.Newest, Store: c.Store,
+		// A configuration of an earlier release has no such key, and may remember idempotency keys for longer than the default.
+		Canonical: max(c.Retention.Canonical, c.Idempotency.TTL),
 	}
 }
 

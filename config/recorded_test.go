@@ -118,3 +118,12 @@ func TestBucketsFitIntoADocument(t *testing.T) {
 	c.Store = config.StoreEmbedded
 	require.NoError(t, c.Validate())
 }
+
+// A configuration of an earlier release that remembers idempotency keys for long stays valid.
+func TestLongKeysNeedNoCanonical(t *testing.T) {
+	t.Parallel()
+	c := config.Default()
+	c.Idempotency.TTL = 60 * 24 * time.Hour
+	require.NoError(t, c.Validate())
+	require.Equal(t, c.Idempotency.TTL, c.Recorded().Canonical)
+}
