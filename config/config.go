@@ -137,9 +137,9 @@ type Rehydrate struct {
 type Retention struct {
 	// MaxAge is the age at which an entry expires; 0 means never.
 	MaxAge time.Duration `key:"max_age"`
-	// Newest is how many entries an inbox keeps at least when it expires others; 0 means that it keeps all.
+	// Newest is how many entries an inbox keeps at least when it expires others; 0 means that it keeps all. It is recorded only.
 	Newest int `key:"newest"`
-	// Canonical is for how long messages are kept at least.
+	// Canonical is for how long messages are kept at least. It is recorded only.
 	Canonical time.Duration `key:"canonical"`
 	// Every is how long after the beginning of a walk over all users the next one begins.
 	Every time.Duration `key:"every"`

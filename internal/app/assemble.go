@@ -28,6 +28,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // assembly builds the roles of a process.
@@ -210,12 +211,15 @@ func (s *assembly) retention(rehydrator *rehydrate.Service) *retention.Emptier {
 		Rate: r.Rate, Queue: r.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 	})
 	purger := retention.NewPurger(s.parts.Inbox, s.parts.Users, rehydrator, retention.PurgerOptions{Rules: s.settings.Rules, Lazy: true})
+	byAge := func() userstate.Retention { // nothing expires by number yet
+		return userstate.Retention{MaxAge: s.settings.Retention().MaxAge}
+	}
 	keeper := retention.NewKeeper(s.parts.Inbox, purger, rehydrator, retention.KeeperOptions{
-		Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Empty: emptier.Empty,
+		Rules: s.settings.Rules, Retention: byAge, Now: s.opts.Now, Empty: emptier.Empty,
 	})
 	walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
 		Keep: keeper.Keep, Freed: emptier.Freed, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
-		Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+		Rules: s.settings.Rules, Retention: byAge, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 	})
 	s.services.Retention = walker
 	s.run("retention", emptier.Run, walker.Run)

@@ -33,8 +33,8 @@ func newRetentionStatus(p program.Process) *cobra.Command {
 		Use:   "status",
 		Short: "Show how far messages in inboxes have expired",
 		Long: "Show up to where all messages have expired for all users, by how much the oldest one may be overdue, how many\n" +
-			"expire in a second, and how many bytes were freed. What expires is set by 'fanmail admin settings\n" +
-			"retention.max_age' and 'retention.newest'.",
+			"expire in a second, and how many bytes were freed. 'fanmail admin settings retention.max_age' sets when messages\n" +
+			"expire.",
 		Example: "  fanmail retention status",
 		Args:    program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

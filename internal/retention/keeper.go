@@ -17,8 +17,6 @@ type KeeperOptions struct {
 	Rules     func() userstate.Rules
 	Retention func() userstate.Retention
 	Now       func() time.Time
-	// Trim, unless it is nil, lets expire what is older than the newest messages that a user keeps, and returns how many expired.
-	Trim func(ctx context.Context, state userstate.State) (userstate.State, int64, error)
 	// Empty empties the buckets of a user whose purge point may have risen.
 	Empty func(ctx context.Context, state userstate.State) error
 }
@@ -45,8 +43,7 @@ type Kept struct {
 	Expired int64
 }
 
-// Keep raises the user's purge point to what the age of messages demands, if anything of theirs has not expired up to there, and then to what
-// their number demands. It empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
+// Keep raises the user's purge point to what the age of messages demands, if anything of theirs has not expired up to there. It empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
 //
 // Where messages of the deployment expire by age, they expire up to the target at least. It may be zero.
 //
@@ -62,8 +59,9 @@ func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message
 	if limit := rules.Expired(deployment, now); deployment.MaxAge > 0 && to.Less(target) && !limit.Less(target) {
 		to = target
 	}
-	kept, err := k.clear(ctx, state, later(safe, target))
-	if err != nil {
+	var kept Kept
+	var err error
+	if kept.Clear, err = k.clear(ctx, state, later(safe, target)); err != nil {
 		return kept, err
 	}
 	if kept.Clear.Less(to) {
@@ -72,21 +70,10 @@ func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message
 		}
 		kept.Clear = state.Purged
 	}
-	if k.opts.Trim != nil && own.Newest > 0 {
-		trimmed, expired, err := k.opts.Trim(ctx, state)
-		if err != nil {
-			return kept, err
-		}
-		state = trimmed
-		kept.Expired += expired
-		kept.Clear = later(kept.Clear, state.Purged)
-	}
 	if kept.Expired > 0 && kept.Clear.Less(safe) { // what comes next may be far above the purge point
-		found, err := k.clear(ctx, state, safe)
-		if err != nil {
+		if kept.Clear, err = k.clear(ctx, state, safe); err != nil {
 			return kept, err
 		}
-		kept.Clear = found.Clear
 	}
 	return kept, k.opts.Empty(ctx, state)
 }
@@ -94,11 +81,11 @@ func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message
 // clear finds out up to where nothing of the user is left that has not expired, at most up to the given id.
 //
 // A gap counts from its begin, because a message may become visible in it. So does what a rehydration has still to find, if there is a message.
-func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.ID) (Kept, error) {
+func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.ID) (message.ID, error) {
 	next := most.Next() // the least that may be left
 	id, found, err := bucket.Least(ctx, k.buckets, state.User, state.Oldest, state.Purged)
 	if err != nil {
-		return Kept{}, fmt.Errorf("oldest entry of %s: %w", state.User, err)
+		return message.ID{}, fmt.Errorf("oldest entry of %s: %w", state.User, err)
 	}
 	if found && id.Less(next) {
 		next = id
@@ -117,13 +104,13 @@ func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.
 	if !left.Empty() {
 		entries, err := k.rehydrator.Feed(state.User, rules).Oldest(ctx, left, 1)
 		if err != nil {
-			return Kept{}, err
+			return message.ID{}, err
 		}
 		for _, e := range entries {
 			next = e.ID
 		}
 	}
-	return Kept{Clear: message.LastBefore(next.Time())}, nil
+	return message.LastBefore(next.Time()), nil
 }
 
 func later(a, b message.ID) message.ID {

@@ -34,8 +34,6 @@ type Options struct {
 	Keep func(ctx context.Context, state userstate.State, target message.ID) (Kept, error)
 	// Freed, unless it is nil, returns how many bytes this process has freed since it began.
 	Freed func() int64
-	// Ended, unless it is nil, is called with each round that this process has ended. What it does not do is left to the next round.
-	Ended func(ctx context.Context, ended Round) error
 	// Workers is how many users are kept at a time; 0 means 1.
 	Workers int
 	// Every is how long after the beginning of a round the next one begins.
@@ -102,7 +100,7 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, now, rules, w.opts.Retention()))
 	for err == nil && taken && intake.Err() == nil {
 		if r.Partition >= w.opts.Partitions {
-			return w.end(intake, processing, r)
+			return w.end(processing, r)
 		}
 		r, taken, err = w.next(intake, processing, r)
 	}
@@ -114,16 +112,13 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 }
 
 // end ends a round that has come to its last user.
-func (w *Walker) end(intake, processing context.Context, r Round) error {
+func (w *Walker) end(processing context.Context, r Round) error {
 	ended, taken, err := w.record(processing, r, r.ended(w.opts.Now()))
 	if err != nil || !taken {
 		return err
 	}
 	w.metrics.ended(ended, w.opts.Now())
-	if w.opts.Ended == nil {
-		return nil
-	}
-	return w.opts.Ended(intake, ended)
+	return nil
 }
 
 // next keeps the next users, and records the place that it has reached. With an error, it returns that place without having recorded it.

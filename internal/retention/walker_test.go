@@ -62,7 +62,6 @@ type world struct {
 	clear func(user message.UserID, target message.ID) retention.Kept
 	// retention is what holds for all users.
 	retention userstate.Retention
-	ended     []retention.Round
 }
 
 // walkers are more users than are read at once.
@@ -100,10 +99,6 @@ func (w *world) options(token string) retention.Options {
 				return w.clear(s.User, target), nil
 			}
 			return retention.Kept{Clear: message.MaxID, Expired: 1}, nil
-		},
-		Ended: func(_ context.Context, ended retention.Round) error {
-			w.ended = append(w.ended, ended)
-			return nil
 		},
 		Every: every, Partitions: rig.Partitions, Token: token, Rules: rig.Rules,
 		Retention: func() userstate.Retention { return w.retention },
@@ -311,7 +306,6 @@ func TestLowWaterByAge(t *testing.T) {
 			walker := w.walker("first")
 			require.NoError(t, w.walk(t, walker))
 			require.Equal(t, want, w.store.round.Target)
-			require.Len(t, w.ended, 1)
 			status, err := walker.Status(t.Context())
 			require.NoError(t, err)
 			if !test.proven {
@@ -319,8 +313,8 @@ func TestLowWaterByAge(t *testing.T) {
 				require.False(t, status.Walked)
 				return
 			}
-			require.Equal(t, want, w.ended[0].LowWater)
-			require.EqualValues(t, 1, w.ended[0].Proven)
+			require.Equal(t, want, w.store.round.LowWater)
+			require.EqualValues(t, 1, w.store.round.Proven)
 			require.Equal(t, retention.Status{Walked: true, LowWater: want, Overdue: time.Millisecond, Rate: 2 * walkers}, status)
 			w.clock = w.clock.Add(time.Minute)
 			status, err = walker.Status(t.Context())
