@@ -201,7 +201,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ ro
 	}
 	planned := route{lane: audience.lane, start: newHeadStart(stored.Message, audience.lane)}
 	for p, scan := range fanout.Scans {
-		if !scan.Done && !scan.Dead {
+		if scan.Open() {
 			planned.start.open = append(planned.start.open, p)
 			planned.tasks = append(planned.tasks, event.Task{
 				Version: event.Version, ID: stored.ID, From: stored.From,

@@ -266,11 +266,11 @@ func (s *Sweeper) mayBeQueued(ctx context.Context, fanout progress.Fanout, queue
 	return queued, err
 }
 
-// openScans returns the partitions whose scans are neither done nor dead.
+// openScans returns the partitions whose scans are open.
 func openScans(f progress.Fanout) []int {
 	var open []int
 	for p, scan := range f.Scans {
-		if !scan.Done && !scan.Dead {
+		if scan.Open() {
 			open = append(open, p)
 		}
 	}

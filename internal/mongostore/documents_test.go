@@ -115,6 +115,15 @@ func TestDocuments(t *testing.T) {
 	_, err = db.Progress().Step(ctx, []progress.Step{{ID: m.ID, Partition: 13, To: to}}, at.Add(time.Second))
 	require.NoError(t, err)
 	requireGolden(t, "fanout.golden.json", documentIn(t, opts, "fanouts", bson.D{}))
+	dead := progress.Scan{Dead: true}
+	other := messagetest.ID(6)
+	_, err = db.Progress().Plan(ctx, other, []int{0}, at)
+	require.NoError(t, err)
+	_, err = db.Progress().Step(ctx, []progress.Step{{ID: other, To: dead}}, at)
+	require.NoError(t, err)
+	_, err = db.Progress().Step(ctx, []progress.Step{{ID: other, From: dead, To: dead.GiveUp()}}, at)
+	require.NoError(t, err)
+	requireGolden(t, "fanout_given_up.golden.json", documentIn(t, opts, "fanouts", bson.D{{Key: "partitions.0.given_up", Value: true}}))
 
 	_, err = db.Keys().Reserve(ctx, message.Key{From: "ann", Key: "order 17", ID: m.ID, Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}, at)
 	require.NoError(t, err)

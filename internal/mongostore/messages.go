@@ -268,10 +268,15 @@ func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.F
 
 // refOf returns the shard key of a message's document. It is readable even if the rest of the document is not.
 func refOf(raw bson.Raw) (message.Ref, error) {
-	subtype, data, _ := raw.Lookup(fieldID).BinaryOK()
-	id, err := idOf(messagesName, bson.Binary{Subtype: subtype, Data: data})
+	id, err := rawID(messagesName, raw)
 	from, _ := raw.Lookup(fieldFrom).StringValueOK()
 	return message.Ref{From: message.UserID(from), ID: id}, err
+}
+
+// rawID returns the message id that is the id of a document.
+func rawID(collection string, raw bson.Raw) (message.ID, error) {
+	subtype, data, _ := raw.Lookup(fieldID).BinaryOK()
+	return idOf(collection, bson.Binary{Subtype: subtype, Data: data})
 }
 
 // AnyAfter implements message.Store. The index of the ids answers it, on every shard.

@@ -37,18 +37,23 @@ type scanRecord struct {
 	Skipped   int64          `bson:"skipped"`
 	Done      bool           `bson:"done"`
 	Dead      bool           `bson:"dead"`
+	// GivenUp is left out if it is false, because older records do not have it. Only a dead scan has it.
+	GivenUp bool `bson:"given_up,omitempty"`
 	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
 	Step bson.ObjectID `bson:"step,omitempty"`
 }
 
 func recordOfScan(s progress.Scan, step bson.ObjectID) scanRecord {
 	return scanRecord{
-		Joined: s.Joined, Start: s.Start, At: s.At, Delivered: s.Delivered, Skipped: s.Skipped, Done: s.Done, Dead: s.Dead, Step: step,
+		Joined: s.Joined, Start: s.Start, At: s.At, Delivered: s.Delivered, Skipped: s.Skipped, Done: s.Done, Dead: s.Dead,
+		GivenUp: s.GivenUp, Step: step,
 	}
 }
 
 func (r scanRecord) scan() progress.Scan {
-	return progress.Scan{Joined: r.Joined, Start: r.Start, At: r.At, Delivered: r.Delivered, Skipped: r.Skipped, Done: r.Done, Dead: r.Dead}
+	return progress.Scan{
+		Joined: r.Joined, Start: r.Start, At: r.At, Delivered: r.Delivered, Skipped: r.Skipped, Done: r.Done, Dead: r.Dead, GivenUp: r.GivenUp,
+	}
 }
 
 func (r fanoutRecord) fanout() (progress.Fanout, error) {
@@ -84,7 +89,10 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, no
 			return err
 		}
 		r, err := one[fanoutRecord](s.c, s.c.FindOne(ctx, fanoutFilter(id)))
-		if err != nil {
+		switch {
+		case errors.Is(err, mongo.ErrNoDocuments):
+			return errChanged // the plan was removed meanwhile
+		case err != nil:
 			return err
 		}
 		f, err = r.fanout()
@@ -186,6 +194,13 @@ func (s *Progress) step(ctx context.Context, step progress.Step, token bson.Obje
 		{"dead", step.From.Dead},
 	} {
 		from = append(from, bson.E{Key: path(field, same.field), Value: same.value})
+	}
+	if step.From.Dead {
+		var givenUp any = true
+		if !step.From.GivenUp {
+			givenUp = operator("$exists", false)
+		}
+		from = append(from, bson.E{Key: path(field, "given_up"), Value: givenUp})
 	}
 	to := operator("$set", bson.D{{Key: field, Value: recordOfScan(step.To, token)}, {Key: fieldMoved, Value: date(now)}})
 	projection := fields(fieldID, field)

@@ -33,6 +33,7 @@ var scattering = map[string]string{
 	"followers aggregate ":            "a sample of the edges of everybody, once in the life of a database",
 	"users find due":                  "the reaper: looks for rehydrations that nobody is at, anywhere",
 	"users find partition,_id":        "audit goes through all users",
+	"fanouts find _id":                "plans of all messages up to an id, to end those that are over",
 	"publish_keys find expires":       "publishers remove what has expired, anywhere, once a minute",
 }
 

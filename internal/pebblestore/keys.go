@@ -134,6 +134,12 @@ func scanKey(id message.ID, partition int) []byte {
 	return appendPartition(idKey(spacePlans, id), partition)
 }
 
+// planLen is the length of the key of a plan. Those of its scans are longer.
+const planLen = 1 + idLen
+
+// planOf returns the message of a key of the plans space.
+func planOf(key []byte) message.ID { return message.ID(key[1:planLen]) }
+
 // partitionOf returns the partition at the end of a scan's key.
 func partitionOf(key []byte) int { return int(binary.BigEndian.Uint16(key[len(key)-2:])) }
 

@@ -76,6 +76,8 @@ func TestRecordsAreGolden(t *testing.T) {
 		{Name: "user never seen, with a retention", Value: pebblestore.EncodeState(userstate.State{User: "bob", Keep: userstate.Retention{Newest: 1}})},
 	})
 	requireGolden(t, "testdata/keys-2-sized.golden", pebblestore.SizedRecords(m, key.ID))
+	scan.Dead = true
+	requireGolden(t, "testdata/keys-2-given-up.golden", []pebblestore.Record{pebblestore.ScanRecord(m.ID, scan.GiveUp())})
 }
 
 func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {

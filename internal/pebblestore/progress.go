@@ -29,6 +29,7 @@ type scanRecord struct {
 	Skipped   int64          `cbor:"5,keyasint,omitempty"`
 	Done      bool           `cbor:"6,keyasint,omitempty"`
 	Dead      bool           `cbor:"7,keyasint,omitempty"`
+	GivenUp   bool           `cbor:"8,keyasint,omitempty"`
 }
 
 func encodeScan(s progress.Scan) []byte { return encodeValue(scanRecord(s)) }
@@ -213,13 +214,10 @@ func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle
 		moved, err = parseMoved(value)
 		return err
 	})
-	if err == nil && !planned {
-		err = progress.ErrNotFound
-	}
 	if err != nil {
 		return false, fmt.Errorf("touch the fan-out of %s: %w", id, err)
 	}
-	if !moved.Before(now.Add(-idle)) {
+	if !planned || !moved.Before(now.Add(-idle)) {
 		return false, nil
 	}
 	if err := s.db.engine.Set(key, encodeMoved(now), pebble.NoSync); err != nil {

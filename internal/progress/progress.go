@@ -43,6 +43,9 @@ type Scan struct {
 	Done bool
 	// Dead reports that the task of the scan is a dead letter. The scan does not move until an operator redrives the task.
 	Dead bool
+	// GivenUp reports that an operator has given up the dead scan. It stays dead, and never moves again. It may be set from the format
+	// level settings.Retention on.
+	GivenUp bool
 }
 
 // add returns the scan with the counts of one more batch.
@@ -102,7 +105,8 @@ func (s Scan) Finish(batch Counts) Scan {
 
 // Same reports whether two records agree in everything but their counts. Store.Step compares records by Same.
 func (s Scan) Same(other Scan) bool {
-	return s.Joined == other.Joined && s.Start == other.Start && s.At == other.At && s.Done == other.Done && s.Dead == other.Dead
+	return s.Joined == other.Joined && s.Start == other.Start && s.At == other.At && s.Done == other.Done && s.Dead == other.Dead &&
+		s.GivenUp == other.GivenUp
 }
 
 // Fanout records how far the fan-out of a message is in all partitions.
@@ -114,10 +118,10 @@ type Fanout struct {
 	Moved time.Time
 }
 
-// Done reports whether all scans are done. A fan-out without scans is done.
+// Done reports whether all scans are done or given up. A fan-out without scans is done.
 func (f Fanout) Done() bool {
 	for _, s := range f.Scans {
-		if !s.Done {
+		if !s.Ended() {
 			return false
 		}
 	}
@@ -131,6 +135,14 @@ func (f Fanout) Counts() (sum Counts) {
 		sum.Skipped += s.Skipped
 	}
 	return sum
+}
+
+// Found is a fan-out that List has found.
+type Found struct {
+	// Fanout has only its ID if Err is not nil.
+	Fanout Fanout
+	// Err wraps message.ErrCorrupt if the record is damaged.
+	Err error
 }
 
 // Step moves one scan.
@@ -173,6 +185,14 @@ type Store interface {
 	Step(ctx context.Context, steps []Step, now time.Time) ([]Stepped, error)
 
 	// Touch sets Moved of a fan-out to now if the fan-out has been idle for longer than the given time: if Moved is before now - idle.
-	// It reports whether it did so. If several sweepers touch the same fan-out, one of them gets true.
+	// It reports whether it did so. If several sweepers touch the same fan-out, one of them gets true. It reports false if there is no
+	// plan.
 	Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error)
+
+	// List returns the fan-outs of the messages with ids above after, up to and including upTo, ascending, at most limit. A fan-out whose
+	// record is damaged has its error in Found.Err, so it does not fail the others.
+	List(ctx context.Context, after, upTo message.ID, limit int) ([]Found, error)
+
+	// Remove removes the plans of messages. It is idempotent, and skips messages that are not planned. It need not survive a crash.
+	Remove(ctx context.Context, ids []message.ID) error
 }

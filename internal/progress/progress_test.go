@@ -72,11 +72,12 @@ func TestScanSame(t *testing.T) {
 	counted.Delivered, counted.Skipped = 7, 8
 	require.True(t, base.Same(counted), "counts do not matter")
 	for name, change := range map[string]func(*progress.Scan){
-		"joined": func(s *progress.Scan) { s.Joined = false },
-		"start":  func(s *progress.Scan) { s.Start = "b" },
-		"at":     func(s *progress.Scan) { s.At = "n" },
-		"done":   func(s *progress.Scan) { s.Done = true },
-		"dead":   func(s *progress.Scan) { s.Dead = true },
+		"joined":   func(s *progress.Scan) { s.Joined = false },
+		"start":    func(s *progress.Scan) { s.Start = "b" },
+		"at":       func(s *progress.Scan) { s.At = "n" },
+		"done":     func(s *progress.Scan) { s.Done = true },
+		"dead":     func(s *progress.Scan) { s.Dead = true },
+		"given up": func(s *progress.Scan) { s.GivenUp = true },
 	} {
 		other := base
 		change(&other)
@@ -138,6 +139,8 @@ func TestFanout(t *testing.T) {
 	t.Parallel()
 	done := progress.Scan{}.Join("").Advance("", true, progress.Counts{Delivered: 3, Skipped: 1})
 	under := progress.Scan{}.Join("m").Advance("x", false, progress.Counts{Delivered: 2, Skipped: 5})
+	dead := under
+	dead.Dead = true
 	for _, test := range []struct {
 		name   string
 		scans  map[int]progress.Scan
@@ -147,6 +150,8 @@ func TestFanout(t *testing.T) {
 		{"without scans", nil, true, progress.Counts{}},
 		{"not begun", map[int]progress.Scan{0: {}}, false, progress.Counts{}},
 		{"running", map[int]progress.Scan{0: done, 7: under}, false, progress.Counts{Delivered: 5, Skipped: 6}},
+		{"dead", map[int]progress.Scan{0: done, 7: dead}, false, progress.Counts{Delivered: 5, Skipped: 6}},
+		{"given up", map[int]progress.Scan{0: done, 7: dead.GiveUp()}, true, progress.Counts{Delivered: 5, Skipped: 6}},
 		{"done", map[int]progress.Scan{0: done, 7: done}, true, progress.Counts{Delivered: 6, Skipped: 2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,13 +18,15 @@ func (m *Metrics) Progress(store progress.Store) progress.Store {
 		scans:   m.operation("progress.scans"),
 		step:    m.operation("progress.step"),
 		touch:   m.operation("progress.touch"),
+		list:    m.operation("progress.list"),
+		remove:  m.operation("progress.remove"),
 	}
 }
 
 type fanouts struct {
 	progress.Store
 
-	plan, get, getMany, scans, step, touch operation
+	plan, get, getMany, scans, step, touch, list, remove operation
 }
 
 func (s *fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (fanout progress.Fanout, err error) {
@@ -55,4 +57,14 @@ func (s *fanouts) Step(ctx context.Context, all []progress.Step, now time.Time) 
 func (s *fanouts) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (touched bool, err error) {
 	defer s.touch.done(ctx, s.touch.now(), &err)
 	return s.Store.Touch(ctx, id, now, idle)
+}
+
+func (s *fanouts) List(ctx context.Context, after, upTo message.ID, limit int) (found []progress.Found, err error) {
+	defer s.list.done(ctx, s.list.now(), &err)
+	return s.Store.List(ctx, after, upTo, limit)
+}
+
+func (s *fanouts) Remove(ctx context.Context, ids []message.ID) (err error) {
+	defer s.remove.done(ctx, s.remove.now(), &err)
+	return s.Store.Remove(ctx, ids)
 }

@@ -84,7 +84,7 @@ func WriteLargest(t *testing.T, db Database) {
 	steps := make([]progress.Step, partition.MaxCount)
 	for p := range partitions {
 		partitions[p] = p
-		steps[p] = progress.Step{ID: m.ID, Partition: p, To: progress.Scan{Joined: true, Start: owner, At: other, Delivered: math.MaxInt64, Skipped: math.MaxInt64, Dead: true}}
+		steps[p] = progress.Step{ID: m.ID, Partition: p, To: progress.Scan{Joined: true, Start: owner, At: other, Delivered: math.MaxInt64, Skipped: math.MaxInt64, Dead: true, GivenUp: true}}
 	}
 	_, err = db.Progress.Plan(ctx, m.ID, partitions, at)
 	require.NoError(t, err)

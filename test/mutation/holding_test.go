@@ -41,7 +41,7 @@ func holding() []mutation {
 		},
 		{
 			name: "a sweep that waits behind any partition", trap: "an old task of another partition switches the sweep off",
-			edits: []edit{{"internal/fanout/sweep.go", "if !scan.Done && !scan.Dead {", "if !scan.Dead {"}},
+			edits: []edit{{"internal/fanout/sweep.go", "if scan.Open() {", "if !scan.Dead {"}},
 			pkg:   fanout, run: "^TestSweeperAsksForOpenScansOnly$",
 		},
 		{

@@ -156,6 +156,16 @@ func (s Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle 
 	return through(ctx, "Touch", func() (bool, error) { return s.Store.Touch(ctx, id, now, idle) })
 }
 
+// List implements progress.Store.
+func (s Progress) List(ctx context.Context, after, upTo message.ID, limit int) ([]progress.Found, error) {
+	return through(ctx, "ListFanouts", func() ([]progress.Found, error) { return s.Store.List(ctx, after, upTo, limit) })
+}
+
+// Remove implements progress.Store.
+func (s Progress) Remove(ctx context.Context, ids []message.ID) error {
+	return run(ctx, "RemoveFanouts", func() error { return s.Store.Remove(ctx, ids) })
+}
+
 // Users is a userstate.Store behind the seam.
 type Users struct {
 	userstate.Store

@@ -1,0 +1,11 @@
+package pebblestore
+
+import (
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// ScanRecord returns the record of a scan.
+func ScanRecord(id message.ID, scan progress.Scan) Record {
+	return Record{"scan", scanKey(id, 1), encodeScan(scan)}
+}
