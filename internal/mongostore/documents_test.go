@@ -65,6 +65,10 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "message_valid.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "hi"}}))
 	require.NoError(t, db.Messages().Finish(ctx, []message.Ref{{From: "ann", ID: messagetest.ID(6)}}))
 	requireGolden(t, "message_valid_finished.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
+	require.NoError(t, db.Messages().Conclude(ctx, []message.Conclusion{
+		{Ref: message.Ref{From: "ann", ID: messagetest.ID(6)}, Ending: message.Ending{Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7}},
+	}))
+	requireGolden(t, "message_concluded.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
 	late, future := messagetest.Message(7, "ann"), messagetest.Message(8, "ann")
 	_, err = db.Messages().Insert(ctx, []message.Message{late}, message.Timing{Slack: -time.Millisecond})
 	require.NoError(t, err)
@@ -258,7 +262,7 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	sound, damaged := messagetest.Message(1, "ann"), messagetest.Message(2, "ann")
 	_, err := db.Messages().Insert(t.Context(), []message.Message{sound, damaged}, messagetest.AnyTime)
 	require.NoError(t, err)
-	update := bson.D{{Key: "$unset", Value: bson.D{{Key: "lag", Value: ""}}}}
+	update := bson.D{{Key: "$unset", Value: bson.D{{Key: "lag", Value: ""}}}, {Key: "$set", Value: bson.D{{Key: "ending", Value: "none"}}}}
 	result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: damaged.ID[:]}}}, update)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), result.MatchedCount)
@@ -268,4 +272,23 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.ErrorContains(t, found[0].Err, damaged.ID.String())
 	require.NoError(t, found[1].Err)
 	require.Equal(t, sound, found[1].Stored.Message)
+	fates, err := db.Messages().Endings(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
+	require.NoError(t, err)
+	require.ErrorIs(t, fates[0].Err, message.ErrCorrupt)
+	require.False(t, fates[0].Over())
+	require.Equal(t, message.Fate{Ref: sound.Ref()}, fates[1])
+
+	_, err = db.Progress().Plan(t.Context(), sound.ID, []int{0}, messagetest.Epoch)
+	require.NoError(t, err)
+	_, err = db.Progress().Plan(t.Context(), damaged.ID, []int{0}, messagetest.Epoch)
+	require.NoError(t, err)
+	_, err = raw(t, opts).Collection("fanouts").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: damaged.ID[:]}}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "partitions", Value: 7}}}})
+	require.NoError(t, err)
+	plans, err := db.Progress().List(t.Context(), message.ID{}, message.MaxID, 10)
+	require.NoError(t, err)
+	require.Len(t, plans, 2)
+	require.NoError(t, plans[0].Err)
+	require.ErrorIs(t, plans[1].Err, message.ErrCorrupt)
+	require.Equal(t, damaged.ID, plans[1].Fanout.ID)
 }

@@ -24,6 +24,7 @@ const (
 	fieldLag        = "lag"        // 0 if the message is valid, message.VoidLag if it is void
 	fieldStoredAt   = "stored_at"  // by the server's clock
 	fieldUnfinished = "unfinished" // true until the message is delivered, then removed
+	fieldEnding     = "ending"     // how the fan-out ended
 
 	// Of inbox.
 	fieldOwner    = "owner"

@@ -9,3 +9,8 @@ import (
 func ScanRecord(id message.ID, scan progress.Scan) Record {
 	return Record{"scan", scanKey(id, 1), encodeScan(scan)}
 }
+
+// EndingRecord returns the record of an ending.
+func EndingRecord(id message.ID, ending message.Ending) Record {
+	return Record{"ending", idKey(spaceEndings, id), encodeValue(endingRecord(ending))}
+}

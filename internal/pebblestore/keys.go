@@ -21,6 +21,7 @@ import (
 //	'c' popular  c                                         users with the most followers
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
+//	'e' endings  e id[16]                                  how the fan-out of the message ended
 //	'f' follower f followee 00 partition[2] follower       spans of the edge
 //	'g' followee g follower 00 followee                    spans of the edge, the same
 //	'i' inbox    i partition[2] owner 00 seq[4] slot[1]    entry or tombstone
@@ -43,6 +44,7 @@ const (
 	spaceRemoved   space = 'b'
 	spacePopular   space = 'c'
 	spaceDeleted   space = 'd'
+	spaceEndings   space = 'e'
 	spaceFollowers space = 'f'
 	spaceFollowing space = 'g'
 	spaceInbox     space = 'i'
@@ -65,7 +67,7 @@ func (s space) name() string {
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
 		spaceRemoved: "removed", spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
-		spaceRound: "walk",
+		spaceRound: "walk", spaceEndings: "endings",
 	}[s]
 }
 
@@ -108,7 +110,7 @@ func appendBucket(b []byte, sequence uint32) []byte {
 // bucketOf returns the bucket at the end of a key of the late space.
 func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4:]) }
 
-// idKey returns a key of the messages, pending or plans space.
+// idKey returns a key of the messages, endings, pending or plans space.
 func idKey(s space, id message.ID) []byte { return append([]byte{byte(s)}, id[:]...) }
 
 // appendIndexed appends the prefix of all keys of an author in the authors space, or of a user in the naming space.

@@ -76,6 +76,10 @@ func TestRecordsAreGolden(t *testing.T) {
 		{Name: "user never seen, with a retention", Value: pebblestore.EncodeState(userstate.State{User: "bob", Keep: userstate.Retention{Newest: 1}})},
 	})
 	requireGolden(t, "testdata/keys-2-sized.golden", pebblestore.SizedRecords(m, key.ID))
+	requireGolden(t, "testdata/keys-2-ending.golden", []pebblestore.Record{
+		pebblestore.EndingRecord(m.ID, message.Ending{Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7}),
+		pebblestore.EndingRecord(m.ID, message.Ending{}),
+	})
 	scan.Dead = true
 	requireGolden(t, "testdata/keys-2-given-up.golden", []pebblestore.Record{pebblestore.ScanRecord(m.ID, scan.GiveUp())})
 }

@@ -29,6 +29,37 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.ErrorContains(t, found[0].Err, damaged.ID.String())
 	require.NoError(t, found[1].Err)
 	require.Equal(t, sound, found[1].Stored.Message)
+	fates, err := db.Messages().Endings(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
+	require.NoError(t, err)
+	require.ErrorIs(t, fates[0].Err, message.ErrCorrupt)
+	require.False(t, fates[0].Over())
+	require.Equal(t, message.Fate{Ref: sound.Ref()}, fates[1])
+}
+
+// TestDamagedPlanFailsAlone lists a damaged plan together with a sound one.
+func TestDamagedPlanFailsAlone(t *testing.T) {
+	t.Parallel()
+	db, err := pebblestore.Open(t.Context(), t.TempDir(), options(t, nil))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	ids := []message.ID{messagetest.ID(1), messagetest.ID(2), messagetest.ID(3)}
+	for _, id := range ids {
+		_, err := db.Progress().Plan(t.Context(), id, []int{0, 1}, messagetest.Epoch)
+		require.NoError(t, err)
+	}
+	key, _ := pebblestore.ScanKey(ids[1], 0)
+	require.NoError(t, db.Engine().Set(key, []byte{2, 0xff}, pebble.Sync))
+	found, err := db.Progress().List(t.Context(), message.ID{}, message.MaxID, 10)
+	require.NoError(t, err)
+	require.Len(t, found, 3)
+	for i, f := range found {
+		require.Equal(t, ids[i], f.Fanout.ID)
+		if i != 1 {
+			require.NoError(t, f.Err)
+			require.Len(t, f.Fanout.Scans, 2)
+		}
+	}
+	require.ErrorIs(t, found[1].Err, message.ErrCorrupt)
 }
 
 // TestMessagesOfEarlierReleases reads messages that a release without verdicts stored. The settings judge them, by one side only.

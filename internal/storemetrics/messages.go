@@ -21,13 +21,15 @@ func (m *Metrics) Messages(store message.Store) message.Store {
 		unfinished:       m.operation("messages.unfinished"),
 		condemn:          m.operation("messages.condemn"),
 		finish:           m.operation("messages.finish"),
+		endings:          m.operation("messages.endings"),
+		conclude:         m.operation("messages.conclude"),
 	}
 }
 
 type messages struct {
 	message.Store
 
-	insert, get, getMany, toFollowers, countToFollowers, naming, anyAfter, unfinished, condemn, finish operation
+	insert, get, getMany, toFollowers, countToFollowers, naming, anyAfter, unfinished, condemn, finish, endings, conclude operation
 }
 
 func (s *messages) Insert(ctx context.Context, all []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
@@ -82,6 +84,16 @@ func (s *messages) Condemn(ctx context.Context, ref message.Ref) (stored message
 func (s *messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
 	defer s.finish.done(ctx, s.finish.now(), &err)
 	return s.Store.Finish(ctx, refs)
+}
+
+func (s *messages) Endings(ctx context.Context, refs []message.Ref) (fates []message.Fate, err error) {
+	defer s.endings.done(ctx, s.endings.now(), &err)
+	return s.Store.Endings(ctx, refs)
+}
+
+func (s *messages) Conclude(ctx context.Context, conclusions []message.Conclusion) (err error) {
+	defer s.conclude.done(ctx, s.conclude.now(), &err)
+	return s.Store.Conclude(ctx, conclusions)
 }
 
 // Keys returns a store that measures each call and passes it to the given store.

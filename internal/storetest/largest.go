@@ -80,6 +80,10 @@ func WriteLargest(t *testing.T, db Database) {
 		require.NoError(t, db.Edges.Unfollow(ctx, pair, since.Add(time.Minute)))
 	}
 
+	require.NoError(t, db.Messages.Conclude(ctx, []message.Conclusion{{Ref: m.Ref(), Ending: message.Ending{
+		Delivered: math.MaxInt64, Skipped: math.MaxInt64, GivenUp: partition.MaxCount, Closed: math.MaxInt64,
+	}}}))
+
 	partitions := make([]int, partition.MaxCount)
 	steps := make([]progress.Step, partition.MaxCount)
 	for p := range partitions {

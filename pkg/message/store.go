@@ -112,6 +112,15 @@ type Store interface {
 	// Finish records that all deliveries of these messages are done. It is idempotent, and skips messages that are not stored.
 	// It need not survive a crash, because the sweeper finishes an unfinished message again if its deliveries are done.
 	Finish(ctx context.Context, refs []Ref) error
+
+	// Endings returns the fates of messages, in the order of refs. With an empty Ref.From it searches by id alone. A sharded store then
+	// asks every shard. A damaged record has its error in Fate.Err, so it does not fail the others.
+	Endings(ctx context.Context, refs []Ref) ([]Fate, error)
+
+	// Conclude records how the fan-out of each message ended, and finishes the message. The first Ending of a message stays: a repetition
+	// changes nothing. Conclude skips messages that are not stored. It is atomic for each message, and survives a crash once it has
+	// returned. It may be called from the format level settings.Retention on.
+	Conclude(ctx context.Context, conclusions []Conclusion) error
 }
 
 // Key is an idempotency key, and the message for which it is reserved.

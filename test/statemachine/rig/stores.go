@@ -94,6 +94,16 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	return run(ctx, "Finish", func() error { return s.Store.Finish(ctx, refs) })
 }
 
+// Endings implements message.Store.
+func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Fate, error) {
+	return through(ctx, "Endings", func() ([]message.Fate, error) { return s.Store.Endings(ctx, refs) })
+}
+
+// Conclude implements message.Store.
+func (s *Messages) Conclude(ctx context.Context, conclusions []message.Conclusion) error {
+	return run(ctx, "Conclude", func() error { return s.Store.Conclude(ctx, conclusions) })
+}
+
 // Keys is a message.KeyStore behind the seam.
 type Keys struct{ message.KeyStore }
 
