@@ -1,9 +1,9 @@
 // Package messagecache keeps the messages that were read last in memory. Fan-out needs a message again in every batch, and thousands
 // of users who return within minutes read the same messages of the authors that they follow.
 //
-// A stored message is never removed, and changes in one way only: message.Store.Condemn makes it void. The cache does not keep a message
-// to which that can happen, so nothing has to be invalidated. A message that is not found may be stored later, so the cache does not
-// remember that.
+// A stored message changes in one way only: message.Store.Condemn makes it void. The cache does not keep a message to which that can happen, so
+// nothing has to be invalidated. A message that another process has removed may stay in the cache: it has expired for all users. A message
+// that is not found may be stored later, so the cache does not remember that.
 package messagecache
 
 import (
@@ -72,6 +72,16 @@ func (c *Cache) Add(m message.Stored) {
 	for c.bytes += added; c.bytes > c.limit; {
 		c.messages.RemoveOldest()
 	}
+}
+
+// Remove removes a message that was removed from the store. A reader that has read it before may add it again: it is still the same.
+func (c *Cache) Remove(id message.ID) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.messages.Remove(id)
 }
 
 // Wrap returns a store whose Get and GetMany answer from the cache, and add the messages that they read to the cache. The other methods

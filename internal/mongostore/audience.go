@@ -37,11 +37,7 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 	for some := range slices.Chunk(authors, authorsPerQuery) {
 		q.filters = append(q.filters, bson.D{{Key: fieldFrom, Value: in(some)}, {Key: fieldAudience, Value: message.AudienceFollowers}})
 	}
-	refs, err := s.search(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return s.getAll(ctx, refs)
+	return s.searchAll(ctx, q)
 }
 
 // byAuthor returns the ranges of each author that are not empty, and the window that holds all of them.
@@ -60,14 +56,10 @@ func byAuthor(ranges []message.Range) (map[message.UserID][]message.Range, windo
 // Naming implements message.Store. The query asks every shard. Its first window is the whole range, because few messages name a
 // user.
 func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
-	refs, err := s.search(ctx, search{
+	return s.searchAll(ctx, search{
 		filters: []bson.D{{{Key: fieldTo, Value: user}}}, index: byTo.name(),
 		bounds: window{after.Next(), before}, order: order, limit: limit,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s.getAll(ctx, refs)
 }
 
 // Unfinished implements message.Store. It asks every shard.
@@ -78,15 +70,35 @@ func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) 
 	})
 }
 
-// getAll returns messages by their refs.
-func (s *Messages) getAll(ctx context.Context, refs []message.Ref) ([]message.Stored, error) {
-	messages := make([]message.Stored, len(refs))
+// searchAll returns the messages that a search finds. It searches again if one was removed before it was read, because a caller takes fewer
+// messages than the limit for all of them. One that is found again and is not there was lost.
+func (s *Messages) searchAll(ctx context.Context, q search) ([]message.Stored, error) {
+	for lost := (message.ID{}); ; {
+		refs, err := s.search(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		messages, missing, err := s.getAll(ctx, refs)
+		switch {
+		case err != nil:
+			return nil, err
+		case missing.IsZero():
+			return messages, nil
+		case missing == lost:
+			return nil, fmt.Errorf("mongostore: message %s was found, and is not there: %w", lost, ErrCorrupt)
+		}
+		lost = missing
+	}
+}
+
+// getAll returns messages by their refs, and the first of those that are not there.
+func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []message.Stored, missing message.ID, err error) {
+	messages = make([]message.Stored, len(refs))
 	place := make(map[message.ID]int, len(refs))
 	for i, ref := range refs {
 		place[ref.ID] = i
 	}
-	read := 0
-	err := s.byRef(refs, func(filter bson.D) error {
+	err = s.byRef(refs, func(filter bson.D) error {
 		records, err := all[messageRecord](ctx, s.c, "get messages", filter, options.Find())
 		for _, r := range records {
 			stored, err := r.stored()
@@ -94,14 +106,15 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) ([]message.St
 				return err
 			}
 			messages[place[stored.ID]] = stored
-			read++
 		}
 		return err
 	})
-	if err == nil && read != len(refs) {
-		err = fmt.Errorf("mongostore: %d of %d messages were found, and are not there: %w", len(refs)-read, len(refs), ErrCorrupt)
+	for i, m := range messages {
+		if m.ID.IsZero() && missing.IsZero() {
+			missing = refs[i].ID
+		}
 	}
-	return messages, err
+	return messages, missing, err
 }
 
 // CountToFollowers implements message.Store. The index holds every field that counting needs, so a server that can answer from

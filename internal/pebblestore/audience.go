@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,11 +36,11 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 		return nil, err
 	}
 	defer s.db.end()
-	ids := &best{limit: limit, order: order}
-	if err := s.collect(spaceAuthors, ranges, ids); err != nil {
+	found, err := s.search(spaceAuthors, ranges, order, limit)
+	if err != nil {
 		return nil, fmt.Errorf("messages to followers of %d authors: %w", len(ranges), err)
 	}
-	return s.getAll(ids.ids)
+	return found, nil
 }
 
 // Naming implements message.Store.
@@ -48,11 +49,37 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 		return nil, err
 	}
 	defer s.db.end()
-	ids := &best{limit: limit, order: order}
-	if err := s.collect(spaceNaming, []message.Range{{From: user, After: after, Before: before}}, ids); err != nil {
+	found, err := s.search(spaceNaming, []message.Range{{From: user, After: after, Before: before}}, order, limit)
+	if err != nil {
 		return nil, fmt.Errorf("messages that name %s: %w", user, err)
 	}
-	return s.getAll(ids.ids)
+	return found, nil
+}
+
+// search returns the messages that an index names in the ranges. One batch removes a message and its places in the indexes, so a message that
+// was removed after the index was read is not named again. One that is named again and is not there was lost.
+func (s *Messages) search(index space, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	for lost := (message.ID{}); ; {
+		ids := &best{limit: limit, order: order}
+		if err := s.collect(index, ranges, ids); err != nil {
+			return nil, err
+		}
+		messages := make([]message.Stored, 0, len(ids.ids))
+		for _, id := range ids.ids {
+			m, err := s.get(id)
+			if errors.Is(err, message.ErrNotFound) && id != lost {
+				lost = id
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, m)
+		}
+		if len(messages) == len(ids.ids) {
+			return messages, nil
+		}
+	}
 }
 
 // collect offers the ids of an index in the ranges. It leaves a range when no later id of the range can be among the best.
@@ -195,16 +222,4 @@ func (b *best) compare(x, y message.ID) int {
 		return y.Compare(x)
 	}
 	return x.Compare(y)
-}
-
-// getAll returns messages by their ids.
-func (s *Messages) getAll(ids []message.ID) ([]message.Stored, error) {
-	messages := make([]message.Stored, len(ids))
-	for i, id := range ids {
-		var err error
-		if messages[i], err = s.get(id); err != nil {
-			return nil, err
-		}
-	}
-	return messages, nil
 }

@@ -109,6 +109,15 @@ type Store interface {
 	// copy.
 	Condemn(ctx context.Context, ref Ref) (Stored, error)
 
+	// Oldest returns messages with ids above after, up to and including upTo, in ascending order, at most limit. A sharded store asks
+	// every shard.
+	Oldest(ctx context.Context, after, upTo ID, limit int) ([]Old, error)
+
+	// Remove removes messages, and all that finds them. It is atomic for each message, idempotent, and skips messages that are not
+	// stored. It need not survive a crash. A read that is under way may still return a removed message, and a cache may for longer.
+	// The refs have to name the authors.
+	Remove(ctx context.Context, refs []Ref) error
+
 	// Finish records that all deliveries of these messages are done. It is idempotent, and skips messages that are not stored.
 	// It need not survive a crash, because the sweeper finishes an unfinished message again if its deliveries are done.
 	Finish(ctx context.Context, refs []Ref) error

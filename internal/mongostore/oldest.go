@@ -1,0 +1,73 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// oldRecord is the part of a message that decides whether it may be removed.
+type oldRecord struct {
+	Version    int32          `bson:"v"`
+	ID         bson.Binary    `bson:"_id"`
+	From       message.UserID `bson:"from"`
+	Lag        *int64         `bson:"lag"`
+	StoredAt   *bson.DateTime `bson:"stored_at"`
+	Unfinished bool           `bson:"unfinished"`
+}
+
+func (r oldRecord) old() (message.Old, error) {
+	m, err := messageRecord{ID: r.ID, From: r.From, Lag: r.Lag, StoredAt: r.StoredAt}.stored()
+	return message.Old{Ref: m.Ref(), Stamp: m.Stamp, Unfinished: r.Unfinished}, err
+}
+
+// Oldest implements message.Store. The index of the ids answers it, on every shard.
+func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int) (old []message.Old, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$gt", Value: uuid(after)}, {Key: "$lte", Value: uuid(upTo)}}}}
+	opts := options.Find().SetSort(ascending(fieldID)).SetLimit(int64(limit)).
+		SetProjection(fields(fieldID, fieldVersion, fieldFrom, fieldLag, fieldStoredAt, fieldUnfinished))
+	err = s.c.scan(ctx, "list the oldest messages", filter, opts, func() { old = nil }, func(raw bson.Raw) error {
+		ref, err := refOf(raw)
+		if err != nil {
+			return err
+		}
+		var r oldRecord
+		var m message.Old
+		if err = decode(s.c.Name(), raw, &r); err == nil {
+			m, err = r.old()
+		}
+		switch {
+		case errors.Is(err, ErrCorrupt):
+			m = message.Old{Ref: message.Ref{ID: ref.ID}, Err: fmt.Errorf("mongostore: message %s: %w", ref.ID, err)}
+		case err != nil:
+			return err
+		}
+		old = append(old, m)
+		return nil
+	})
+	return old, err
+}
+
+// Remove implements message.Store. A message is one document, and its indexes are the server's.
+func (s *Messages) Remove(ctx context.Context, refs []message.Ref) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	models := make([]mongo.WriteModel, len(refs))
+	for i, ref := range refs {
+		models[i] = mongo.NewDeleteOneModel().SetFilter(refFilter(ref))
+	}
+	return s.c.call(ctx, "remove messages", func(ctx context.Context) error {
+		_, err := s.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		return err
+	})
+}

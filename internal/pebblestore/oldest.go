@@ -1,0 +1,98 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Oldest implements message.Store.
+func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int) (old []message.Old, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	prefix := []byte{byte(spaceMessages)}
+	it, err := s.db.iterate(prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	for found := seekAbove(it, prefix, after[:]); found && len(old) < limit; found = it.Next() {
+		id := idOf(it.Key())
+		if upTo.Less(id) {
+			break
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, fmt.Errorf("read from the store: %w", err)
+		}
+		m, err := parseMessage(id, value)
+		if err != nil {
+			old = append(old, message.Old{Ref: message.Ref{ID: id}, Err: fmt.Errorf("message %s: %w", id, err)})
+			continue
+		}
+		unfinished, err := s.db.get(idKey(spacePending, id), func([]byte) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		old = append(old, message.Old{Ref: m.Ref(), Stamp: m.Stamp, Unfinished: unfinished})
+	}
+	return old, it.Error()
+}
+
+// Remove implements message.Store.
+func (s *Messages) Remove(ctx context.Context, refs []message.Ref) error {
+	if err := s.db.begin(ctx); err != nil {
+		return err
+	}
+	defer s.db.end()
+	set := s.locks.newSet()
+	for _, ref := range refs {
+		s.locks.add(set, xxhash.Sum64(ref.ID[:]))
+	}
+	locks := s.locks.lock(set)
+	defer locks.unlock()
+	batch := s.db.engine.NewBatch()
+	for _, ref := range refs {
+		stored, err := s.getRef(ref)
+		if errors.Is(err, message.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = remove(batch, stored.Message)
+		}
+		if err != nil {
+			return fmt.Errorf("remove message %s: %w", ref.ID, err)
+		}
+	}
+	if err := s.db.apply(batch); err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		s.cache.Remove(ref.ID)
+	}
+	return nil
+}
+
+// remove adds the removal of a message, and of all that index has added, to a batch.
+func remove(batch *pebble.Batch, m message.Message) error {
+	keys := [][]byte{idKey(spaceMessages, m.ID), idKey(spacePending, m.ID)}
+	if m.ToFollowers() {
+		keys = append(keys, authorKey(m.From, m.ID))
+	}
+	for _, user := range m.To {
+		keys = append(keys, namingKey(user, m.ID))
+	}
+	for _, key := range keys {
+		if err := batch.Delete(key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
