@@ -87,14 +87,21 @@ func revised(spans []follow.Span, revision int64, late bson.DateTime) bson.D {
 
 // made returns the update of an upsert that creates an edge. It leaves an existing edge unchanged.
 func made(spans []follow.Span, late bson.DateTime) mongo.Pipeline {
-	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(spans, 1, late)}))
+	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(spans, firstRevision(spans), late)}))
+}
+
+// firstRevision returns the revision with which an edge is created. It is above all revisions of an edge between the same users that was
+// removed before, so that it replaces what may be left of that in following.
+func firstRevision(spans []follow.Span) int64 {
+	const changesInMillisecond = 20 // bits
+	return spans[0].Since.UnixMilli() << changesInMillisecond
 }
 
 // change replaces an edge by the result of to, and returns the stored edge. If the reply to a write was lost, the repetition
 // finds the change in place.
 func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) (follow.Edge, bool)) (edge follow.Edge, err error) {
 	var found *edgeRecord
-	late := s.followers.db.latest(ctx)
+	late, settled := s.followers.db.latest(ctx), s.latestCompletion(ctx)
 	err = s.followers.call(ctx, "change an edge", func(ctx context.Context) error {
 		for {
 			there, err := s.read(ctx, p)
@@ -105,7 +112,11 @@ func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) 
 			if edge, found = next, there; !changed {
 				return nil
 			}
-			found = recordOfEdge(next, there.Revision+1)
+			revision := there.Revision + 1
+			if there.Revision == 0 {
+				revision = firstRevision(next.Spans)
+			}
+			found = recordOfEdge(next, revision)
 			if replaced, err := s.replace(ctx, p, next.Spans, there.Revision, late); replaced || err != nil {
 				return err
 			}
@@ -115,7 +126,7 @@ func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) 
 		return follow.Edge{}, err
 	}
 	if found.Pending {
-		err = s.complete(ctx, []*edgeRecord{found})
+		err = s.complete(ctx, []*edgeRecord{found}, settled)
 	}
 	return edge, err
 }
@@ -145,8 +156,15 @@ func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span,
 	return err == nil && result.UpsertedCount > 0, err
 }
 
-// complete carries out the second and the third write of changes whose first write is done.
-func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
+// latestCompletion returns the time, by the server's clock, from which it refuses the second write of a change that this process reads or begins
+// now. An edge is removed only long after that.
+func (s *Edges) latestCompletion(ctx context.Context) bson.DateTime {
+	return soon(ctx, s.followers.db.opts.ClockTolerance())
+}
+
+// complete carries out the second and the third write of changes whose first write is done. late is the latestCompletion of when they were
+// read, or begun.
+func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.DateTime) error {
 	mirror, settle := make([]write, len(pending)), make([]write, len(pending))
 	for i, r := range pending {
 		p := r.pair()
@@ -157,9 +175,11 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord) error {
 				{Key: fieldFollowee, Value: p.Followee},
 				{Key: fieldRevision, Value: operator("$lt", r.Revision)},
 			},
-			update: operator("$set", bson.D{
-				{Key: fieldVersion, Value: int32(version)}, {Key: fieldSpans, Value: r.Spans}, {Key: fieldRevision, Value: r.Revision},
-			}),
+			update: mongo.Pipeline{operator("$set", bson.D{
+				{Key: fieldVersion, Value: int32(version)},
+				{Key: fieldSpans, Value: operator("$literal", r.Spans)},
+				{Key: fieldRevision, Value: failAfter(late, fieldFollower, r.Revision)},
+			})},
 		}
 		settle[i] = write{
 			key: s.key(p), filter: append(s.filter(p), bson.E{Key: fieldRevision, Value: r.Revision}),

@@ -80,7 +80,7 @@ func (s *Edges) partition(follower message.UserID) int { return s.followers.db.p
 func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
 	edges := make([]follow.Edge, len(pairs))
 	writes := make([]write, len(pairs))
-	late := s.followers.db.latest(ctx)
+	late, settled := s.followers.db.latest(ctx), s.latestCompletion(ctx)
 	for i, p := range pairs {
 		edges[i], _ = follow.Edge{Follower: p.Follower, Followee: p.Followee}.Follow(at)
 		writes[i] = write{key: s.key(p), filter: s.filter(p), upsert: true, update: made(edges[i].Spans, late)}
@@ -93,12 +93,12 @@ func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (
 	var known []int
 	for i, w := range written {
 		if w.inserted {
-			made = append(made, recordOfEdge(edges[i], 1))
+			made = append(made, recordOfEdge(edges[i], firstRevision(edges[i].Spans)))
 		} else {
 			known = append(known, i)
 		}
 	}
-	if err := s.complete(ctx, made); err != nil {
+	if err := s.complete(ctx, made, settled); err != nil {
 		return nil, err
 	}
 	return edges, s.followKnown(ctx, pairs, edges, known, at)
@@ -222,6 +222,7 @@ func edgesOf(records []edgeRecord) []follow.Edge {
 
 // find returns documents of followers. It completes those that are pending.
 func (s *Edges) find(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder) ([]edgeRecord, error) {
+	late := s.latestCompletion(ctx)
 	records, err := all[edgeRecord](ctx, s.followers, "list followers", filter, opts)
 	if err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (s *Edges) find(ctx context.Context, filter bson.D, opts *options.FindOptio
 			pending = append(pending, &records[i])
 		}
 	}
-	if err := s.complete(ctx, pending); err != nil {
+	if err := s.complete(ctx, pending, late); err != nil {
 		return nil, fmt.Errorf("complete what another call began: %w", err)
 	}
 	return records, nil

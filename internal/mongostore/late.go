@@ -2,6 +2,7 @@ package mongostore
 
 import (
 	"context"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -25,8 +26,11 @@ import (
 //
 // With t <= T/4, which the configuration demands, D is at least t, and two operations fit under one context of T/2 if the clocks
 // agree: a view, and the step that follows it.
-func (db *DB) latest(ctx context.Context) bson.DateTime {
-	decided, cancel := context.WithTimeout(ctx, db.opts.ClockTolerance()/2)
+func (db *DB) latest(ctx context.Context) bson.DateTime { return soon(ctx, db.opts.ClockTolerance()/2) }
+
+// soon returns the time that is so long after now by this host's clock, or the end of ctx if that is earlier.
+func soon(ctx context.Context, after time.Duration) bson.DateTime {
+	decided, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
 	bound, _ := decided.Deadline()
 	return date(bound)

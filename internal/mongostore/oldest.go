@@ -59,15 +59,9 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 
 // Remove implements message.Store. A message is one document, and its indexes are the server's.
 func (s *Messages) Remove(ctx context.Context, refs []message.Ref) error {
-	if len(refs) == 0 {
-		return nil
-	}
 	models := make([]mongo.WriteModel, len(refs))
 	for i, ref := range refs {
 		models[i] = mongo.NewDeleteOneModel().SetFilter(refFilter(ref))
 	}
-	return s.c.call(ctx, "remove messages", func(ctx context.Context) error {
-		_, err := s.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		return err
-	})
+	return s.c.remove(ctx, models)
 }

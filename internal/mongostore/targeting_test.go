@@ -25,10 +25,11 @@ import (
 
 // scattering are the commands that ask every shard on purpose, by collection, command and what the filter names, and why.
 var scattering = map[string]string{
-	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author; or a raise of a horizon, for any later message",
+	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author; or a raise of a horizon, for any later message; or the collector goes through all messages that may be removed",
 	"messages find to,_id":            "messages that name a user: their authors can be anybody",
 	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
 	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",
+	"followers find _id":              "the collector goes through all edges, once a day",
 	"followers count ":                "how many edges there are, to scale a sample",
 	"followers aggregate ":            "a sample of the edges of everybody, once in the life of a database",
 	"users find due":                  "the reaper: looks for rehydrations that nobody is at, anywhere",
@@ -223,6 +224,10 @@ func TestScattering(t *testing.T) {
 	_, err = db.Messages().Unfinished(ctx, message.ID{}, 1)
 	require.NoError(t, err)
 	_, err = db.Edges().Following(ctx, "ann", "", 1)
+	require.NoError(t, err)
+	_, _, err = db.Edges().Ended(ctx, "", time.Now(), 1)
+	require.NoError(t, err)
+	_, err = db.Progress().List(ctx, message.ID{}, message.MaxID, 1)
 	require.NoError(t, err)
 	_, _, err = db.Popular().Sample(ctx, "")
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/partition"
@@ -73,7 +72,7 @@ func (s *Edges) change(ctx context.Context, pairs []follow.Pair, to func(follow.
 	defer s.db.end()
 	set := s.locks.newSet()
 	for _, p := range pairs {
-		s.locks.add(set, xxhash.Sum64String(string(p.Follower)+"\x00"+string(p.Followee)))
+		s.locks.add(set, edgeLock(p))
 	}
 	locks := s.locks.lock(set)
 	defer locks.unlock()

@@ -55,6 +55,9 @@ func (s edgeSuite) run(t *testing.T) {
 	t.Run("Follow and Unfollow/by many keep the spans in order", s.followAndUnfollowConcurrently)
 	t.Run("Followers/ascend above after up to limit in one partition", s.followers)
 	t.Run("Following/ascends above after up to limit", s.following)
+	t.Run("Ended/finds those that had ended by a time", s.endedEdges)
+	t.Run("Remove/of edges that have not changed", s.removeEdges)
+	t.Run("Remove/beside those who follow again", s.removeBesideFollow)
 	t.Run("Users/with similar ids are kept apart", s.similarIDs)
 	t.Run("Reopen/keeps edges in both directions", s.reopen)
 }

@@ -66,6 +66,16 @@ type Edge struct {
 // Open reports whether the edge holds now.
 func (e Edge) Open() bool { return len(e.Spans) > 0 && e.Spans[len(e.Spans)-1].Open() }
 
+// EndedBy reports whether the edge exists, and its last span had ended by a time.
+func (e Edge) EndedBy(t time.Time) bool {
+	return len(e.Spans) > 0 && !e.Open() && !e.Spans[len(e.Spans)-1].Until.After(t)
+}
+
+// Equal reports whether two edges are the same.
+func (e Edge) Equal(o Edge) bool {
+	return e.Follower == o.Follower && e.Followee == o.Followee && slices.EqualFunc(e.Spans, o.Spans, Span.equal)
+}
+
 // Full reports whether the edge has ended and has no room for another span.
 func (e Edge) Full() bool { return len(e.Spans) >= MaxSpans && !e.Open() }
 
@@ -175,4 +185,12 @@ type Store interface {
 	// Following returns edges from follower, to followees with ids above after, ascending by followee, at most
 	// limit. It also returns edges that have ended.
 	Following(ctx context.Context, follower message.UserID, after message.UserID, limit int) ([]Edge, error)
+
+	// Ended looks at the next edges from a place on, at most limit, in an order of the store's own. It returns those that had ended by a
+	// time, and the place from which the next call goes on: "" is the beginning, and the end. It leaves out damaged edges.
+	Ended(ctx context.Context, place string, by time.Time, limit int) (ended []Edge, next string, err error)
+
+	// Remove removes edges that have not changed since Ended has returned them. No reader may need their spans any more, and they must
+	// have ended for so long that no write of an earlier change can be under way. It need not survive a crash.
+	Remove(ctx context.Context, edges []Edge) error
 }

@@ -172,6 +172,12 @@ const (
 	removedUnscanned
 	removedAtOnce
 
+	followersFirst
+	pendingUnlinked
+	unlinkedAnyway
+	firstFromOne
+	staleMirrored
+
 	mutations // how many there are, with correct
 )
 
@@ -326,7 +332,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts())
+	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.
