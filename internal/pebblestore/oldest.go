@@ -80,9 +80,9 @@ func (s *Messages) Remove(ctx context.Context, refs []message.Ref) error {
 	return nil
 }
 
-// remove adds the removal of a message, and of all that index has added, to a batch.
+// remove adds the removal of a message, and of all that stands beside it, to a batch.
 func remove(batch *pebble.Batch, m message.Message) error {
-	keys := [][]byte{idKey(spaceMessages, m.ID), idKey(spacePending, m.ID)}
+	keys := [][]byte{idKey(spaceMessages, m.ID), idKey(spacePending, m.ID), idKey(spaceEndings, m.ID)}
 	if m.ToFollowers() {
 		keys = append(keys, authorKey(m.From, m.ID))
 	}
