@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/fanmail/fanmail/internal/duration"
 )
 
 // field is one key of a Config, and the place in it that holds the key's value.
@@ -37,7 +38,7 @@ func appendFields(to []field, prefix string, section reflect.Value) []field {
 func (f field) text() string {
 	switch value := f.value.Interface().(type) {
 	case time.Duration:
-		return durationText(value)
+		return duration.Text(value)
 	default:
 		return fmt.Sprint(value)
 	}
@@ -47,7 +48,7 @@ func (f field) text() string {
 func (f field) parse(text string) error {
 	switch f.value.Interface().(type) {
 	case time.Duration:
-		d, err := ParseDuration(text)
+		d, err := duration.Parse(text)
 		if err != nil {
 			return fmt.Errorf("is %w", err)
 		}
@@ -74,16 +75,4 @@ func (f field) parse(text string) error {
 		f.value.SetString(text)
 	}
 	return nil
-}
-
-// durationText writes 720h where time.Duration.String writes 720h0m0s.
-func durationText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

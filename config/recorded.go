@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
@@ -112,22 +113,22 @@ func (r Recorded) buckets(v *validator) {
 func (r Recorded) retention(v *validator) {
 	least := r.PublishSlack + r.ClockTolerance
 	v.require("retention.max_age", r.MaxAge == 0 || r.MaxAge >= least,
-		"is %s: it must be 0, or at least publish_slack and clock_tolerance together, which are %s", durationText(r.MaxAge), durationText(least))
+		"is %s: it must be 0, or at least publish_slack and clock_tolerance together, which are %s", duration.Text(r.MaxAge), duration.Text(least))
 	v.require("retention.newest", r.Newest >= 0, "is %d: it must be 0, or at least 1", r.Newest)
 	v.require("retention.canonical", r.Canonical >= r.KeyTTL,
-		"is %s: it must be at least idempotency.ttl, which is %s", durationText(r.Canonical), durationText(r.KeyTTL))
+		"is %s: it must be at least idempotency.ttl, which is %s", duration.Text(r.Canonical), duration.Text(r.KeyTTL))
 }
 
 func (r Recorded) times(v *validator) {
 	within(v, "clock_tolerance", r.ClockTolerance, time.Millisecond, day)
 	v.require("dormant_after", r.DormantAfter >= 4*r.ClockTolerance,
-		"is %s: it must be at least four times clock_tolerance, which is %s", durationText(r.DormantAfter), durationText(r.ClockTolerance))
+		"is %s: it must be at least four times clock_tolerance, which is %s", duration.Text(r.DormantAfter), duration.Text(r.ClockTolerance))
 	v.require("publish_slack", r.PublishSlack > r.ClockTolerance/2,
 		"is %s: it must be more than half of clock_tolerance, which is %s, for that is how far clocks may be apart",
-		durationText(r.PublishSlack), durationText(r.ClockTolerance))
+		duration.Text(r.PublishSlack), duration.Text(r.ClockTolerance))
 	within(v, "publish_slack", r.PublishSlack, time.Millisecond, day)
 	v.require("idempotency.ttl", r.KeyTTL >= r.PublishSlack,
-		"is %s: it must be at least publish_slack, which is %s", durationText(r.KeyTTL), durationText(r.PublishSlack))
+		"is %s: it must be at least publish_slack, which is %s", duration.Text(r.KeyTTL), duration.Text(r.PublishSlack))
 }
 
 // Need is the least value of a recorded setting that fits keys of a process.
@@ -149,8 +150,8 @@ func (c Config) Needs() []Need {
 	if c.Store == StoreMongoDB {
 		tolerance := 4 * c.MongoDB.Timeout
 		needs = append(needs, Need{
-			Key: "clock_tolerance", Keys: "mongodb.timeout " + durationText(c.MongoDB.Timeout),
-			Number: int64(tolerance), Text: durationText(tolerance),
+			Key: "clock_tolerance", Keys: "mongodb.timeout " + duration.Text(c.MongoDB.Timeout),
+			Number: int64(tolerance), Text: duration.Text(tolerance),
 		})
 	}
 	return needs

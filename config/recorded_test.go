@@ -10,21 +10,6 @@ import (
 	"github.com/fanmail/fanmail/config"
 )
 
-func TestParseDuration(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]time.Duration{
-		"30d": 720 * time.Hour, "0d": 0, "720h": 720 * time.Hour, "1h30m": 90 * time.Minute, "106751d": 106751 * 24 * time.Hour,
-	} {
-		got, err := config.ParseDuration(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{"", "d", "30", "1.5d", "-1d", "1d12h", "106752d", "30D"} {
-		_, err := config.ParseDuration(text)
-		require.ErrorContains(t, err, "is not a duration such as 500ms, 30s, 5m, 720h or 30d", text)
-	}
-}
-
 func TestRecordedProposals(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, map[string]string{

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -77,7 +78,7 @@ func (c Config) stores(v *validator) {
 	within(v, "mongodb.timeout", c.MongoDB.Timeout, 100*time.Millisecond, time.Hour)
 	v.require("mongodb.timeout", c.Store != StoreMongoDB || c.MongoDB.Timeout <= c.ClockTolerance/4,
 		"is %s: it must be at most a quarter of clock_tolerance, which is %s: lower it to %s, or raise clock_tolerance to %s",
-		durationText(c.MongoDB.Timeout), durationText(c.ClockTolerance), durationText(c.ClockTolerance/4), durationText(4*c.MongoDB.Timeout))
+		duration.Text(c.MongoDB.Timeout), duration.Text(c.ClockTolerance), duration.Text(c.ClockTolerance/4), duration.Text(4*c.MongoDB.Timeout))
 	within(v, "mongodb.bulk_operations", c.MongoDB.BulkOperations, 1, 25_000)
 	within(v, "mongodb.bulk_bytes", c.MongoDB.BulkBytes, MiB, 44*MiB)
 	within(v, "mongodb.concurrency", c.MongoDB.Concurrency, 1, 1024)
@@ -211,7 +212,7 @@ func within[T cmp.Ordered](v *validator, key string, value, least, greatest T) {
 
 func valueText(value any) string {
 	if d, ok := value.(time.Duration); ok {
-		return durationText(d)
+		return duration.Text(d)
 	}
 	return fmt.Sprint(value)
 }
