@@ -30,13 +30,20 @@ type settingRecord struct {
 	Value string        `bson:"value"`
 	First string        `bson:"first"`
 	Since bson.DateTime `bson:"since"`
+	// Until is absent if it is zero.
+	Until *bson.DateTime `bson:"until,omitempty"`
 }
 
 func settingRecords(r settings.Record) []settingRecord {
 	var records []settingRecord
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
 		s := r.Settings[key]
-		records = append(records, settingRecord{Key: key, Value: s.Value, First: s.First, Since: date(s.Since)})
+		r := settingRecord{Key: key, Value: s.Value, First: s.First, Since: date(s.Since)}
+		if !s.Until.IsZero() {
+			until := date(s.Until)
+			r.Until = &until
+		}
+		records = append(records, r)
 	}
 	return records
 }
@@ -73,7 +80,11 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 	}
 	record := settings.Record{Level: int(found.Version), Revision: found.Revision, Settings: make(map[string]settings.Setting)}
 	for _, r := range found.Settings {
-		record.Settings[r.Key] = settings.Setting{Value: r.Value, First: r.First, Since: timeOf(r.Since)}
+		s := settings.Setting{Value: r.Value, First: r.First, Since: timeOf(r.Since)}
+		if r.Until != nil {
+			s.Until = timeOf(*r.Until)
+		}
+		record.Settings[r.Key] = s
 	}
 	return record, nil
 }

@@ -29,13 +29,18 @@ type settingRecord struct {
 	Value string `cbor:"2,keyasint"`
 	First string `cbor:"3,keyasint"`
 	Since int64  `cbor:"4,keyasint"`
+	Until int64  `cbor:"5,keyasint,omitempty"`
 }
 
 func settingRecords(r settings.Record) []settingRecord {
 	var records []settingRecord
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
 		s := r.Settings[key]
-		records = append(records, settingRecord{Key: key, Value: s.Value, First: s.First, Since: s.Since.UnixMilli()})
+		r := settingRecord{Key: key, Value: s.Value, First: s.First, Since: s.Since.UnixMilli()}
+		if !s.Until.IsZero() {
+			r.Until = s.Until.UnixMilli()
+		}
+		records = append(records, r)
 	}
 	return records
 }
@@ -63,7 +68,11 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 	}
 	record := settings.Record{Level: found.level, Revision: found.Revision, Settings: make(map[string]settings.Setting)}
 	for _, r := range found.Settings {
-		record.Settings[r.Key] = settings.Setting{Value: r.Value, First: r.First, Since: fromMillis(r.Since)}
+		s := settings.Setting{Value: r.Value, First: r.First, Since: fromMillis(r.Since)}
+		if r.Until > 0 {
+			s.Until = fromMillis(r.Until)
+		}
+		record.Settings[r.Key] = s
 	}
 	return record, nil
 }

@@ -244,6 +244,13 @@ func (c *Current) Canonical() time.Duration {
 	return values.Canonical
 }
 
+// KeysUntil returns when the last idempotency key expires that may last for longer than KeyTTL, because that was lowered. It is zero if there is
+// none.
+func (c *Current) KeysUntil() time.Time {
+	record, _ := c.snapshot()
+	return record.Settings[keyTTLKey].Until
+}
+
 // Level returns the format level that is in force. It only rises.
 func (c *Current) Level() int {
 	record, _ := c.snapshot()

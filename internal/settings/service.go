@@ -95,7 +95,7 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 
 // Change records a value, and reports what that does. With dryRun it only reports. It returns
 //
-//   - an *UnconfirmedError if messages expire that did not before, and the caller has not confirmed that,
+//   - an *UnconfirmedError if messages expire or are removed that were kept before, and the caller has not confirmed that,
 //   - a *LevelError if the setting is not recorded yet,
 //   - a *message.InvalidError for an unknown key or a value that is not allowed, and
 //   - a *MisfitError if a key of a process that was seen within a minute does not fit the value.
@@ -146,12 +146,14 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun, confirm
 			return Effect{}, &MisfitError{*misfit}
 		}
 	}
-	if !dryRun && !confirmed && expires(before.Retention, values.Retention) {
-		return Effect{}, &UnconfirmedError{Reason: fmt.Sprintf(
-			"with %s %s, messages in inboxes expire permanently: confirm that (--yes)", key, values.Texts[key])}
+	if what := removes(before, values); !dryRun && !confirmed && what != "" {
+		return Effect{}, &UnconfirmedError{Reason: fmt.Sprintf("with %s %s, %s permanently: confirm that (--yes)", key, values.Texts[key], what)}
 	}
 	if !dryRun {
 		changed := record.with(map[string]string{key: values.Texts[key]}, s.opts.Now(), record.Level)
+		if record.Level >= Retention && values.KeyTTL < before.KeyTTL {
+			changed.keysUntil(s.opts.Now(), before.KeyTTL+before.Rules.ClockTolerance)
+		}
 		if err := s.current.store.Replace(ctx, record, changed); err != nil {
 			return Effect{}, err
 		}
@@ -162,9 +164,16 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun, confirm
 	return effect, nil
 }
 
-// expires reports whether a change of what is kept lets messages expire that did not before.
-func expires(from, to userstate.Retention) bool {
-	return to.MaxAge > 0 && (from.MaxAge == 0 || to.MaxAge < from.MaxAge) || to.Newest > 0 && (from.Newest == 0 || to.Newest < from.Newest)
+// removes says what a change removes that was kept before, or returns "".
+func removes(before, after Values) string {
+	from, to := before.Retention, after.Retention
+	switch {
+	case to.MaxAge > 0 && (from.MaxAge == 0 || to.MaxAge < from.MaxAge), to.Newest > 0 && (from.Newest == 0 || to.Newest < from.Newest):
+		return "messages in inboxes expire"
+	case to != (userstate.Retention{}) && after.Canonical < before.Canonical:
+		return "messages that have expired in all inboxes are removed"
+	}
+	return ""
 }
 
 // running returns the processes that were seen within a minute, this one among them.

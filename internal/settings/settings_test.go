@@ -562,6 +562,9 @@ func TestExpiryIsConfirmed(t *testing.T) {
 		{settings.NewestKey, "0", false},
 		{settings.CanonicalKey, "20d", false},
 		{settings.BucketSizeKey, "20", false},
+		{settings.MaxAgeKey, "30d", true},
+		{settings.CanonicalKey, "10d", true},
+		{settings.CanonicalKey, "15d", false},
 	} {
 		effect, err := p.Change(t.Context(), change.key, change.value, true, false)
 		require.NoError(t, err)
@@ -577,4 +580,23 @@ func TestExpiryIsConfirmed(t *testing.T) {
 		}
 		require.NoError(t, err, "%s %s", change.key, change.value)
 	}
+}
+
+// TestKeysOutliveALowerTTL lowers how long idempotency keys are remembered. Those that were reserved before last as long as they were to.
+func TestKeysOutliveALowerTTL(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.Highest)
+	p := w.process(t, "a", nil)
+	p.change(t, "idempotency.ttl", "48h")
+	require.Zero(t, p.KeysUntil(), "a higher one")
+	p.change(t, "idempotency.ttl", "12h")
+	const spare = 2*time.Minute + time.Minute // clock_tolerance, and until all processes know the change
+	until := epoch.Add(48*time.Hour + spare)
+	require.Equal(t, until, p.KeysUntil())
+	w.clock.pass(time.Hour)
+	p.change(t, "idempotency.ttl", "6h")
+	require.Equal(t, until, p.KeysUntil(), "the keys of before last for longer")
+	w.clock.pass(100 * time.Hour)
+	p.change(t, "idempotency.ttl", "3h")
+	require.Equal(t, epoch.Add(101*time.Hour+6*time.Hour+spare), w.process(t, "b", nil).KeysUntil())
 }

@@ -75,6 +75,9 @@ type Setting struct {
 	First string
 	// Since is when Value was recorded, in milliseconds.
 	Since time.Time
+	// Until is when the last idempotency key expires that was reserved under a higher value, in milliseconds. It is zero if there was no higher
+	// one, and for all other settings.
+	Until time.Time
 }
 
 // First returns the record of a new store.
@@ -90,13 +93,23 @@ func (r Record) with(settings map[string]string, now time.Time, level int) Recor
 		changed.Settings = make(map[string]Setting)
 	}
 	for key, value := range settings {
-		first := value
+		first, until := value, time.Time{}
 		if s, found := r.Settings[key]; found {
-			first = s.First
+			first, until = s.First, s.Until
 		}
-		changed.Settings[key] = Setting{Value: value, First: first, Since: now}
+		changed.Settings[key] = Setting{Value: value, First: first, Since: now, Until: until}
 	}
 	return changed
+}
+
+// keysUntil records until when keys may last that were reserved before the change: ttl from now on, and until all processes know the change.
+func (r Record) keysUntil(now time.Time, ttl time.Duration) {
+	const known = time.Minute
+	s := r.Settings[keyTTLKey]
+	if until := now.Add(ttl + known).UTC().Truncate(time.Millisecond); s.Until.Before(until) {
+		s.Until = until
+	}
+	r.Settings[keyTTLKey] = s
 }
 
 // Process is a process on a store.
