@@ -139,7 +139,7 @@ type Retention struct {
 	MaxAge time.Duration `key:"max_age"`
 	// Newest is how many entries an inbox keeps at least when it expires others; 0 means that it keeps all. It is recorded only.
 	Newest int `key:"newest"`
-	// Canonical is for how long messages are kept at least. It is recorded only.
+	// Canonical is for how long messages are kept at least after they were sent.
 	Canonical time.Duration `key:"canonical"`
 	// Every is how long after the beginning of a walk over all users the next one begins.
 	Every time.Duration `key:"every"`

@@ -217,8 +217,14 @@ func (s *assembly) retention(rehydrator *rehydrate.Service) *retention.Emptier {
 	keeper := retention.NewKeeper(s.parts.Inbox, purger, rehydrator, retention.KeeperOptions{
 		Rules: s.settings.Rules, Retention: byAge, Now: s.opts.Now, Empty: emptier.Empty,
 	})
+	collector := retention.NewCollector(
+		retention.CollectorStores{Messages: s.parts.Messages, Progress: s.parts.Progress, Edges: s.parts.Edges},
+		retention.CollectorOptions{
+			Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
+			Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+		})
 	walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
-		Keep: keeper.Keep, Freed: emptier.Freed, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
+		Keep: keeper.Keep, Collect: collector.Collect, Freed: emptier.Freed, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
 		Rules: s.settings.Rules, Retention: byAge, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 	})
 	s.services.Retention = walker

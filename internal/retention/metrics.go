@@ -77,3 +77,23 @@ func newEmptierMetrics(registerer prometheus.Registerer, waiting func() float64)
 		}),
 	}
 }
+
+// collectorMetrics counts what a Collector has removed.
+type collectorMetrics struct{ removed, failures *prometheus.CounterVec }
+
+func newCollectorMetrics(registerer prometheus.Registerer) collectorMetrics {
+	factory := promauto.With(registerer)
+	m := collectorMetrics{
+		removed: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanmail_retention_removed_total", Help: "What this process has removed because it was not needed any more, by what it is.",
+		}, []string{"what"}),
+		failures: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanmail_retention_failures_total", Help: "Attempts of this process to remove what has ended that failed, by what it is.",
+		}, []string{"what"}),
+	}
+	for _, what := range []string{plans, letters, messages, edges} {
+		m.removed.WithLabelValues(what)
+		m.failures.WithLabelValues(what)
+	}
+	return m
+}

@@ -41,6 +41,7 @@ var general = []string{
 	"the largest users cannot be recorded or read: those of before stay candidates",
 	"an announcement of views is lost: these users get no head start",
 	"the walk over all users cannot continue: it is tried again",
+	"what has ended cannot be removed: it is tried again after the next round through all users",
 }
 
 // server is a running server whose log the test reads.

@@ -71,7 +71,7 @@ func lowering() []mutation {
 		},
 		{
 			name: "a change by which messages expire at once", trap: "a mistyped age removes messages permanently",
-			edits: []edit{{"internal/settings/service.go", "	if !dryRun && !confirmed && expires(", "	if false && expires("}},
+			edits: []edit{{"internal/settings/service.go", "	if what := removes(before, values); !dryRun && !confirmed && ", "	if what := removes(before, values); false && "}},
 			pkg:   "./internal/settings", run: "^TestExpiryIsConfirmed$",
 		},
 	}

@@ -1,0 +1,204 @@
+package retention_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+const canonical = 2 * day
+
+// collected is a world in which messages expire when they are a day old, and canonical ones are kept for two.
+type collected struct {
+	*agedWorld
+	keysUntil time.Time
+	collector *retention.Collector
+}
+
+func newCollected(t *testing.T) *collected {
+	t.Helper()
+	w := &collected{agedWorld: newAgedWorld(t)}
+	w.Clock.Advance(100 * day)
+	w.collector = retention.NewCollector(
+		retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: w.Edges},
+		retention.CollectorOptions{
+			Rules: rig.Rules, Retention: func() userstate.Retention { return *w.Retention.Load() },
+			Canonical: func() time.Duration { return canonical }, KeysUntil: func() time.Time { return w.keysUntil },
+			Rate: 1_000_000, Now: w.Clock.Now, Logger: zerolog.Nop(),
+		})
+	return w
+}
+
+// round returns a round that has proven a mark of that age.
+func (w *collected) round(age time.Duration) retention.Round {
+	return retention.Round{Number: 3, Proven: 3, Ended: true, LowWater: message.LastBefore(w.Clock.Now().Add(-age))}
+}
+
+// ended stores a message of an age whose fan-out had ended in a round.
+func (w *collected) ended(t *testing.T, age time.Duration, closed int64) message.Ref {
+	t.Helper()
+	ref := message.Ref{From: "author", ID: w.store(t, age)}
+	require.NoError(t, w.Messages.Conclude(t.Context(), []message.Conclusion{{Ref: ref, Ending: message.Ending{Closed: closed}}}))
+	return ref
+}
+
+func (w *collected) stored(t *testing.T, ref message.Ref) bool {
+	t.Helper()
+	found, err := w.Messages.GetMany(t.Context(), []message.Ref{ref})
+	require.NoError(t, err)
+	if found[0].Err != nil {
+		require.ErrorIs(t, found[0].Err, message.ErrNotFound)
+	}
+	return found[0].Err == nil
+}
+
+// void stores a message that became visible too late, and finishes it as a router does.
+func (w *collected) void(t *testing.T, age time.Duration) message.Ref {
+	t.Helper()
+	w.sent++
+	m := message.Message{ID: message.MinID(w.Clock.Now().Add(-age)), From: "author", To: []message.UserID{"ann"}, Body: "late"}
+	m.ID[6], m.ID[8], m.ID[15] = 0x70, 0x80, w.sent
+	stamps, err := w.Messages.Insert(t.Context(), []message.Message{m}, message.Timing{Slack: time.Minute, Tolerance: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, message.Void, stamps[0].Verdict)
+	require.NoError(t, w.Messages.Finish(t.Context(), []message.Ref{m.Ref()}))
+	return m.Ref()
+}
+
+func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	w := newCollected(t)
+	old := canonical + time.Hour
+	goes := map[string]message.Ref{
+		"ended before the round":     w.ended(t, old, 2),
+		"never delivered, too late":  w.void(t, old),
+		"older than it must be kept": w.ended(t, canonical+rig.Rules().ClockTolerance+time.Millisecond, 0),
+	}
+	unfinished := message.Ref{From: "author", ID: w.store(t, old)}
+	finished := message.Ref{From: "author", ID: w.store(t, old)}
+	require.NoError(t, w.Messages.Finish(t.Context(), []message.Ref{finished}))
+	planned := w.void(t, old)
+	_, err := w.Progress.Plan(t.Context(), planned.ID, []int{0}, w.Clock.Now())
+	require.NoError(t, err)
+	stays := map[string]message.Ref{
+		"ended during the round":         w.ended(t, old, 3),
+		"younger than it must be kept":   w.ended(t, canonical+rig.Rules().ClockTolerance, 2),
+		"not delivered":                  unfinished,
+		"whose counts are not its own":   finished,
+		"too late, which has been found": planned,
+	}
+	w.keysUntil = w.Clock.Now().Add(time.Millisecond)
+	w.collector.Collect(t.Context(), w.round(day))
+	for name, ref := range goes {
+		require.True(t, w.stored(t, ref), "%s: an idempotency key may name it", name)
+	}
+	w.keysUntil = w.Clock.Now()
+	w.collector.Collect(t.Context(), w.round(old+time.Millisecond))
+	require.True(t, w.stored(t, goes["ended before the round"]), "it is above the low-water mark")
+	for range 2 {
+		w.collector.Collect(t.Context(), w.round(day))
+		for name, ref := range goes {
+			require.False(t, w.stored(t, ref), name)
+		}
+		for name, ref := range stays {
+			require.True(t, w.stored(t, ref), name)
+		}
+	}
+}
+
+func TestEdgesAreRemovedThatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	w := newCollected(t)
+	now := w.Clock.Now()
+	edge := func(follower message.UserID, until ...time.Time) follow.Pair {
+		p := follow.Pair{Follower: follower, Followee: "star"}
+		for i, at := range until {
+			_, err := w.Edges.Follow(t.Context(), []follow.Pair{p}, rig.Epoch.Add(time.Duration(i)*time.Millisecond))
+			require.NoError(t, err)
+			if !at.IsZero() {
+				require.NoError(t, w.Edges.Unfollow(t.Context(), p, at))
+			}
+		}
+		return p
+	}
+	mark := w.round(day).LowWater.Time()
+	all := []follow.Pair{
+		edge("ended before", mark), edge("ended after", mark.Add(time.Millisecond)), edge("open", time.Time{}),
+		edge("ended again", mark.Add(-time.Hour), mark.Add(time.Millisecond)), edge("open again", mark.Add(-time.Hour), time.Time{}),
+	}
+	left := func() (followers []message.UserID) {
+		edges, err := w.Edges.Get(t.Context(), all)
+		require.NoError(t, err)
+		for _, e := range edges {
+			if len(e.Spans) > 0 {
+				followers = append(followers, e.Follower)
+			}
+		}
+		return followers
+	}
+	w.Retention.Store(&userstate.Retention{Newest: 10})
+	w.collector.Collect(t.Context(), w.round(day))
+	require.Len(t, left(), len(all), "messages do not expire by age")
+	w.Retention.Store(&userstate.Retention{MaxAge: day})
+	w.collector.Collect(t.Context(), retention.Round{Number: 1, Ended: true})
+	require.Len(t, left(), len(all), "there is no low-water mark")
+	w.collector.Collect(t.Context(), w.round(day))
+	require.Equal(t, []message.UserID{"ended after", "open", "ended again", "open again"}, left())
+
+	late := now.Add(-2*rig.Rules().ClockTolerance + time.Millisecond)
+	all = append(all, edge("ended just now", late))
+	w.collector.Collect(t.Context(), w.round(0))
+	require.Len(t, left(), 5, "all edges were looked at a moment ago")
+	w.Clock.Advance(day - time.Millisecond)
+	w.collector.Collect(t.Context(), w.round(0))
+	require.Len(t, left(), 5)
+	w.Clock.Advance(time.Millisecond)
+	require.NoError(t, w.Edges.Unfollow(t.Context(), all[2], w.Clock.Now().Add(-2*rig.Rules().ClockTolerance+time.Millisecond)))
+	w.collector.Collect(t.Context(), w.round(0))
+	require.Equal(t, []message.UserID{"open", "open again"}, left(), "a change of the first may still be under way")
+}
+
+// TestNothingIsLeft writes many records of each kind that ends, and ends them.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	const many = 10_000
+	w := newCollected(t)
+	age := canonical + time.Hour
+	var messages []message.Message
+	var conclusions []message.Conclusion
+	var pairs []follow.Pair
+	for n := range many {
+		m := message.Message{ID: message.MinID(w.Clock.Now().Add(-age)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
+		m.ID[6], m.ID[8], m.ID[14], m.ID[15] = 0x70, 0x80, byte(n>>8), byte(n)
+		messages = append(messages, m)
+		conclusions = append(conclusions, message.Conclusion{Ref: m.Ref()})
+		pairs = append(pairs, follow.Pair{Follower: message.UserID(fmt.Sprint("fan", n)), Followee: "star"})
+	}
+	_, err := w.Messages.Insert(t.Context(), messages, message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack})
+	require.NoError(t, err)
+	require.NoError(t, w.Messages.Conclude(t.Context(), conclusions))
+	_, err = w.Edges.Follow(t.Context(), pairs, rig.Epoch)
+	require.NoError(t, err)
+	for _, p := range pairs {
+		require.NoError(t, w.Edges.Unfollow(t.Context(), p, rig.Epoch.Add(time.Hour)))
+	}
+	w.collector.Collect(t.Context(), w.round(day))
+	old, err := w.Messages.Oldest(t.Context(), message.ID{}, message.MaxID, many)
+	require.NoError(t, err)
+	require.Empty(t, old)
+	fates, err := w.Messages.Endings(t.Context(), []message.Ref{messages[0].Ref(), messages[many-1].Ref()})
+	require.NoError(t, err)
+	require.Equal(t, make([]message.Fate, 2), fates)
+	ended, _, err := w.Edges.Ended(t.Context(), "", w.Clock.Now(), 2*many)
+	require.NoError(t, err)
+	require.Empty(t, ended)
+}
