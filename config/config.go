@@ -137,7 +137,7 @@ type Rehydrate struct {
 type Retention struct {
 	// MaxAge is the age at which an entry expires; 0 means never.
 	MaxAge time.Duration `key:"max_age"`
-	// Newest is how many entries an inbox keeps at least when it expires others; 0 means that it keeps all. It is recorded only.
+	// Newest is how many entries an inbox keeps at least when it expires others; 0 means that it keeps all.
 	Newest int `key:"newest"`
 	// Canonical is for how long messages are kept at least after they were sent.
 	Canonical time.Duration `key:"canonical"`
@@ -145,7 +145,7 @@ type Retention struct {
 	Every time.Duration `key:"every"`
 	// Rate is how many buckets this process empties in a second.
 	Rate int `key:"rate"`
-	// Queue is how many users may wait in this process to be emptied.
+	// Queue is how many users may wait in this process to be trimmed, and as many to be emptied.
 	Queue int `key:"queue"`
 }
 

@@ -28,7 +28,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // assembly builds the roles of a process.
@@ -39,6 +38,10 @@ type assembly struct {
 	// candidates are the users to whom messages are worth a head start.
 	candidates *candidates.Set
 	panics     *panics.Recorder // of the loops
+	// rehydrator, trimmer and emptier are nil in a process that only publishes.
+	rehydrator *rehydrate.Service
+	trimmer    *retention.Trimmer
+	emptier    *retention.Emptier
 
 	services httpapi.Services
 }
@@ -46,16 +49,19 @@ type assembly struct {
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts) http.Handler {
 	s := &assembly{
-		App: a, parts: p, appender: bucket.NewAppender(p.Inbox, p.Users).WithCapacity(a.settings.BucketSize),
-		panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
+		App: a, parts: p, panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
+	s.appender = bucket.NewAppender(p.Inbox, p.Users).WithCapacity(a.settings.BucketSize).WithOpened(s.grown)
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.addCandidates()
+	if a.has(FanoutWorker) || a.has(Rehydrator) {
+		s.retention()
+	}
 	if a.has(FanoutWorker) {
 		s.fanout()
 	}
 	if a.has(Rehydrator) {
-		s.rehydrator()
+		s.inboxes()
 	}
 	if a.has(Publisher) {
 		s.publisher()
@@ -158,25 +164,14 @@ func (a *App) fanoutOptions() fanout.Options {
 // routeEvents is the number of events that are routed together. It is large enough to keep the store's group commit busy.
 const routeEvents = 128
 
-func (s *assembly) rehydrator() {
-	p, r := s.parts, s.config.Rehydrate
-	rehydrator := rehydrate.New(
-		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
-		rehydrate.Options{
-			Rules: s.settings.Rules, Retention: s.settings.Retention,
-			Target: func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, p.Walk) },
-			Limit:  r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
-			Alone: s.config.Store == config.StoreEmbedded, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
-			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
-			Metrics: s.opts.Metrics,
-		})
+func (s *assembly) inboxes() {
+	p, rehydrator := s.parts, s.rehydrator
 	s.services.Rehydrate = rehydrator
-	emptier := s.retention(rehydrator)
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Now: s.opts.Now, Level: s.settings.Level, BucketSize: s.settings.BucketSize,
-			Viewed: s.candidates.Seen, Purged: emptier.Queue, Metrics: s.opts.Metrics,
+			Viewed: s.candidates.Seen, Purged: s.emptier.Queue, Metrics: s.opts.Metrics,
 		},
 	)
 	s.services.Inbox = inboxes
@@ -203,37 +198,6 @@ func (s *assembly) rehydrator() {
 	s.run("rehydrator", rehydrator.Run)
 	s.run("logins", func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) })
 }
-
-// retention adds the walk over all users and the worker that empties buckets, and returns the latter.
-func (s *assembly) retention(rehydrator *rehydrate.Service) *retention.Emptier {
-	r := s.config.Retention
-	emptier := retention.NewEmptier(s.parts.Inbox, s.parts.Users, retention.EmptierOptions{
-		Rate: r.Rate, Queue: r.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-	})
-	purger := retention.NewPurger(s.parts.Inbox, s.parts.Users, rehydrator, retention.PurgerOptions{Rules: s.settings.Rules, Lazy: true})
-	byAge := func() userstate.Retention { // nothing expires by number yet
-		return userstate.Retention{MaxAge: s.settings.Retention().MaxAge}
-	}
-	keeper := retention.NewKeeper(s.parts.Inbox, purger, rehydrator, retention.KeeperOptions{
-		Rules: s.settings.Rules, Retention: byAge, Now: s.opts.Now, Empty: emptier.Empty,
-	})
-	collector := retention.NewCollector(
-		retention.CollectorStores{Messages: s.parts.Messages, Progress: s.parts.Progress, Edges: s.parts.Edges},
-		retention.CollectorOptions{
-			Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
-			Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-		})
-	walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
-		Keep: keeper.Keep, Collect: collector.Collect, Freed: emptier.Freed, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
-		Rules: s.settings.Rules, Retention: byAge, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-	})
-	s.services.Retention = walker
-	s.run("retention", emptier.Run, walker.Run)
-	return emptier
-}
-
-// walkers is how many users the walk looks at together: enough to keep a store busy that answers in a millisecond.
-const walkers = 8
 
 // patience is how long a request waits for a rehydration that it needs.
 const patience = 10 * time.Second

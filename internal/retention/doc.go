@@ -1,5 +1,5 @@
-// Package retention lets messages expire. The Purger raises the purge points of users. The Emptier empties the buckets below them, and serves
-// a queue in memory. The Walker looks at all users in rounds, and finds those whom a process that died has left.
+// Package retention lets messages expire. The Purger raises the purge points of users. The Trimmer finds those that leave
+// the newest messages, and the Emptier empties the buckets below purge points. Both serve queues in memory. The Walker looks at all users in rounds, and finds those whom a process that died has left.
 //
 // A round goes through the partitions, in the order of users. One process walks at a time. All processes share the Round, a record with the
 // token and the lease of that process and the place that it has reached. The process renews the lease with each place that it records. Another

@@ -3,7 +3,6 @@ package retention
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,57 +40,35 @@ type Emptier struct {
 	freed   atomic.Int64 // bytes
 	panics  *panics.Recorder
 
-	waiting chan message.UserID
-	mu      sync.Mutex
-	queued  map[message.UserID]bool
+	queue *queue
 }
 
 // NewEmptier returns an Emptier.
 func NewEmptier(buckets bucket.Store, users userstate.Store, opts EmptierOptions) *Emptier {
 	e := &Emptier{
 		buckets: buckets, users: users, opts: opts, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(opts.Rate, step)),
-		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "empty"), waiting: make(chan message.UserID, opts.Queue),
-		queued: make(map[message.UserID]bool),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "empty"), queue: newQueue(opts.Queue),
 	}
-	e.metrics = newEmptierMetrics(opts.Metrics, func() float64 { return float64(len(e.waiting)) })
+	e.metrics = newEmptierMetrics(opts.Metrics, e.queue.length)
+	e.queue.full = e.metrics.full
 	return e
 }
 
 // Queue lets the buckets of a user be emptied soon. It does not block. The user's purge point has risen before.
-func (e *Emptier) Queue(user message.UserID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.queued[user] {
-		return
-	}
-	select {
-	case e.waiting <- user:
-		e.queued[user] = true
-	default:
-		e.metrics.full.Inc()
-	}
-}
+func (e *Emptier) Queue(user message.UserID) { e.queue.add(user) }
 
 // Freed returns how many bytes were freed since the process began, before compression.
 func (e *Emptier) Freed() int64 { return e.freed.Load() }
 
 // Run empties the buckets of users in the queue until intake ends.
 func (e *Emptier) Run(intake, _ context.Context) {
-	for {
-		select {
-		case <-intake.Done():
-			return
-		case user := <-e.waiting:
-			e.mu.Lock()
-			delete(e.queued, user) // before the state is read: a purge from now on queues the user again
-			e.mu.Unlock()
-			err := e.emptyNow(intake, user)
-			e.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user)) })
-			if err != nil && intake.Err() == nil {
-				e.opts.Logger.Warn().Err(err).Str("user", string(user)).Msg("the buckets of a user cannot be emptied: the walk over all users tries it again")
-			}
+	e.queue.serve(intake, func(user message.UserID) {
+		err := e.emptyNow(intake, user)
+		e.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user)) })
+		if err != nil && intake.Err() == nil {
+			e.opts.Logger.Warn().Err(err).Str("user", string(user)).Msg("the buckets of a user cannot be emptied: the walk over all users tries it again")
 		}
-	}
+	})
 }
 
 func (e *Emptier) emptyNow(ctx context.Context, user message.UserID) (err error) {

@@ -11,17 +11,19 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// KeeperOptions configures a Keeper. Rules, Retention and Now are required.
+// KeeperOptions configures a Keeper. All are required.
 type KeeperOptions struct {
 	// Rules and Retention return what holds now, the latter for users without a setting of their own.
 	Rules     func() userstate.Rules
 	Retention func() userstate.Retention
 	Now       func() time.Time
+	// Trim lets the oldest messages of a user expire, so that the newest remain: see Trimmer.Trim.
+	Trim func(ctx context.Context, state userstate.State) (userstate.State, int64, error)
 	// Empty empties the buckets of a user whose purge point may have risen.
 	Empty func(ctx context.Context, state userstate.State) error
 }
 
-// Keeper lets a user's messages expire that are old enough, and frees their space. It is safe for concurrent use.
+// Keeper lets a user's messages expire that are old enough, or more than the inbox keeps, and frees their space. It is safe for concurrent use.
 type Keeper struct {
 	buckets    bucket.Store
 	purger     *Purger
@@ -43,7 +45,8 @@ type Kept struct {
 	Expired int64
 }
 
-// Keep raises the user's purge point to what the age of messages demands, if anything of theirs has not expired up to there. It empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
+// Keep raises the user's purge point to what the age and the number of messages demand, if anything of theirs has not expired up to there. It
+// empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
 //
 // Where messages of the deployment expire by age, they expire up to the target at least. It may be zero.
 //
@@ -70,6 +73,12 @@ func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message
 		}
 		kept.Clear = state.Purged
 	}
+	state, trimmed, err := k.opts.Trim(ctx, state)
+	kept.Expired += trimmed
+	if err != nil {
+		return kept, err
+	}
+	kept.Clear = later(kept.Clear, state.Purged)
 	if kept.Expired > 0 && kept.Clear.Less(safe) { // what comes next may be far above the purge point
 		if kept.Clear, err = k.clear(ctx, state, safe); err != nil {
 			return kept, err
@@ -82,18 +91,9 @@ func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message
 //
 // A gap counts from its begin, because a message may become visible in it. So does what a rehydration has still to find, if there is a message.
 func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.ID) (message.ID, error) {
-	next := most.Next() // the least that may be left
-	id, found, err := bucket.Least(ctx, k.buckets, state.User, state.Oldest, state.Purged)
+	next, err := earliest(ctx, k.buckets, state, most.Next())
 	if err != nil {
-		return message.ID{}, fmt.Errorf("oldest entry of %s: %w", state.User, err)
-	}
-	if found && id.Less(next) {
-		next = id
-	}
-	if len(state.Gaps) > 0 {
-		if first := state.Gaps[0].Stretch().After.Next(); first.Less(next) {
-			next = later(first, state.Purged.Next())
-		}
+		return message.ID{}, err
 	}
 	rules := k.opts.Rules()
 	from := rules.Horizon(state).Add(time.Millisecond)
@@ -111,6 +111,23 @@ func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.
 		}
 	}
 	return message.LastBefore(next.Time()), nil
+}
+
+// earliest returns the least id that an entry has that is neither deleted nor expired, or that may lie in a gap; at most the given one.
+func earliest(ctx context.Context, buckets bucket.Store, state userstate.State, most message.ID) (message.ID, error) {
+	id, found, err := bucket.Least(ctx, buckets, state.User, state.Oldest, state.Purged)
+	if err != nil {
+		return message.ID{}, fmt.Errorf("oldest entry of %s: %w", state.User, err)
+	}
+	if found && id.Less(most) {
+		most = id
+	}
+	if len(state.Gaps) > 0 {
+		if first := state.Gaps[0].Stretch().After.Next(); first.Less(most) {
+			most = later(first, state.Purged.Next())
+		}
+	}
+	return most, nil
 }
 
 func later(a, b message.ID) message.ID {

@@ -78,6 +78,27 @@ func newEmptierMetrics(registerer prometheus.Registerer, waiting func() float64)
 	}
 }
 
+// trimmerMetrics counts what a Trimmer has done.
+type trimmerMetrics struct{ inboxes, expired, full prometheus.Counter }
+
+func newTrimmerMetrics(registerer prometheus.Registerer, waiting func() float64) trimmerMetrics {
+	factory := promauto.With(registerer)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_retention_trim_waiting", Help: "Users who wait in this process to be trimmed.",
+	}, waiting)
+	return trimmerMetrics{
+		inboxes: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_trimmed_total", Help: "Inboxes that this process has trimmed to their newest messages.",
+		}),
+		expired: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_trimmed_messages_total", Help: "Messages that have expired by it.",
+		}),
+		full: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_retention_trim_queue_full_total", Help: "Users who found the queue for trimming full, and are left to the walk over all users.",
+		}),
+	}
+}
+
 // collectorMetrics counts what a Collector has removed.
 type collectorMetrics struct{ removed, failures *prometheus.CounterVec }
 

@@ -39,6 +39,7 @@ type Appender struct {
 	store    Store
 	hints    Hints
 	capacity func() int
+	opened   func(message.UserID) // nil if no caller asks for it
 }
 
 // NewAppender returns an Appender on a store. It raises a hint when it sees that a head is further than the hint said.
@@ -49,7 +50,18 @@ func NewAppender(store Store, hints Hints) *Appender {
 // WithCapacity returns an Appender like a, whose new buckets get as many slots as capacity returns: at least 1, and at most what the store
 // accepts. It asks once for each Append. Appenders with different capacities can share a store.
 func (a *Appender) WithCapacity(capacity func() int) *Appender {
-	return &Appender{store: a.store, hints: a.hints, capacity: capacity}
+	with := *a
+	with.capacity = capacity
+	return &with
+}
+
+// WithOpened returns an Appender like a, which calls opened with the owner of each bucket that it creates above bucket 0, when the push is
+// applied. So a caller learns that an inbox has grown. A call may be missing after an error, and there is one too many if another writer has created
+// the bucket since the hint was right. Opened is called by many goroutines, and must not block.
+func (a *Appender) WithOpened(opened func(owner message.UserID)) *Appender {
+	with := *a
+	with.opened = opened
+	return &with
 }
 
 // Append makes sure that every entry is in its owner's inbox, and returns the results in the order of appends. No two appends
@@ -222,7 +234,11 @@ func (a *Appender) push(ctx context.Context, work []*pending) error {
 			case outcomes[i].Err != nil:
 				p.result.Err = outcomes[i].Err
 			case outcomes[i].Applied:
+				opened := p.next.Create
 				p.pushed()
+				if opened && a.opened != nil {
+					a.opened(p.owner)
+				}
 			default:
 				p.refused(outcomes[i].Seen)
 			}

@@ -71,3 +71,45 @@ func trimming() []mutation {
 		},
 	}
 }
+
+// trimmingInboxes are the shortcuts of the Trimmer.
+func trimmingInboxes() []mutation {
+	const trimmerGo = "internal/retention/trimmer.go"
+	return []mutation{
+		{
+			name: "a trim without slack", trap: "each message costs the reading of all that remain",
+			edits: []edit{{trimmerGo, "newest+newest/4)", "newest)"}},
+			pkg:   retains, run: "^TestTrim$",
+		},
+		{
+			name: "slots as what is left", trap: "an inbox whose messages are deleted is read in vain, each time",
+			edits: []edit{{trimmerGo, "	return total > limit, nil", "	return total > 0, nil"}},
+			pkg:   retains, run: "^TestTrimCosts$",
+		},
+		{
+			name: "a trim up to now", trap: "messages of a clock that is ahead let honest ones expire on arrival",
+			edits: []edit{{trimmerGo, "	if settled := rules.Settled(t.opts.Now()); settled.Less(to) {\n", "	if settled := rules.Settled(t.opts.Now()); false {\n"}},
+			pkg:   retains, run: "^TestTrimIsBounded$",
+		},
+		{
+			name: "only the number of the deployment", trap: "a user's own number counts for nothing",
+			edits: []edit{{trimmerGo, "state.Keep.Within(t.opts.Retention()).Newest", "t.opts.Retention().Newest"}},
+			pkg:   retains, run: "^TestTrimToAUsersOwnNumber$",
+		},
+		{
+			name: "a trim that writes though nothing expires", trap: "a write for each bucket",
+			edits: []edit{{trimmerGo, "; err != nil || to.Less(first) {", "; err != nil || to.Less(first) && false {"}},
+			pkg:   retains, run: "^TestTrimOfOneMillisecond$",
+		},
+		{
+			name: "a walk that does not trim", trap: "who did not fit into the queue keeps everything",
+			edits: []edit{{keeperGo, "	state, trimmed, err := k.opts.Trim(ctx, state)\n", "	var trimmed int64\n"}},
+			pkg:   retains, run: "^TestKeepExpiresByNumber$",
+		},
+		{
+			name: "an append that queues no owner", trap: "inboxes grow until the walk comes",
+			edits: []edit{{"pkg/bucket/append.go", "if opened && a.opened != nil {", "if opened && a.opened == nil {"}},
+			pkg:   "./pkg/bucket", run: "^TestAppendNamesTheOwnersOfNewBuckets$",
+		},
+	}
+}

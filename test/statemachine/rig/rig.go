@@ -209,7 +209,20 @@ func (r *Rig) Keeper(skew time.Duration) *retention.Keeper {
 	purger := retention.NewPurger(r.Inbox, r.Users, rehydrator, retention.PurgerOptions{Rules: r.current(), Lazy: true})
 	emptier := retention.NewEmptier(r.Inbox, r.Users, retention.EmptierOptions{Rate: 1_000_000, Queue: 1, Logger: zerolog.Nop()})
 	return retention.NewKeeper(r.Inbox, purger, rehydrator, retention.KeeperOptions{
-		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Empty: emptier.Empty,
+		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Trim: r.trimmer(purger, rehydrator, skew).Trim, Empty: emptier.Empty,
+	})
+}
+
+// Trimmer returns a trimmer whose clock is ahead of the rig's by skew.
+func (r *Rig) Trimmer(skew time.Duration) *retention.Trimmer {
+	rehydrator := r.Rehydrator(skew, 0)
+	purger := retention.NewPurger(r.Inbox, r.Users, rehydrator, retention.PurgerOptions{Rules: r.current(), Lazy: true})
+	return r.trimmer(purger, rehydrator, skew)
+}
+
+func (r *Rig) trimmer(purger *retention.Purger, rehydrator *rehydrate.Service, skew time.Duration) *retention.Trimmer {
+	return retention.NewTrimmer(r.Inbox, r.Users, purger, rehydrator, retention.TrimmerOptions{
+		Queue: 1, Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	})
 }
 
