@@ -31,7 +31,7 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer) *rehydrate.Servi
 			Target: func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, p.Walk) },
 			Limit:  r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
-			Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
+			Gapped: s.grown, Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 			Metrics: metrics,
 		})
 }

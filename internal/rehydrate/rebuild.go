@@ -3,6 +3,7 @@ package rehydrate
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,10 +19,11 @@ import (
 // attempt is one attempt at a rehydration by the worker that holds the token.
 type attempt struct {
 	*Service
-	token string
-	rules userstate.Rules // that held when the attempt began
-	state userstate.State
-	head  bucket.Hint
+	token  string
+	rules  userstate.Rules // that held when the attempt began
+	state  userstate.State
+	head   bucket.Hint
+	gapped bool // this attempt has made a gap
 	// appended holds messages that this attempt has appended, at most a page. The sweep skips them.
 	appended map[message.ID]bool
 }
@@ -46,6 +48,9 @@ func (s *Service) attempt(ctx context.Context, j *job) error {
 	}
 	if err := a.sweep(ctx); err != nil {
 		return fmt.Errorf("sweep for %s: %w", j.user, err)
+	}
+	if a.gapped && s.opts.Gapped != nil {
+		s.opts.Gapped(j.user)
 	}
 	took := s.opts.Now().Sub(j.since)
 	s.metrics.duration.Observe(took.Seconds())
@@ -149,6 +154,7 @@ func (a *attempt) bound(ctx context.Context, feed *Feed) (missed bucket.Stretch,
 			return missed, nil, err
 		}
 		if a.state.Mark.Bounded {
+			a.gapped = gap != nil
 			return missed, newest, nil
 		}
 	}
@@ -159,11 +165,12 @@ func (a *attempt) unexpired() bucket.Stretch {
 	return bucket.Stretch{After: a.state.Purged, Before: message.MaxID}
 }
 
-// gap returns the gap of a rehydration. It returns nil if at most Options.Limit messages were missed, or the user has MaxGaps gaps.
+// gap returns the gap of a rehydration. It returns nil if at most limit messages were missed, or the user has MaxGaps gaps.
 // Messages may still become visible in the gap: the sweep counts it again. newest are the newest messages of the stretch; all says that
 // there are no others.
 func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, newest []bucket.Entry, all bool) (*userstate.Gap, error) {
-	if a.opts.Limit == 0 || all && len(newest) <= a.opts.Limit {
+	limit := a.limit()
+	if limit == 0 || all && len(newest) <= limit {
 		return nil, nil
 	}
 	if len(a.state.Gaps) >= userstate.MaxGaps {
@@ -172,7 +179,7 @@ func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, ne
 		return nil, nil
 	}
 	seen := 0
-	for seen+len(newest) < a.opts.Limit {
+	for seen+len(newest) < limit {
 		seen += len(newest)
 		if len(newest) < a.opts.Page {
 			return nil, nil
@@ -183,7 +190,7 @@ func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, ne
 			return nil, err
 		}
 	}
-	gap := userstate.Gap{After: a.state.Mark.From, Before: newest[a.opts.Limit-seen-1].Sent()}.Above(a.state.Purged)
+	gap := userstate.Gap{After: a.state.Mark.From, Before: newest[limit-seen-1].Sent()}.Above(a.state.Purged)
 	stretch := gap.Stretch()
 	if stretch.Empty() {
 		return nil, nil
@@ -193,6 +200,15 @@ func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, ne
 		return nil, err
 	}
 	return &gap, nil
+}
+
+// limit returns how many missed messages are copied: no more than the inbox keeps. 0 means all.
+func (a *attempt) limit() int {
+	limit, newest := a.opts.Limit, a.state.Keep.Within(a.opts.Retention()).Newest
+	if newest > 0 && (limit == 0 || newest < int64(limit)) {
+		limit = int(min(newest, math.MaxInt32))
+	}
+	return limit
 }
 
 // leftToGap counts the messages in gaps that were sent since the mark.

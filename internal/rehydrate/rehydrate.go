@@ -46,7 +46,8 @@ type Options struct {
 	// over all users.
 	Target func(ctx context.Context) (message.ID, error)
 
-	// Limit is how many missed messages are copied into the inbox; older ones are left to a gap. 0 means no limit.
+	// Limit is how many missed messages are copied into the inbox; older ones are left to a gap. 0 means no limit. A user whose inbox keeps
+	// fewer gets as many copies as it keeps.
 	Limit int
 	// Workers is how many rehydrations this process runs at a time, Queue how many may wait in it.
 	Workers int
@@ -65,6 +66,8 @@ type Options struct {
 	// Patience is how long a request waits for a rehydration that it needs.
 	Patience time.Duration
 
+	// Gapped, unless it is nil, is called with each user who has got a gap, when the rehydration is finished. It must not block.
+	Gapped func(message.UserID)
 	// Emit publishes that a rehydration is finished; it may be nil.
 	Emit func(event.Rehydrated)
 	// Token returns a unique token.

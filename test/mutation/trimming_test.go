@@ -107,6 +107,16 @@ func trimmingInboxes() []mutation {
 			pkg:   retains, run: "^TestKeepExpiresByNumber$",
 		},
 		{
+			name: "a return that copies more than the inbox keeps", trap: "copies that expire at once",
+			edits: []edit{{rebuildGo, "	if newest > 0 && (limit == 0 || newest < int64(limit)) {", "	if newest > 0 && limit > 0 && newest < int64(limit) {"}},
+			pkg:   "./internal/rehydrate", run: "^TestAReturnCopiesNoMoreThanTheInboxKeeps$",
+		},
+		{
+			name: "a return that queues no owner", trap: "a gap that should expire stays until the walk comes",
+			edits: []edit{{rebuildGo, "	if a.gapped && s.opts.Gapped != nil {", "	if a.gapped && s.opts.Gapped == nil {"}},
+			pkg:   "./internal/rehydrate", run: "^TestAReturnCopiesNoMoreThanTheInboxKeeps$",
+		},
+		{
 			name: "an append that queues no owner", trap: "inboxes grow until the walk comes",
 			edits: []edit{{"pkg/bucket/append.go", "if opened && a.opened != nil {", "if opened && a.opened == nil {"}},
 			pkg:   "./pkg/bucket", run: "^TestAppendNamesTheOwnersOfNewBuckets$",
