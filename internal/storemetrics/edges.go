@@ -18,13 +18,15 @@ func (m *Metrics) Edges(store follow.Store) follow.Store {
 		get:       m.operation("edges.get"),
 		followers: m.operation("edges.followers"),
 		following: m.operation("edges.following"),
+		ended:     m.operation("edges.ended"),
+		remove:    m.operation("edges.remove"),
 	}
 }
 
 type edges struct {
 	follow.Store
 
-	follow, unfollow, drop, get, followers, following operation
+	follow, unfollow, drop, get, followers, following, ended, remove operation
 }
 
 func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (all []follow.Edge, err error) {
@@ -57,4 +59,14 @@ func (s *edges) Followers(
 func (s *edges) Following(ctx context.Context, follower, after message.UserID, limit int) (all []follow.Edge, err error) {
 	defer s.following.done(ctx, s.following.now(), &err)
 	return s.Store.Following(ctx, follower, after, limit)
+}
+
+func (s *edges) Ended(ctx context.Context, place string, by time.Time, limit int) (ended []follow.Edge, next string, err error) {
+	defer s.ended.done(ctx, s.ended.now(), &err)
+	return s.Store.Ended(ctx, place, by, limit)
+}
+
+func (s *edges) Remove(ctx context.Context, ended []follow.Edge) (err error) {
+	defer s.remove.done(ctx, s.remove.now(), &err)
+	return s.Store.Remove(ctx, ended)
 }

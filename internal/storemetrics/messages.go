@@ -23,13 +23,16 @@ func (m *Metrics) Messages(store message.Store) message.Store {
 		finish:           m.operation("messages.finish"),
 		endings:          m.operation("messages.endings"),
 		conclude:         m.operation("messages.conclude"),
+		oldest:           m.operation("messages.oldest"),
+		remove:           m.operation("messages.remove"),
 	}
 }
 
 type messages struct {
 	message.Store
 
-	insert, get, getMany, toFollowers, countToFollowers, naming, anyAfter, unfinished, condemn, finish, endings, conclude operation
+	insert, get, getMany, toFollowers, countToFollowers, naming, anyAfter, unfinished, condemn, finish operation
+	endings, conclude, oldest, remove                                                                  operation
 }
 
 func (s *messages) Insert(ctx context.Context, all []message.Message, timing message.Timing) (stamps []message.Stamp, err error) {
@@ -94,6 +97,16 @@ func (s *messages) Endings(ctx context.Context, refs []message.Ref) (fates []mes
 func (s *messages) Conclude(ctx context.Context, conclusions []message.Conclusion) (err error) {
 	defer s.conclude.done(ctx, s.conclude.now(), &err)
 	return s.Store.Conclude(ctx, conclusions)
+}
+
+func (s *messages) Oldest(ctx context.Context, after, upTo message.ID, limit int) (old []message.Old, err error) {
+	defer s.oldest.done(ctx, s.oldest.now(), &err)
+	return s.Store.Oldest(ctx, after, upTo, limit)
+}
+
+func (s *messages) Remove(ctx context.Context, refs []message.Ref) (err error) {
+	defer s.remove.done(ctx, s.remove.now(), &err)
+	return s.Store.Remove(ctx, refs)
 }
 
 // Keys returns a store that measures each call and passes it to the given store.
