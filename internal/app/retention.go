@@ -58,10 +58,14 @@ func (s *assembly) retention() {
 		keeper := retention.NewKeeper(s.parts.Inbox, purger, s.rehydrator, retention.KeeperOptions{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Trim: s.trimmer.Trim, Empty: s.emptier.Empty,
 		})
+		concluder := retention.NewConcluder(s.parts.Walk, s.parts.Progress, s.parts.Messages, retention.ConcluderOptions{
+			Level: s.settings.Level, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+		})
 		collector := retention.NewCollector(
 			retention.CollectorStores{Messages: s.parts.Messages, Progress: s.parts.Progress, Edges: s.parts.Edges},
 			retention.CollectorOptions{
-				Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
+				Conclude: func(ctx context.Context, _ retention.Round) (int, error) { return concluder.Conclude(ctx) },
+				Rules:    s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
 				Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			})
 		walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{

@@ -86,6 +86,8 @@ type Explanation struct {
 	Planned, InPlan bool
 	// Scan is the progress of the fan-out in that partition.
 	Scan progress.Scan
+	// Ending is how the fan-out ended, or nil. The plan may have been removed then: Planned and InPlan are true, and Scan is done.
+	Ending *message.Ending
 
 	// Entry is the entry, or the tombstone, in the user's inbox, or nil; At is its place.
 	Entry *bucket.Entry
@@ -120,9 +122,11 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 		if e.Edge, err = s.edge(ctx, e.User, e.Stored.From); err != nil {
 			return err
 		}
-		if e.Scan, e.Planned, e.InPlan, err = s.scan(ctx, e.Partition, e.Message); err != nil {
+		fanout, err := s.standing(ctx, e.Partition, e.Stored.Ref())
+		if err != nil {
 			return err
 		}
+		e.Scan, e.Planned, e.InPlan, e.Ending = fanout.scan, fanout.planned, fanout.inPlan, fanout.ending
 		for i, gap := range e.State.Gaps {
 			if gap.Holds(e.Stored.Sent()) {
 				e.Gap = &e.State.Gaps[i]
@@ -140,16 +144,6 @@ func (e *Explanation) unknown() bool { return e.Stored.ID.IsZero() }
 
 // Passed reports whether the fan-out of the message has passed the user, or the plan had no recipient in the user's partition.
 func (e *Explanation) Passed() bool { return e.Planned && (!e.InPlan || !e.Scan.Ahead(e.User)) }
-
-// scan returns the progress of a message's fan-out in a partition.
-func (s *Service) scan(ctx context.Context, partition int, id message.ID) (scan progress.Scan, planned, inPlan bool, err error) {
-	fanout, err := s.stores.Progress.Get(ctx, id)
-	if errors.Is(err, progress.ErrNotFound) {
-		return scan, false, false, nil
-	}
-	scan, inPlan = fanout.Scans[partition]
-	return scan, err == nil, inPlan, err
-}
 
 // find returns the entry with an id in a user's inbox and its place, or nil if there is none. It prefers a live entry to a tombstone. It
 // stops at the lowest bucket that can hold the entry.

@@ -356,15 +356,15 @@ type missed struct {
 
 func (l *look) missing(ctx context.Context, m missed) error {
 	p := l.partition(l.user)
-	scan, planned, inPlan, err := l.scan(ctx, p, m.ID)
+	fanout, err := l.standing(ctx, p, m.Ref())
 	if err != nil {
 		return fmt.Errorf("fan-out of %s: %w", m.ID, err)
 	}
-	ahead := inPlan && scan.Ahead(l.user)
+	ahead := fanout.inPlan && fanout.scan.Ahead(l.user)
 	switch {
-	case ahead && scan.Dead:
+	case ahead && fanout.scan.Dead, fanout.givenUp():
 		l.deadLettered++
-	case ahead, !planned:
+	case ahead, !fanout.planned:
 		l.inFlight++
 	case !l.busy:
 		l.find(Finding{Kind: MissingEntry, Message: m.ID, From: m.From, fresh: m.fresh},

@@ -135,6 +135,12 @@ func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 	case !e.Planned:
 		return InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
 			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))
+	case !passed && e.Scan.GivenUp:
+		return DeadLettered, fmt.Sprintf("%s does not have %s: an operator gave up its fan-out in their partition, %d, which had come %s.",
+			e.User, e.Message, e.Partition, e.position())
+	case e.Ending != nil && e.Ending.GivenUp > 0:
+		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out was given up in %d partitions. It is not recorded any more in which.",
+			e.User, e.Message, e.Ending.GivenUp)
 	case !passed && e.Scan.Dead:
 		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s: unless its dead letter was dropped, "+
 			"'fanmail dlq redrive' lets it go on.", e.User, e.Message, e.Partition, e.position())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,11 @@ func newStatus(p program.Process) *cobra.Command {
 }
 
 func printStatus(w io.Writer, s client.Status) error {
-	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s\n",
+	givenUp := ""
+	if s.Fanout.GivenUp > 0 {
+		givenUp = fmt.Sprintf("given up    in %s\n", plural(s.Fanout.GivenUp, "partition", "partitions"))
+	}
+	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s\n%s",
 		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), s.Fanout.State,
-		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped))
+		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), givenUp)
 }

@@ -110,7 +110,8 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 	return b.readMessages(ctx)
 }
 
-// readScans reads the records of the tasks. Tasks without a record, and tasks whose scan is done or dead, drop out.
+// readScans reads the records of the tasks. Tasks without a record, and tasks whose scan is done or dead, drop out. Their messages are planned
+// again, unless they are over.
 func (b *batch) readScans(ctx context.Context) error {
 	ids := make([]message.ID, len(b.jobs))
 	for i, j := range b.jobs {
@@ -134,7 +135,7 @@ func (b *batch) readScans(ctx context.Context) error {
 		}
 	}
 	b.jobs = open
-	return nil
+	return b.dropOver(ctx)
 }
 
 // readMessages reads the messages of the tasks until one does not fit into Options.BatchBytes. That task and the

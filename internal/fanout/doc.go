@@ -10,6 +10,7 @@
 //	scan.go        selects the scans that move in a batch, and reads their audiences
 //	merge.go       merges the audiences into one ascending sequence of recipients
 //	append.go      looks up the recipients and appends the messages to their inboxes
+//	concluded.go   leaves messages alone whose plan has ended
 //	sweep.go       routes messages again whose fan-out has stopped
 //	headstart.go   emits head starts of routed messages
 //	first.go       delivers head starts, beside the scan

@@ -259,10 +259,10 @@ func TestPanicsOfASweep(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			users := usersOf(0, 2)
-			w.see(t, users...)
 			sweeper := w.sweeper()
 			var sent []message.Message
 			for after, befallen := 0, true; befallen; after++ {
+				w.see(t, users...)
 				m := w.store(t, int(w.Clock.Now().Sub(rig.Epoch).Milliseconds()), "author", users...)
 				sent = append(sent, m)
 				w.Clock.Advance(2 * rig.SweepAfter)

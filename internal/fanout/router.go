@@ -196,7 +196,13 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ ro
 	if err != nil {
 		return route{}, fmt.Errorf("plan %s: %w", stored.ID, err)
 	}
-	if fanout.Done() {
+	over := fanout.Done()
+	if !over {
+		if over, err = r.dropLate(ctx, stored.Ref()); err != nil {
+			return route{}, err
+		}
+	}
+	if over {
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
 	planned := route{lane: audience.lane, start: newHeadStart(stored.Message, audience.lane)}

@@ -199,7 +199,7 @@ const (
 	movingFanout   finding = iota
 	stuckFanout            // it must be emitted again
 	overdueFanout          // the same, although its event or task may still be on the bus
-	finishedFanout         // it is done although the message is not marked as finished
+	finishedFanout         // it is done or over although the message is not marked as finished
 )
 
 // inspect returns the state of a message's fan-out. A stuck message counts as emitted when inspect returns: no other sweep
@@ -217,6 +217,12 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		}
 		queued, err := queues.mayHoldEvent(ctx, last)
 		if err != nil || queued && !overdue(last, now) {
+			return movingFanout, err
+		}
+		switch over, err := isOver(ctx, s.stores.Messages, ref); {
+		case over:
+			return finishedFanout, nil
+		case err != nil && !errors.Is(err, message.ErrCorrupt): // the router makes a dead letter of a damaged message
 			return movingFanout, err
 		}
 		s.emitted.Add(ref.ID, now)

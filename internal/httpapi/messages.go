@@ -177,7 +177,7 @@ func (s *server) status(w *response, r *http.Request) error {
 		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		Fanout: client.Fanout{
 			State: client.State(status.State), Recipients: status.Delivered + status.Skipped,
-			Delivered: status.Delivered, Skipped: status.Skipped, Audience: audience,
+			Delivered: status.Delivered, Skipped: status.Skipped, GivenUp: status.GivenUp, Audience: audience,
 		},
 	})
 }

@@ -18,7 +18,7 @@ const (
 	StatePending State = "pending"
 	// StateRunning is a message that is being fanned out.
 	StateRunning State = "running"
-	// StateDone is a message whose fan-out has handled every recipient: delivered the message, or left it to rehydration.
+	// StateDone is a message whose fan-out has ended: it has handled every recipient, or an operator has given up the rest.
 	StateDone State = "done"
 )
 
@@ -27,9 +27,11 @@ type Status struct {
 	Message message.Message
 	State   State
 	// Delivered counts recipients whose inbox holds the message. Skipped counts recipients that fan-out leaves to rehydration. Both
-	// are final when State is StateDone; then their sum is the number of recipients.
+	// are final when State is StateDone; then their sum is the number of recipients, unless GivenUp is above 0.
 	Delivered int64
 	Skipped   int64
+	// GivenUp counts the partitions in which an operator gave the fan-out up. Recipients there are not counted if it had not come to them.
+	GivenUp int64
 }
 
 // Reporter reads the status of messages. It is safe for concurrent use.
@@ -48,7 +50,8 @@ func NewReporter(
 	return &Reporter{messages: messages, progress: progress, edges: edges, partitions: partitions, rules: rules}
 }
 
-// Status returns the status of a message, or message.ErrNotFound.
+// Status returns the status of a message, or message.ErrNotFound. It reads the plan, and then how the fan-out ended: the other way round, the
+// plan could end in between, and the message would seem to be pending.
 func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	stored, err := r.messages.Get(ctx, message.Ref{ID: id})
 	if err != nil {
@@ -61,7 +64,6 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	fanout, err := r.progress.Get(ctx, id)
 	switch {
 	case errors.Is(err, progress.ErrNotFound):
-		return status, nil
 	case err != nil:
 		return Status{}, err
 	case fanout.Done():
@@ -69,8 +71,18 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	default:
 		status.State = StateRunning
 	}
-	counts := fanout.Counts()
-	status.Delivered, status.Skipped = counts.Delivered, counts.Skipped
+	outcome := fanout.Outcome()
+	fates, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
+	if err == nil {
+		err = fates[0].Err
+	}
+	switch {
+	case err != nil:
+		return Status{}, err
+	case fates[0].Concluded:
+		status.State, outcome = StateDone, fates[0].Ending
+	}
+	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped, outcome.GivenUp
 	return status, nil
 }
 

@@ -99,6 +99,12 @@ func newTrimmerMetrics(registerer prometheus.Registerer, waiting func() float64)
 	}
 }
 
+func newDamagedPlans(registerer prometheus.Registerer) prometheus.Counter {
+	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
+		Name: "fanmail_retention_plans_damaged_total", Help: "Looks at plans that stay because they, or their messages, are damaged.",
+	})
+}
+
 // collectorMetrics counts what a Collector has removed.
 type collectorMetrics struct{ removed, failures *prometheus.CounterVec }
 

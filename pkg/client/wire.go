@@ -67,7 +67,7 @@ const (
 	StatePending State = "pending"
 	// StateRunning is a message whose fan-out is running.
 	StateRunning State = "running"
-	// StateDone is a message whose fan-out is complete: every active recipient has it.
+	// StateDone is a message whose fan-out is complete: every active recipient has it, unless an operator has given up a part.
 	StateDone State = "done"
 )
 
@@ -80,6 +80,8 @@ type Fanout struct {
 	Delivered int64 `json:"delivered"`
 	// Skipped counts dormant recipients.
 	Skipped int64 `json:"skipped"`
+	// GivenUp counts the partitions in which an operator gave the fan-out up. Recipients there may lack the message.
+	GivenUp int64 `json:"given_up,omitempty"`
 	// Audience estimates the final number of recipients. Only Client.Estimate sets it.
 	Audience int64 `json:"audience,omitempty"`
 }

@@ -234,6 +234,13 @@ func (r *Rig) Walker(skew time.Duration) *retention.Walker {
 	})
 }
 
+// Concluder returns a concluder whose clock is ahead of the rig's by skew.
+func (r *Rig) Concluder(skew time.Duration) *retention.Concluder {
+	return retention.NewConcluder(r.DB.Walk, r.Progress, r.Messages, retention.ConcluderOptions{
+		Level: func() int { return settings.Highest }, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+	})
+}
+
 // UniqueBytes makes ids that are unique in this process, and whose order does not depend on chance: a bus that
 // remembers the ids of earlier runs must not take new ones for repeats.
 type UniqueBytes struct{}

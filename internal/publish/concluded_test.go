@@ -1,0 +1,71 @@
+package publish_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// A message that is done stays done, with the same counts, while its plan ends at any point of a look at its status.
+func TestStatusWhileThePlanEnds(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []rig.Fault{rig.StallBefore, rig.StallAfter} {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			t.Parallel()
+			for after, hurt := 0, true; hurt; after++ {
+				d := newDesk(t)
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+				m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
+				dead := progress.Scan{Delivered: 1, Dead: true}
+				d.record(t, m.ID, progress.Scan{}.Finish(progress.Counts{Delivered: 5, Skipped: 2}), dead.GiveUp())
+				want := publish.Status{Message: m, State: publish.StateDone, Delivered: 6, Skipped: 2, GivenUp: 1}
+				d.requireStatus(t, reporter, want)
+				var got publish.Status
+				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) (err error) {
+					got, err = reporter.Status(ctx, m.ID)
+					return err
+				})
+				hurt = !actor.Unhurt()
+				d.Clock.Advance(retention.PlanStays + time.Second)
+				n, err := d.Concluder(0).Conclude(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+				actor.Resume(rig.None, 0)
+				require.NoError(t, actor.Err())
+				require.Equal(t, want, got, "after %d operations", after)
+				d.requireStatus(t, reporter, want)
+				d.record(t, m.ID, progress.Scan{}.Join("m"), progress.Scan{}) // a late repetition of the event
+				d.requireStatus(t, reporter, want)
+			}
+		})
+	}
+}
+
+// record plans a message, and records its scans.
+func (d *desk) record(t *testing.T, id message.ID, scans ...progress.Scan) {
+	t.Helper()
+	_, err := d.Progress.Plan(t.Context(), id, []int{0, 1}, d.Clock.Now())
+	require.NoError(t, err)
+	var steps []progress.Step
+	for p, scan := range scans {
+		steps = append(steps, progress.Step{ID: id, Partition: p, To: scan})
+	}
+	_, err = d.Progress.Step(t.Context(), steps, d.Clock.Now())
+	require.NoError(t, err)
+}
+
+func (d *desk) requireStatus(t *testing.T, reporter *publish.Reporter, want publish.Status) {
+	t.Helper()
+	got, err := reporter.Status(t.Context(), want.Message.ID)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}

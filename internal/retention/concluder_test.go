@@ -1,0 +1,321 @@
+package retention_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// planWorld is a rig with messages and plans.
+type planWorld struct{ *rig.Rig }
+
+func newPlanWorld(t *testing.T) planWorld {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return planWorld{r}
+}
+
+// plan stores the nth message, and plans it with a scan for each of the given ones.
+func (w planWorld) plan(t *testing.T, n int, scans ...progress.Scan) message.Ref {
+	t.Helper()
+	m := message.Message{ID: message.MinID(w.Clock.Now()), From: "author", Audience: message.AudienceFollowers, Body: "body"}
+	m.ID[6], m.ID[8], m.ID[15] = 0x70, 0x80, byte(n)
+	_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
+	require.NoError(t, err)
+	w.planAgain(t, m.Ref(), scans...)
+	return m.Ref()
+}
+
+func (w planWorld) planAgain(t *testing.T, ref message.Ref, scans ...progress.Scan) {
+	t.Helper()
+	partitions := make([]int, len(scans))
+	var steps []progress.Step
+	for p, scan := range scans {
+		partitions[p] = p
+		steps = append(steps, progress.Step{ID: ref.ID, Partition: p, To: scan})
+	}
+	_, err := w.Progress.Plan(t.Context(), ref.ID, partitions, w.Clock.Now())
+	require.NoError(t, err)
+	_, err = w.Progress.Step(t.Context(), steps, w.Clock.Now())
+	require.NoError(t, err)
+}
+
+// conclude ends plans in a round, after they have not moved for long enough.
+func (w planWorld) conclude(t *testing.T, round int64) int {
+	t.Helper()
+	w.Clock.Advance(retention.PlanStays + time.Second)
+	w.begin(t, round)
+	n, err := w.Concluder(0).Conclude(t.Context())
+	require.NoError(t, err)
+	return n
+}
+
+// begin begins a round.
+func (w planWorld) begin(t *testing.T, number int64) {
+	t.Helper()
+	r, err := w.DB.Walk.Load(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, w.DB.Walk.Replace(t.Context(), r, retention.Round{Number: number, Began: w.Clock.Now(), Until: w.Clock.Now()}))
+}
+
+func (w planWorld) fate(t *testing.T, ref message.Ref) message.Fate {
+	t.Helper()
+	fates, err := w.Messages.Endings(t.Context(), []message.Ref{ref})
+	require.NoError(t, err)
+	require.NoError(t, fates[0].Err)
+	return fates[0]
+}
+
+func (w planWorld) planned(t *testing.T) []message.ID {
+	t.Helper()
+	found, err := w.Progress.List(t.Context(), message.ID{}, message.MaxID, 1000)
+	require.NoError(t, err)
+	var ids []message.ID
+	for _, f := range found {
+		ids = append(ids, f.Fanout.ID)
+	}
+	return ids
+}
+
+var (
+	doneScan    = progress.Scan{}.Finish(progress.Counts{Delivered: 5, Skipped: 2})
+	openScan    = progress.Scan{}.Join("m").Advance("x", false, progress.Counts{Delivered: 3})
+	deadScan    = progress.Scan{Delivered: 1, Dead: true}
+	givenUpScan = deadScan.GiveUp()
+)
+
+// The counts of plans whose scans are all done or given up move into their messages. Other plans stay.
+func TestConcludeEndsWhatIsOver(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	done, part := w.plan(t, 1, doneScan, doneScan), w.plan(t, 2, givenUpScan, doneScan, givenUpScan)
+	nobody := w.plan(t, 3)
+	open, dead := w.plan(t, 4, doneScan, openScan), w.plan(t, 5, doneScan, deadScan)
+	require.Equal(t, 3, w.conclude(t, 7))
+	require.Equal(t, []message.ID{open.ID, dead.ID}, w.planned(t))
+	require.Equal(t, message.Fate{Ref: done, Concluded: true, Ending: message.Ending{Delivered: 10, Skipped: 4, Closed: 7}}, w.fate(t, done))
+	require.Equal(t, message.Fate{Ref: part, Concluded: true, Ending: message.Ending{Delivered: 7, Skipped: 2, GivenUp: 2, Closed: 7}}, w.fate(t, part))
+	require.Equal(t, message.Fate{Ref: nobody, Concluded: true, Ending: message.Ending{Closed: 7}}, w.fate(t, nobody))
+	require.Equal(t, message.Fate{Ref: open}, w.fate(t, open))
+	require.Equal(t, message.Fate{Ref: dead}, w.fate(t, dead))
+	require.Zero(t, w.conclude(t, 8))
+}
+
+// A late repetition of an event has planned a message again that is concluded or removed. Its counts do not matter.
+func TestConcludeRemovesLatePlans(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	concluded, removed := w.plan(t, 1, doneScan), w.plan(t, 2, doneScan)
+	require.Equal(t, 2, w.conclude(t, 7))
+	before := w.fate(t, concluded)
+	require.NoError(t, w.Messages.Remove(t.Context(), []message.Ref{removed}))
+	w.planAgain(t, concluded, doneScan, openScan)
+	w.planAgain(t, removed, openScan)
+	require.Equal(t, 2, w.conclude(t, 8))
+	w.planAgain(t, concluded, doneScan, doneScan)
+	require.Equal(t, 1, w.conclude(t, 9))
+	require.Empty(t, w.planned(t))
+	require.Equal(t, before, w.fate(t, concluded))
+	require.Equal(t, message.Fate{}, w.fate(t, removed))
+}
+
+// A message that became void while it was fanned out has an end, although its scans have none.
+func TestConcludeEndsVoidMessages(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	void := message.Message{ID: message.MinID(w.Clock.Now().Add(-time.Hour)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
+	void.ID[6], void.ID[8] = 0x70, 0x80
+	_, err := w.Messages.Insert(t.Context(), []message.Message{void}, rig.Rules().Timing())
+	require.NoError(t, err)
+	w.planAgain(t, void.Ref(), doneScan, openScan)
+	require.Equal(t, 1, w.conclude(t, 7))
+	require.Empty(t, w.planned(t))
+	require.Equal(t, message.Ending{Delivered: 8, Skipped: 2, Closed: 7}, w.fate(t, void.Ref()).Ending)
+}
+
+// A plan stays for a while after its last move.
+func TestConcludeLeavesRecentPlans(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	old := w.plan(t, 1, doneScan)
+	w.Clock.Advance(time.Minute)
+	touched := w.plan(t, 2, doneScan)
+	w.Clock.Advance(retention.PlanStays - 30*time.Second)
+	recent := w.plan(t, 3, doneScan)
+	conclude := func() int {
+		t.Helper()
+		n, err := w.Concluder(0).Conclude(t.Context())
+		require.NoError(t, err)
+		return n
+	}
+	require.Equal(t, 1, conclude())
+	require.True(t, w.fate(t, old).Concluded)
+	require.Equal(t, []message.ID{touched.ID, recent.ID}, w.planned(t))
+	again, err := w.Progress.Touch(t.Context(), touched.ID, w.Clock.Now(), 0)
+	require.NoError(t, err)
+	require.True(t, again)
+	w.Clock.Advance(time.Minute)
+	require.Zero(t, conclude(), "it has just moved")
+	w.Clock.Advance(retention.PlanStays)
+	require.Equal(t, 2, conclude())
+}
+
+// roundBegins is a progress.Store in which a scan ends, and then a round begins, while the plans are listed.
+type roundBegins struct {
+	progress.Store
+	begin func()
+}
+
+func (s roundBegins) List(ctx context.Context, after, upTo message.ID, limit int) ([]progress.Found, error) {
+	s.begin()
+	return s.Store.List(ctx, after, upTo, limit)
+}
+
+// The ending has a round that had begun when the last scan ended, or a later one. Otherwise the message could go although a delivery came after
+// the round that proves the low-water mark had passed the user.
+func TestConcludeReadsTheRoundAfterThePlan(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	ref := w.plan(t, 1, doneScan)
+	w.begin(t, 7)
+	w.Clock.Advance(time.Hour)
+	store := roundBegins{w.Progress, func() { w.begin(t, 8) }}
+	c := retention.NewConcluder(w.DB.Walk, store, w.Messages, retention.ConcluderOptions{
+		Level: func() int { return settings.Retention }, Now: w.Clock.Now, Logger: zerolog.Nop(),
+	})
+	n, err := c.Conclude(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.EqualValues(t, 8, w.fate(t, ref).Ending.Closed)
+}
+
+// Below the level from which on endings are written, plans stay.
+func TestConcludeNeedsTheLevel(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	w.plan(t, 1, doneScan)
+	level := settings.Recorded
+	c := retention.NewConcluder(w.DB.Walk, w.Progress, w.Messages, retention.ConcluderOptions{
+		Level: func() int { return level }, Now: w.Clock.Now, Logger: zerolog.Nop(), Metrics: prometheus.NewRegistry(),
+	})
+	w.Clock.Advance(time.Hour)
+	n, err := c.Conclude(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	level = settings.Retention
+	n, err = c.Conclude(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// A crash at any point leaves the counts in the plan, in the message, or in both. The next process ends the plan.
+func TestConcludeSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter, rig.PanicBefore, rig.PanicAfter} {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			t.Parallel()
+			for after, hurt := 0, true; hurt; after++ {
+				w := newPlanWorld(t)
+				ref := w.plan(t, 1, doneScan, givenUpScan)
+				want := message.Ending{Delivered: 6, Skipped: 2, GivenUp: 1}
+				w.begin(t, 7)
+				w.Clock.Advance(time.Hour)
+				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+					_, err := w.Concluder(0).Conclude(ctx)
+					return err
+				})
+				hurt = !actor.Unhurt()
+				if fate := w.fate(t, ref); !fate.Concluded {
+					f, err := w.Progress.Get(t.Context(), ref.ID)
+					require.NoError(t, err, "neither the plan nor the message has the counts")
+					require.Equal(t, want, f.Outcome())
+				}
+				w.conclude(t, 8)
+				require.Empty(t, w.planned(t))
+				fate := w.fate(t, ref)
+				require.True(t, fate.Concluded)
+				require.Contains(t, []int64{7, 8}, fate.Ending.Closed)
+				fate.Ending.Closed = 0
+				require.Equal(t, want, fate.Ending)
+			}
+		})
+	}
+}
+
+// A collector stalls at any point while another one ends the plan, and a repeated event plans the message again. The first counts stay.
+func TestConcludeTwiceAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []rig.Fault{rig.StallBefore, rig.StallAfter} {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			t.Parallel()
+			for after, hurt := 0, true; hurt; after++ {
+				w := newPlanWorld(t)
+				ref := w.plan(t, 1, doneScan)
+				w.Clock.Advance(time.Hour)
+				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
+					_, err := w.Concluder(0).Conclude(ctx)
+					return err
+				})
+				hurt = !actor.Unhurt()
+				w.conclude(t, 8)
+				first := w.fate(t, ref)
+				require.True(t, first.Concluded)
+				w.planAgain(t, ref, openScan)
+				actor.Resume(rig.None, 0)
+				require.NoError(t, actor.Err())
+				w.conclude(t, 9)
+				require.Empty(t, w.planned(t))
+				require.Equal(t, first, w.fate(t, ref))
+			}
+		})
+	}
+}
+
+// TestTenThousandPlans ends many plans, of which a few stay.
+func TestTenThousandPlans(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	const many = 10_000
+	messages := make([]message.Message, many)
+	for i := range messages {
+		m := message.Message{ID: message.MinID(rig.Epoch), From: "author", Audience: message.AudienceFollowers, Body: "body"}
+		m.ID[6], m.ID[8], m.ID[14], m.ID[15] = 0x70, 0x80, byte(i>>8), byte(i)
+		messages[i] = m
+	}
+	_, err := w.Messages.Insert(t.Context(), messages, message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack})
+	require.NoError(t, err)
+	var group errgroup.Group
+	group.SetLimit(64)
+	for _, m := range messages {
+		group.Go(func() error {
+			if _, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now()); err != nil {
+				return err
+			}
+			_, err := w.Progress.Step(t.Context(), []progress.Step{{ID: m.ID, To: doneScan}}, w.Clock.Now())
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Equal(t, many, w.conclude(t, 1))
+	require.Empty(t, w.planned(t))
+	unfinished, err := w.Messages.Unfinished(t.Context(), message.ID{}, 10)
+	require.NoError(t, err)
+	require.Empty(t, unfinished)
+	for i := 0; i < many; i += 999 {
+		require.Equal(t, message.Ending{Delivered: 5, Skipped: 2, Closed: 1}, w.fate(t, messages[i].Ref()).Ending)
+	}
+}
