@@ -15,6 +15,7 @@ func (s *server) retention(w *response, r *http.Request) error {
 	result := client.RetentionStatus{Rate: status.Rate, BytesFreed: status.Freed}
 	if status.Walked {
 		lowWater, overdue := status.LowWater, status.Overdue.String()
+		lowWater[6], lowWater[8] = 0x7f, 0xbf // the greatest UUID of version 7 that is not above: clients take no other
 		result.LowWater, result.OldestOverdue = &lowWater, &overdue
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, result)

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -40,5 +42,11 @@ func TestRetentionStatus(t *testing.T) {
 	require.NoError(t, services.Retention.Walk(t.Context(), t.Context()))
 	lowWater := message.LastBefore(w.clock().Add(-24 * time.Hour))
 	w.pass(time.Minute - time.Millisecond)
-	require.JSONEq(t, `{"oldest_overdue":"1m0s","low_water":"`+lowWater.String()+`","rate":3,"bytes_freed":4096}`, get())
+	var status client.RetentionStatus
+	require.NoError(t, json.Unmarshal([]byte(get()), &status))
+	require.Equal(t, "1m0s", *status.OldestOverdue)
+	require.Equal(t, "7fff-bfff-ffffffffffff", status.LowWater.String()[14:])
+	require.Equal(t, lowWater.Time(), status.LowWater.Time())
+	require.InDelta(t, 3, status.Rate, 0)
+	require.EqualValues(t, 4096, status.BytesFreed)
 }
