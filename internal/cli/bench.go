@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,13 +28,14 @@ func newBench(p program.Process) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read or rehydrate")
+				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate or expire")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
 	cmd.AddCommand(
 		newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p),
+		newBenchExpire(p),
 	)
 	return cmd
 }
@@ -137,6 +139,30 @@ func newBenchRehydrate(p program.Process) *cobra.Command {
 	b.number(&o.Users, "users", "number of returning users")
 	b.number(&o.Authors, "authors", "number of authors that each user follows")
 	b.numbers(&o.Missed, "missed", "number of missed messages")
+	return b.cmd
+}
+
+func newBenchExpire(p program.Process) *cobra.Command {
+	o := bench.ExpireOptions{Inboxes: 10_000, Messages: 100, Probes: 500, MaxAge: 10 * time.Second, Every: 10 * time.Second}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "expire",
+		Short: "Measure how fast messages expire",
+		Long: "Measure how fast messages expire by age and are removed from inboxes, how much later than they should, what that\n" +
+			"frees, and how long direct messages take meanwhile. publish_slack and clock_tolerance are two fifths of the age. The\n" +
+			"raw limit is that of writing as many entries.",
+		Example: "  fanmail bench expire --retention-rate 100000\n  fanmail bench expire --inboxes 1000 --messages 1000",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Expire(ctx, o) })
+	b.number(&o.Inboxes, "inboxes", "number of inboxes")
+	b.number(&o.Messages, "messages", "number of messages in each inbox")
+	b.number(&o.Probes, "probes", "number of direct messages that are sent before")
+	b.cmd.Flags().DurationVar(&o.MaxAge, "max-age", o.MaxAge, "age at which messages expire")
+	b.cmd.Flags().DurationVar(&o.Every, "every", o.Every, "from the beginning of a walk over all users to that of the next")
+	b.checks = append(b.checks, func() error {
+		if o.MaxAge < time.Second || o.Every < time.Second {
+			return fmt.Errorf("--max-age is %v and --every %v: give 1s or more", o.MaxAge, o.Every)
+		}
+		return nil
+	})
 	return b.cmd
 }
 

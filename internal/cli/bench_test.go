@@ -57,6 +57,11 @@ func TestBench(t *testing.T) {
 			"60 messages":   inboxFigures,
 			"5100 messages": inboxFigures,
 		},
+		"expire --inboxes 20 --messages 60 --probes 3 --max-age 2500ms --every 1s": {
+			"1200 messages":                     {"expired", "raw", "of raw", "oldest overdue", "allowed", "freed", "files before", "files after"},
+			"direct message, idle":              {"readable after p50", "readable after p99"},
+			"direct message, while they expire": {"readable after p50", "readable after p99"},
+		},
 		"rehydrate --users 2 --authors 20 --missed 3,60": {
 			"3 missed":  {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
 			"60 missed": {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
