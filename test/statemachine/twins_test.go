@@ -14,7 +14,6 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -62,7 +61,8 @@ func TestTwins(t *testing.T) {
 			"purge":     {2, m.purge},
 			"empty":     {2, m.empty},
 			"walk":      {3, m.walk},
-			"max age":   {1, m.maxAge},
+			"retention": {2, m.retention},
+			"trim":      {2, m.trim},
 			"rest":      {1, m.rest},
 
 			"dormant after": {1, m.dormantAfter},
@@ -385,67 +385,6 @@ func (m *twins) empty(t *rapid.T) {
 			}
 		}
 	}, func(*rapid.T, error) {})
-}
-
-// walk lets a round begin, or continues one, in which messages expire by age.
-func (m *twins) walk(t *rapid.T) {
-	walker := m.rig.Walker(m.worker(t).skew)
-	m.call(t, 40, nil, func(ctx context.Context) error { return walker.Walk(ctx, ctx) }, func(*rapid.T, error) {})
-}
-
-// maxAge changes after what time messages expire. Some have expired already then, and if it is longer, some stay expired.
-func (m *twins) maxAge(t *rapid.T) {
-	age := rapid.SampledFrom([]time.Duration{0, rig.DormantAfter / 4, rig.DormantAfter, 2 * rig.DormantAfter}).Draw(t, "max age")
-	m.rig.Retention.Store(&userstate.Retention{MaxAge: age})
-}
-
-// expireAlike lets the messages of a user and their twin expire up to the same time, if a purge of one of them came to nothing or the walk came
-// to one of them before the age of messages was changed.
-func (m *twins) expireAlike(t *rapid.T, w *rig.Twins) {
-	user, twin := m.rig.State(t.Context(), t, w.User).Purged, m.rig.State(t.Context(), t, w.Twin).Purged
-	if user == twin {
-		return
-	}
-	to := user
-	if user.Less(twin) {
-		to = twin
-	}
-	for _, user := range []message.UserID{w.User, w.Twin} {
-		_, err := m.rig.Inboxes(0).Purge(t.Context(), user, to.Time(), false)
-		require.NoError(t, err)
-		require.Equal(t, to, m.rig.State(t.Context(), t, user).Purged)
-	}
-}
-
-// finishRounds ends the round under way, and a whole one. The latter lets everything expire that is old enough.
-func (m *twins) finishRounds(t *rapid.T) {
-	var round retention.Round
-	for number := int64(-1); number < 0 || round.Number < number+2 || !round.Ended; {
-		m.clock.Advance(2 * time.Minute) // longer than a lease
-		require.NoError(t, m.rig.Walker(0).Walk(t.Context(), t.Context()))
-		var err error
-		round, err = m.rig.DB.Walk.Load(t.Context())
-		require.NoError(t, err)
-		if number < 0 {
-			number = round.Number
-		}
-	}
-	keep := *m.rig.Retention.Load()
-	if keep.MaxAge == 0 {
-		require.Zero(t, round.LowWater)
-		return
-	}
-	require.False(t, round.Missed)
-	require.Equal(t, round.Target, round.LowWater)
-	require.False(t, round.LowWater.Less(message.LastBefore(round.Began.Add(-max(keep.MaxAge, rig.Slack+rig.ClockTolerance)))))
-	for _, w := range m.users {
-		for _, user := range []message.UserID{w.User, w.Twin} {
-			shown, _ := m.rig.ReadInbox(t.Context(), t, user, 50)
-			for _, id := range shown {
-				require.True(t, round.LowWater.Less(id), "%s of %s is at or below the low-water mark %s", id, user, round.LowWater)
-			}
-		}
-	}
 }
 
 func (m *twins) drawShown(t *rapid.T, w *rig.Twins) message.ID {
