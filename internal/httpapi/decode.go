@@ -130,6 +130,8 @@ func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
 	case reflect.Slice:
 		return "an array"
 	default:

@@ -50,6 +50,11 @@ func (s *server) routes() {
 	rehydrator.route("/v1/users/{user}/inbox:purge", methods{
 		http.MethodPost: {handle: s.purge, access: owner, body: true},
 	})
+	rehydrator.route("/v1/users/{user}/retention", methods{
+		http.MethodGet:    {handle: s.userRetention, access: admins},
+		http.MethodPut:    {handle: s.setRetention, access: admins, body: true},
+		http.MethodDelete: {handle: s.deleteRetention, access: admins},
+	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
 		http.MethodDelete: {handle: s.deleteEntry, access: owner},
 	})

@@ -1,4 +1,4 @@
-// Package inbox serves an inbox to its owner: pages, read marks, deletions, and the time of the last view.
+// Package inbox serves an inbox to its owner: pages, read marks, deletions, what is kept, and the time of the last view.
 package inbox
 
 import (
@@ -28,6 +28,10 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
+	// Retention, unless it is nil, returns what is kept now for users without a retention of their own.
+	Retention func() userstate.Retention
+	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says.
+	Trim func(ctx context.Context, user message.UserID) error
 	// Level returns the format level in force.
 	Level func() int
 	// BucketSize, unless it is nil, returns how many slots new buckets get.
@@ -53,6 +57,9 @@ type Service struct {
 func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	if opts.BucketSize == nil {
 		opts.BucketSize = func() int { return bucket.Capacity }
+	}
+	if opts.Retention == nil {
+		opts.Retention = func() userstate.Retention { return userstate.Retention{} }
 	}
 	return &Service{
 		stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics),

@@ -99,6 +99,27 @@ func TestKeepExpiresByAge(t *testing.T) {
 	require.Equal(t, []message.ID{young}, shown)
 }
 
+// A user's own age holds, unless the deployment's is shorter, be it lowered later.
+func TestKeepOfAUserWithARetention(t *testing.T) {
+	t.Parallel()
+	w := newAgedWorld(t)
+	w.Retention.Store(new(userstate.Retention))
+	from := w.State(t.Context(), t, "ann")
+	to := from
+	to.Keep.MaxAge = 20 * time.Hour
+	_, err := w.Users.Step(t.Context(), []userstate.Step{{From: from, To: to}})
+	require.NoError(t, err)
+	for _, age := range []time.Duration{30 * time.Hour, 21 * time.Hour, 19 * time.Hour, 11 * time.Hour, 9 * time.Hour} {
+		w.store(t, age, "ann")
+	}
+	w.keep(t, "ann", message.ID{}, 2)
+	w.Retention.Store(&userstate.Retention{MaxAge: day})
+	w.keep(t, "ann", message.ID{}, 0)
+	w.Retention.Store(&userstate.Retention{MaxAge: 10 * time.Hour})
+	w.keep(t, "ann", message.ID{}, 2)
+	require.Equal(t, message.LastBefore(w.Clock.Now().Add(-10*time.Hour)), w.State(t.Context(), t, "ann").Purged)
+}
+
 // A late message in a bucket above that of the oldest one expires, too.
 func TestKeepFindsLateMessages(t *testing.T) {
 	t.Parallel()

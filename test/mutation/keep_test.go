@@ -1,6 +1,9 @@
 package mutation_test
 
-const keptUsers = "^TestConformance$/^Users$/"
+const (
+	keptUsers        = "^TestConformance$/^Users$/"
+	inboxRetentionGo = "internal/inbox/retention.go"
+)
 
 // keeping are the shortcuts of users with a retention of their own.
 func keeping() []mutation {
@@ -24,6 +27,31 @@ func keeping() []mutation {
 			name: "a record that is removed with its lease left", trap: "the reaper finds a user without a rehydration",
 			edits: []edit{{"internal/pebblestore/rehydrations.go", "	if rehydrates(was) {", "	if rehydrates(was) && !is.Empty() {"}},
 			pkg:   pebble, run: keptUsers + "^Step$/^removes_a_record$",
+		},
+		{
+			name: "a retention that the walk carries out", trap: "what is not kept shows until the walk comes by",
+			edits: []edit{{inboxRetentionGo, "err != nil || !state.Known() {", "err != nil || state.Known() || true {"}},
+			pkg:   inbox, run: "^TestSetRetention$",
+		},
+		{
+			name: "a user who keeps messages for longer than the deployment", trap: "they expire all the same",
+			edits: []edit{{inboxRetentionGo, "deployment.MaxAge > 0 && keep.MaxAge >= deployment.MaxAge", "keep.MaxAge < 0"}},
+			pkg:   inbox, run: "^TestSetRetentionWithinTheDeployment$",
+		},
+		{
+			name: "a user's age before a shorter one of the deployment", trap: "messages outlive an age that was lowered",
+			edits: []edit{{"pkg/userstate/retention.go", "r.MaxAge == 0 || deployment.MaxAge > 0 && deployment.MaxAge < r.MaxAge", "r.MaxAge == 0"}},
+			pkg:   "./internal/retention", run: "^TestKeepOfAUserWithARetention$",
+		},
+		{
+			name: "a retention that makes its user one who was seen", trap: "fan-out copies for a user who never looked",
+			edits: []edit{{inboxRetentionGo, "		next.Keep = keep", "		next.Keep, next.LastViewed = keep, s.opts.Now()"}},
+			pkg:   inbox, run: "^TestSetRetentionOfAUserNeverSeen$",
+		},
+		{
+			name: "a user with a record counts as seen", trap: "a user who never looked has an inbox",
+			edits: []edit{{"internal/inbox/inbox.go", "err == nil && !state.Known()", "err == nil && state.Empty()"}},
+			pkg:   inbox, run: "^TestSetRetentionOfAUserNeverSeen$",
 		},
 	}
 }

@@ -175,7 +175,8 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
-		Rules: r.current(), Now: r.Clock.Skewed(skew), Level: func() int { return settings.Highest }, BucketSize: r.bucketSize,
+		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Level: func() int { return settings.Highest },
+		BucketSize: r.bucketSize, Trim: r.Trimmer(skew).TrimUser,
 	})
 }
 

@@ -1,0 +1,97 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fanmail/fanmail/internal/duration"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// Retention returns the user's own retention: the zero value if the user has none, or was never seen. It returns a *settings.LevelError
+// below format level 3.
+func (s *Service) Retention(ctx context.Context, user message.UserID) (userstate.Retention, error) {
+	if err := settings.Require(s.opts.Level(), settings.Retention); err != nil {
+		return userstate.Retention{}, err
+	}
+	state, err := s.state(ctx, user)
+	return state.Keep, err
+}
+
+// SetRetention gives a user a retention of their own, in place of an earlier one, and lets the messages expire that it does not keep. The
+// user need not have been seen: such a user still counts as never seen, and has no messages.
+//
+// It returns a *message.InvalidError for a retention that is not allowed, and a *settings.LevelError below format level 3. It writes two
+// records at most: after another error the retention may hold, and the walk over all users lets the messages expire. It is idempotent. The
+// emptying of buckets follows.
+func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep userstate.Retention) error {
+	rules, deployment := s.opts.Rules(), s.opts.Retention()
+	if err := allowed(keep, deployment, rules); err != nil {
+		return err
+	}
+	state, err := s.keep(ctx, user, keep)
+	if err != nil || !state.Known() {
+		return err
+	}
+	if _, _, err := s.purger.Raise(ctx, state, rules.Expired(keep.Within(deployment), s.opts.Now())); err != nil {
+		return err
+	}
+	if keep.Newest > 0 && s.opts.Trim != nil {
+		return s.opts.Trim(ctx, user)
+	}
+	return nil
+}
+
+// DeleteRetention removes the user's own retention, so that the deployment's holds. What has expired stays expired. It returns a
+// *settings.LevelError below format level 3. It is idempotent.
+func (s *Service) DeleteRetention(ctx context.Context, user message.UserID) error {
+	_, err := s.keep(ctx, user, userstate.Retention{})
+	return err
+}
+
+// keep records a retention durably, and returns the state with it.
+func (s *Service) keep(ctx context.Context, user message.UserID, keep userstate.Retention) (userstate.State, error) {
+	if err := settings.Require(s.opts.Level(), settings.Retention); err != nil {
+		return userstate.State{}, err
+	}
+	state, err := s.state(ctx, user)
+	if err != nil {
+		return state, err
+	}
+	for state.Keep != keep {
+		next := state
+		next.Keep = keep
+		stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: state, To: next}})
+		if err != nil {
+			return state, fmt.Errorf("retention of %s: %w", user, err)
+		}
+		state = stepped[0].State
+	}
+	return state, nil
+}
+
+// allowed returns a *message.InvalidError that names the field of a user's retention that is not allowed, or nil.
+func allowed(keep, deployment userstate.Retention, rules userstate.Rules) error {
+	invalid := func(field, format string, values ...any) error {
+		return &message.InvalidError{Field: field, Reason: fmt.Sprintf(format, values...)}
+	}
+	age, least := duration.Text(keep.MaxAge), rules.PublishSlack+rules.ClockTolerance
+	switch {
+	case keep == userstate.Retention{}:
+		return invalid("max_age", "is missing, and so is newest: give one of them, or delete the retention")
+	case keep.Newest < 0:
+		return invalid("newest", "is %d: it must be at least 1", keep.Newest)
+	case keep.MaxAge == 0:
+		return nil
+	case keep.MaxAge < least:
+		return invalid("max_age", "is %s: it must be at least publish_slack and clock_tolerance together, which are %s", age, duration.Text(least))
+	case keep.MaxAge%time.Millisecond != 0:
+		return invalid("max_age", "is %s: it must be a whole number of milliseconds", age)
+	case deployment.MaxAge > 0 && keep.MaxAge >= deployment.MaxAge:
+		return invalid("max_age", "is %s: it must be shorter than retention.max_age, which is %s", age, duration.Text(deployment.MaxAge))
+	}
+	return nil
+}
