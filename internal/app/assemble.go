@@ -12,7 +12,6 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/candidates"
-	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
@@ -165,7 +164,7 @@ func (a *App) fanoutOptions() fanout.Options {
 const routeEvents = 128
 
 func (s *assembly) inboxes() {
-	p, rehydrator := s.parts, s.rehydrator
+	p, rehydrator, letters := s.parts, s.rehydrator, s.services.DeadLetters
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
@@ -175,11 +174,6 @@ func (s *assembly) inboxes() {
 		},
 	)
 	s.services.Inbox = inboxes
-	letters := deadletter.New(
-		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Users: p.Users, Buckets: p.Inbox, Publisher: s.newPublisher(nil)},
-		deadletter.Options{Level: s.settings.Level, Rules: s.settings.Rules, Logger: s.opts.Logger, Now: s.opts.Now},
-	)
-	s.services.DeadLetters = letters
 	s.services.Audit = audit.New(
 		audit.Stores{
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,

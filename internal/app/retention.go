@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -36,6 +37,15 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer) *rehydrate.Servi
 		})
 }
 
+// newDeadLetters returns the service of dead letters.
+func (s *assembly) newDeadLetters() *deadletter.Service {
+	p := s.parts
+	return deadletter.New(
+		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Users: p.Users, Buckets: p.Inbox, Publisher: s.newPublisher(nil)},
+		deadletter.Options{Level: s.settings.Level, Rules: s.settings.Rules, Logger: s.opts.Logger, Now: s.opts.Now},
+	)
+}
+
 // retention adds the workers that trim inboxes and empty buckets, and to a rehydrator the walk over all users. The trimmer has to be where
 // inboxes grow. It asks a rehydrator for what is in gaps; one that only asks has no metrics.
 func (s *assembly) retention() {
@@ -55,6 +65,7 @@ func (s *assembly) retention() {
 	})
 	loops := []startstop.Loop{s.emptier.Run, s.trimmer.Run}
 	if walks {
+		s.services.DeadLetters = s.newDeadLetters()
 		keeper := retention.NewKeeper(s.parts.Inbox, purger, s.rehydrator, retention.KeeperOptions{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Trim: s.trimmer.Trim, Empty: s.emptier.Empty,
 		})
@@ -65,7 +76,10 @@ func (s *assembly) retention() {
 			retention.CollectorStores{Messages: s.parts.Messages, Progress: s.parts.Progress, Edges: s.parts.Edges},
 			retention.CollectorOptions{
 				Conclude: func(ctx context.Context, _ retention.Round) (int, error) { return concluder.Conclude(ctx) },
-				Rules:    s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
+				Letters: func(ctx context.Context, r retention.Round) (int, error) {
+					return s.services.DeadLetters.Expire(ctx, r.LowWater)
+				},
+				Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
 				Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			})
 		walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{

@@ -151,8 +151,8 @@ func newDLQDrop(p program.Process) *cobra.Command {
 	return newDLQChange(p, change{
 		use: "drop", did: "dropped", do: (*client.Client).Drop,
 		short: "Drop dead letters permanently",
-		long: "Drop dead letters permanently. Fan-out does not deliver to the recipients of a dropped task, and its message\n" +
-			"stays unfinished. The server logs each dropped letter.",
+		long: "Drop dead letters permanently. Fan-out does not deliver to the recipients of a dropped task. Its message counts\n" +
+			"as finished then, below format level 3 it stays unfinished. The server logs each dropped letter.",
 		json: "print how many were dropped as JSON",
 	})
 }
@@ -219,7 +219,7 @@ func (ch change) each(ctx context.Context, p program.Process, c *client.Client, 
 		err := ch.do(c, ctx, id)
 		p, isProblem := errors.AsType[*client.Problem](err)
 		switch {
-		case isProblem && p.Type == client.ProblemConflict && len(ids) > 1: // the others may be accepted
+		case isProblem && (p.Type == client.ProblemConflict || p.Type == client.ProblemGivenUp) && len(ids) > 1: // the others may be accepted
 			refused = append(refused, fmt.Errorf("dead letter %d: %w", id, err))
 		case err != nil:
 			return errors.Join(append(refused, fmt.Errorf("dead letter %d: %w (%d of %d were %s before it)", id, err, i-len(refused), len(ids), ch.did))...)

@@ -3,7 +3,8 @@
 // A dead letter of a fan-out is in two places: the bus keeps the task, and the progress record of the message marks the scan of its
 // partition as dead. Redriving revives the scan, emits the task, and then removes the letter. After a crash between these steps the
 // letter still exists, and redriving it again is harmless: two tasks share one scan, and an append takes effect once. If the crash came
-// before the task was emitted, the sweep finds the revived scan.
+// before the task was emitted, the sweep finds the revived scan. Dropping gives up the scan, and then removes the letter. So the message
+// finishes, and nothing revives the scan.
 //
 // A dead letter with the reason event.ReasonFromFuture stands for a message that an older release accepted although the time in its id was
 // too far ahead. Condemn files the letter and then makes the message void. Redriving publishes the same content under a new id.
@@ -106,7 +107,7 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 
 // Redrive emits the work of a dead letter on its original subject, and removes the letter. If the work fails again, it becomes another
 // letter. A message from the future is published under a new id instead; a damaged user gets all missed messages. Redrive returns
-// ErrNotFound, ErrNoConsumer, ErrBus or an error of the store; for a message from the future also ErrCounts, a *settings.LevelError or an
+// ErrNotFound, ErrNoConsumer, ErrGivenUp, ErrBus or an error of the store; for a message from the future also ErrCounts, a *settings.LevelError or an
 // error of the Publisher; for a damaged user also ErrDamaged. The letter stays after every error. After ErrBus and errors of the store, call Redrive again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
@@ -126,7 +127,7 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	isTask := err == nil
 	if isTask {
 		if err := s.revive(ctx, task); err != nil {
-			return fmt.Errorf("revive the fan-out of %s in partition %d: %w", task.ID, task.Partition, err)
+			return fmt.Errorf("redrive: %w", err)
 		}
 	}
 	switch {
@@ -152,35 +153,6 @@ func isWhole(filed event.Filed) bool {
 	_, published := event.DecodePublished(filed.Payload)
 	_, login := event.DecodeLogin(filed.Payload)
 	return published == nil || login == nil
-}
-
-// revive marks the scan of a task as alive. It does nothing if the scan is not dead.
-func (s *Service) revive(ctx context.Context, task event.Task) error {
-	for {
-		scans, planned, err := s.Progress.Scans(ctx, task.Partition, []message.ID{task.ID})
-		if err != nil || !planned[0] || !scans[0].Dead {
-			return err
-		}
-		alive := scans[0]
-		alive.Dead = false
-		stepped, err := s.Progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: scans[0], To: alive}}, s.opts.Now())
-		if err != nil || !stepped[0].Scan.Dead {
-			return err
-		}
-	}
-}
-
-// Drop removes a dead letter permanently. Its recipients do not get the message, and the message stays unfinished.
-func (s *Service) Drop(ctx context.Context, id uint64) error {
-	filed, err := s.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if err := s.Bus.Drop(ctx, id); err != nil {
-		return ofBus(err)
-	}
-	s.log(filed).Msg("dead letter is dropped")
-	return nil
 }
 
 func (s *Service) log(filed event.Filed) *zerolog.Event {

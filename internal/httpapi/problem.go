@@ -37,6 +37,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemMethod:       {http.StatusMethodNotAllowed, "The path does not have this method"},
 	client.ProblemConflict:     {http.StatusConflict, "The state does not allow this"},
 	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
+	client.ProblemGivenUp:      {http.StatusConflict, "The work was given up"},
 	client.ProblemFollowLimit:  {http.StatusConflict, "The user has followed and unfollowed too often"},
 	client.ProblemUnconfirmed:  {http.StatusConflict, "The change has to be confirmed"},
 	client.ProblemUpgrade:      {http.StatusConflict, "The database has to be upgraded first"},
@@ -103,6 +104,8 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemNotFound, "id", "there is no dead letter with this id: it may have been redriven or dropped")
 	case errors.Is(err, deadletter.ErrNoConsumer):
 		return newProblem(client.ProblemConflict, "id", "no worker reads the subject of this dead letter: it can only be dropped")
+	case errors.Is(err, deadletter.ErrGivenUp):
+		return newProblem(client.ProblemGivenUp, "id", "the task of this dead letter was given up, because another letter about it was dropped: drop this one, too")
 	case errors.Is(err, deadletter.ErrCounts):
 		return newProblem(client.ProblemConflict, "id", "the message of this dead letter counts, so publishing it again would double it: drop the dead letter")
 	case errors.Is(err, deadletter.ErrDamaged):

@@ -27,6 +27,8 @@ const (
 	// ProblemConflict is a request that the present state does not allow, such as redriving a dead letter whose subject has no
 	// stream: 409.
 	ProblemConflict ProblemType = "urn:fanmail:problem:conflict"
+	// ProblemGivenUp is the redrive of a dead letter whose task was given up. The letter can only be dropped: 409.
+	ProblemGivenUp ProblemType = "urn:fanmail:problem:given-up"
 	// ProblemFollowLimit is a follower who has unfollowed the followee as often as is allowed: 409.
 	ProblemFollowLimit ProblemType = "urn:fanmail:problem:follow-limit"
 	// ProblemUnconfirmed is a change that the caller has to confirm, because it removes or hides something, or may do so: 409.

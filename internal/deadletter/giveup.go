@@ -1,0 +1,92 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// ErrGivenUp means that the task of a dead letter was given up, because another letter about it was dropped. Such a letter can only be dropped.
+var ErrGivenUp = errors.New("the task was given up; drop the dead letter")
+
+// Drop removes a dead letter permanently. Its recipients do not get the message. From format level 3 on, Drop first gives up the scan of a
+// task, durably, so the message finishes. It leaves a scan that is not dead, because another letter about the task was redriven. Drop
+// returns ErrNotFound, ErrBus or an error of the store. The letter stays after every error. Call Drop again then.
+func (s *Service) Drop(ctx context.Context, id uint64) error {
+	filed, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if task, err := event.DecodeTask(filed.Payload); err == nil {
+		if _, err := s.giveUp(ctx, task); err != nil && !errors.Is(err, message.ErrCorrupt) { // a damaged record must not keep the letter
+			return err
+		}
+	}
+	if err := s.Bus.Drop(ctx, id); err != nil {
+		return ofBus(err)
+	}
+	s.log(filed).Msg("dead letter is dropped")
+	return nil
+}
+
+// giveUp gives up the scan of a task, if it is dead, and reports whether it is open instead. Below format level 3 it changes nothing, because
+// processes may run that do not know scans which were given up.
+func (s *Service) giveUp(ctx context.Context, task event.Task) (open bool, err error) {
+	for {
+		scan, planned, err := s.scan(ctx, task)
+		if err != nil || !planned || scan.Ended() || scan.Open() {
+			return planned && scan.Open(), err
+		}
+		if s.opts.Level() < settings.Retention {
+			return false, nil
+		}
+		stepped, err := s.step(ctx, task, scan, scan.GiveUp())
+		if err != nil || stepped.Applied {
+			return false, err
+		}
+	}
+}
+
+// revive marks the scan of a task as alive. It does nothing if the scan is not dead, and returns ErrGivenUp if it was given up.
+func (s *Service) revive(ctx context.Context, task event.Task) error {
+	for {
+		scan, planned, err := s.scan(ctx, task)
+		switch {
+		case err != nil || !planned || !scan.Dead:
+			return err
+		case scan.GivenUp:
+			return ErrGivenUp
+		}
+		alive := scan
+		alive.Dead = false
+		if stepped, err := s.step(ctx, task, scan, alive); err != nil || stepped.Applied {
+			return err
+		}
+	}
+}
+
+// scan returns the scan of a task, and false if the message is not planned for its partition.
+func (s *Service) scan(ctx context.Context, task event.Task) (progress.Scan, bool, error) {
+	scans, planned, err := s.Progress.Scans(ctx, task.Partition, []message.ID{task.ID})
+	if err != nil {
+		return progress.Scan{}, false, ofTask(task, err)
+	}
+	return scans[0], planned[0], nil
+}
+
+func (s *Service) step(ctx context.Context, task event.Task, from, to progress.Scan) (progress.Stepped, error) {
+	stepped, err := s.Progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: from, To: to}}, s.opts.Now())
+	if err != nil {
+		return progress.Stepped{}, ofTask(task, err)
+	}
+	return stepped[0], nil
+}
+
+func ofTask(task event.Task, err error) error {
+	return fmt.Errorf("fan-out of %s in partition %d: %w", task.ID, task.Partition, err)
+}
