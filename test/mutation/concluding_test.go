@@ -36,7 +36,7 @@ func concluding() []mutation {
 		},
 		{
 			name: "counts that move before they are final", trap: "recipients miss the message",
-			edits: []edit{{concluderGo, "case plan.Done() || void[plan.ID]:", "default:"}},
+			edits: []edit{{concluderGo, "case plan.Done() || void[plan.ID]:", "case plan.Done() || !void[plan.ID]:"}},
 			pkg:   retains, run: "^TestConcludeEndsWhatIsOver$",
 		},
 		{

@@ -50,6 +50,7 @@ func TestPipeline(t *testing.T) {
 			"lose":      {1, m.lose},
 			"crash":     {1, m.crash},
 			"sweep":     {1, m.sweep},
+			"conclude":  {1, m.conclude},
 			"follow":    {4, m.follow},
 			"unfollow":  {2, m.unfollow},
 			"age":       {2, m.age},
@@ -67,6 +68,7 @@ func TestPipeline(t *testing.T) {
 			"bucket size":   {1, m.bucketSize},
 		}))
 		m.rest(t)
+		m.checkEnd(t)
 	})
 }
 
@@ -108,7 +110,9 @@ type machine struct {
 	// mates are named wherever the users are that they belong to.
 	mates map[message.UserID]message.UserID
 	// damaged are the users whose records were damaged for a while. They may have been skipped.
-	damaged     map[message.UserID]bool
+	damaged map[message.UserID]bool
+	// endings are how the fan-outs of messages ended, as far as a rest has found it.
+	endings     map[message.ID]message.Ending
 	limit       int // of rehydrations
 	batchOwners int // of a batch of fan-out
 }
@@ -141,7 +145,7 @@ func newMachine(t *rapid.T, w world) *machine {
 	for i := range users {
 		users[i] = message.UserID(fmt.Sprintf("u%02d", i))
 	}
-	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket), damaged: make(map[message.UserID]bool)}
+	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket), damaged: make(map[message.UserID]bool), endings: make(map[message.ID]message.Ending)}
 	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
 	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)

@@ -1,0 +1,71 @@
+package statemachine_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/test/statemachine/rig"
+)
+
+// soon is a clock by which a plan ends as soon as it is over.
+const soon = retention.PlanStays + 10*time.Second
+
+// conclude ends the plans that are over.
+func (m *machine) conclude(t *rapid.T) {
+	found, err := m.rig.Progress.List(t.Context(), message.ID{}, message.MaxID, 1)
+	require.NoError(t, err)
+	if len(found) == 0 {
+		t.Skip("there is no plan")
+	}
+	concluder := m.rig.Concluder(m.worker(t).skew + soon)
+	m.call(t, 6, nil, func(ctx context.Context) error {
+		_, err := concluder.Conclude(ctx)
+		return err
+	}, func(*rapid.T, error) {})
+}
+
+// outcome demands that a message is done, and returns its counts: those of its plan, or of its ending.
+func (m *machine) outcome(t *rapid.T, ref message.Ref) message.Ending {
+	fanout, err := m.rig.Progress.Get(t.Context(), ref.ID)
+	fates, failed := m.rig.Messages.Endings(t.Context(), []message.Ref{ref})
+	require.NoError(t, failed)
+	if fates[0].Concluded {
+		if before, known := m.endings[ref.ID]; known {
+			require.Equal(t, before, fates[0].Ending, "the counts of %s have changed", ref.ID)
+		}
+		m.endings[ref.ID] = fates[0].Ending
+		return fates[0].Ending
+	}
+	require.NotContains(t, m.endings, ref.ID, "the ending of %s is lost", ref.ID)
+	require.NoError(t, err)
+	require.True(t, fanout.Done(), "%v", fanout)
+	return fanout.Outcome()
+}
+
+// checkEnd ends all plans, and demands that none is left and the counts stay.
+func (m *machine) checkEnd(t *rapid.T) {
+	before := make(map[message.ID]message.Ending)
+	for _, s := range m.model.messages {
+		if !rig.Rules().Void(s.Stored) {
+			before[s.ID] = m.outcome(t, s.Ref())
+		}
+	}
+	_, err := m.rig.Concluder(soon).Conclude(t.Context())
+	require.NoError(t, err)
+	for _, s := range m.model.messages {
+		if _, err := m.rig.Progress.Get(t.Context(), s.ID); !errors.Is(err, progress.ErrNotFound) {
+			require.NoError(t, err)
+			require.Fail(t, "a plan is left", s.ID)
+		}
+		if !rig.Rules().Void(s.Stored) {
+			require.Equal(t, before[s.ID], m.outcome(t, s.Ref()))
+		}
+	}
+}
