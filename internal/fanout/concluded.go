@@ -12,17 +12,40 @@ import (
 // and deliver to users who have come to its audience since. So whoever finds or makes a plan looks at the message afterwards, never before: a
 // look before says nothing about the plan.
 
-// dropLate removes the plan of a message that is over, and reports whether it did. The caller has the plan, and it is not done: so a repeated
-// event made it after the first plan had ended.
-func (r *Router) dropLate(ctx context.Context, ref message.Ref) (bool, error) {
-	over, err := isOver(ctx, r.stores.Messages, ref)
-	if err != nil || !over {
-		return false, err
+// dropLate removes the plans of messages that are over, and empties their routes. The plans are there, and are not done: so repeated events made
+// them after the first plans had ended.
+func (r *Router) dropLate(ctx context.Context, routes []route) error {
+	var open []int
+	var refs []message.Ref
+	for i, route := range routes {
+		if route.planned != (message.Ref{}) {
+			open, refs = append(open, i), append(refs, route.planned)
+		}
 	}
-	if err := r.stores.Progress.Remove(ctx, []message.ID{ref.ID}); err != nil {
-		return false, fmt.Errorf("remove the plan of %s: %w", ref.ID, err)
+	if len(refs) == 0 {
+		return nil
 	}
-	return true, nil
+	fates, err := r.stores.Messages.Endings(ctx, refs)
+	if err != nil {
+		return fmt.Errorf("endings of %d messages: %w", len(refs), err)
+	}
+	var late []message.ID
+	for k, fate := range fates {
+		switch {
+		case fate.Err != nil:
+			return fmt.Errorf("ending of %s: %w", refs[k].ID, fate.Err)
+		case fate.Over():
+			late = append(late, refs[k].ID)
+			routes[open[k]] = route{span: routes[open[k]].span, finished: refs[k : k+1]}
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	if err := r.stores.Progress.Remove(ctx, late); err != nil {
+		return fmt.Errorf("remove the plans of %d messages: %w", len(late), err)
+	}
+	return nil
 }
 
 // isOver reports whether there is nothing left to fan out of a message.

@@ -108,6 +108,9 @@ func (r *Router) Route(ctx context.Context, received []bus.Received) (err error)
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := r.dropLate(ctx, routes); err != nil {
+		return err
+	}
 	var tasks []event.Task
 	var finished []message.Ref
 	for _, route := range routes {
@@ -144,6 +147,7 @@ func (r *Router) EmitHeadStarts(ctx context.Context) { r.starter.emitWaiting(ctx
 // route is the result of planning one published message.
 type route struct {
 	span     tracing.Span // lasts until the tasks are emitted
+	planned  message.Ref  // set if there is a plan that is not done
 	lane     event.Lane   // empty if there is nothing to deliver
 	tasks    []event.Task
 	finished []message.Ref
@@ -196,16 +200,10 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ ro
 	if err != nil {
 		return route{}, fmt.Errorf("plan %s: %w", stored.ID, err)
 	}
-	over := fanout.Done()
-	if !over {
-		if over, err = r.dropLate(ctx, stored.Ref()); err != nil {
-			return route{}, err
-		}
-	}
-	if over {
+	if fanout.Done() {
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}
-	planned := route{lane: audience.lane, start: newHeadStart(stored.Message, audience.lane)}
+	planned := route{planned: stored.Ref(), lane: audience.lane, start: newHeadStart(stored.Message, audience.lane)}
 	for p, scan := range fanout.Scans {
 		if scan.Open() {
 			planned.start.open = append(planned.start.open, p)

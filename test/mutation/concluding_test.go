@@ -21,9 +21,9 @@ func concluding() []mutation {
 `
 		plan = `	fanout, err := r.stores.Progress.Plan(ctx, stored.ID, audience.partitions(), r.opts.Now())
 `
-		drop = `		if over, err = r.dropLate(ctx, stored.Ref()); err != nil {
-			return route{}, err
-		}
+		drop = `	if err := r.dropLate(ctx, routes); err != nil {
+		return err
+	}
 `
 		readPlan  = "	fanout, err := r.progress.Get(ctx, id)\n"
 		readFates = "	fates, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})\n"
@@ -57,8 +57,9 @@ func concluding() []mutation {
 		{
 			name: "a router that asks before it plans", trap: "the message ends in between, and is fanned out again",
 			edits: []edit{
-				{routerGo, plan, "	over, err := r.dropLate(ctx, stored.Ref())\n	if err != nil {\n		return route{}, err\n	}\n" + plan},
-				{routerGo, "	over := fanout.Done()\n	if !over {\n" + drop + "	}\n", "	over = over || fanout.Done()\n"},
+				{routerGo, plan, "	over, err := isOver(ctx, r.stores.Messages, stored.Ref())\n	if err != nil {\n		return route{}, err\n	}\n" + plan},
+				{routerGo, "	if fanout.Done() {", "	if over || fanout.Done() {"},
+				{routerGo, drop, ""},
 			},
 			pkg: fanout, run: "^TestMessageEndsWhileItIsRouted$",
 		},
