@@ -110,6 +110,11 @@ func concluding() []mutation {
 			pkg:   retains, run: "^TestConcludeNeedsTheLevel$",
 		},
 		{
+			name: "a damaged plan that ends the look", trap: "all later plans stay",
+			edits: []edit{{concluderGo, "			c.skip(found.Fanout.ID, found.Err)\n", "			return 0, found.Err\n"}},
+			pkg:   retains, run: "^TestConcludePassesDamage$",
+		},
+		{
 			name: "plans that end at once", trap: "late events meet no plan",
 			edits: []edit{{concluderGo, "case !found.Fanout.Moved.After(still):", "default:"}},
 			pkg:   retains, run: "^TestConcludeLeavesRecentPlans$",
