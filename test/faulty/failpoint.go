@@ -28,12 +28,16 @@ const (
 	pointSettle     = "settle"    // the mark becomes a sweep
 	pointSweep      = "sweep"     // what became visible meanwhile is pushed into buckets
 	pointRehydrated = "end-sweep" // the sweep is removed
+
+	pointRaise = "raise" // a purge point rises
+	pointEmpty = "empty" // buckets are emptied
 )
 
 var points = []string{
 	pointStore, pointEmitPublished, pointPlan, pointEmitTasks, pointAckPublished,
 	pointAppend, pointRecord, pointContinue, pointRemove, pointAckTask, pointFinish,
 	pointArrive, pointBound, pointRebuild, pointSettle, pointSweep, pointRehydrated,
+	pointRaise, pointEmpty,
 }
 
 // The moments at which it can die at a point.

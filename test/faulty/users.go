@@ -8,7 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// users tells the changes of a user's state apart that a rehydration consists of.
+// users tells the changes of a user's state apart that a rehydration and an expiry consist of.
 type users struct {
 	userstate.Store
 	failpoint *failpoint
@@ -41,6 +41,8 @@ func (u *users) Step(ctx context.Context, steps []userstate.Step) (stepped []use
 
 func pointOf(s userstate.Step) string {
 	switch from, to := s.From, s.To; {
+	case from.Purged.Less(to.Purged):
+		return pointRaise
 	case from.Mark == nil && to.Mark != nil:
 		return pointArrive
 	case from.Mark != nil && to.Mark != nil && from.Mark.Bounded != to.Mark.Bounded:

@@ -76,6 +76,14 @@ func (i inbox) pushRecovered(ctx context.Context, push bucket.Push) (outcomes []
 	return outcomes, err
 }
 
+func (i inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (emptied bucket.Emptied, err error) {
+	err = i.failpoint.pass(pointEmpty, 1, func(int) error {
+		emptied, err = i.Store.Empty(ctx, owner, low, high, purged)
+		return err
+	})
+	return emptied, err
+}
+
 type fanouts struct {
 	progress.Store
 	failpoint *failpoint
