@@ -9,6 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
@@ -29,7 +30,9 @@ const (
 // ConcluderOptions configures a Concluder. Level and Now are required.
 type ConcluderOptions struct {
 	// Level returns the format level in force.
-	Level  func() int
+	Level func() int
+	// Rate is how many plans are removed in a second; 0 means any number. After an upgrade those of all messages are there.
+	Rate   int
 	Now    func() time.Time
 	Logger zerolog.Logger
 	// Metrics is where the metrics are registered; nil means nowhere.
@@ -43,6 +46,7 @@ type Concluder struct {
 	progress progress.Store
 	messages message.Store
 	opts     ConcluderOptions
+	limiter  *rate.Limiter
 	logged   *lru.Cache[message.ID, struct{}] // the damaged plans that were logged
 	skipped  prometheus.Counter
 }
@@ -53,13 +57,18 @@ func NewConcluder(rounds Store, progress progress.Store, messages message.Store,
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
+	limit := rate.Inf
+	if opts.Rate > 0 {
+		limit = rate.Limit(opts.Rate)
+	}
 	return &Concluder{
-		rounds: rounds, progress: progress, messages: messages, opts: opts, logged: logged, skipped: newDamagedPlans(opts.Metrics),
+		rounds: rounds, progress: progress, messages: messages, opts: opts, limiter: rate.NewLimiter(limit, plansTogether),
+		logged: logged, skipped: newDamagedPlans(opts.Metrics),
 	}
 }
 
 // Conclude ends the plans that have not moved for PlanStays, and returns how many it has removed, also with an error. Below the format level
-// settings.Retention it does nothing.
+// settings.Retention it does nothing. It blocks for as long as the rate demands, and returns when ctx ends.
 //
 // A plan is over if all of its scans are done or given up, or if its message is concluded, void or gone. A damaged plan or message stays as it
 // is, and does not hold the others up. Conclude may be repeated, and run twice at the same time: the first counts stay.
@@ -128,6 +137,9 @@ func (c *Concluder) concludeSome(ctx context.Context, page []progress.Found, sti
 	}
 	if len(over) == 0 {
 		return 0, nil
+	}
+	if err := c.limiter.WaitN(ctx, len(over)); err != nil {
+		return 0, errors.Join(err, ctx.Err())
 	}
 	// In this order: after a crash in between, the message has its counts and the plan is removed later.
 	if err := c.messages.Conclude(ctx, conclusions); err != nil {
