@@ -70,7 +70,8 @@ func (s *assembly) retention() {
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Trim: s.trimmer.Trim, Empty: s.emptier.Empty,
 		})
 		concluder := retention.NewConcluder(s.parts.Walk, s.parts.Progress, s.parts.Messages, retention.ConcluderOptions{
-			Level: s.settings.Level, Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+			Level: s.settings.Level, Canonical: s.settings.Canonical, Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger,
+			Metrics: s.opts.Metrics,
 		})
 		collector := retention.NewCollector(
 			retention.CollectorStores{Messages: s.parts.Messages, Progress: s.parts.Progress, Edges: s.parts.Edges},

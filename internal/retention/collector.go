@@ -26,7 +26,8 @@ const (
 )
 
 const (
-	// edgesEvery is how long after a process has gone through all edges it does so again: far more of them hold than have ended.
+	// edgesEvery is how long after a process has gone through all edges it does so again, unless messages expire sooner: far more of them hold
+	// than have ended.
 	edgesEvery = 24 * time.Hour
 	// edgesPage is how many edges are read at a time.
 	edgesPage = 1000
@@ -186,8 +187,8 @@ func (c *Collector) unplanned(ctx context.Context, id message.ID) (bool, error) 
 //
 // A process may carry out a change that it has begun for as long as the clock tolerance, so an edge has to have ended twice that long ago.
 func (c *Collector) collectEdges(ctx context.Context, r Round) (removed int, err error) {
-	now := c.opts.Now()
-	if c.opts.Retention().MaxAge == 0 || r.LowWater.IsZero() || !c.edgesDue(now) {
+	now, maxAge := c.opts.Now(), c.opts.Retention().MaxAge
+	if maxAge == 0 || r.LowWater.IsZero() || !c.edgesDue(now, min(edgesEvery, maxAge)) {
 		return 0, nil
 	}
 	by := r.LowWater.Time()
@@ -213,10 +214,10 @@ func (c *Collector) collectEdges(ctx context.Context, r Round) (removed int, err
 }
 
 // edgesDue reports whether this process should go through all edges now.
-func (c *Collector) edgesDue(now time.Time) bool {
+func (c *Collector) edgesDue(now time.Time, every time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.walked.IsZero() && now.Before(c.walked.Add(edgesEvery)) && !now.Before(c.walked) {
+	if !c.walked.IsZero() && now.Before(c.walked.Add(every)) && !now.Before(c.walked) {
 		return false
 	}
 	c.walked = now

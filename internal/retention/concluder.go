@@ -19,7 +19,8 @@ import (
 
 const (
 	// PlanStays is how long a plan stays after its last move. The bus hands events and tasks out again for minutes, and the sweep looks at
-	// messages after minutes. They should find the plan, which spares them a second look. It has nothing to do with safety.
+	// messages after minutes. They should find the plan, which spares them a second look. It has nothing to do with safety. Where messages are
+	// kept for a shorter time, plans are, too.
 	PlanStays = 15 * time.Minute
 	// plansTogether is how many plans are read at a time. With 16 partitions they take about 1 MiB.
 	plansTogether = 500
@@ -31,6 +32,8 @@ const (
 type ConcluderOptions struct {
 	// Level returns the format level in force.
 	Level func() int
+	// Canonical, unless it is nil, returns for how long messages are kept at least.
+	Canonical func() time.Duration
 	// Rate is how many plans are removed in a second; 0 means any number. After an upgrade those of all messages are there.
 	Rate   int
 	Now    func() time.Time
@@ -77,7 +80,11 @@ func (c *Concluder) Conclude(ctx context.Context) (n int, err error) {
 	if settings.Require(c.opts.Level(), settings.Retention) != nil {
 		return 0, nil
 	}
-	still := c.opts.Now().Add(-PlanStays)
+	stays := PlanStays
+	if c.opts.Canonical != nil {
+		stays = min(stays, c.opts.Canonical())
+	}
+	still := c.opts.Now().Add(-stays)
 	upTo := message.LastBefore(still) // later messages have moved since
 	for after := (message.ID{}); ; {
 		page, err := c.progress.List(ctx, after, upTo, plansTogether)

@@ -29,15 +29,20 @@ const (
 	pointSweep      = "sweep"     // what became visible meanwhile is pushed into buckets
 	pointRehydrated = "end-sweep" // the sweep is removed
 
-	pointRaise = "raise" // a purge point rises
-	pointEmpty = "empty" // buckets are emptied
+	pointRaise          = "raise"           // a purge point rises
+	pointEmpty          = "empty"           // buckets are emptied
+	pointWalk           = "walk"            // the place or the end of a round through all users is recorded
+	pointConclude       = "conclude"        // the final counts of messages move into them
+	pointRemovePlans    = "remove-plans"    // their plans are removed
+	pointRemoveMessages = "remove-messages" // messages are removed that have expired for all users
+	pointRemoveEdges    = "remove-edges"    // edges are removed that ended before
 )
 
 var points = []string{
 	pointStore, pointEmitPublished, pointPlan, pointEmitTasks, pointAckPublished,
 	pointAppend, pointRecord, pointContinue, pointRemove, pointAckTask, pointFinish,
 	pointArrive, pointBound, pointRebuild, pointSettle, pointSweep, pointRehydrated,
-	pointRaise, pointEmpty,
+	pointRaise, pointEmpty, pointWalk, pointConclude, pointRemovePlans, pointRemoveMessages, pointRemoveEdges,
 }
 
 // The moments at which it can die at a point.
@@ -52,7 +57,10 @@ const (
 var moments = []string{momentBefore, momentHalfway, momentAfter}
 
 // halves are the points with calls of several parts.
-var halves = []string{pointEmitTasks, pointAppend, pointRecord, pointContinue, pointRemove, pointRebuild, pointSweep}
+var halves = []string{
+	pointEmitTasks, pointAppend, pointRecord, pointContinue, pointRemove, pointRebuild, pointSweep,
+	pointConclude, pointRemovePlans, pointRemoveMessages, pointRemoveEdges,
+}
 
 // failpoint is where and when the process dies.
 type failpoint struct {

@@ -23,6 +23,7 @@ func (f *failpoint) wrap(p app.Parts) app.Parts {
 	u := &users{Store: p.Users, failpoint: f, sweeping: make(map[message.UserID]bool)}
 	p.Users, p.Inbox = u, inbox{p.Inbox, u, f}
 	p.Progress = fanouts{p.Progress, f}
+	p.Walk, p.Edges = walk{p.Walk, f}, edges{p.Edges, f}
 	p.Bus = &carrier{Bus: p.Bus, failpoint: f, emitted: make(map[place]bool)}
 	return p
 }

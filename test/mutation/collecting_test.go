@@ -45,7 +45,7 @@ func collecting() []mutation {
 		},
 		{
 			name: "edges go while messages do not expire by age", trap: "an older message is looked for, and is for nobody",
-			edits: []edit{{collectorGo, "c.opts.Retention().MaxAge == 0 || ", ""}},
+			edits: []edit{{collectorGo, "	if maxAge == 0 || ", "	if "}},
 			pkg:   retains, run: edges,
 		},
 		{
