@@ -103,7 +103,8 @@ type Gap struct {
 	Messages int64 `json:"messages"`
 }
 
-// PartitionFanout is the progress of a message's fan-out in the partition of a user.
+// PartitionFanout is the progress of a message's fan-out in the partition of a user. When its plan has been removed, Planned, Recipients, Passed
+// and Done are true.
 type PartitionFanout struct {
 	Partition int `json:"partition"`
 	// Planned reports whether the fan-out was planned, Recipients whether the plan has recipients in this partition.
@@ -112,7 +113,7 @@ type PartitionFanout struct {
 	// Passed reports whether the fan-out has passed the user, or the plan has no recipient in this partition.
 	Passed bool `json:"passed"`
 	Done   bool `json:"done"`
-	// Dead reports whether the fan-out in this partition was given up.
+	// Dead reports whether the task of this partition is a dead letter, or was given up.
 	Dead bool `json:"dead"`
 	// At is the last recipient that the fan-out has reached.
 	At message.UserID `json:"at,omitempty"`
