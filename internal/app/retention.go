@@ -85,7 +85,7 @@ func (s *assembly) retention() {
 			})
 		walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
 			Keep: keeper.Keep, Collect: collector.Collect, Freed: s.emptier.Freed, Workers: walkers, Every: r.Every,
-			Partitions: s.config.Partitions, Token: rand.Text(),
+			Partitions: s.config.Partitions, Token: rand.Text(), Alone: s.config.Store == config.StoreEmbedded,
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 		})
 		s.services.Retention = walker

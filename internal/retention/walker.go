@@ -44,6 +44,8 @@ type Options struct {
 	Partitions int
 	// Token names this process. Each process has another one.
 	Token string
+	// Alone is true if no other process can have the store open, so that a lease that is found is that of a process that has died.
+	Alone bool
 	// Rules and Retention return what holds now for all users.
 	Rules     func() userstate.Rules
 	Retention func() userstate.Retention
@@ -96,7 +98,8 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	}
 	w.metrics.lowWater.Set(seconds(found.LowWater))
 	rules, now := w.opts.Rules(), w.opts.Now()
-	if !found.due(now, w.opts.Every, rules.ClockTolerance) {
+	left := w.opts.Alone && !found.Ended && found.Revision > 0
+	if !left && !found.due(now, w.opts.Every, rules.ClockTolerance) {
 		return nil
 	}
 	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, now, rules, w.opts.Retention()))

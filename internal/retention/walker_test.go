@@ -172,6 +172,20 @@ func TestRoundContinues(t *testing.T) {
 	}
 }
 
+// Where only one process can have the store open, it does not wait for the lease of one that has died.
+func TestRoundContinuesAtOnceWhereAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.round = retention.Round{Revision: 1, Began: w.clock, Token: "dead", Until: w.clock.Add(time.Minute)}
+	options := w.options("second")
+	options.Alone = true
+	require.NoError(t, w.walk(t, retention.NewWalker(w.store, w.Users, options)))
+	w.requireKept(t, 1)
+	require.True(t, w.store.round.Ended)
+	require.NoError(t, w.walk(t, retention.NewWalker(w.store, w.Users, options)))
+	w.requireKept(t, 1)
+}
+
 // A lease or a beginning that lies further ahead than any right clock sets it does not stop the walk.
 func TestRoundOfAClockAhead(t *testing.T) {
 	t.Parallel()

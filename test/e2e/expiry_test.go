@@ -55,11 +55,13 @@ func TestExpiryFailpoints(t *testing.T) {
 					if testenv.Long && on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
-					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					server := w.start(ctx)
 					w.crowd(ctx)
 					for i := range 10 {
 						require.NoError(t, w.client().Unfollow(ctx, message.UserID(fan(i)), "star"))
 					}
+					server.Stop(ctx)
+					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m")
 					select {
 					case <-faulty.Exited():
@@ -68,7 +70,7 @@ func TestExpiryFailpoints(t *testing.T) {
 					require.False(t, faulty.Running(), "the server never came to the failpoint")
 					require.True(t, faulty.Killed(), faulty.Stderr())
 
-					server := w.start(ctx)
+					server = w.start(ctx)
 					require.Zero(t, driver.Code(ctx), "publishing failed")
 					w.awaitExpiry(ctx, time.Now())
 					server.Stop(ctx)
