@@ -95,7 +95,7 @@ type Viewings interface {
 	HearViewed(ctx context.Context, heard func(event.Viewed)) error
 }
 
-// DeadLetterQueue keeps dead letters until an operator redrives or drops them.
+// DeadLetterQueue keeps dead letters until they are redriven or dropped.
 type DeadLetterQueue interface {
 	Publisher
 	// DeadLetters returns the dead letters whose ids are above after, in the order in which they were filed, at most limit.

@@ -21,9 +21,10 @@ func newDLQ(p program.Process) *cobra.Command {
 		Short: "List dead letters, send them again, or drop them",
 		Long: "List dead letters, send them again, or drop them. A dead letter is a task or an event that could not succeed. It\n" +
 			"has the reason, the error, the number of attempts and the payload. The server keeps it until you redrive or drop\n" +
-			"it; no other work waits for it. Correct the cause before you redrive. A message with the reason from_future is\n" +
-			"published under a new id. The reason damaged stands for all messages that a user missed because of a damaged\n" +
-			"record: redriving delivers them, and is refused while the record is damaged.",
+			"it, or until its message has expired for all users; no other work waits for it. Correct the cause before you\n" +
+			"redrive. A message with the reason from_future is published under a new id. The reason damaged stands for all\n" +
+			"messages that a user missed because of a damaged record: redriving delivers them, and is refused while the record\n" +
+			"is damaged.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// ErrGivenUp means that the task of a dead letter was given up, because another letter about it was dropped. Such a letter can only be dropped.
+// ErrGivenUp means that the task of a dead letter was given up, because another letter about it was dropped. Such a letter can only be
+// dropped.
 var ErrGivenUp = errors.New("the task was given up; drop the dead letter")
 
 // Drop removes a dead letter permanently. Its recipients do not get the message. From format level 3 on, Drop first gives up the scan of a
@@ -52,12 +53,15 @@ func (s *Service) giveUp(ctx context.Context, task event.Task) (open bool, err e
 	}
 }
 
-// revive marks the scan of a task as alive. It does nothing if the scan is not dead, and returns ErrGivenUp if it was given up.
+// revive marks the scan of a task as alive. It does nothing if the scan is not dead. It returns ErrGivenUp if the scan was given up, also if
+// its plan has ended since.
 func (s *Service) revive(ctx context.Context, task event.Task) error {
 	for {
 		scan, planned, err := s.scan(ctx, task)
 		switch {
-		case err != nil || !planned || !scan.Dead:
+		case err == nil && !planned:
+			return s.ended(ctx, task.Ref())
+		case err != nil || !scan.Dead:
 			return err
 		case scan.GivenUp:
 			return ErrGivenUp
@@ -68,6 +72,21 @@ func (s *Service) revive(ctx context.Context, task event.Task) error {
 			return err
 		}
 	}
+}
+
+// ended returns ErrGivenUp if the plan of a message has ended, and a part of the fan-out was given up. Nothing says any more which part.
+func (s *Service) ended(ctx context.Context, ref message.Ref) error {
+	fates, err := s.Messages.Endings(ctx, []message.Ref{ref})
+	if err == nil {
+		err = fates[0].Err
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("ending of %s: %w", ref.ID, err)
+	case fates[0].Ending.GivenUp > 0:
+		return ErrGivenUp
+	}
+	return nil
 }
 
 // scan returns the scan of a task, and false if the message is not planned for its partition.

@@ -12,6 +12,8 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -95,6 +97,34 @@ func TestRedriveOfATaskThatWasGivenUp(t *testing.T) {
 	require.Empty(t, tasks)
 	require.NoError(t, w.service.Drop(t.Context(), second))
 	w.requireGivenUp()
+}
+
+// TestRedriveAfterThePlanHasEnded has a second letter about a task that was given up. The plan has moved into the message meanwhile.
+func TestRedriveAfterThePlanHasEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, same)
+	w.broken = false
+	reporter := publish.NewReporter(w.Messages, w.Progress, w.Edges, rig.Partitions, rig.Rules)
+	requireStatus := func() {
+		status, err := reporter.Status(t.Context(), w.message.ID)
+		require.NoError(t, err)
+		require.Equal(t, publish.StateDone, status.State)
+		require.EqualValues(t, 1, status.GivenUp)
+	}
+	first, second := w.fileTwin()
+	require.NoError(t, w.service.Drop(t.Context(), first))
+	requireStatus()
+	w.Clock.Advance(time.Hour)
+	concluder := retention.NewConcluder(w.DB.Walk, w.Progress, w.Messages, retention.ConcluderOptions{
+		Rate: 1000, Level: func() int { return settings.Highest }, Now: w.Clock.Now, Logger: zerolog.Nop(),
+	})
+	n, err := concluder.Conclude(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	requireStatus()
+	require.ErrorIs(t, w.service.Redrive(t.Context(), second), deadletter.ErrGivenUp)
+	require.NoError(t, w.service.Drop(t.Context(), second))
+	requireStatus()
 }
 
 // TestDropOfARedrivenTask drops a letter while the task of its twin is under way.

@@ -18,7 +18,7 @@ const (
 	FirstStream = "FANMAIL_FIRST"
 	// LoginStream holds logins that no rehydrator has noted yet.
 	LoginStream = "FANMAIL_LOGIN"
-	// DeadLetterStream holds dead letters until an operator redrives or drops them.
+	// DeadLetterStream holds dead letters until they are redriven or dropped.
 	DeadLetterStream = "FANMAIL_DLQ"
 )
 

@@ -114,7 +114,7 @@ func essence(payload []byte) []byte {
 	return data
 }
 
-// Filed is a stored dead letter. The bus keeps it until an operator redrives or drops it.
+// Filed is a stored dead letter. The bus keeps it until it is redriven or dropped.
 type Filed struct {
 	// ID is the sequence number of the letter in its stream. Later letters have greater ids.
 	ID uint64

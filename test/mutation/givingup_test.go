@@ -28,6 +28,11 @@ func givingUp() []mutation {
 			pkg:   deadletterPkg, run: "^TestRedriveOfATaskThatWasGivenUp$",
 		},
 		{
+			name: "a redrive that looks at the plan only", trap: "it says that it has delivered what was given up",
+			edits: []edit{{giveUpGo, "case err == nil && !planned:", "case err == nil && !planned && false:"}},
+			pkg:   deadletterPkg, run: "^TestRedriveAfterThePlanHasEnded$",
+		},
+		{
 			name: "a scan that is given up at any level", trap: "an older process revives it, and forgets that it was given up",
 			edits: []edit{{giveUpGo, "s.opts.Level() < settings.Retention", "s.opts.Level() < settings.Recorded"}},
 			pkg:   deadletterPkg, run: "^TestDropBelowTheLevel$",
