@@ -41,17 +41,34 @@ func (q *queue) add(user message.UserID) {
 // length returns how many users wait.
 func (q *queue) length() float64 { return float64(len(q.waiting)) }
 
-// serve calls do with one user after the other, until ctx ends. A user who is added while do works on them waits again.
-func (q *queue) serve(ctx context.Context, do func(message.UserID)) {
+// serve calls do with the users who wait, at most most of them at a time, until ctx ends. A user who is added while do works on them waits
+// again.
+func (q *queue) serve(ctx context.Context, most int, do func(users []message.UserID)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case user := <-q.waiting:
-			q.mu.Lock()
-			delete(q.queued, user)
-			q.mu.Unlock()
-			do(user)
+			do(q.take(user, most))
 		}
 	}
+}
+
+// take takes more users of the queue, as many as wait, in addition to one who was taken.
+func (q *queue) take(user message.UserID, most int) []message.UserID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	users := []message.UserID{user}
+	for more := true; more && len(users) < most; {
+		select {
+		case user := <-q.waiting:
+			users = append(users, user)
+		default:
+			more = false
+		}
+	}
+	for _, user := range users {
+		delete(q.queued, user)
+	}
+	return users
 }

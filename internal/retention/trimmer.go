@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
+
+// together is how many records are read together for the queue.
+const together = 64
 
 // TrimmerOptions configures a Trimmer. Queue, Rules, Retention and Now are required.
 type TrimmerOptions struct {
@@ -64,13 +68,31 @@ func (t *Trimmer) Queue(user message.UserID) { t.queue.add(user) }
 func (t *Trimmer) Run(intake, _ context.Context) {
 	var workers sync.WaitGroup
 	for range t.opts.Workers {
-		workers.Go(func() { t.queue.serve(intake, func(user message.UserID) { t.trimNow(intake, user) }) })
+		workers.Go(func() { t.queue.serve(intake, together, func(users []message.UserID) { t.trimAll(intake, users) }) })
 	}
 	workers.Wait()
 }
 
-func (t *Trimmer) trimNow(ctx context.Context, user message.UserID) {
-	err := panics.Do(func() error { return t.TrimUser(ctx, user) })
+// trimAll trims users. It reads their records together, because most of them may keep everything.
+func (t *Trimmer) trimAll(ctx context.Context, users []message.UserID) {
+	slices.Sort(users)
+	found, err := t.users.Lookup(ctx, users)
+	for i, user := range users {
+		if err != nil {
+			t.report(ctx, user, err)
+			continue
+		}
+		t.report(ctx, user, panics.Do(func() error {
+			if found[i].Err != nil {
+				return found[i].Err
+			}
+			return t.trim(ctx, found[i].State)
+		}))
+	}
+}
+
+// report records how a trim ended.
+func (t *Trimmer) report(ctx context.Context, user message.UserID, err error) {
 	t.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user)) })
 	if err != nil && ctx.Err() == nil {
 		t.opts.Logger.Warn().Err(err).Str("user", string(user)).Msg("an inbox cannot be trimmed to its newest messages: the walk over all users tries it again")
@@ -83,9 +105,13 @@ func (t *Trimmer) TrimUser(ctx context.Context, user message.UserID) error {
 	if err != nil {
 		return err
 	}
+	return t.trim(ctx, state)
+}
+
+func (t *Trimmer) trim(ctx context.Context, state userstate.State) error {
 	trimmed, _, err := t.Trim(ctx, state)
 	if err == nil && state.Purged.Less(trimmed.Purged) && t.opts.Trimmed != nil {
-		t.opts.Trimmed(user)
+		t.opts.Trimmed(state.User)
 	}
 	return err
 }

@@ -187,12 +187,17 @@ func TestTrimCosts(t *testing.T) {
 
 // trimmerOn returns a trimmer on other buckets.
 func (w *agedWorld) trimmerOn(buckets bucket.Store, opts retention.TrimmerOptions) *retention.Trimmer {
+	return w.trimmerOf(buckets, w.Users, opts)
+}
+
+// trimmerOf is trimmerOn for other records of users, too.
+func (w *agedWorld) trimmerOf(buckets bucket.Store, users userstate.Store, opts retention.TrimmerOptions) *retention.Trimmer {
 	rules := func() userstate.Rules { return w.Rules }
 	rehydrator := w.Rehydrator(0, 0)
 	purger := retention.NewPurger(buckets, w.Users, rehydrator, retention.PurgerOptions{Rules: rules})
 	opts.Queue, opts.Rules, opts.Now, opts.Logger = max(opts.Queue, 1), rules, w.Clock.Now, zerolog.Nop()
 	opts.Retention = func() userstate.Retention { return *w.Retention.Load() }
-	return retention.NewTrimmer(buckets, w.Users, purger, rehydrator, opts)
+	return retention.NewTrimmer(buckets, users, purger, rehydrator, opts)
 }
 
 // brokenInboxes is a store in which two inboxes cannot be read.
@@ -247,4 +252,40 @@ func TestKeepExpiresByNumber(t *testing.T) {
 	reached = w.keep(t, "ann", message.ID{}, 2)
 	require.Equal(t, message.LastBefore(ids[8].Time()), reached)
 	require.Equal(t, reached, w.keep(t, "ann", message.ID{}, 0))
+}
+
+// The records of users who wait are read together, each user is trimmed once, and one whose record is damaged does not stop the others.
+func TestTrimmerReadsRecordsTogether(t *testing.T) {
+	t.Parallel()
+	w := newTrimmedWorld(t, 4)
+	users := []message.UserID{"ann", "ben", "cleo", "dora"}
+	require.NoError(t, w.see(t, "cleo"))
+	require.NoError(t, w.see(t, "dora"))
+	for i := range 8 {
+		w.store(t, time.Duration(10-i)*time.Hour, users...)
+	}
+	w.Damage.State("ben")
+	intake, stop := context.WithCancel(t.Context())
+	reads, trimmed := &countedUsers{Store: w.Users}, 0
+	trimmer := w.trimmerOf(w.Inbox, reads, retention.TrimmerOptions{Queue: 10, Trimmed: func(message.UserID) {
+		if trimmed++; trimmed == len(users)-1 {
+			stop()
+		}
+	}})
+	for _, user := range []message.UserID{"dora", "ann", "ben", "ann", "cleo"} {
+		trimmer.Queue(user)
+	}
+	trimmer.Run(intake, t.Context())
+	require.Equal(t, 1, reads.lookups)
+}
+
+// countedUsers counts the reads of records.
+type countedUsers struct {
+	userstate.Store
+	lookups int
+}
+
+func (c *countedUsers) Lookup(ctx context.Context, users []message.UserID) ([]userstate.Looked, error) {
+	c.lookups++
+	return c.Store.Lookup(ctx, users)
 }
