@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -153,6 +154,38 @@ func (w *world) useWhatIsNew(ctx context.Context) {
 		require.NoError(w, err)
 		require.EqualValues(w, len(all), page.Total, "%s", user)
 	}
+	w.expire(ctx)
+}
+
+// expire lets one inbox keep few messages, and then all of them none that the earlier release had.
+func (w *world) expire(ctx context.Context) {
+	w.Helper()
+	c, user := w.client(), message.UserID("active-07")
+	old := time.Now().Add(-time.Hour)
+	young := slices.DeleteFunc(w.inbox(ctx, user, client.InboxOptions{Peek: true}), func(m client.InboxMessage) bool { return m.Sent.Before(old) })
+	require.NoError(w, c.SetRetention(ctx, user, client.Retention{Newest: 1}))
+	require.Equal(w, young, w.inbox(ctx, user, client.InboxOptions{Peek: true}), "others of the last minutes may still arrive")
+	require.NoError(w, c.DeleteRetention(ctx, user))
+
+	kept := make(map[message.UserID][]client.InboxMessage)
+	for _, user := range []message.UserID{"active-00", user, "dormant-00", "dormant-05"} {
+		kept[user] = nil
+		for _, m := range w.inbox(ctx, user, client.InboxOptions{Peek: true}) {
+			if m.Sent.After(old) {
+				kept[user] = append(kept[user], m)
+			}
+		}
+	}
+	_, err := c.ChangeSetting(ctx, "retention.max_age", client.SettingChange{Value: "1h", Confirm: true})
+	require.NoError(w, err)
+	testenv.Eventually(ctx, w.T, "what is old has expired", func() bool {
+		status, err := c.RetentionStatus(ctx)
+		require.NoError(w, err)
+		return status.LowWater != nil && status.LowWater.Time().After(old)
+	})
+	for user, messages := range kept {
+		require.Equal(w, messages, w.inbox(ctx, user, client.InboxOptions{Peek: true}), "%s", user)
+	}
 }
 
 // inbox returns all messages of an inbox, newest first.
@@ -181,7 +214,7 @@ func earlier(ctx context.Context, t *testing.T, on store, level string) (*world,
 	var recorded recording
 	require.NoError(t, json.NewDecoder(unpacked).Decode(&recorded))
 
-	settings := impatient(map[string]string{"rehydrate.lease": "4s", "rehydrate.reap_every": "500ms"})
+	settings := impatient(map[string]string{"rehydrate.lease": "4s", "rehydrate.reap_every": "500ms", "retention.every": "1s"})
 	maps.Copy(settings, recorded.Settings)
 	site := testenv.NewSite(t, settings)
 	if on == embedded {
