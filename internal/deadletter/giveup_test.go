@@ -194,11 +194,11 @@ func TestExpire(t *testing.T) {
 	w.expire(ref.ID, 0)
 }
 
-// TestExpireReadsAllLetters has more letters than a page.
+// TestExpireReadsAllLetters has many pages of letters.
 func TestExpireReadsAllLetters(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, rig.NewBus(t, rig.Partitions), same)
-	const letters = 250
+	const letters = 10_000
 	for n := range letters {
 		id := message.MinID(rig.Epoch.Add(time.Duration(n) * time.Millisecond))
 		id[6], id[8] = 0x70, 0x80

@@ -176,11 +176,13 @@ func TestNothingIsLeft(t *testing.T) {
 	var messages []message.Message
 	var conclusions []message.Conclusion
 	var pairs []follow.Pair
+	var keys []message.Key
 	for n := range many {
 		m := message.Message{ID: message.MinID(w.Clock.Now().Add(-age)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
 		m.ID[6], m.ID[8], m.ID[14], m.ID[15] = 0x70, 0x80, byte(n>>8), byte(n)
 		messages = append(messages, m)
 		conclusions = append(conclusions, message.Conclusion{Ref: m.Ref()})
+		keys = append(keys, message.Key{From: "author", Key: fmt.Sprint(n), ID: m.ID, Expires: w.Clock.Now()})
 		pairs = append(pairs, follow.Pair{Follower: message.UserID(fmt.Sprint("fan", n)), Followee: "star"})
 	}
 	_, err := w.Messages.Insert(t.Context(), messages, message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack})
@@ -191,7 +193,20 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, p := range pairs {
 		require.NoError(t, w.Edges.Unfollow(t.Context(), p, rig.Epoch.Add(time.Hour)))
 	}
+	for _, k := range keys {
+		_, err := w.Keys.Reserve(t.Context(), k, rig.Epoch)
+		require.NoError(t, err)
+	}
 	w.collector.Collect(t.Context(), w.round(day))
+	forgotten, err := w.Keys.Forget(t.Context(), w.Clock.Now(), 2*many)
+	require.NoError(t, err)
+	require.Equal(t, many, forgotten)
+	for n, k := range keys {
+		k.ID = messages[many-1-n].ID
+		reserved, err := w.Keys.Reserve(t.Context(), k, rig.Epoch)
+		require.NoError(t, err)
+		require.Equal(t, k.ID, reserved.ID, "there is no other key")
+	}
 	old, err := w.Messages.Oldest(t.Context(), message.ID{}, message.MaxID, many)
 	require.NoError(t, err)
 	require.Empty(t, old)
