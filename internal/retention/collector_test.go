@@ -2,6 +2,7 @@ package retention_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -182,7 +183,7 @@ func TestNothingIsLeft(t *testing.T) {
 		m.ID[6], m.ID[8], m.ID[14], m.ID[15] = 0x70, 0x80, byte(n>>8), byte(n)
 		messages = append(messages, m)
 		conclusions = append(conclusions, message.Conclusion{Ref: m.Ref()})
-		keys = append(keys, message.Key{From: "author", Key: fmt.Sprint(n), ID: m.ID, Expires: w.Clock.Now()})
+		keys = append(keys, message.Key{From: "author", Key: strconv.Itoa(n), ID: m.ID, Expires: w.Clock.Now()})
 		pairs = append(pairs, follow.Pair{Follower: message.UserID(fmt.Sprint("fan", n)), Followee: "star"})
 	}
 	_, err := w.Messages.Insert(t.Context(), messages, message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack})
