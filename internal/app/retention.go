@@ -18,6 +18,9 @@ import (
 const (
 	// walkers is how many users the walk looks at together: enough to keep a store busy that answers in a millisecond.
 	walkers = 8
+	// recordsPerBucket is how many plans, messages or edges may be removed instead of a bucket being emptied. Each published message takes two such
+	// removals, so this bounds how many messages may be published.
+	recordsPerBucket = 10
 	// trimmers is how many inboxes are trimmed together. One of them reads tens of buckets.
 	trimmers = 4
 )
@@ -69,8 +72,9 @@ func (s *assembly) retention() {
 		keeper := retention.NewKeeper(s.parts.Inbox, purger, s.rehydrator, retention.KeeperOptions{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Trim: s.trimmer.Trim, Empty: s.emptier.Empty,
 		})
+		records := r.Rate * recordsPerBucket
 		concluder := retention.NewConcluder(s.parts.Walk, s.parts.Progress, s.parts.Messages, retention.ConcluderOptions{
-			Level: s.settings.Level, Canonical: s.settings.Canonical, Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger,
+			Level: s.settings.Level, Canonical: s.settings.Canonical, Rate: records, Now: s.opts.Now, Logger: s.opts.Logger,
 			Metrics: s.opts.Metrics,
 		})
 		collector := retention.NewCollector(
@@ -81,15 +85,15 @@ func (s *assembly) retention() {
 					return s.services.DeadLetters.Expire(ctx, r.LowWater)
 				},
 				Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
-				Rate: r.Rate, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+				Rate: records, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			})
 		walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
-			Keep: keeper.Keep, Collect: collector.Collect, Freed: s.emptier.Freed, Workers: walkers, Every: r.Every,
+			Keep: keeper.Keep, Ended: collector.Due, Freed: s.emptier.Freed, Workers: walkers, Every: r.Every,
 			Partitions: s.config.Partitions, Token: rand.Text(), Alone: s.config.Store == config.StoreEmbedded,
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 		})
 		s.services.Retention = walker
-		loops = append(loops, walker.Run)
+		loops = append(loops, walker.Run, collector.Run)
 	}
 	s.run("retention", loops...)
 }

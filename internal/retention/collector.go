@@ -29,8 +29,8 @@ const (
 	// edgesEvery is how long after a process has gone through all edges it does so again, unless messages expire sooner: far more of them hold
 	// than have ended.
 	edgesEvery = 24 * time.Hour
-	// edgesPage is how many edges are read at a time.
-	edgesPage = 1000
+	// edgesPage is how many edges are read at a time. So many of them count as a record that is removed.
+	edgesPage, edgesPerRecord = 1000, 10
 )
 
 // CollectorStores are the stores from which a Collector removes. All are required.
@@ -66,9 +66,11 @@ type Collector struct {
 	limiter *rate.Limiter
 	metrics collectorMetrics
 	panics  *panics.Recorder
+	due     chan Round // at most one
 
 	mu     sync.Mutex
-	walked time.Time // when this process began to go through all edges
+	place  string    // where this process goes on with the edges
+	walked time.Time // when it had gone through all of them
 }
 
 // NewCollector returns a Collector.
@@ -76,6 +78,28 @@ func NewCollector(stores CollectorStores, opts CollectorOptions) *Collector {
 	return &Collector{
 		stores: stores, opts: opts, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(opts.Rate, edgesPage)),
 		metrics: newCollectorMetrics(opts.Metrics), panics: panics.NewRecorder(opts.Logger, opts.Metrics, "collect"),
+		due: make(chan Round, 1),
+	}
+}
+
+// Due lets a process collect soon after a round that it has ended. It does not block. Only one goroutine may call it.
+func (c *Collector) Due(r Round) {
+	select {
+	case <-c.due: // a round that has not been collected after
+	default:
+	}
+	c.due <- r
+}
+
+// Run collects after each round that Due is told, until intake ends. The next round does not wait for it.
+func (c *Collector) Run(intake, _ context.Context) {
+	for {
+		select {
+		case <-intake.Done():
+			return
+		case r := <-c.due:
+			c.Collect(intake, r)
+		}
 	}
 }
 
@@ -110,36 +134,46 @@ func (c *Collector) Collect(ctx context.Context, r Round) {
 // fan-out had ended before the round began that proved the mark: so no delivery came after that round had passed a user. A void message has no
 // deliveries.
 func (c *Collector) collectMessages(ctx context.Context, r Round) (removed int, err error) {
-	now, rules := c.opts.Now(), c.opts.Rules()
-	upTo := message.LastBefore(now.Add(-c.opts.Canonical() - rules.ClockTolerance))
-	if r.LowWater.Less(upTo) {
-		upTo = r.LowWater
-	}
-	if now.Before(c.opts.KeysUntil()) {
-		return 0, nil
-	}
-	for after := (message.ID{}); after.Less(upTo); {
+	for after := (message.ID{}); ; {
+		upTo := c.removable(r)
+		if !after.Less(upTo) {
+			return removed, nil
+		}
 		old, err := c.stores.Messages.Oldest(ctx, after, upTo, page)
 		if err != nil {
 			return removed, err
 		}
-		n, err := c.removeMessages(ctx, old, r, rules)
+		n, err := c.removeMessages(ctx, old, r)
 		if removed += n; err != nil || len(old) < page {
 			return removed, err
 		}
 		after = old[len(old)-1].ID
 	}
-	return removed, nil
+}
+
+// removable returns up to where messages may go, by the settings that hold now: an operator may want to stop what has begun. An idempotency key may
+// be reserved for publish_slack after the time in the id that it names.
+func (c *Collector) removable(r Round) message.ID {
+	now, rules := c.opts.Now(), c.opts.Rules()
+	if c.opts.Retention() == (userstate.Retention{}) || now.Before(c.opts.KeysUntil()) {
+		return message.ID{}
+	}
+	upTo := message.LastBefore(now.Add(-c.opts.Canonical() - rules.ClockTolerance - rules.PublishSlack))
+	if r.LowWater.Less(upTo) {
+		return r.LowWater
+	}
+	return upTo
 }
 
 // removeMessages removes those of some messages that may go.
-func (c *Collector) removeMessages(ctx context.Context, old []message.Old, r Round, rules userstate.Rules) (int, error) {
+func (c *Collector) removeMessages(ctx context.Context, old []message.Old, r Round) (int, error) {
+	rules := c.opts.Rules()
 	var refs []message.Ref
 	var stamps []message.Stamp
 	for _, m := range old {
 		switch {
 		case m.Err != nil:
-			c.opts.Logger.Error().Err(m.Err).Str("message_id", m.ID.String()).Msg("a message is damaged: it is not removed")
+			c.damaged(m.ID, m.Err)
 		case !m.Unfinished:
 			refs, stamps = append(refs, m.Ref), append(stamps, m.Stamp)
 		}
@@ -150,6 +184,10 @@ func (c *Collector) removeMessages(ctx context.Context, old []message.Old, r Rou
 	}
 	var ended []message.Ref
 	for i, ref := range refs {
+		if err := fates[i].Err; err != nil {
+			c.damaged(ref.ID, err)
+			continue
+		}
 		over := fates[i].Concluded && fates[i].Ending.Closed < r.Proven
 		if !over && rules.Void(message.Stored{Message: message.Message{ID: ref.ID, From: ref.From}, Stamp: stamps[i]}) {
 			if over, err = c.unplanned(ctx, ref.ID); err != nil {
@@ -167,6 +205,10 @@ func (c *Collector) removeMessages(ctx context.Context, old []message.Old, r Rou
 		return 0, err
 	}
 	return len(ended), nil
+}
+
+func (c *Collector) damaged(id message.ID, err error) {
+	c.opts.Logger.Error().Err(err).Stringer("message_id", id).Msg("a message is damaged: it is not removed")
 }
 
 // unplanned reports whether a message has no plan. A plan that is damaged is one.
@@ -187,47 +229,54 @@ func (c *Collector) unplanned(ctx context.Context, id message.ID) (bool, error) 
 //
 // A process may carry out a change that it has begun for as long as the clock tolerance, so an edge has to have ended twice that long ago.
 func (c *Collector) collectEdges(ctx context.Context, r Round) (removed int, err error) {
-	now, maxAge := c.opts.Now(), c.opts.Retention().MaxAge
-	if maxAge == 0 || r.LowWater.IsZero() || !c.edgesDue(now, min(edgesEvery, maxAge)) {
-		return 0, nil
-	}
-	by := r.LowWater.Time()
-	if latest := now.Add(-2 * c.opts.Rules().ClockTolerance); latest.Before(by) {
-		by = latest
-	}
-	for place, more := "", true; more; more = place != "" {
+	for place, due := c.edgesDue(); due; due = place != "" {
+		by := c.unneeded(r)
+		if by.IsZero() {
+			return removed, nil
+		}
 		ended, next, err := c.stores.Edges.Ended(ctx, place, by, edgesPage)
 		if err == nil {
-			err = c.wait(ctx, len(ended))
+			err = c.wait(ctx, max(len(ended), edgesPage/edgesPerRecord))
 		}
 		if err == nil {
 			err = c.stores.Edges.Remove(ctx, ended)
 		}
 		if err != nil {
-			c.edgesAgain()
 			return removed, err
 		}
-		removed += len(ended)
-		place = next
+		removed, place = removed+len(ended), next
+		c.passedEdges(place)
 	}
 	return removed, nil
 }
 
-// edgesDue reports whether this process should go through all edges now.
-func (c *Collector) edgesDue(now time.Time, every time.Duration) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.walked.IsZero() && now.Before(c.walked.Add(every)) && !now.Before(c.walked) {
-		return false
+// unneeded returns the time by which an edge must have ended to go, by the settings that hold now, or the zero time if all edges stay.
+func (c *Collector) unneeded(r Round) time.Time {
+	if c.opts.Retention().MaxAge == 0 || r.LowWater.IsZero() {
+		return time.Time{}
 	}
-	c.walked = now
-	return true
+	by := r.LowWater.Time()
+	if latest := c.opts.Now().Add(-2 * c.opts.Rules().ClockTolerance); latest.Before(by) {
+		return latest
+	}
+	return by
 }
 
-func (c *Collector) edgesAgain() {
+// edgesDue reports whether this process should go through the edges now, and from which place on.
+func (c *Collector) edgesDue() (place string, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.walked = time.Time{}
+	now, every := c.opts.Now(), min(edgesEvery, c.opts.Retention().MaxAge)
+	return c.place, c.place != "" || c.walked.IsZero() || !now.Before(c.walked.Add(every)) || now.Before(c.walked)
+}
+
+// passedEdges notes the place that this process has reached; "" is the end.
+func (c *Collector) passedEdges(place string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.place = place; place == "" {
+		c.walked = c.opts.Now()
+	}
 }
 
 // wait blocks for as long as the rate demands.

@@ -1,8 +1,11 @@
 package retention_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,14 +32,16 @@ func newCollected(t *testing.T) *collected {
 	t.Helper()
 	w := &collected{agedWorld: newAgedWorld(t)}
 	w.Clock.Advance(100 * day)
-	w.collector = retention.NewCollector(
-		retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: w.Edges},
-		retention.CollectorOptions{
-			Rules: rig.Rules, Retention: func() userstate.Retention { return *w.Retention.Load() },
-			Canonical: func() time.Duration { return canonical }, KeysUntil: func() time.Time { return w.keysUntil },
-			Rate: 1_000_000, Now: w.Clock.Now, Logger: zerolog.Nop(),
-		})
+	w.collector = retention.NewCollector(retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: w.Edges}, w.options())
 	return w
+}
+
+func (w *collected) options() retention.CollectorOptions {
+	return retention.CollectorOptions{
+		Rules: rig.Rules, Retention: func() userstate.Retention { return *w.Retention.Load() },
+		Canonical: func() time.Duration { return canonical }, KeysUntil: func() time.Time { return w.keysUntil },
+		Rate: 1_000_000, Now: w.Clock.Now, Logger: zerolog.Nop(),
+	}
 }
 
 // round returns a round that has proven a mark of that age.
@@ -78,11 +83,11 @@ func (w *collected) void(t *testing.T, age time.Duration) message.Ref {
 func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
 	t.Parallel()
 	w := newCollected(t)
-	old := canonical + time.Hour
+	old, kept := canonical+time.Hour, canonical+rig.Rules().ClockTolerance+rig.Rules().PublishSlack
 	goes := map[string]message.Ref{
 		"ended before the round":     w.ended(t, old, 2),
 		"never delivered, too late":  w.void(t, old),
-		"older than it must be kept": w.ended(t, canonical+rig.Rules().ClockTolerance+time.Millisecond, 0),
+		"older than it must be kept": w.ended(t, kept+time.Millisecond, 0),
 	}
 	unfinished := message.Ref{From: "author", ID: w.store(t, old)}
 	finished := message.Ref{From: "author", ID: w.store(t, old)}
@@ -92,7 +97,7 @@ func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
 	require.NoError(t, err)
 	stays := map[string]message.Ref{
 		"ended during the round":         w.ended(t, old, 3),
-		"younger than it must be kept":   w.ended(t, canonical+rig.Rules().ClockTolerance, 2),
+		"younger than it must be kept":   w.ended(t, kept, 2),
 		"not delivered":                  unfinished,
 		"whose counts are not its own":   finished,
 		"too late, which has been found": planned,
@@ -105,6 +110,10 @@ func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
 	w.keysUntil = w.Clock.Now()
 	w.collector.Collect(t.Context(), w.round(old+time.Millisecond))
 	require.True(t, w.stored(t, goes["ended before the round"]), "it is above the low-water mark")
+	keep := w.Retention.Swap(&userstate.Retention{})
+	w.collector.Collect(t.Context(), w.round(day))
+	require.True(t, w.stored(t, goes["ended before the round"]), "messages do not expire any more")
+	w.Retention.Store(keep)
 	for range 2 {
 		w.collector.Collect(t.Context(), w.round(day))
 		for name, ref := range goes {
@@ -217,4 +226,67 @@ func TestNothingIsLeft(t *testing.T) {
 	ended, _, err := w.Edges.Ended(t.Context(), "", w.Clock.Now(), 2*many)
 	require.NoError(t, err)
 	require.Empty(t, ended)
+}
+
+// stopping is a follow.Store that fails after so many pages, and counts them.
+type stopping struct {
+	follow.Store
+	pages, left int
+}
+
+func (s *stopping) Ended(ctx context.Context, place string, by time.Time, limit int) ([]follow.Edge, string, error) {
+	if s.left--; s.left < 0 {
+		return nil, "", errors.New("away")
+	}
+	s.pages++
+	return s.Store.Ended(ctx, place, by, limit)
+}
+
+// A collection of edges that fails goes on where it was.
+func TestEdgesGoOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	w := newCollected(t)
+	const many = 3500 // four pages
+	var pairs []follow.Pair
+	for n := range many {
+		pairs = append(pairs, follow.Pair{Follower: message.UserID(fmt.Sprintf("fan%04d", n)), Followee: "star"})
+	}
+	_, err := w.Edges.Follow(t.Context(), pairs, rig.Epoch)
+	require.NoError(t, err)
+	edges := &stopping{Store: w.Edges, left: 2}
+	collector := retention.NewCollector(
+		retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: edges}, w.options())
+	collector.Collect(t.Context(), w.round(day))
+	require.Equal(t, 2, edges.pages)
+	edges.left = many
+	collector.Collect(t.Context(), w.round(day))
+	require.Equal(t, 4, edges.pages)
+	collector.Collect(t.Context(), w.round(day))
+	require.Equal(t, 4, edges.pages, "it was at the end a moment ago")
+}
+
+// The walk does not wait for what a round lets be removed. Of rounds that end meanwhile, the last counts.
+func TestCollectorRuns(t *testing.T) {
+	t.Parallel()
+	w := newCollected(t)
+	rounds, proceed := make(chan int64), make(chan struct{})
+	options := w.options()
+	options.Conclude = func(_ context.Context, r retention.Round) (int, error) {
+		rounds <- r.Number
+		<-proceed
+		return 0, nil
+	}
+	collector := retention.NewCollector(retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: w.Edges}, options)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { collector.Run(ctx, t.Context()) })
+	collector.Due(retention.Round{Number: 1})
+	require.EqualValues(t, 1, <-rounds)
+	collector.Due(retention.Round{Number: 2})
+	collector.Due(retention.Round{Number: 3})
+	proceed <- struct{}{}
+	require.EqualValues(t, 3, <-rounds)
+	proceed <- struct{}{}
+	stop()
+	running.Wait()
 }

@@ -112,7 +112,7 @@ func newCollectorMetrics(registerer prometheus.Registerer) collectorMetrics {
 	factory := promauto.With(registerer)
 	m := collectorMetrics{
 		removed: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanmail_retention_removed_total", Help: "What this process has removed because it was not needed any more, by what it is.",
+			Name: "fanmail_retention_removed_total", Help: "What this process has removed because it was not needed any more, or found to be removed by another one just then, by what it is.",
 		}, []string{"what"}),
 		failures: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanmail_retention_failures_total", Help: "Attempts of this process to remove what has ended that failed, by what it is.",

@@ -129,7 +129,7 @@ func (r Round) with(kept Kept) Round {
 	return r
 }
 
-// ended returns the round after its last user. It raises the low-water mark to the target, unless it has missed it.
+// ended returns the round after its last user. It raises the low-water mark to the target, or proves it again, unless it has missed it.
 func (r Round) ended(now time.Time) Round {
 	next := Round{
 		Revision: r.Revision, Began: r.Began, Ended: true, Number: r.Number, Target: r.Target, Next: r.Clear,
@@ -138,7 +138,7 @@ func (r Round) ended(now time.Time) Round {
 	if took := now.Sub(r.Began).Seconds(); took > 1 {
 		next.Rate /= took
 	}
-	if !r.Missed && r.LowWater.Less(r.Target) {
+	if !r.Missed && !r.Target.Less(r.LowWater) {
 		next.LowWater, next.Proven = r.Target, r.Number
 	}
 	return next

@@ -32,8 +32,8 @@ type Options struct {
 	// blocks for as long as it is to be slowed down, and returns early when ctx ends. The walk continues with the next user if the error wraps
 	// message.ErrCorrupt; after another error it is tried again.
 	Keep func(ctx context.Context, state userstate.State, target message.ID) (Kept, error)
-	// Collect, unless it is nil, removes what is not needed any more once a round has ended: see Collector.Collect. It returns when ctx ends.
-	Collect func(ctx context.Context, ended Round)
+	// Ended, unless it is nil, is called with each round that this process has ended. It must not block.
+	Ended func(Round)
 	// Freed, unless it is nil, returns how many bytes this process has freed since it began.
 	Freed func() int64
 	// Workers is how many users are kept at a time; 0 means 1.
@@ -105,7 +105,7 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, now, rules, w.opts.Retention()))
 	for err == nil && taken && intake.Err() == nil {
 		if r.Partition >= w.opts.Partitions {
-			return w.end(intake, processing, r)
+			return w.end(processing, r)
 		}
 		r, taken, err = w.next(intake, processing, r)
 	}
@@ -116,15 +116,15 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	return err
 }
 
-// end ends a round that has come to its last user, and collects what is not needed any more. Nobody holds the lease meanwhile.
-func (w *Walker) end(intake, processing context.Context, r Round) error {
+// end ends a round that has come to its last user.
+func (w *Walker) end(processing context.Context, r Round) error {
 	ended, taken, err := w.record(processing, r, r.ended(w.opts.Now()))
 	if err != nil || !taken {
 		return err
 	}
 	w.metrics.ended(ended, w.opts.Now())
-	if w.opts.Collect != nil {
-		w.opts.Collect(intake, ended)
+	if w.opts.Ended != nil {
+		w.opts.Ended(ended)
 	}
 	return nil
 }

@@ -378,16 +378,18 @@ func TestLowWaterByNumber(t *testing.T) {
 	for round, want := range []struct {
 		found            time.Time
 		target, lowWater message.ID
+		proven           int64
 	}{
-		{first, message.ID{}, message.ID{}},
-		{first, lastOf(first), lastOf(first)},
-		{second, lastOf(first), lastOf(first)}, // the target is missed, and the mark does not fall
-		{first, lastOf(first), lastOf(first)},
+		{first, message.ID{}, message.ID{}, 1},
+		{first, lastOf(first), lastOf(first), 2},
+		{second, lastOf(first), lastOf(first), 2}, // the target is missed, and the mark does not fall
+		{first, lastOf(first), lastOf(first), 4},  // the same mark is proven again, for what ended meanwhile
 	} {
 		find(want.found)
 		require.NoError(t, w.walk(t, walker))
 		require.Equal(t, want.target, w.store.round.Target, "round %d", round)
 		require.Equal(t, want.lowWater, w.store.round.LowWater, "round %d", round)
+		require.Equal(t, want.proven, w.store.round.Proven, "round %d", round)
 		target, err := retention.Target(t.Context(), w.store)
 		require.NoError(t, err)
 		require.Equal(t, want.target, target, "where a first look begins")

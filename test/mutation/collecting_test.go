@@ -30,13 +30,23 @@ func collecting() []mutation {
 		},
 		{
 			name: "messages go however young", trap: "an author's record, or what a repeated request names",
-			edits: []edit{{collectorGo, "now.Add(-c.opts.Canonical() - rules.ClockTolerance)", "now"}},
+			edits: []edit{{collectorGo, "now.Add(-c.opts.Canonical() - rules.ClockTolerance - rules.PublishSlack)", "now.Add(-0 * rules.PublishSlack)"}},
 			pkg:   retains, run: messages,
 		},
 		{
 			name: "messages go while idempotency keys name them", trap: "a repeated request publishes again",
-			edits: []edit{{collectorGo, "	if now.Before(c.opts.KeysUntil()) {", "	if false {"}},
+			edits: []edit{{collectorGo, " || now.Before(c.opts.KeysUntil()) {", " {"}},
 			pkg:   retains, run: messages,
+		},
+		{
+			name: "messages go although nothing expires any more", trap: "an operator cannot stop what has begun",
+			edits: []edit{{collectorGo, "c.opts.Retention() == (userstate.Retention{}) || ", ""}},
+			pkg:   retains, run: messages,
+		},
+		{
+			name: "a collection of edges that begins again", trap: "where the store fails now and then, it never comes to the end",
+			edits: []edit{{collectorGo, "	if c.place = place; place == \"\" {", "	if place == \"\" {"}},
+			pkg:   retains, run: "^TestEdgesGoOnAfterAFailure$",
 		},
 		{
 			name: "a void message goes although it has a plan", trap: "the plan is left",
@@ -45,12 +55,12 @@ func collecting() []mutation {
 		},
 		{
 			name: "edges go while messages do not expire by age", trap: "an older message is looked for, and is for nobody",
-			edits: []edit{{collectorGo, "	if maxAge == 0 || ", "	if "}},
+			edits: []edit{{collectorGo, "	if c.opts.Retention().MaxAge == 0 || ", "	if "}},
 			pkg:   retains, run: edges,
 		},
 		{
 			name: "edges go that have just ended", trap: "a change that is under way makes a half of the edge again",
-			edits: []edit{{collectorGo, "; latest.Before(by) {", "; latest.Before(by) && false {"}},
+			edits: []edit{{collectorGo, "; latest.Before(by) {", "; false {"}},
 			pkg:   retains, run: edges,
 		},
 		{

@@ -51,12 +51,17 @@ func lowering() []mutation {
 		},
 		{
 			name: "a round that proves what it has missed", trap: "something is left below the low-water mark",
-			edits: []edit{{roundGo, "	if !r.Missed && r.LowWater", "	if r.LowWater"}},
+			edits: []edit{{roundGo, "	if !r.Missed && !r.Target", "	if !r.Target"}},
 			pkg:   retains, run: "^TestLowWaterByAge$",
 		},
 		{
 			name: "a round that proves what it has found itself", trap: "a user who came meanwhile has something below the low-water mark",
-			edits: []edit{{roundGo, "	if !r.Missed && r.LowWater.Less(r.Target) {\n		next.LowWater, next.Proven = r.Target, r.Number", "	if r.LowWater.Less(r.Clear) {\n		next.LowWater, next.Proven = r.Clear, r.Number"}},
+			edits: []edit{{roundGo, "	if !r.Missed && !r.Target.Less(r.LowWater) {\n		next.LowWater, next.Proven = r.Target, r.Number", "	if r.LowWater.Less(r.Clear) {\n		next.LowWater, next.Proven = r.Clear, r.Number"}},
+			pkg:   retains, run: "^TestLowWaterByNumber$",
+		},
+		{
+			name: "a round that proves a mark only once", trap: "what ended late stays below a mark that stands still",
+			edits: []edit{{roundGo, "!r.Target.Less(r.LowWater) {", "r.LowWater.Less(r.Target) {"}},
 			pkg:   retains, run: "^TestLowWaterByNumber$",
 		},
 		{

@@ -236,7 +236,7 @@ func (m *lowWater) walk(s lowered, yield func(event, lowered)) {
 		if m.mutation == provenAtOnce {
 			reached, r.unproven = r.least, false
 		}
-		if !r.unproven && reached > r.low {
+		if !r.unproven && reached >= r.low {
 			r.low, r.proven = reached, r.number
 		}
 		r.running, r.place, r.unproven, r.next, r.least = false, 0, false, r.least, 0

@@ -8,7 +8,7 @@ import "fmt"
 // followers again, which is not pending then. A host that finds followers pending carries out the second and the third. A collector removes
 // an edge that has ended: first following, then followers, each only as it was read, and followers only if it is not pending.
 //
-// A server refuses the second and the third write a minute after the host has read the record, and a collector takes an edge only long after it
+// A server refuses the second write if it arrives long after the host has read the record, and a collector takes an edge only longer after it
 // has ended. So when an edge is removed, a host may carry out its last change, and no earlier one. Then following may be left, and says that the
 // edge has ended. The first revision of a new edge is above all of an edge that was removed, and replaces it.
 type unlinking struct {
