@@ -30,7 +30,8 @@ type Options struct {
 	Now   func() time.Time
 	// Retention, unless it is nil, returns what is kept now for users without a retention of their own.
 	Retention func() userstate.Retention
-	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says.
+	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says. It may do so
+	// lazily: see userstate.Step.
 	Trim func(ctx context.Context, user message.UserID) error
 	// Level returns the format level in force.
 	Level func() int

@@ -24,9 +24,9 @@ func (s *Service) Retention(ctx context.Context, user message.UserID) (userstate
 // SetRetention gives a user a retention of their own, in place of an earlier one, and lets the messages expire that it does not keep. The
 // user need not have been seen: such a user still counts as never seen, and has no messages.
 //
-// It returns a *message.InvalidError for a retention that is not allowed, and a *settings.LevelError below format level 3. It writes two
-// records at most: after another error the retention may hold, and the walk over all users lets the messages expire. It is idempotent. The
-// emptying of buckets follows.
+// It returns a *message.InvalidError for a retention that is not allowed, and a *settings.LevelError below format level 3. After
+// another error the retention may hold, and the walk over all users lets the messages expire. When it has returned nil, a crash loses neither
+// the retention nor the expiry. It is idempotent. The emptying of buckets follows.
 func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep userstate.Retention) error {
 	rules, deployment := s.opts.Rules(), s.opts.Retention()
 	if err := allowed(keep, deployment, rules); err != nil {
@@ -40,7 +40,13 @@ func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep us
 		return err
 	}
 	if keep.Newest > 0 && s.opts.Trim != nil {
-		return s.opts.Trim(ctx, user)
+		if err := s.opts.Trim(ctx, user); err != nil {
+			return err
+		}
+	}
+	// Trim raises the purge point lazily, and so do workers meanwhile. A step that is not lazy makes durable what it finds.
+	if _, err := s.stores.Users.Step(ctx, []userstate.Step{{From: state, To: state}}); err != nil {
+		return fmt.Errorf("retention of %s: %w", user, err)
 	}
 	return nil
 }

@@ -144,6 +144,39 @@ func TestSetRetentionTrims(t *testing.T) {
 	require.Equal(t, []userstate.Retention{{Newest: 1}}, trimmed)
 }
 
+// What SetRetention has let expire stays expired after a crash of the process that loses all writes that were not synced. A worker may have
+// raised the purge point before, lazily.
+func TestSetRetentionSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]bool{"it raises": false, "a worker raises": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+			w.fill(t, "ann", 0, 120)
+			w.Clock.Advance(time.Hour)
+			trim := w.Trimmer(0).TrimUser
+			service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
+				Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Highest },
+				Trim: func(ctx context.Context, user message.UserID) error {
+					if ahead {
+						require.NoError(t, trim(ctx, user))
+					}
+					return trim(ctx, user)
+				},
+			})
+			keep := userstate.Retention{Newest: 80}
+			require.NoError(t, service.SetRetention(t.Context(), "ann", keep))
+			before := w.State(t.Context(), t, "ann")
+			require.False(t, before.Purged.IsZero())
+			after, err := w.Crash(t.Context(), 0, 1)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, after.Close()) })
+			require.Equal(t, before, after.State(t.Context(), t, "ann"))
+		})
+	}
+}
+
 func TestRetentionNeedsALevel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

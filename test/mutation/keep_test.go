@@ -29,6 +29,11 @@ func keeping() []mutation {
 			pkg:   pebble, run: keptUsers + "^Step$/^removes_a_record$",
 		},
 		{
+			name: "a retention that a crash undoes", trap: "after a crash, messages show that had expired before the answer",
+			edits: []edit{{inboxRetentionGo, "{{From: state, To: state}}", "{{From: state, To: state, Lazy: true}}"}},
+			pkg:   inbox, run: "^TestSetRetentionSurvivesACrash$",
+		},
+		{
 			name: "a retention that the walk carries out", trap: "what is not kept shows until the walk comes by",
 			edits: []edit{{inboxRetentionGo, "err != nil || !state.Known() {", "err != nil || state.Known() || true {"}},
 			pkg:   inbox, run: "^TestSetRetention$",
