@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // Recorded has the settings that all processes on one store must agree on. The store records them, and a Config only proposes them.
@@ -114,7 +115,8 @@ func (r Recorded) retention(v *validator) {
 	least := r.PublishSlack + r.ClockTolerance
 	v.require("retention.max_age", r.MaxAge == 0 || r.MaxAge >= least,
 		"is %s: it must be 0, or at least publish_slack and clock_tolerance together, which are %s", duration.Text(r.MaxAge), duration.Text(least))
-	v.require("retention.newest", r.Newest >= 0, "is %d: it must be 0, or at least 1", r.Newest)
+	v.require("retention.newest", r.Newest >= 0 && r.Newest <= userstate.MaxNewest,
+		"is %d: it must be 0, or from 1 to %d", r.Newest, userstate.MaxNewest)
 	v.require("retention.canonical", r.Canonical >= r.KeyTTL,
 		"is %s: it must be at least idempotency.ttl, which is %s", duration.Text(r.Canonical), duration.Text(r.KeyTTL))
 }

@@ -88,8 +88,8 @@ func allowed(keep, deployment userstate.Retention, rules userstate.Rules) error 
 	switch {
 	case keep == userstate.Retention{}:
 		return invalid("max_age", "is missing, and so is newest: give one of them, or delete the retention")
-	case keep.Newest < 0:
-		return invalid("newest", "is %d: it must be at least 1", keep.Newest)
+	case keep.Newest < 0 || keep.Newest > userstate.MaxNewest:
+		return invalid("newest", "is %d: it must be from 1 to %d", keep.Newest, userstate.MaxNewest)
 	case keep.MaxAge == 0:
 		return nil
 	case keep.MaxAge < least:

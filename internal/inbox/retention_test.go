@@ -90,11 +90,13 @@ func TestSetRetentionWithinTheDeployment(t *testing.T) {
 		"negative":                {MaxAge: -time.Hour},
 		"nothing":                 {},
 		"less than nothing":       {Newest: -1},
+		"too many":                {Newest: userstate.MaxNewest + 1},
 	} {
 		invalid := new(message.InvalidError)
 		require.ErrorAs(t, w.SetRetention(t.Context(), "ann", refused), &invalid, name)
 		require.Contains(t, []string{"max_age", "newest"}, invalid.Field)
 	}
+	require.NoError(t, w.SetRetention(t.Context(), "ann", userstate.Retention{Newest: userstate.MaxNewest}))
 	require.NoError(t, w.SetRetention(t.Context(), "ann", userstate.Retention{MaxAge: time.Hour - 51*time.Millisecond}))
 	w.requireShown(t, 69, ids(51, 120))
 	require.NoError(t, w.SetRetention(t.Context(), "ann", userstate.Retention{MaxAge: rig.Rules().PublishSlack + rig.Rules().ClockTolerance}))

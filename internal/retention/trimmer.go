@@ -127,7 +127,7 @@ func (t *Trimmer) Trim(ctx context.Context, state userstate.State) (userstate.St
 	if newest == 0 || !state.Known() {
 		return state, 0, nil
 	}
-	if more, err := t.exceeds(ctx, state, newest+newest/4); err != nil || !more {
+	if more, err := t.exceeds(ctx, state, newest); err != nil || !more {
 		return state, 0, err
 	}
 	rules := t.opts.Rules()
@@ -156,15 +156,15 @@ func (t *Trimmer) Trim(ctx context.Context, state userstate.State) (userstate.St
 	return state, expired, err
 }
 
-// exceeds reports whether more messages than a limit may be left of a user. It may count messages that have expired or are deleted, but leaves
-// none out that Trim would find.
-func (t *Trimmer) exceeds(ctx context.Context, state userstate.State, limit int64) (bool, error) {
+// exceeds reports whether a quarter more messages of a user may be left than the newest. It may count messages that have expired or are deleted,
+// but leaves none out that Trim would find.
+func (t *Trimmer) exceeds(ctx context.Context, state userstate.State, newest int64) (bool, error) {
 	heads, err := t.buckets.Heads(ctx, []bucket.Ref{{Owner: state.User, Sequence: state.Head.Sequence}})
 	if err != nil {
 		return false, err
 	}
 	slots := heads[0].Position(heads[0].Slots())
-	if total, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, bucket.Expired{}); total <= limit {
+	if total, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, bucket.Expired{}); total-newest <= newest/4 {
 		return false, nil
 	}
 	deletions, err := t.buckets.Deletions(ctx, state.User, state.Oldest)
@@ -176,5 +176,5 @@ func (t *Trimmer) exceeds(ctx context.Context, state userstate.State, limit int6
 		return false, err
 	}
 	total, _ := bucket.Counts(slots, deletions, bucket.ReadMark{}, state.Gaps, expired)
-	return total > limit, nil
+	return total-newest > newest/4, nil
 }

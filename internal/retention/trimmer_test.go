@@ -3,6 +3,7 @@ package retention_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -183,6 +184,9 @@ func TestTrimCosts(t *testing.T) {
 	w.Retention.Store(&userstate.Retention{MaxAge: day})
 	require.NoError(t, trimmer.TrimUser(t.Context(), "ann"))
 	require.Empty(t, calls)
+	w.Retention.Store(&userstate.Retention{Newest: math.MaxInt64})
+	require.NoError(t, trimmer.TrimUser(t.Context(), "ann"))
+	require.Equal(t, []string{"Heads"}, calls, "a quarter more is no number of 64 bits")
 }
 
 // trimmerOn returns a trimmer on other buckets.

@@ -11,7 +11,8 @@ import (
 type Retention struct {
 	// MaxAge is how long after it was sent a message expires: a duration such as 720h or 30d. If it is empty, retention.max_age holds.
 	MaxAge string `json:"max_age,omitempty"`
-	// Newest is how many messages the inbox keeps at least; older ones expire. If it is 0, retention.newest holds.
+	// Newest is how many messages the inbox keeps at least, up to 10,000,000; older ones expire. If it is 0,
+	// retention.newest holds.
 	Newest int64 `json:"newest,omitempty"`
 }
 

@@ -6,11 +6,14 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
+// MaxNewest is the greatest Newest of a Retention. It bounds how much one trim reads.
+const MaxNewest = 10_000_000
+
 // Retention says what of an inbox is kept. Its zero value keeps everything. If both are set, a message expires as soon as either says so.
 type Retention struct {
 	// MaxAge is how long after it was sent a message expires; 0 means never.
 	MaxAge time.Duration
-	// Newest is how many messages an inbox keeps at least; older ones expire. 0 means all.
+	// Newest is how many messages an inbox keeps at least; older ones expire. 0 means all. It is at most MaxNewest.
 	Newest int64
 }
 

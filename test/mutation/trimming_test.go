@@ -78,12 +78,12 @@ func trimmingInboxes() []mutation {
 	return []mutation{
 		{
 			name: "a trim without slack", trap: "each message costs the reading of all that remain",
-			edits: []edit{{trimmerGo, "newest+newest/4)", "newest)"}},
+			edits: []edit{{trimmerGo, "total-newest <= newest/4 {", "total <= newest {"}, {trimmerGo, "	return total-newest > newest/4, nil", "	return total > newest, nil"}},
 			pkg:   retains, run: "^TestTrim$",
 		},
 		{
 			name: "slots as what is left", trap: "an inbox whose messages are deleted is read in vain, each time",
-			edits: []edit{{trimmerGo, "	return total > limit, nil", "	return total > 0, nil"}},
+			edits: []edit{{trimmerGo, "	return total-newest > newest/4, nil", "	return total > 0, nil"}},
 			pkg:   retains, run: "^TestTrimCosts$",
 		},
 		{
