@@ -25,6 +25,8 @@ type endpoint struct {
 	query []string
 	// body means that the endpoint reads a JSON body.
 	body bool
+	// needs, unless it is nil, returns why the endpoint serves no request now. It is asked before the request is looked at.
+	needs func() error
 	// adds means that the endpoint stores messages or edges. It is refused while the disk is nearly full.
 	adds bool
 }
@@ -60,6 +62,9 @@ func (s *server) serve(m methods) http.Handler {
 			if err == nil && e.adds && s.full() {
 				s.measured.noRoom.Inc()
 				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and it accepted nothing of this request: try again after Retry-After")
+			}
+			if err == nil && e.needs != nil {
+				err = e.needs()
 			}
 			if err == nil {
 				err = e.run(w, r)

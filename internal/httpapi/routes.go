@@ -51,9 +51,9 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.purge, access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/retention", methods{
-		http.MethodGet:    {handle: s.userRetention, access: admins},
-		http.MethodPut:    {handle: s.setRetention, access: admins, body: true},
-		http.MethodDelete: {handle: s.deleteRetention, access: admins},
+		http.MethodGet:    {handle: s.userRetention, access: admins, needs: s.Inbox.CheckLevel},
+		http.MethodPut:    {handle: s.setRetention, access: admins, needs: s.Inbox.CheckLevel, body: true},
+		http.MethodDelete: {handle: s.deleteRetention, access: admins, needs: s.Inbox.CheckLevel},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
 		http.MethodDelete: {handle: s.deleteEntry, access: owner},

@@ -20,10 +20,14 @@ func TestUserRetention(t *testing.T) {
 	w.see(t, "bob")
 	w.deliver(t, "bob", 1, 60)
 	w.pass(messagetest.ID(31).Time().Add(720e12).Sub(w.clock())) // message 31 is 200 hours old
-	for _, ask := range [][2]string{{http.MethodGet, ""}, {http.MethodPut, `{"newest":1}`}, {http.MethodDelete, ""}} {
-		require.Contains(t, w.must(t, http.StatusConflict, ask[0], target, ask[1]), string(client.ProblemUpgrade))
+	for _, ask := range [][2]string{{http.MethodGet, ""}, {http.MethodPut, `{"newest":1}`}, {http.MethodPut, `{"newest":"bad"}`}, {http.MethodPut, `{}`}, {http.MethodDelete, ""}} {
+		require.Contains(t, w.must(t, http.StatusConflict, ask[0], target, ask[1]), string(client.ProblemUpgrade), "%v", ask)
 	}
+	require.Contains(t, w.must(t, http.StatusConflict, http.MethodGet, target+"?unknown=1", ""), string(client.ProblemUpgrade))
 	level++
+	for _, body := range []string{`{}`, `{"newest":0}`, `{"newest":10000001}`, `{"newest":9223372036854775807}`} {
+		require.Contains(t, w.must(t, http.StatusUnprocessableEntity, http.MethodPut, target, body), string(client.ProblemInvalid), body)
+	}
 	require.JSONEq(t, `{}`, w.must(t, http.StatusOK, http.MethodGet, target, ""))
 	w.must(t, http.StatusNoContent, http.MethodPut, target, `{"max_age":"200h","newest":100}`)
 	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob", ""), `"total":30`)

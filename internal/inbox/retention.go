@@ -11,10 +11,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
+// CheckLevel returns a *settings.LevelError below format level 3, where users have no retention of their own.
+func (s *Service) CheckLevel() error { return settings.Require(s.opts.Level(), settings.Retention) }
+
 // Retention returns the user's own retention: the zero value if the user has none, or was never seen. It returns a *settings.LevelError
 // below format level 3.
 func (s *Service) Retention(ctx context.Context, user message.UserID) (userstate.Retention, error) {
-	if err := settings.Require(s.opts.Level(), settings.Retention); err != nil {
+	if err := s.CheckLevel(); err != nil {
 		return userstate.Retention{}, err
 	}
 	state, err := s.state(ctx, user)
@@ -28,6 +31,9 @@ func (s *Service) Retention(ctx context.Context, user message.UserID) (userstate
 // another error the retention may hold, and the walk over all users lets the messages expire. When it has returned nil, a crash loses neither
 // the retention nor the expiry. It is idempotent. The emptying of buckets follows.
 func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep userstate.Retention) error {
+	if err := s.CheckLevel(); err != nil {
+		return err
+	}
 	rules, deployment := s.opts.Rules(), s.opts.Retention()
 	if err := allowed(keep, deployment, rules); err != nil {
 		return err
@@ -54,15 +60,15 @@ func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep us
 // DeleteRetention removes the user's own retention, so that the deployment's holds. What has expired stays expired. It returns a
 // *settings.LevelError below format level 3. It is idempotent.
 func (s *Service) DeleteRetention(ctx context.Context, user message.UserID) error {
+	if err := s.CheckLevel(); err != nil {
+		return err
+	}
 	_, err := s.keep(ctx, user, userstate.Retention{})
 	return err
 }
 
 // keep records a retention durably, and returns the state with it.
 func (s *Service) keep(ctx context.Context, user message.UserID, keep userstate.Retention) (userstate.State, error) {
-	if err := settings.Require(s.opts.Level(), settings.Retention); err != nil {
-		return userstate.State{}, err
-	}
 	state, err := s.state(ctx, user)
 	if err != nil {
 		return state, err

@@ -185,6 +185,8 @@ func TestRetentionNeedsALevel(t *testing.T) {
 	old := inbox.New(inbox.Stores{}, nil, inbox.Options{Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Retention - 1 }})
 	_, err := old.Retention(t.Context(), "ann")
 	require.ErrorAs(t, err, new(*settings.LevelError))
-	require.ErrorAs(t, old.SetRetention(t.Context(), "ann", userstate.Retention{Newest: 1}), new(*settings.LevelError))
+	for _, keep := range []userstate.Retention{{Newest: 1}, {Newest: -1}} {
+		require.ErrorAs(t, old.SetRetention(t.Context(), "ann", keep), new(*settings.LevelError))
+	}
 	require.ErrorAs(t, old.DeleteRetention(t.Context(), "ann"), new(*settings.LevelError))
 }
