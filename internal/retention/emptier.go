@@ -62,7 +62,7 @@ func (e *Emptier) Freed() int64 { return e.freed.Load() }
 
 // Run empties the buckets of users in the queue until intake ends.
 func (e *Emptier) Run(intake, _ context.Context) {
-	e.queue.serve(intake, 1, func(users []message.UserID) {
+	e.queue.serve(intake, 1, 1, func(users []message.UserID) {
 		user := users[0]
 		err := e.emptyNow(intake, user)
 		e.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("user", string(user)) })

@@ -41,24 +41,25 @@ func (q *queue) add(user message.UserID) {
 // length returns how many users wait.
 func (q *queue) length() float64 { return float64(len(q.waiting)) }
 
-// serve calls do with the users who wait, at most most of them at a time, until ctx ends. A user who is added while do works on them waits
-// again.
-func (q *queue) serve(ctx context.Context, most int, do func(users []message.UserID)) {
+// serve calls do with the users who wait, until ctx ends. It is one of several workers, and takes its share of
+// them at a time, at most most, so that the others are not idle. A user who is added while do works on them waits again.
+func (q *queue) serve(ctx context.Context, workers, most int, do func(users []message.UserID)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case user := <-q.waiting:
-			do(q.take(user, most))
+			do(q.take(user, workers, most))
 		}
 	}
 }
 
-// take takes more users of the queue, as many as wait, in addition to one who was taken.
-func (q *queue) take(user message.UserID, most int) []message.UserID {
+// take takes a worker's share of the users who wait, in addition to one who was taken and counts among them.
+func (q *queue) take(user message.UserID, workers, most int) []message.UserID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	users := []message.UserID{user}
+	most = min(most, (1+len(q.waiting))/workers)
 	for more := true; more && len(users) < most; {
 		select {
 		case user := <-q.waiting:

@@ -16,7 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// together is how many records are read together for the queue.
+// together is how many records are read together for the queue, at most.
 const together = 64
 
 // TrimmerOptions configures a Trimmer. Queue, Rules, Retention and Now are required.
@@ -68,7 +68,9 @@ func (t *Trimmer) Queue(user message.UserID) { t.queue.add(user) }
 func (t *Trimmer) Run(intake, _ context.Context) {
 	var workers sync.WaitGroup
 	for range t.opts.Workers {
-		workers.Go(func() { t.queue.serve(intake, together, func(users []message.UserID) { t.trimAll(intake, users) }) })
+		workers.Go(func() {
+			t.queue.serve(intake, t.opts.Workers, together, func(users []message.UserID) { t.trimAll(intake, users) })
+		})
 	}
 	workers.Wait()
 }

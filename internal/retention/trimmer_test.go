@@ -283,13 +283,39 @@ func TestTrimmerReadsRecordsTogether(t *testing.T) {
 	require.Equal(t, 1, reads.lookups)
 }
 
-// countedUsers counts the reads of records.
+// A worker leaves the others their share of the users who wait.
+func TestTrimmersShareTheQueue(t *testing.T) {
+	t.Parallel()
+	w := newTrimmedWorld(t, 4)
+	intake, stop := context.WithCancel(t.Context())
+	reads := &countedUsers{Store: w.Users, users: 8, read: stop}
+	trimmer := w.trimmerOf(w.Inbox, reads, retention.TrimmerOptions{Queue: 8, Workers: 2})
+	for _, user := range []message.UserID{"ann", "ben", "cleo", "dora", "ed", "flo", "gus", "hal"} {
+		trimmer.Queue(user)
+	}
+	trimmer.Run(intake, t.Context())
+	require.Positive(t, reads.most)
+	require.LessOrEqual(t, reads.most, 4)
+}
+
+// countedUsers counts the reads of records, and calls read when those of so many users were read.
 type countedUsers struct {
 	userstate.Store
+	read func()
+
+	mu      sync.Mutex
+	users   int
 	lookups int
+	most    int // of one read
 }
 
 func (c *countedUsers) Lookup(ctx context.Context, users []message.UserID) ([]userstate.Looked, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lookups++
+	c.most = max(c.most, len(users))
+	if c.users -= len(users); c.users == 0 {
+		c.read()
+	}
 	return c.Store.Lookup(ctx, users)
 }

@@ -102,6 +102,11 @@ func trimmingInboxes() []mutation {
 			pkg:   retains, run: "^TestTrimOfOneMillisecond$",
 		},
 		{
+			name: "a worker that takes the whole queue", trap: "one worker trims, and the others are idle",
+			edits: []edit{{"internal/retention/queue.go", "(1+len(q.waiting))/workers)", "(1+len(q.waiting))/min(workers, 1))"}},
+			pkg:   retains, run: "^TestTrimmersShareTheQueue$",
+		},
+		{
 			name: "a walk that does not trim", trap: "who did not fit into the queue keeps everything",
 			edits: []edit{{keeperGo, "	state, trimmed, err := k.opts.Trim(ctx, state)\n", "	var trimmed int64\n"}},
 			pkg:   retains, run: "^TestKeepExpiresByNumber$",
