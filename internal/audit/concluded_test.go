@@ -99,11 +99,12 @@ func TestAuditAfterThePlanEnded(t *testing.T) {
 		scan    progress.Scan
 		verdict audit.Verdict
 		before  string
+		after   string
 		missing int
 		dead    int64
 	}{
-		"done":     {progress.Scan{}.Finish(progress.Counts{}), audit.Missing, "has passed them", 1, 0},
-		"given up": {dead.GiveUp(), audit.DeadLettered, "an operator gave up", 0, 1},
+		"done":     {progress.Scan{}.Finish(progress.Counts{}), audit.Missing, "has passed them", "has passed them", 1, 0},
+		"given up": {dead.GiveUp(), audit.DeadLettered, "an operator gave up", "given up in 2 of its partitions", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +123,7 @@ func TestAuditAfterThePlanEnded(t *testing.T) {
 			after, explained := look()
 			require.Equal(t, before, after)
 			require.Equal(t, test.verdict, explained.Verdict)
+			require.Contains(t, explained.Sentence, test.after)
 			require.Len(t, after.Found, test.missing)
 			require.Equal(t, test.dead, after.DeadLettered)
 			_, err := w.Audit(t.Context(), audit.Request{User: "ben", Repair: true}, func(audit.Event) error { return nil })

@@ -139,7 +139,7 @@ func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 		return DeadLettered, fmt.Sprintf("%s does not have %s: an operator gave up its fan-out in their partition, %d, which had come %s.",
 			e.User, e.Message, e.Partition, e.position())
 	case e.Ending != nil && e.Ending.GivenUp > 0:
-		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out was given up in %d partitions. It is not recorded any more in which.",
+		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out was given up in %d of its partitions. It is not recorded any more in which.",
 			e.User, e.Message, e.Ending.GivenUp)
 	case !passed && e.Scan.Dead:
 		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s: unless its dead letter was dropped, "+

@@ -9,8 +9,8 @@ import (
 )
 
 // The plan of a message ends: its counts move into the message, and then the plan is removed. A repeated event would plan the message again,
-// and deliver to users who have come to its audience since. So whoever finds or makes a plan looks at the message afterwards, never before: a
-// look before says nothing about the plan.
+// and deliver to users who have come to its audience since. So a caller that finds or makes a plan looks at the message afterwards, never
+// before: a look before says nothing about the plan.
 
 // dropLate removes the plans of messages that are over, and empties their routes. The plans are there, and are not done: so repeated events made
 // them after the first plans had ended.

@@ -14,7 +14,7 @@ import (
 )
 
 // TestExpiryFailpoints kills the server at every step between a message's expiry and its removal: before and after the step, and between
-// the parts of a step. The next server must come to the same end: everything has expired for everybody, and nothing is left of it.
+// the parts of a step. The next server must come to the same end: everything has expired for all users, and nothing is left of it.
 func TestExpiryFailpoints(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {

@@ -18,7 +18,7 @@ import (
 const keepNewest = 5
 
 // TestNewestFailpoints kills the server at every step by which messages expire, and in the midst of deliveries and returns. Then a server
-// without a failpoint receives the remaining messages, and everybody returns. Each inbox has its newest messages, and no more than that and slack.
+// without a failpoint receives the remaining messages, and all users return. Each inbox has its newest messages, and no more than that and slack.
 func TestNewestFailpoints(t *testing.T) {
 	t.Parallel()
 	for _, on := range everyStore() {
@@ -67,7 +67,7 @@ func TestNewestFailpoints(t *testing.T) {
 	}
 }
 
-// awaitFew lets everybody return, and waits until no inbox has more than it keeps, with slack. It returns what they show.
+// awaitFew lets all users return, and waits until no inbox has more than it keeps, with slack. It returns what they show.
 func (w *world) awaitFew(ctx context.Context) map[message.UserID][]client.InboxMessage {
 	w.Helper()
 	shown := make(map[message.UserID][]client.InboxMessage)
