@@ -184,7 +184,7 @@ func (s *assembly) inboxes() {
 		},
 	)
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{
-		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now,
+		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now, Keys: p.Keys.Latest,
 	})
 	if store := s.world.store.Backup; store != nil {
 		s.services.Backup = backup.New(s.world.bus, store, s.config.Data, s.opts.Now)

@@ -61,6 +61,9 @@ type ServiceOptions struct {
 	// Alone is true if no other process can have the store open.
 	Alone bool
 	Now   func() time.Time
+	// Keys returns when the last of all idempotency keys expires, or zero if there is none. Before the level Retention a lower idempotency.ttl
+	// left no trace but the keys. If Keys is nil, there are none.
+	Keys func(context.Context) (time.Time, error)
 }
 
 // Service shows and changes the settings, the processes and the level. It is safe for concurrent use.
@@ -233,6 +236,13 @@ func (s *Service) upgrade(ctx context.Context, confirmed bool) (int, error) {
 		if values.Retention != (userstate.Retention{}) && !confirmed {
 			return 0, &UnconfirmedError{Reason: fmt.Sprintf("the configured %s %s and %s %s hold from the upgrade on, so messages expire: confirm that (--yes)",
 				MaxAgeKey, all[MaxAgeKey], NewestKey, all[NewestKey])}
+		}
+		if record.Level < Retention && s.opts.Keys != nil {
+			last, err := s.opts.Keys(ctx)
+			if err != nil {
+				return 0, fmt.Errorf("idempotency keys: %w", err)
+			}
+			raised.keysUntil(last, values.Rules.ClockTolerance)
 		}
 		if err := s.current.store.Replace(ctx, record, raised); err != nil {
 			return 0, err

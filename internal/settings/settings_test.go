@@ -108,7 +108,7 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 	var err error
 	p.Current, err = settings.New(options)
 	require.NoError(t, err)
-	p.Service = settings.NewService(p.Current, settings.ServiceOptions{Now: w.clock.Now})
+	p.Service = settings.NewService(p.Current, settings.ServiceOptions{Now: w.clock.Now, Keys: w.Keys().Latest})
 	return p
 }
 

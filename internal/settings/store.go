@@ -75,8 +75,8 @@ type Setting struct {
 	First string
 	// Since is when Value was recorded, in milliseconds.
 	Since time.Time
-	// Until is when the last idempotency key expires that was reserved under a higher value, in milliseconds. It is zero if there was no higher
-	// one, and for all other settings.
+	// Until is when the last idempotency key expires that was reserved under a higher value, or before the level Retention, in milliseconds. It
+	// is zero if there was none, and for all other settings.
 	Until time.Time
 }
 
@@ -102,11 +102,15 @@ func (r Record) with(settings map[string]string, now time.Time, level int) Recor
 	return changed
 }
 
-// keysUntil records until when keys may last that were reserved before the change: ttl from now on, and until all processes know the change.
-func (r Record) keysUntil(now time.Time, ttl time.Duration) {
+// keysUntil records until when keys may last that were reserved before the change: until the given time has come and passed by spare, and until
+// all processes know the change. Zero changes nothing.
+func (r Record) keysUntil(last time.Time, spare time.Duration) {
+	if last.IsZero() {
+		return
+	}
 	const known = time.Minute
 	s := r.Settings[keyTTLKey]
-	if until := now.Add(ttl + known).UTC().Truncate(time.Millisecond); s.Until.Before(until) {
+	if until := last.Add(spare + known).UTC().Truncate(time.Millisecond); s.Until.Before(until) {
 		s.Until = until
 	}
 	r.Settings[keyTTLKey] = s

@@ -116,13 +116,14 @@ func (m *Metrics) Keys(store message.KeyStore) message.KeyStore {
 		reserve:  m.operation("keys.reserve"),
 		replace:  m.operation("keys.replace"),
 		forget:   m.operation("keys.forget"),
+		latest:   m.operation("keys.latest"),
 	}
 }
 
 type keys struct {
 	message.KeyStore
 
-	reserve, replace, forget operation
+	reserve, replace, forget, latest operation
 }
 
 func (s *keys) Reserve(ctx context.Context, k message.Key, now time.Time) (held message.Key, err error) {
@@ -138,4 +139,9 @@ func (s *keys) Replace(ctx context.Context, old message.Key, id message.ID) (err
 func (s *keys) Forget(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	defer s.forget.done(ctx, s.forget.now(), &err)
 	return s.KeyStore.Forget(ctx, now, limit)
+}
+
+func (s *keys) Latest(ctx context.Context) (expires time.Time, err error) {
+	defer s.latest.done(ctx, s.latest.now(), &err)
+	return s.KeyStore.Latest(ctx)
 }

@@ -69,6 +69,11 @@ func collecting() []mutation {
 			pkg:   "./internal/settings", run: "^TestKeysOutliveALowerTTL$",
 		},
 		{
+			name: "an upgrade that does not look at idempotency keys", trap: "keys of a higher idempotency.ttl name messages that are gone",
+			edits: []edit{{"internal/settings/service.go", "record.Level < Retention && s.opts.Keys != nil {", "false {"}},
+			pkg:   "./internal/settings", run: "^TestKeysOutliveTheUpgrade$",
+		},
+		{
 			name: "an index names a removed message", trap: "every query of the author fails",
 			edits: []edit{{"internal/pebblestore/oldest.go", "		keys = append(keys, authorKey(m.From, m.ID))", ""}},
 			pkg:   "./internal/pebblestore", run: "^TestConformance$/^Messages$/^Remove$",
