@@ -289,9 +289,9 @@ func (db *DB) PanicInGet(key []byte) error {
 // BreakTail makes each push to an owner panic, until the returned function is called.
 func (db *DB) BreakTail(owner message.UserID) (mend func()) {
 	lock := db.inbox.lockOf(owner)
-	tails := db.inbox.tails.maps[lock]
-	db.inbox.tails.maps[lock] = nil
-	return func() { db.inbox.tails.maps[lock] = tails }
+	tails := db.inbox.tails.shards[lock].tails
+	db.inbox.tails.shards[lock].tails = nil
+	return func() { db.inbox.tails.shards[lock].tails = tails }
 }
 
 // RemovedTombstones returns how many tombstones an inbox has lost with the buckets that were removed.

@@ -51,7 +51,7 @@ func (s *Inbox) lower(batch *pebble.Batch, owner message.UserID, as bucket.Outli
 	if _, slot := placeOf(it.Key()); slot+1 != as.Slots() || lowest.floor != as.Floor || highest.last != as.Last {
 		return false, nil
 	}
-	delete(s.tails.maps[s.lockOf(owner)], owner) // the next push reads the last
+	s.tails.shards[s.lockOf(owner)].forget(owner) // the next push reads the last
 	if bytes.Equal(it.Key(), lowestKey) {
 		highest.floor, highest.last = as.Lowered(floor, last)
 		return true, batch.Set(it.Key(), highest.appendTo(nil), nil)

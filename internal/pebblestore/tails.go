@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"math"
 	"strings"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -11,32 +10,35 @@ import (
 type tail struct {
 	last     message.ID
 	sequence uint32
-	base     uint32 // of a sized bucket
 	slots    uint8
 	capacity uint8 // of a sized bucket, or zero
 }
 
-func (t tail) size() size { return size{capacity: t.capacity, base: int64(t.base)} }
-
-func (t tail) full() bool {
-	capacity, _ := t.size().of(t.sequence)
-	return int(t.slots) == capacity
-}
-
 // tails remembers, for a limited number of owners, the tail of the bucket of their last push. A search would read a separate block
 // for each owner in every level of the database. That takes ten times as long as writing the entry.
-//
-// Each lock of the inbox has a map, which is used only under that lock. So the tails are never behind the database: no other
-// process writes, and no other call writes to the owner meanwhile.
 type tails struct {
-	maps  []map[message.UserID]tail
-	limit int // for each map
+	shards []shard
+	limit  int // of the owners of each shard
 }
 
+// shard holds the owners of one lock of the inbox. It is used only under that lock. So the tails are never behind the database: no other
+// process writes, and no other call writes to the owner meanwhile.
+type shard struct {
+	tails map[message.UserID]tail
+	bases map[message.UserID]int64 // of the tails of sized buckets, which are rare
+	// newcomers counts the owners who found the shard full.
+	newcomers int
+}
+
+// newcomersPerPlace is how many newcomers a full shard counts until one of them gets the place of another owner. A fan-out that visits more
+// owners than there are places would otherwise replace owners all the time, each before its next visit. An owner with frequent pushes
+// soon has a place.
+const newcomersPerPlace = 8
+
 func newTails(locks, owners int) *tails {
-	t := &tails{maps: make([]map[message.UserID]tail, locks), limit: (owners + locks - 1) / locks}
-	for i := range t.maps {
-		t.maps[i] = make(map[message.UserID]tail)
+	t := &tails{shards: make([]shard, locks), limit: (owners + locks - 1) / locks}
+	for i := range t.shards {
+		t.shards[i] = shard{tails: make(map[message.UserID]tail), bases: make(map[message.UserID]int64)}
 	}
 	return t
 }
@@ -44,11 +46,20 @@ func newTails(locks, owners int) *tails {
 // of returns the state of the bucket that a push goes to, and whether the bucket exists, if both are known. The bucket after a full
 // one does not exist until a push creates it.
 func (t *tails) of(w *placed) (onto state, exists, known bool) {
-	tail, ok := t.maps[w.lock][w.push.Owner]
+	s := &t.shards[w.lock]
+	tail, ok := s.tails[w.push.Owner]
+	if !ok {
+		return state{}, false, false
+	}
+	var size size
+	if tail.capacity > 0 {
+		size.capacity, size.base = tail.capacity, s.bases[w.push.Owner]
+	}
+	capacity, _ := size.of(tail.sequence)
 	switch {
-	case ok && w.push.Sequence == tail.sequence:
-		return state{slots: int(tail.slots), last: tail.last, size: tail.size()}, true, true
-	case ok && w.push.Sequence == tail.sequence+1 && tail.full():
+	case w.push.Sequence == tail.sequence:
+		return state{slots: int(tail.slots), last: tail.last, size: size}, true, true
+	case w.push.Sequence == tail.sequence+1 && int(tail.slots) == capacity:
 		return state{}, false, true
 	default:
 		return state{}, false, false
@@ -57,39 +68,49 @@ func (t *tails) of(w *placed) (onto state, exists, known bool) {
 
 // pushed records that a push to a bucket with this state was applied.
 func (t *tails) pushed(w *placed, onto state) {
-	m, owner := t.maps[w.lock], w.push.Owner
-	if onto.size.base > math.MaxUint32 { // no inbox has so many entries
-		delete(m, owner)
-		return
-	}
+	s, owner := &t.shards[w.lock], w.push.Owner
 	now := tail{
 		last: onto.last, sequence: w.push.Sequence, slots: uint8(onto.slots + len(w.push.Entries)), //nolint:gosec // at most MaxCapacity
-		capacity: onto.size.capacity, base: uint32(onto.size.base), //nolint:gosec // see above
+		capacity: onto.size.capacity,
 	}
 	if newest := w.push.Entries[len(w.push.Entries)-1].ID; now.last.Less(newest) {
 		now.last = newest
 	}
-	if _, known := m[owner]; !known {
-		if len(m) >= t.limit {
-			t.evict(m)
+	if _, known := s.tails[owner]; !known {
+		if len(s.tails) >= t.limit && !s.replace() {
+			return
 		}
 		owner = message.UserID(strings.Clone(string(owner))) // the caller's string may share the memory of a larger one
 	}
-	m[owner] = now
+	s.tails[owner] = now
+	if now.capacity > 0 {
+		s.bases[owner] = onto.size.base
+	} else if len(s.bases) > 0 {
+		delete(s.bases, owner)
+	}
 }
 
-// evict removes an arbitrary owner. Fan-out visits owners in a cycle, so the least recently used owner would be the next one to be
-// needed.
-func (*tails) evict(m map[message.UserID]tail) {
-	for owner := range m {
-		delete(m, owner)
-		return
+// replace removes an arbitrary owner, if it is a newcomer's turn to get a place.
+func (s *shard) replace() bool {
+	if s.newcomers++; s.newcomers%newcomersPerPlace != 0 {
+		return false
 	}
+	for owner := range s.tails {
+		s.forget(owner)
+		break
+	}
+	return true
+}
+
+// forget removes an owner.
+func (s *shard) forget(owner message.UserID) {
+	delete(s.tails, owner)
+	delete(s.bases, owner)
 }
 
 // forget removes the owners of pushes whose result is unknown.
 func (t *tails) forget(work []placed) {
 	for i := range work {
-		delete(t.maps[work[i].lock], work[i].push.Owner)
+		t.shards[work[i].lock].forget(work[i].push.Owner)
 	}
 }

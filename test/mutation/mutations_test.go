@@ -22,6 +22,7 @@ const (
 	mendGo         = "pkg/bucket/mend.go"
 	pushGo         = "internal/pebblestore/push.go"
 	lowerGo        = "internal/pebblestore/lower.go"
+	tailsGo        = "internal/pebblestore/tails.go"
 	batchGo        = "internal/fanout/batch.go"
 	fanoutAppendGo = "internal/fanout/append.go"
 	scanGo         = "internal/fanout/scan.go"
@@ -89,7 +90,7 @@ func repairing() []mutation {
 		},
 		{
 			name: "a tail that outlives the bounds", trap: "the next push raises last again",
-			edits: []edit{{lowerGo, "	delete(s.tails.maps[s.lockOf(owner)], owner)", "	//"}},
+			edits: []edit{{lowerGo, "	s.tails.shards[s.lockOf(owner)].forget(owner)", "	//"}},
 			pkg:   pebble, run: pebbleLower,
 		},
 		{
@@ -178,7 +179,7 @@ func sizing() []mutation {
 		},
 		{
 			name: "a tail that forgets the capacity", trap: "a bucket of another size takes as many entries as one of the format",
-			edits: []edit{{"internal/pebblestore/tails.go", "		capacity: onto.size.capacity, base", "		base"}},
+			edits: []edit{{tailsGo, "		capacity: onto.size.capacity,", "		//"}},
 			pkg:   pebble, run: "^TestConformance$/^Inbox$/^(Push|Sizes)$",
 		},
 		{
