@@ -178,6 +178,22 @@ const (
 	firstFromOne
 	staleMirrored
 
+	inForceAtOnce
+	listedFirst
+	confirmedUnlisted
+	confirmedByUser
+	itemTrusted
+	trustedEarly
+	limitInForce
+	unconfirmedDead
+	recordsReadFirst
+	listUncompared
+	withdrawnInForce
+	itemFirst
+	itemByValue
+	numberUncompared
+	numberReused
+
 	mutations // how many there are, with correct
 )
 
@@ -332,7 +348,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts())
+	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.
