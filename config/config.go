@@ -9,9 +9,11 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -46,6 +48,7 @@ type Config struct {
 	Fanout      Fanout      `key:"fanout"`
 	Rehydrate   Rehydrate   `key:"rehydrate"`
 	Retention   Retention   `key:"retention"`
+	Identities  Identities  `key:"identities"`
 	NATS        NATS        `key:"nats"`
 	Embedded    Embedded    `key:"embedded"`
 	MongoDB     MongoDB     `key:"mongodb"`
@@ -147,6 +150,23 @@ type Retention struct {
 	Rate int `key:"rate"`
 	// Queue is how many users may wait in this process to be trimmed, and as many to be emptied.
 	Queue int `key:"queue"`
+}
+
+// Identities configures the names by which messages can address users.
+type Identities struct {
+	// Kinds are further kinds of identities, separated by commas. List returns them.
+	Kinds string `key:"kinds"`
+}
+
+// List returns the further kinds.
+func (i Identities) List() []identity.Kind {
+	var kinds []identity.Kind
+	for name := range strings.SplitSeq(i.Kinds, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			kinds = append(kinds, identity.Kind(name))
+		}
+	}
+	return kinds
 }
 
 // NATS configures the bus, and the NATS server where it is the embedded one.

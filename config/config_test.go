@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/pkg/identity"
 )
 
 func TestReferenceEqualsDefault(t *testing.T) {
@@ -92,6 +93,16 @@ func TestYAMLQuotesWhatWouldReadAsSomethingElse(t *testing.T) {
 	}
 }
 
+func TestFurtherKinds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]identity.Kind{"": nil, "badge": {"badge"}, "a-1, b_2 ,,c": {"a-1", "b_2", "c"}} {
+		c := config.Default()
+		c.Identities.Kinds = text
+		require.NoError(t, c.Validate())
+		require.Equal(t, want, c.Identities.List())
+	}
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -117,6 +128,8 @@ func TestValidate(t *testing.T) {
 		"no room to wait":       {func(c *config.Config) { c.Rehydrate.Queue = 0 }, "rehydrate.queue is 0: it must be from 1 to 10000000"},
 		"short lease":           {func(c *config.Config) { c.Rehydrate.Lease = 99 * time.Millisecond }, "rehydrate.lease is 99ms: it must be from 100ms to 1h"},
 		"never reaped":          {func(c *config.Config) { c.Rehydrate.ReapEvery = 0 }, "rehydrate.reap_every is 0s: it must be from 1ms to 24h"},
+		"a kind in capitals":    {func(c *config.Config) { c.Identities.Kinds = "badge, Email" }, `identities.kinds has "Email", which cannot be a kind: it must be 1 to 32 of a-z, 0-9, _ and -`},
+		"a known kind":          {func(c *config.Config) { c.Identities.Kinds = "phone" }, `identities.kinds has "phone", which is a kind that always exists: leave it out`},
 		"empty pages":           {func(c *config.Config) { c.Rehydrate.Page = 0 }, "rehydrate.page is 0: it must be from 1 to 10000"},
 		"small login stream":    {func(c *config.Config) { c.NATS.MaxLogin = config.KiB }, "nats.max_login is 1KiB: it must be from 1MiB to 1024GiB"},
 		"small stream":          {func(c *config.Config) { c.NATS.MaxDLQ = config.KiB }, "nats.max_dlq is 1KiB: it must be from 1MiB to 1024GiB"},

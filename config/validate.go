@@ -44,6 +44,11 @@ func (c Config) validate(sources map[string]string) error {
 	within(&v, "retention.every", c.Retention.Every, time.Second, 30*day)
 	within(&v, "retention.rate", c.Retention.Rate, 1, 1_000_000)
 	within(&v, "retention.queue", c.Retention.Queue, 1, 10_000_000)
+	for _, kind := range c.Identities.List() {
+		if err := kind.ValidateFurther(); err != nil {
+			v.require("identities.kinds", false, "has %q, which %v", string(kind), err)
+		}
+	}
 	c.nats(&v)
 	c.stores(&v)
 	c.http(&v)
