@@ -194,6 +194,22 @@ const (
 	numberUncompared
 	numberReused
 
+	lookBefore
+	markIgnored
+	unmarkedRemoved
+	markWithoutToken
+	soughtFirst
+	endUncompared
+	olderEnded
+	olderShared
+	numberKept
+	leftoverKept
+	childAtOnce
+	parentUnseen
+	parentMarkIgnored
+	childUncompared
+	unfinishedKept
+
 	mutations // how many there are, with correct
 )
 
@@ -348,7 +364,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts())
+	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.
