@@ -21,6 +21,7 @@ type published struct {
 	From     string   `json:"from"`
 	To       []string `json:"to"`
 	Audience string   `json:"audience"`
+	Topics   []string `json:"topics"`
 	Body     string   `json:"body"`
 	// Asked is the time of the first request, Answered the time at which the server accepted the message. Both are zero if they are not
 	// recorded.
@@ -34,12 +35,50 @@ type pair struct {
 	Followee string `json:"followee"`
 }
 
-// change is a change of edges.
+func (p pair) edge() edge { return edge{p.Follower, source{author: p.Followee}} }
+
+// subscription is a user's subscription to a topic.
+type subscription struct {
+	User  string `json:"user"`
+	Topic string `json:"topic"`
+}
+
+// edge returns the edge from the user to the topic.
+func (s subscription) edge() edge { return edge{s.User, source{topic: s.Topic}} }
+
+// source is an author or a topic.
+type source struct{ author, topic string }
+
+func (s source) String() string { return s.author + s.topic }
+
+// edge is a follower, and whom or what they follow.
+type edge struct {
+	follower string
+	source   source
+}
+
+// change is a change of edges and subscriptions.
 type change struct {
-	Follow   []pair    `json:"follow"`
-	Unfollow []pair    `json:"unfollow"`
-	Asked    time.Time `json:"asked"`
-	Answered time.Time `json:"answered"`
+	Follow      []pair         `json:"follow"`
+	Unfollow    []pair         `json:"unfollow"`
+	Subscribe   []subscription `json:"subscribe"`
+	Unsubscribe []subscription `json:"unsubscribe"`
+	Asked       time.Time      `json:"asked"`
+	Answered    time.Time      `json:"answered"`
+}
+
+// begun and ended return the edges that the change begins and ends.
+func (c change) begun() []edge { return edges(c.Follow, c.Subscribe) }
+func (c change) ended() []edge { return edges(c.Unfollow, c.Unsubscribe) }
+
+func edges(pairs []pair, subscriptions []subscription) (all []edge) {
+	for _, p := range pairs {
+		all = append(all, p.edge())
+	}
+	for _, s := range subscriptions {
+		all = append(all, s.edge())
+	}
+	return all
 }
 
 // look is one visit of a user, with the pages that they saw.
@@ -65,7 +104,7 @@ type look struct {
 // input is everything that determines the inboxes.
 type input struct {
 	messages  []published
-	followers map[string]map[string]history // of each followee, by follower
+	followers map[source]map[string]history // of each author and topic, by follower
 	edges     int
 	changes   []change
 	seen      map[string]time.Time
@@ -78,7 +117,7 @@ type input struct {
 
 func read(opts options) (input, error) {
 	in := input{
-		followers: make(map[string]map[string]history), seen: make(map[string]time.Time),
+		followers: make(map[source]map[string]history), seen: make(map[string]time.Time),
 		looks: make(map[string][]look), twins: make(map[string]bool),
 		unlogged: make(map[string]bool),
 	}
@@ -114,7 +153,7 @@ func (in *input) readPublished(line []byte) error {
 	if err := json.Unmarshal(line, &c); err != nil {
 		return err
 	}
-	if len(c.Follow)+len(c.Unfollow) > 0 {
+	if len(c.begun())+len(c.ended()) > 0 {
 		in.changes = append(in.changes, c)
 		return nil
 	}
@@ -135,7 +174,7 @@ func (in *input) readEdge(line []byte) error {
 		return errors.New("there is no tab between a follower and a followee")
 	}
 	in.edges++
-	return in.step(pair{follower, followee}, time.Time{}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
+	return in.step(pair{follower, followee}.edge(), time.Time{}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
 }
 
 func (in *input) readUser(line []byte) error {
@@ -180,20 +219,20 @@ func (in *input) readPair(line []byte) error {
 	return nil
 }
 
-// change applies the changes of edges in the order of time.
+// change applies the changes in the order of time.
 func (in *input) change() error {
 	slices.SortStableFunc(in.changes, func(a, b change) int {
 		return cmp.Or(a.Asked.Compare(b.Asked), a.Answered.Compare(b.Answered))
 	})
 	for _, c := range in.changes {
 		at := in.moment(c.Asked, c.Answered)
-		for _, p := range c.Follow {
-			if err := in.step(p, c.Answered, func(s spans) (spans, error) { return s.follow(at), nil }); err != nil {
+		for _, e := range c.begun() {
+			if err := in.step(e, c.Answered, func(s spans) (spans, error) { return s.follow(at), nil }); err != nil {
 				return err
 			}
 		}
-		for _, p := range c.Unfollow {
-			if err := in.step(p, c.Answered, func(s spans) (spans, error) { return s.unfollow(at) }); err != nil {
+		for _, e := range c.ended() {
+			if err := in.step(e, c.Answered, func(s spans) (spans, error) { return s.unfollow(at) }); err != nil {
 				return err
 			}
 		}
@@ -202,16 +241,16 @@ func (in *input) change() error {
 }
 
 // step changes one edge. answered is the time by the driver's clock.
-func (in *input) step(p pair, answered time.Time, change func(spans) (spans, error)) error {
-	if in.followers[p.Followee] == nil {
-		in.followers[p.Followee] = make(map[string]history)
+func (in *input) step(e edge, answered time.Time, change func(spans) (spans, error)) error {
+	if in.followers[e.source] == nil {
+		in.followers[e.source] = make(map[string]history)
 	}
-	edge := in.followers[p.Followee][p.Follower]
-	spans, err := change(edge.last())
+	before := in.followers[e.source][e.follower]
+	spans, err := change(before.last())
 	if err != nil {
-		return fmt.Errorf("%s and %s: %w", p.Follower, p.Followee, err)
+		return fmt.Errorf("%s and %s: %w", e.follower, e.source, err)
 	}
-	in.followers[p.Followee][p.Follower] = append(edge, known{answered: answered, spans: spans})
+	in.followers[e.source][e.follower] = append(before, known{answered: answered, spans: spans})
 	return nil
 }
 

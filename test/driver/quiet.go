@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -8,42 +9,70 @@ import (
 	"time"
 )
 
-// quiet keeps time between an author's messages to followers and the moments when a user unfollows that author. Otherwise the check
-// could not decide whether a message was for that user.
+// quiet keeps time between an author's messages to followers and the moments when a user unfollows that author, and between messages to a
+// topic and the ends of its subscriptions. Otherwise the check could not decide whether a message was for that user.
 type quiet struct {
 	apart time.Duration
 
 	mu      sync.Mutex
-	authors map[string]*sync.RWMutex
+	sources map[source]*sync.RWMutex
 }
 
-func (q *quiet) author(name string) *sync.RWMutex {
+// source is an author or a topic.
+type source struct{ author, topic string }
+
+func compareSources(a, b source) int {
+	return cmp.Or(cmp.Compare(a.author, b.author), cmp.Compare(a.topic, b.topic))
+}
+
+// locks returns the locks of sources in a fixed order, so that two callers cannot deadlock.
+func (q *quiet) locks(sources map[source]bool) (locks []*sync.RWMutex) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.authors[name] == nil {
-		q.authors[name] = new(sync.RWMutex)
+	for _, s := range slices.SortedFunc(maps.Keys(sources), compareSources) {
+		if q.sources[s] == nil {
+			q.sources[s] = new(sync.RWMutex)
+		}
+		locks = append(locks, q.sources[s])
 	}
-	return q.authors[name]
+	return locks
 }
 
-// publish calls do. If the message is to followers, no user unfollows the author meanwhile.
+// publish calls do. Meanwhile no user unfollows the author, if the message is to followers, and no subscription ends to a topic of the
+// message or to one above it.
 func (q *quiet) publish(d draft, do func() error) error {
+	sources := make(map[source]bool)
 	if d.Audience == toFollowers {
-		lock := q.author(d.From)
+		sources[source{author: d.From}] = true
+	}
+	for _, topic := range d.Topics {
+		for i, c := range topic + "/" {
+			if c == '/' {
+				sources[source{topic: topic[:i]}] = true
+			}
+		}
+	}
+	for _, lock := range q.locks(sources) {
 		lock.RLock()
 		defer lock.RUnlock()
 	}
 	return do()
 }
 
-// unfollow calls do while none of the unfollowed authors publishes, and keeps the distance before and after it.
-func (q *quiet) unfollow(ctx context.Context, pairs []pair, do func() error) error {
-	followees := make(map[string]bool)
-	for _, p := range pairs {
-		followees[p.Followee] = true
+// end calls do. If the change ends edges or subscriptions, no message is published to them meanwhile, and end keeps the distance before and
+// after it.
+func (q *quiet) end(ctx context.Context, c change, do func() error) error {
+	sources := make(map[source]bool)
+	for _, p := range c.Unfollow {
+		sources[source{author: p.Followee}] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(followees)) { // in a fixed order, so that two callers cannot deadlock
-		lock := q.author(name)
+	for _, p := range c.Unsubscribe {
+		sources[source{topic: p.Topic}] = true
+	}
+	if len(sources) == 0 {
+		return do()
+	}
+	for _, lock := range q.locks(sources) {
 		lock.Lock()
 		defer lock.Unlock()
 	}

@@ -42,18 +42,36 @@ func (s *sender) send(ctx context.Context, line int, d draft) (id string, tries 
 	return receipt.ID, got.tries, nil
 }
 
-// follow creates the edges of all pairs in one request, so that all begin at the same time.
-func (s *sender) follow(ctx context.Context, pairs []pair) (tries int, err error) {
+// change carries out a line with changes.
+func (s *sender) change(ctx context.Context, c change) (tries int, err error) {
+	switch {
+	case len(c.Follow) > 0:
+		return begin(ctx, s, "/v1/following:batch", c.Follow)
+	case len(c.Subscribe) > 0:
+		return begin(ctx, s, "/v1/subscriptions:batch", c.Subscribe)
+	}
+	var paths []string
+	for _, p := range c.Unfollow {
+		paths = append(paths, "/v1/users/"+url.PathEscape(p.Follower)+"/following/"+url.PathEscape(p.Followee))
+	}
+	for _, p := range c.Unsubscribe {
+		paths = append(paths, "/v1/users/"+url.PathEscape(p.User)+"/topics/"+url.PathEscape(p.Topic))
+	}
+	return s.end(ctx, paths)
+}
+
+// begin creates edges or subscriptions in one request, so that all begin at the same time.
+func begin[T any](ctx context.Context, s *sender, path string, changes []T) (tries int, err error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
-	for _, p := range pairs {
-		if err := encoder.Encode(p); err != nil {
+	for _, c := range changes {
+		if err := encoder.Encode(c); err != nil {
 			return 0, err
 		}
 	}
-	accepted, tries, err := s.batch(ctx, "/v1/following:batch", body.Bytes())
-	if err == nil && accepted != len(pairs) {
-		err = fmt.Errorf("the server accepted %d of %v", accepted, pairs)
+	accepted, tries, err := s.batch(ctx, path, body.Bytes())
+	if err == nil && accepted != len(changes) {
+		err = fmt.Errorf("the server accepted %d of %v", accepted, changes)
 	}
 	return tries, err
 }
@@ -74,13 +92,10 @@ func (c *caller) batch(ctx context.Context, path string, body []byte) (accepted,
 	return result.Accepted, got.tries, nil
 }
 
-// unfollow removes the edges of the pairs, one after another.
-func (s *sender) unfollow(ctx context.Context, pairs []pair) (tries int, err error) {
-	for _, p := range pairs {
-		r := request{
-			method: http.MethodDelete,
-			path:   "/v1/users/" + url.PathEscape(p.Follower) + "/following/" + url.PathEscape(p.Followee),
-		}
+// end ends edges or subscriptions, one after another.
+func (s *sender) end(ctx context.Context, paths []string) (tries int, err error) {
+	for _, path := range paths {
+		r := request{method: http.MethodDelete, path: path}
 		got, err := s.call(ctx, r)
 		if tries += got.tries; err != nil {
 			return tries, err
