@@ -7,6 +7,7 @@ import (
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -21,6 +22,8 @@ type Parts struct {
 	Progress progress.Store
 	Popular  popular.Store
 	Walk     retention.Store
+
+	Identities identity.Store
 
 	Bus bus.Bus
 }

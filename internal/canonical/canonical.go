@@ -16,8 +16,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// version is the version of all forms. A release that changes one form gives that one a version of its own.
-const version = 1
+// Version returns the version of the form of a kind. A release that changes a form raises its version.
+func Version(identity.Kind) int { return 1 }
 
 const (
 	// maxInput bounds the work for a value, in bytes. It has room for a fragment or for separators, which a form drops.
@@ -49,18 +49,18 @@ func New(further []identity.Kind) Forms {
 	return f
 }
 
-// Identity returns the identity of a kind and a value in any form, and the version of its form. It returns a *message.InvalidError for the
-// field kind or value. Its reason has neither.
-func (f Forms) Identity(kind, value string) (identity.Identity, int, error) {
+// Identity returns the identity of a kind and a value in any form. It returns a *message.InvalidError for the field kind or value. Its reason
+// has neither.
+func (f Forms) Identity(kind, value string) (identity.Identity, error) {
 	form, known := f.forms[identity.Kind(kind)]
 	if !known {
-		return identity.Identity{}, 0, &message.InvalidError{Field: "kind", Reason: "is unknown: it must be email, phone, handle, url, or one of identities.kinds in the configuration"}
+		return identity.Identity{}, &message.InvalidError{Field: "kind", Reason: "is unknown: it must be email, phone, handle, url, or one of identities.kinds in the configuration"}
 	}
 	canonical, wrong := stable(form, value)
 	if wrong != "" {
-		return identity.Identity{}, 0, &message.InvalidError{Field: "value", Reason: string(wrong)}
+		return identity.Identity{}, &message.InvalidError{Field: "value", Reason: string(wrong)}
 	}
-	return identity.Identity{Kind: identity.Kind(kind), Value: canonical}, version, nil
+	return identity.Identity{Kind: identity.Kind(kind), Value: canonical}, nil
 }
 
 // stable returns the form of a value if it is its own form.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
@@ -38,7 +39,7 @@ func TestConformance(t *testing.T) {
 func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(),
+		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(), Identities: db.Identities(),
 		Unjudge: func(t *testing.T, m message.Message, storedAt time.Time) {
 			t.Helper()
 			result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: m.ID[:]}}}, bson.D{
@@ -54,6 +55,11 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 			require.NoError(t, err)
 			return func() { require.NoError(t, mend(t.Context())) }
 		},
+		DamageIdentity: func(t *testing.T, id identity.Identity) { t.Helper(); spoil(t, opts, "identities", id.Key(), "user") },
+		DamageList: func(t *testing.T, user message.UserID) {
+			t.Helper()
+			spoil(t, opts, "user_identities", string(user), "items")
+		},
 		ToLevel1: func(t *testing.T) {
 			t.Helper()
 			_, err := raw(t, opts).Collection("meta").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "format"}}, bson.D{
@@ -64,4 +70,12 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 		},
 		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(open(t, opts), opts) },
 	}
+}
+
+// spoil gives a field of a document another type.
+func spoil(t *testing.T, opts mongostore.Options, collection, id, field string) {
+	t.Helper()
+	result, err := raw(t, opts).Collection(collection).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: 7}}}})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, result.ModifiedCount)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -41,6 +42,12 @@ func settled(document bson.D) bson.D {
 			document[i].Value = "an object id"
 		case bson.D:
 			document[i].Value = settled(value)
+		case bson.A:
+			for k, item := range value {
+				if nested, ok := item.(bson.D); ok {
+					value[k] = settled(nested)
+				}
+			}
 		}
 	}
 	return document
@@ -133,6 +140,17 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	requireGolden(t, "key.golden.json", documentIn(t, opts, "publish_keys", bson.D{}))
 
+	joe := identity.Record{Identity: identity.Identity{Kind: identity.Email, Value: "zoë@example.com"}, User: "ann", Form: 1, Since: at}
+	looked, err := db.Identities().Insert(ctx, []identity.Record{joe})
+	require.NoError(t, err)
+	requireGolden(t, "identity_claimed.golden.json", documentIn(t, opts, "identities", bson.D{}))
+	_, err = db.Identities().ReplaceLists(ctx, []identity.Change{{From: identity.List{User: "ann"}, Items: []identity.Item{{Identity: joe.Identity, Number: looked[0].Record.Number}}}})
+	require.NoError(t, err)
+	requireGolden(t, "user_identities.golden.json", documentIn(t, opts, "user_identities", bson.D{}))
+	_, err = db.Identities().Confirm(ctx, []identity.Record{looked[0].Record})
+	require.NoError(t, err)
+	requireGolden(t, "identity.golden.json", documentIn(t, opts, "identities", bson.D{}))
+
 	record, err := db.Settings().Load(ctx)
 	require.NoError(t, err)
 	second := settings.First(storetest.Proposed, at)
@@ -188,7 +206,12 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			key := message.Key{From: "ann", Key: "k", ID: m.ID, Expires: messagetest.Epoch.Add(time.Hour)}
 			_, err = db.Keys().Reserve(ctx, key, messagetest.Epoch)
 			require.NoError(t, err)
-			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys"} {
+			joe := identity.Record{Identity: identity.Identity{Kind: identity.Email, Value: "joe@example.com"}, User: "ann"}
+			_, err = db.Identities().Insert(ctx, []identity.Record{joe})
+			require.NoError(t, err)
+			_, err = db.Identities().ReplaceLists(ctx, []identity.Change{{From: identity.List{User: "ann"}, Items: []identity.Item{{Identity: joe.Identity}}}})
+			require.NoError(t, err)
+			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys", "identities", "user_identities"} {
 				_, err := raw(t, opts).Collection(collection).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: test.version}}}})
 				require.NoError(t, err)
 			}
@@ -205,6 +228,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 				"GetMany of progress": failure2(db.Progress().GetMany(ctx, []message.ID{m.ID})),
 				"GetMany of messages": foundError(db.Messages().GetMany(ctx, []message.Ref{m.Ref()})),
 				"Plan":                failure(db.Progress().Plan(ctx, m.ID, nil, messagetest.Epoch)),
+				"identities":          lookedError(db.Identities().Lookup(ctx, []identity.Identity{joe.Identity})),
+				"lists of identities": listError(db.Identities().Lists(ctx, []message.UserID{"ann"})),
 				"Key":                 failure(db.Keys().Reserve(ctx, key, messagetest.Epoch)),
 			} {
 				require.ErrorIs(t, err, test.want, call)
@@ -246,6 +271,20 @@ func TestMessagesOfEarlierReleases(t *testing.T) {
 func failure[T any](_ T, err error) error { return err }
 
 func failure2[T, U any](_ T, _ U, err error) error { return err }
+
+func lookedError(looked []identity.Looked, err error) error {
+	if err != nil {
+		return err
+	}
+	return looked[0].Err
+}
+
+func listError(looked []identity.LookedList, err error) error {
+	if err != nil {
+		return err
+	}
+	return looked[0].Err
+}
 
 // foundError returns the error of the only message.
 func foundError(found []message.Found, err error) error {

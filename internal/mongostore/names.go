@@ -10,6 +10,9 @@ const (
 	fanoutsName   = "fanouts"
 	keysName      = "publish_keys"
 	metaName      = "meta"
+
+	identitiesName = "identities"
+	listsName      = "user_identities"
 )
 
 // The fields by which documents are found and updated. The rest of a document is in the record type of its collection.
@@ -61,6 +64,10 @@ const (
 	// Of meta.
 	fieldRecorded = "settings"
 	fieldSeen     = "seen" // by the server's clock
+
+	// Of identities.
+	fieldNumber  = "number"
+	fieldInForce = "in_force"
 
 	// Of publish_keys.
 	fieldMessage = "message_id"

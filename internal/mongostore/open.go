@@ -138,6 +138,8 @@ type DB struct {
 	settings *Settings
 	popular  *Popular
 	walk     *Retention
+
+	identities *Identities
 }
 
 // Open connects to a server and checks that the database was initialized with the configured values. If the server does not
@@ -210,6 +212,7 @@ func (db *DB) open() {
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 	db.settings = &Settings{c: db.collection(metaName)}
 	db.walk = &Retention{c: db.collection(metaName)}
+	db.identities = &Identities{c: db.collection(identitiesName), lists: db.collection(listsName)}
 	db.popular = &Popular{c: db.collection(metaName), followers: db.collection(followersName)}
 }
 
@@ -268,3 +271,6 @@ func (db *DB) Popular() *Popular { return db.popular }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }
+
+// Identities returns the store of identities.
+func (db *DB) Identities() *Identities { return db.identities }

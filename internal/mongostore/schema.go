@@ -76,6 +76,9 @@ func schemas() []schema {
 		// Message ids ascend with time. Ranges of them would send all current writes to one shard.
 		{name: fanoutsName, key: hashedID},
 		{name: keysName, key: hashedID, indexes: []index{{keys: ascending(fieldExpires), expires: true}}},
+		// Identities are looked up by id, a thousand at a time, and so are the lists of users.
+		{name: identitiesName, key: hashedID},
+		{name: listsName, key: hashedID},
 		{name: metaName},
 	}
 }

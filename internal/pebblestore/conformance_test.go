@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -49,9 +50,8 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 			require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
 		}
 	}
-	s.DamageUser = func(t *testing.T, user message.UserID) func() {
+	spoil := func(t *testing.T, key []byte) func() {
 		t.Helper()
-		key := append(binary.BigEndian.AppendUint16([]byte{'u'}, uint16(partition.Of(user, partitions))), user...)
 		value, closer, err := db.Engine().Get(key)
 		require.NoError(t, err)
 		value = bytes.Clone(value)
@@ -59,6 +59,12 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 		require.NoError(t, db.Engine().Set(key, value[:len(value)/2], pebble.Sync))
 		return func() { require.NoError(t, db.Engine().Set(key, value, pebble.Sync)) }
 	}
+	s.DamageUser = func(t *testing.T, user message.UserID) func() {
+		t.Helper()
+		return spoil(t, append(binary.BigEndian.AppendUint16([]byte{'u'}, uint16(partition.Of(user, partitions))), user...))
+	}
+	s.DamageIdentity = func(t *testing.T, id identity.Identity) { t.Helper(); spoil(t, []byte("h"+id.Key())) }
+	s.DamageList = func(t *testing.T, user message.UserID) { t.Helper(); spoil(t, []byte("y"+user)) }
 	s.ToLevel1 = func(t *testing.T) {
 		t.Helper()
 		require.NoError(t, db.Engine().Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
@@ -71,6 +77,6 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 func stores(db *pebblestore.DB) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(),
+		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(), Identities: db.Identities(),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -325,4 +326,16 @@ func EmptiedRecords(id, floor, last message.ID, owner message.UserID) []Record {
 func ParseRemoved(value []byte) ([]byte, error) {
 	r, err := parseRemoved(value)
 	return r.encode(), err
+}
+
+// IdentityRecords returns an identity before and after it is in force, and the list of its user.
+func IdentityRecords(r identity.Record) []Record {
+	inForce := r
+	inForce.InForce = true
+	list := identityList{Revision: r.Number, Items: []identityItem{{Kind: r.Identity.Kind, Value: r.Identity.Value, Number: r.Number}}}
+	return []Record{
+		{Name: "identity that is claimed", Key: identityKey(r.Identity), Value: encodeValue(identityRecordOf(r))},
+		{Name: "identity in force", Key: identityKey(r.Identity), Value: encodeValue(identityRecordOf(inForce))},
+		{Name: "list of identities", Key: listKey(r.User), Value: encodeValue(list)},
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -24,6 +25,7 @@ import (
 //	'e' endings  e id[16]                                  how the fan-out of the message ended
 //	'f' follower f followee 00 partition[2] follower       spans of the edge
 //	'g' followee g follower 00 followee                    spans of the edge, the same
+//	'h' identity h kind : value                            whose it is
 //	'i' inbox    i partition[2] owner 00 seq[4] slot[1]    entry or tombstone
 //	'k' keys     k sha256(from 00 key)[32]                 idempotency key
 //	'l' late     l partition[2] owner 00 seq[4]            least id at or below the bucket's floor
@@ -36,28 +38,31 @@ import (
 //	'u' users    u partition[2] user                       state
 //	'w' walk     w                                         how far the walk over all users is
 //	'x' expiries x expires[8] sha256(from 00 key)[32]      none: finds the keys that expire first
+//	'y' lists    y user                                    identities of the user
 type space byte
 
 const (
-	spaceFormat    space = '!'
-	spaceAuthors   space = 'a'
-	spaceRemoved   space = 'b'
-	spacePopular   space = 'c'
-	spaceDeleted   space = 'd'
-	spaceEndings   space = 'e'
-	spaceFollowers space = 'f'
-	spaceFollowing space = 'g'
-	spaceInbox     space = 'i'
-	spaceKeys      space = 'k'
-	spaceLate      space = 'l'
-	spaceMessages  space = 'm'
-	spacePending   space = 'n'
-	spacePlans     space = 'p'
-	spaceLeases    space = 'r'
-	spaceNaming    space = 't'
-	spaceUsers     space = 'u'
-	spaceRound     space = 'w'
-	spaceExpiries  space = 'x'
+	spaceFormat     space = '!'
+	spaceAuthors    space = 'a'
+	spaceRemoved    space = 'b'
+	spacePopular    space = 'c'
+	spaceDeleted    space = 'd'
+	spaceEndings    space = 'e'
+	spaceFollowers  space = 'f'
+	spaceFollowing  space = 'g'
+	spaceIdentities space = 'h'
+	spaceInbox      space = 'i'
+	spaceKeys       space = 'k'
+	spaceLate       space = 'l'
+	spaceMessages   space = 'm'
+	spacePending    space = 'n'
+	spacePlans      space = 'p'
+	spaceLeases     space = 'r'
+	spaceNaming     space = 't'
+	spaceUsers      space = 'u'
+	spaceRound      space = 'w'
+	spaceExpiries   space = 'x'
+	spaceLists      space = 'y'
 )
 
 // name returns the name of the space, for errors.
@@ -67,7 +72,7 @@ func (s space) name() string {
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
 		spaceRemoved: "removed", spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
-		spaceRound: "walk", spaceEndings: "endings",
+		spaceRound: "walk", spaceEndings: "endings", spaceIdentities: "identities", spaceLists: "lists",
 	}[s]
 }
 
@@ -160,6 +165,14 @@ func followersPrefix(followee message.UserID, partition int) []byte {
 func followingPrefix(follower message.UserID) []byte {
 	return append(append([]byte{byte(spaceFollowing)}, follower...), terminator)
 }
+
+// identityKey returns the key of an identity.
+func identityKey(id identity.Identity) []byte {
+	return append([]byte{byte(spaceIdentities)}, id.Key()...)
+}
+
+// listKey returns the key of the list of a user's identities.
+func listKey(user message.UserID) []byte { return append([]byte{byte(spaceLists)}, user...) }
 
 // keyHash is the hash of a sender and an idempotency key.
 type keyHash [sha256.Size]byte

@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -80,6 +81,8 @@ func TestRecordsAreGolden(t *testing.T) {
 		pebblestore.EndingRecord(m.ID, message.Ending{Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7}),
 		pebblestore.EndingRecord(m.ID, message.Ending{}),
 	})
+	requireGolden(t, "testdata/keys-2-identities.golden", pebblestore.IdentityRecords(
+		identity.Record{Identity: identity.Identity{Kind: identity.Email, Value: "zoë@example.com"}, User: "bob", Number: identity.Number{1, 2, 3}, Form: 1, Since: at}))
 	scan.Dead = true
 	requireGolden(t, "testdata/keys-2-given-up.golden", []pebblestore.Record{pebblestore.ScanRecord(m.ID, scan.GiveUp())})
 }

@@ -35,6 +35,7 @@ func TestLargestRecords(t *testing.T) {
 	}
 	for collection, space := range map[string]byte{
 		"messages": 'm', "users": 'u', "inbox": 'i', "followers": 'f', "following": 'g', "fanouts": 'p', "publish_keys": 'k', "meta": 'c',
+		"identities": 'h', "user_identities": 'y',
 	} {
 		built[collection] = largest[space]
 		delete(largest, space)

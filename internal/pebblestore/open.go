@@ -129,6 +129,8 @@ type DB struct {
 	settings *Settings
 	popular  *Popular
 	walk     *Retention
+
+	identities *Identities
 }
 
 // Open opens the store in a folder. It creates the folder and the store if they do not exist. The error wraps ErrLocked,
@@ -188,6 +190,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
 	db.popular = &Popular{db: db}
 	db.walk = &Retention{db: db}
+	db.identities = &Identities{db: db, locks: make(stripes, stripesPerTable), users: make(stripes, stripesPerTable)}
 	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
 	return db
 }
@@ -286,3 +289,6 @@ func (db *DB) Popular() *Popular { return db.popular }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }
+
+// Identities returns the store of identities.
+func (db *DB) Identities() *Identities { return db.identities }

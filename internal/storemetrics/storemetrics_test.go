@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/leaktest"
@@ -64,6 +65,7 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 		{reflect.TypeFor[userstate.Store](), m.Users(nil)},
 		{reflect.TypeFor[follow.Store](), m.Edges(nil)},
 		{reflect.TypeFor[progress.Store](), m.Progress(nil)},
+		{reflect.TypeFor[identity.Store](), m.Identities(nil)},
 	} {
 		for method := range store.interfaceType.Methods() {
 			name := method.Name

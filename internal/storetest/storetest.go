@@ -1,6 +1,6 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
 // comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store,
-// popular.Store and retention.Store.
+// popular.Store, retention.Store and identity.Store.
 package storetest
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -43,10 +44,15 @@ type Database struct {
 	Settings settings.Store
 	Popular  popular.Store
 	Walk     retention.Store
+
+	Identities identity.Store
 	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
 	Unjudge func(t *testing.T, m message.Message, storedAt time.Time)
 	// DamageUser makes the record of a user unreadable. The returned function restores it.
 	DamageUser func(t *testing.T, user message.UserID) (mend func())
+	// DamageIdentity and DamageList make the record of an identity, and the list of a user's identities, unreadable.
+	DamageIdentity func(t *testing.T, id identity.Identity)
+	DamageList     func(t *testing.T, user message.UserID)
 	// ToLevel1 makes the record of the settings that of a database from before there were levels.
 	ToLevel1 func(t *testing.T)
 	// Reopen simulates a crash and opens the remaining data. A backend that cannot simulate a crash opens the database again. The
@@ -59,7 +65,7 @@ func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
-		"Settings": runSettings, "Popular": runPopular, "Walk": runWalk,
+		"Settings": runSettings, "Popular": runPopular, "Walk": runWalk, "Identities": runIdentities,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,6 +89,8 @@ func runSettings(t *testing.T, b Backend) { t.Helper(); settingsSuite{b}.run(t) 
 func runPopular(t *testing.T, b Backend) { t.Helper(); popularSuite{b}.run(t) }
 
 func runWalk(t *testing.T, b Backend) { t.Helper(); walkSuite{b}.run(t) }
+
+func runIdentities(t *testing.T, b Backend) { t.Helper(); identitySuite{b}.run(t) }
 
 func runInbox(t *testing.T, b Backend) {
 	t.Helper()

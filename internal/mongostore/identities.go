@@ -1,0 +1,231 @@
+package mongostore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fanmail/fanmail/pkg/identity"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// Identities is the store of the records of identities and of the lists of users.
+type Identities struct{ c, lists collection }
+
+var _ identity.Store = (*Identities)(nil)
+
+// identityRecord is the stored form of an identity.Record.
+type identityRecord struct {
+	ID      string         `bson:"_id"` // identity.Identity.Key
+	Version int32          `bson:"v"`
+	User    message.UserID `bson:"user"`
+	Number  bson.ObjectID  `bson:"number"`
+	InForce bool           `bson:"in_force,omitempty"`
+	Form    int32          `bson:"form"`
+	Since   bson.DateTime  `bson:"since"`
+}
+
+func (r identityRecord) record(id identity.Identity) identity.Record {
+	return identity.Record{
+		Identity: id, User: r.User, Number: identity.Number(r.Number), InForce: r.InForce, Form: int(r.Form), Since: timeOf(r.Since),
+	}
+}
+
+func identityKeys[T any](all []T, of func(T) identity.Identity) []string {
+	keys := make([]string, len(all))
+	for i, v := range all {
+		keys[i] = of(v).Key()
+	}
+	return keys
+}
+
+func identityOf(r identity.Record) identity.Identity { return r.Identity }
+
+// withNumber returns a filter that finds a record if it has its number.
+func withNumber(r identity.Record) bson.D {
+	return bson.D{{Key: fieldID, Value: r.Identity.Key()}, {Key: fieldNumber, Value: bson.ObjectID(r.Number)}}
+}
+
+// Lookup implements identity.Store.
+func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) ([]identity.Looked, error) {
+	keys := identityKeys(ids, func(id identity.Identity) identity.Identity { return id })
+	there, err := byID[identityRecord](ctx, s.c, "look up identities", keys)
+	if err != nil {
+		return nil, err
+	}
+	looked := make([]identity.Looked, len(ids))
+	for i, id := range ids {
+		looked[i].Record.Identity = id
+		if found, ok := there[keys[i]]; ok {
+			if looked[i].Err = found.err; found.err == nil {
+				looked[i].Record = found.record.record(id)
+			}
+		}
+	}
+	return looked, nil
+}
+
+// Insert implements identity.Store.
+func (s *Identities) Insert(ctx context.Context, records []identity.Record) ([]identity.Looked, error) {
+	documents := make([]identityRecord, len(records))
+	inserted, err := s.c.insertMissing(ctx, "insert identities", len(records), func(i int) any {
+		r := records[i]
+		documents[i] = identityRecord{
+			ID: r.Identity.Key(), Version: version, User: r.User, Number: bson.NewObjectID(), Form: int32(r.Form), Since: date(r.Since), //nolint:gosec // forms are few
+		}
+		return documents[i]
+	})
+	if err != nil {
+		return nil, err
+	}
+	looked := make([]identity.Looked, len(records))
+	var refused []int
+	for i, r := range records {
+		if looked[i].Record = documents[i].record(r.Identity); !inserted[i] {
+			refused = append(refused, i)
+		}
+	}
+	return looked, s.lookAt(ctx, records, looked, refused)
+}
+
+// lookAt replaces some results by the records that are there.
+func (s *Identities) lookAt(ctx context.Context, records []identity.Record, looked []identity.Looked, at []int) error {
+	if len(at) == 0 {
+		return nil
+	}
+	ids := make([]identity.Identity, len(at))
+	for k, i := range at {
+		ids[k] = records[i].Identity
+	}
+	found, err := s.Lookup(ctx, ids)
+	for k, f := range found {
+		looked[at[k]] = f
+	}
+	return err
+}
+
+// Confirm implements identity.Store. A number belongs to one identity, so that an update of all that have any of the keys and any of
+// the numbers confirms just the given records. If it found all of them, they need not be read.
+func (s *Identities) Confirm(ctx context.Context, records []identity.Record) ([]identity.Looked, error) {
+	numbers := make([]bson.ObjectID, len(records))
+	all := make([]int, len(records))
+	looked := make([]identity.Looked, len(records))
+	for i, r := range records {
+		numbers[i], all[i] = bson.ObjectID(r.Number), i
+		r.InForce = true
+		looked[i].Record = r
+	}
+	matched := int64(0)
+	same := bson.D{{Key: fieldID, Value: in(identityKeys(records, identityOf))}, {Key: fieldNumber, Value: in(numbers)}}
+	err := s.c.call(ctx, "confirm identities", func(ctx context.Context) error {
+		result, err := s.c.UpdateMany(ctx, same, operator("$set", bson.D{{Key: fieldInForce, Value: true}}))
+		if err == nil {
+			matched = result.MatchedCount
+		}
+		return err
+	})
+	if err != nil || matched == int64(len(records)) {
+		return looked, err
+	}
+	return looked, s.lookAt(ctx, records, looked, all)
+}
+
+// Withdraw implements identity.Store.
+func (s *Identities) Withdraw(ctx context.Context, r identity.Record) (withdrawn bool, err error) {
+	open := append(withNumber(r), bson.E{Key: fieldInForce, Value: operator("$ne", true)})
+	err = s.c.call(ctx, "withdraw an identity", func(ctx context.Context) error {
+		result, err := s.c.DeleteOne(ctx, open)
+		if withdrawn = true; err != nil || result.DeletedCount > 0 {
+			return err
+		}
+		inForce, err := s.c.has(ctx, withNumber(r))
+		withdrawn = !inForce
+		return err
+	})
+	return withdrawn, err
+}
+
+// Remove implements identity.Store.
+func (s *Identities) Remove(ctx context.Context, r identity.Record) error {
+	if !r.Exists() {
+		return nil
+	}
+	return s.c.call(ctx, "remove an identity", func(ctx context.Context) error {
+		_, err := s.c.DeleteOne(ctx, withNumber(r))
+		return err
+	})
+}
+
+// readByID is a document that was read, or the error that says how it is damaged.
+type readByID[T any] struct {
+	record T
+	err    error
+}
+
+// byID returns the documents with some ids. One that is damaged fails only itself, unless its id cannot be read. The error does not name
+// the id.
+func byID[T any](ctx context.Context, c collection, doing string, ids []string) (map[string]readByID[T], error) {
+	found := make(map[string]readByID[T], len(ids))
+	filter := bson.D{{Key: fieldID, Value: in(ids)}}
+	err := c.scan(ctx, doing, filter, options.Find(), func() { clear(found) }, func(raw bson.Raw) error {
+		id, readable := raw.Lookup(fieldID).StringValueOK()
+		var r readByID[T]
+		if r.err = decode(c.Name(), raw, &r.record); r.err != nil && (!readable || !errors.Is(r.err, ErrCorrupt)) {
+			return r.err
+		}
+		found[id] = r
+		return nil
+	})
+	return found, err
+}
+
+// insertMissing inserts the documents of whose ids there is none, and reports which it inserted. It makes a document anew for each attempt.
+// If a reply was lost, the document of an earlier attempt may be there, and is reported as not inserted.
+func (c collection) insertMissing(ctx context.Context, doing string, n int, document func(i int) any) ([]bool, error) {
+	inserted := make([]bool, n)
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	for open := range slices.Chunk(all, c.db.opts.BulkOperations) {
+		err := c.call(ctx, doing, func(ctx context.Context) error {
+			documents := make([]any, len(open))
+			for k, i := range open {
+				documents[k] = document(i)
+			}
+			_, err := c.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
+			exception, partly := errors.AsType[mongo.BulkWriteException](err)
+			switch {
+			case exception.WriteConcernError != nil:
+				return fmt.Errorf("not acknowledged by a majority: %s", exception.WriteConcernError.Message)
+			case err != nil && !partly:
+				return err
+			}
+			failed := make(map[int]bool, len(exception.WriteErrors))
+			var left []int
+			err = nil
+			for _, e := range exception.WriteErrors {
+				failed[e.Index] = true
+				single := mongo.WriteException{WriteErrors: mongo.WriteErrors{e.WriteError}}
+				if !duplicate(single) {
+					left, err = append(left, open[e.Index]), cmp.Or[error](err, single)
+				}
+			}
+			for k, i := range open {
+				inserted[i] = inserted[i] || !failed[k]
+			}
+			open = left
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return inserted, nil
+}
