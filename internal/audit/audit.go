@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/partition"
@@ -85,16 +86,21 @@ func (s *Service) state(ctx context.Context, user message.UserID) (userstate.Sta
 	return userstate.Get(ctx, s.stores.Users, user)
 }
 
-// edge returns the user's edge to an author. It has no spans if the user never followed the author.
-func (s *Service) edge(ctx context.Context, user, author message.UserID) (follow.Edge, error) {
-	if user == author {
-		return follow.Edge{}, nil
+// edges returns a user's edges to the author of a message, and to its topics and their ancestors, ascending by followee. Those that never held
+// have no spans.
+func (s *Service) edges(ctx context.Context, user message.UserID, m message.Message) ([]follow.Edge, error) {
+	sources := append(m.Sources(), m.From.Source())
+	slices.Sort(sources)
+	var pairs []follow.Pair
+	for _, source := range slices.Compact(sources) {
+		if source != user.Source() {
+			pairs = append(pairs, follow.Pair{Follower: user, Followee: source})
+		}
 	}
-	edges, err := s.stores.Edges.Get(ctx, []follow.Pair{{Follower: user, Followee: author}})
-	if err != nil {
-		return follow.Edge{}, err
+	if len(pairs) == 0 {
+		return nil, nil
 	}
-	return edges[0], nil
+	return s.stores.Edges.Get(ctx, pairs)
 }
 
 // bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes at most 16 MiB.

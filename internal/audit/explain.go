@@ -41,6 +41,11 @@ const (
 	NotFollowedThen Verdict = "not_followed_then"
 	// NotFollowedYet is a message to followers that was sent before the user began to follow its author.
 	NotFollowedYet Verdict = "not_followed_yet"
+	// NotSubscribedThen is a message to topics that was sent when the user was not subscribed to any of them or of their ancestors any more,
+	// or had never been.
+	NotSubscribedThen Verdict = "not_subscribed_then"
+	// NotSubscribedYet is a message to topics that was sent before the user subscribed to one of them, or of their ancestors.
+	NotSubscribedYet Verdict = "not_subscribed_yet"
 	// NotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
 	NotAddressed Verdict = "not_addressed"
 	// Void is a message that was stored too late, or whose time was too far ahead of the store's clock: no user gets it.
@@ -72,8 +77,9 @@ type Explanation struct {
 	Stored message.Stored
 	// Named reports whether the message names the user.
 	Named bool
-	// Edge is the user's edge to the author. It has no spans if the user never followed the author.
-	Edge follow.Edge
+	// Edges are the user's edges to the author of the message, and to its topics and their ancestors, ascending by followee. Those that never
+	// held have no spans.
+	Edges []follow.Edge
 
 	State   userstate.State
 	Horizon time.Time
@@ -119,7 +125,7 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 	e.Horizon = s.rules.Horizon(e.State)
 	if !e.unknown() {
 		e.Named = e.Stored.Names(e.User)
-		if e.Edge, err = s.edge(ctx, e.User, e.Stored.From); err != nil {
+		if e.Edges, err = s.edges(ctx, e.User, e.Stored.Message); err != nil {
 			return err
 		}
 		fanout, err := s.standing(ctx, e.Partition, e.Stored.Ref())

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type look struct {
 	operation
 	user  message.UserID
 	state userstate.State
+	// edges are all edges of the user, ascending by followee.
+	edges []follow.Edge
 	holds contents
 	// extents are the buckets, the head first.
 	extents []extent
@@ -154,28 +157,57 @@ func (l *look) find(f Finding, format string, args ...any) {
 	}
 }
 
-// readFollowed compares the messages of every author that the user has followed, author by author.
+// readFollowed compares the messages of every author and topic that the user has followed, one after another.
 func (l *look) readFollowed(ctx context.Context) error {
-	for after := message.UserID(""); ; {
-		edges, err := l.stores.Edges.Following(ctx, l.user, after, edgesPage)
-		if err != nil {
-			return fmt.Errorf("read the authors that %s follows: %w", l.user, err)
-		}
-		for _, edge := range edges {
-			for _, span := range edge.Spans {
-				if err := l.readSpan(ctx, edge, span); err != nil {
-					return fmt.Errorf("messages by %s: %w", edge.Followee, err)
-				}
+	if err := l.readEdges(ctx); err != nil {
+		return fmt.Errorf("read the authors and topics that %s follows: %w", l.user, err)
+	}
+	for _, edge := range l.edges {
+		for _, span := range edge.Spans {
+			if err := l.readSpan(ctx, edge, span); err != nil {
+				return fmt.Errorf("messages of %s: %w", edge.Followee, err)
 			}
 		}
-		if len(edges) < edgesPage {
+	}
+	return nil
+}
+
+func (l *look) readEdges(ctx context.Context) error {
+	l.edges = nil
+	for after := message.Source(""); ; after = l.edges[len(l.edges)-1].Followee {
+		edges, err := l.stores.Edges.Following(ctx, l.user, after, edgesPage)
+		if err != nil {
+			return err
+		}
+		if l.edges = append(l.edges, edges...); len(edges) < edgesPage {
 			return nil
 		}
-		after = edges[len(edges)-1].Followee
 	}
 }
 
-// readSpan compares the messages that an author sent to followers during a span of the user's edge, and that have not expired.
+// edgesTo returns the user's edges to the sources of a message, ascending by followee. Sources that the user never followed have none.
+func (l *look) edgesTo(m message.Message) (edges []follow.Edge) {
+	for _, source := range m.Sources() {
+		at, found := slices.BinarySearchFunc(l.edges, source, func(e follow.Edge, s message.Source) int { return cmp.Compare(e.Followee, s) })
+		if found {
+			edges = append(edges, l.edges[at])
+		}
+	}
+	return edges
+}
+
+// through returns the followee of the edge by which a message is compared, or "". A message can reach the user by several edges, and is compared
+// once.
+func (l *look) through(m message.Message) message.Source {
+	for _, e := range l.edgesTo(m) {
+		if e.Holds(m.Sent()) {
+			return e.Followee
+		}
+	}
+	return ""
+}
+
+// readSpan compares the messages that were sent during a span of one of the user's edges, and that have not expired.
 func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span) error {
 	in := message.Range{From: edge.Followee, After: maxID(message.LastBefore(span.Since), l.expired), Before: l.end}
 	if until := message.MinID(span.Until); !span.Open() && until.Less(in.Before) {
@@ -186,13 +218,14 @@ func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span)
 		if err != nil {
 			return err
 		}
-		if err := l.compare(ctx, page, func(message.Stored) (follow.Edge, error) { return edge, nil }); err != nil {
+		full := len(page) == messagesPage
+		if len(page) > 0 {
+			in.After = page[len(page)-1].ID
+		}
+		page = slices.DeleteFunc(page, func(m message.Stored) bool { return l.through(m.Message) != edge.Followee })
+		if err := l.compare(ctx, page); err != nil || !full {
 			return err
 		}
-		if len(page) < messagesPage {
-			return nil
-		}
-		in.After = page[len(page)-1].ID
 	}
 }
 
@@ -207,46 +240,19 @@ func (l *look) readNaming(ctx context.Context) error {
 		if len(page) > 0 {
 			after = page[len(page)-1].ID
 		}
-		edgeOf := func(m message.Stored) (follow.Edge, error) { return l.edge(ctx, l.user, m.From) }
-		if page, err = without(page, edgeOf); err != nil {
+		page = slices.DeleteFunc(page, func(m message.Stored) bool { return l.through(m.Message) != "" })
+		if err := l.compare(ctx, page); err != nil || !full {
 			return err
 		}
-		if err := l.compare(ctx, page, edgeOf); err != nil {
-			return err
-		}
-		if !full {
-			return nil
-		}
 	}
-}
-
-// without drops the messages that the user also gets as a follower of the author.
-func without(page []message.Stored, edgeOf func(message.Stored) (follow.Edge, error)) ([]message.Stored, error) {
-	var rest []message.Stored
-	for _, m := range page {
-		if m.ToFollowers() {
-			edge, err := edgeOf(m)
-			if err != nil {
-				return nil, err
-			}
-			if edge.Holds(m.Sent()) {
-				continue
-			}
-		}
-		rest = append(rest, m)
-	}
-	return rest, nil
 }
 
 // compare compares messages with their entries in the inbox.
-func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf func(message.Stored) (follow.Edge, error)) error {
+func (l *look) compare(ctx context.Context, messages []message.Stored) error {
 	var absent []missed
 	for _, m := range messages {
-		edge, err := edgeOf(m)
-		if err != nil {
-			return err
-		}
-		if l.rules.Void(m) || !follow.For(m.Message, l.user, edge) {
+		edges := l.edgesTo(m.Message)
+		if l.rules.Void(m) || !follow.ForAny(m.Message, l.user, edges) {
 			continue // if it is in the inbox, findExtras finds it
 		}
 		if l.rules.AcceptedFromFuture(m) {
@@ -270,7 +276,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored, edgeOf fu
 		case m.Sent().After(l.horizon()):
 		default:
 			if l.expected++; len(copies) == 0 {
-				absent = append(absent, missed{m, l.fresh(m.Message, l.user, edge)})
+				absent = append(absent, missed{m, l.fresh(m.Message, l.user, edges)})
 			}
 		}
 	}
@@ -403,13 +409,13 @@ func (l *look) checkExtra(ctx context.Context, h held) error {
 			at(m.StoredAt), m.Ahead())
 		return nil
 	}
-	edge, err := l.edge(ctx, l.user, m.From)
+	edges, err := l.Service.edges(ctx, l.user, m.Message)
 	if err != nil {
 		return err
 	}
-	switch why := l.extraReason(m, l.user, edge); {
+	switch why := l.extraReason(m, l.user, edges); {
 	case why == "": // an edge that was not there when the edges were read
-	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edge):
+	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edges):
 		l.tolerated++
 	default:
 		l.find(extra, "%s", why)

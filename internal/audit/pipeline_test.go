@@ -79,13 +79,13 @@ func (p *pipeline) act(t *testing.T) {
 	case 5:
 		p.deliver(t)
 	case 6:
-		pair := follow.Pair{Follower: p.user(), Followee: p.users[p.random.IntN(2)]}
-		if pair.Follower != pair.Followee {
+		pair := follow.Pair{Follower: p.user(), Followee: p.users[p.random.IntN(2)].Source()}
+		if pair.Follower.Source() != pair.Followee {
 			require.NoError(t, p.following.Follow(ctx, []follow.Pair{pair}))
 		}
 	case 7:
-		pair := follow.Pair{Follower: p.user(), Followee: p.users[p.random.IntN(2)]}
-		if pair.Follower != pair.Followee {
+		pair := follow.Pair{Follower: p.user(), Followee: p.users[p.random.IntN(2)].Source()}
+		if pair.Follower.Source() != pair.Followee {
 			require.NoError(t, p.following.Unfollow(ctx, pair))
 		}
 	case 8:

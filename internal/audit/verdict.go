@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -31,8 +32,8 @@ func (s operation) judge(e *Explanation) (Verdict, string) {
 			after = "; its publisher was told that it was not published, or a repair has filed it as a dead letter."
 		}
 		return Void, s.voidSentence(e.Stored) + after
-	case !follow.For(e.Stored.Message, e.User, e.Edge):
-		verdict, why := notFor(e.Stored.Message, e.User, e.Edge)
+	case !follow.ForAny(e.Stored.Message, e.User, e.Edges):
+		verdict, why := notFor(e.Stored.Message, e.User, e.Edges)
 		return verdict, why + "."
 	case !e.State.Known():
 		return Dormant, fmt.Sprintf("%s does not have %s yet: %s was never seen, so that nothing is copied for them; a rehydration "+
@@ -65,21 +66,21 @@ func (s operation) judgeEntry(e *Explanation) (Verdict, string) {
 		verdict, how = Recovered, "a rehydration recovered it into"
 	}
 	sentence := fmt.Sprintf("%s has %s: %s %s of their inbox.", e.User, e.Message, how, e.At)
-	if why := s.extraReason(e.Stored, e.User, e.Edge); why != "" {
+	if why := s.extraReason(e.Stored, e.User, e.Edges); why != "" {
 		sentence += " But " + why + ": 'fanmail audit --user " + string(e.User) + "' says whether that is tolerated."
 	}
 	return verdict, sentence
 }
 
 // extraReason returns the reason why a message does not belong in a user's inbox, or "" if it belongs there.
-func (s operation) extraReason(m message.Stored, user message.UserID, edge follow.Edge) string {
+func (s operation) extraReason(m message.Stored, user message.UserID, edges []follow.Edge) string {
 	switch {
 	case s.rules.Void(m):
 		return s.voidSentence(m)
-	case follow.For(m.Message, user, edge):
+	case follow.ForAny(m.Message, user, edges):
 		return ""
 	}
-	_, why := notFor(m.Message, user, edge)
+	_, why := notFor(m.Message, user, edges)
 	return why
 }
 
@@ -95,29 +96,86 @@ func (s operation) voidSentence(m message.Stored) string {
 	}
 }
 
-// notFor returns the reason why a message is not for a user.
-func notFor(m message.Message, user message.UserID, edge follow.Edge) (Verdict, string) {
-	sent := m.Sent()
-	not := fmt.Sprintf("%s is not for %s: ", m.ID, user)
+// notFor returns the reason why a message is not for a user. If it has topics, they decide which verdict it is.
+func notFor(m message.Message, user message.UserID, edges []follow.Edge) (Verdict, string) {
+	var whys []string
+	verdict := NotAddressed
+	if len(m.Topics) > 0 {
+		var why string
+		verdict, why = notSubscribed(m, edges)
+		whys = append(whys, why)
+	}
 	switch {
-	case !m.ToFollowers():
-		return NotAddressed, not + "it is to a list, which does not name them"
-	case m.From == user:
-		return NotAddressed, not + "they sent it to their followers, and it does not name them"
+	case m.ToFollowers() && m.From == user:
+		whys = append(whys, "they sent it to their followers, and it does not name them")
+	case m.ToFollowers():
+		at := slices.IndexFunc(edges, func(e follow.Edge) bool { return e.Followee == m.From.Source() })
+		var edge follow.Edge
+		if at >= 0 {
+			edge = edges[at]
+		}
+		then, why := notFollowed(m, edge)
+		if whys = append(whys, why); verdict == NotAddressed {
+			verdict = then
+		}
+	case len(m.Topics) == 0:
+		whys = append(whys, "it is to a list, which does not name them")
+	}
+	return verdict, fmt.Sprintf("%s is not for %s: %s", m.ID, user, strings.Join(whys, "; and "))
+}
+
+// notFollowed returns the reason why a message to followers is not for a user with this edge to the author.
+func notFollowed(m message.Message, edge follow.Edge) (Verdict, string) {
+	sent := m.Sent()
+	switch {
 	case len(edge.Spans) == 0:
-		return NotFollowedThen, not + fmt.Sprintf("it is to the followers of %s, whom they have never followed", m.From)
+		return NotFollowedThen, fmt.Sprintf("it is to the followers of %s, whom they have never followed", m.From)
 	case sent.Before(edge.Spans[0].Since):
-		return NotFollowedYet, not + fmt.Sprintf("it was sent at %s, and they began to follow %s at %s, %v later",
+		return NotFollowedYet, fmt.Sprintf("it was sent at %s, and they began to follow %s at %s, %v later",
 			at(sent), m.From, at(edge.Spans[0].Since), edge.Spans[0].Since.Sub(sent))
 	}
+	last, again := around(edge, sent)
+	return NotFollowedThen, fmt.Sprintf("it was sent at %s, and they had ended following %s at %s, %v before%s",
+		at(sent), m.From, at(last), sent.Sub(last), again)
+}
+
+// around returns when the last span before a time ended, and when the next one began, in words.
+func around(edge follow.Edge, sent time.Time) (ended time.Time, again string) {
 	next := slices.IndexFunc(edge.Spans, func(span follow.Span) bool { return sent.Before(span.Since) })
 	last := edge.Spans[len(edge.Spans)-1]
-	again := ""
 	if next >= 0 {
 		last, again = edge.Spans[next-1], ", and began again only at "+at(edge.Spans[next].Since)
 	}
-	return NotFollowedThen, not + fmt.Sprintf("it was sent at %s, and they had ended following %s at %s, %v before%s",
-		at(sent), m.From, at(last.Until), sent.Sub(last.Until), again)
+	return last.Until, again
+}
+
+// notSubscribed returns the reason why a message to topics is not for a user with these edges.
+func notSubscribed(m message.Message, edges []follow.Edge) (Verdict, string) {
+	paths := make([]string, len(m.Topics))
+	for i, t := range m.Topics {
+		paths[i] = t.String()
+	}
+	verdict, sent := NotSubscribedThen, m.Sent()
+	why := "it is to " + strings.Join(paths, ", ")
+	known := false
+	for _, e := range edges {
+		topic, ok := e.Followee.Topic()
+		if !ok || len(e.Spans) == 0 {
+			continue
+		}
+		known = true
+		if since := e.Spans[0].Since; sent.Before(since) {
+			verdict = NotSubscribedYet
+			why += fmt.Sprintf(", and they subscribed to %s at %s, %v after it was sent", topic, at(since), since.Sub(sent))
+			continue
+		}
+		last, again := around(e, sent)
+		why += fmt.Sprintf(", and they had ended their subscription to %s at %s, %v before it was sent%s", topic, at(last), sent.Sub(last), again)
+	}
+	if !known {
+		why += ", and they were never subscribed to any of that or to what is above it"
+	}
+	return verdict, why
 }
 
 // judgeAbsent judges a message that is for a user who was seen before, lies in no gap, and is not in the inbox.
@@ -149,10 +207,10 @@ func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 	case state.Sweep != nil && !sent.Before(state.Sweep.From):
 		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, and the rehydration that is about to finish looks once more for everything "+
 			"sent since %s.", at(sent), at(state.Sweep.From))
-	case s.fresh(e.Stored.Message, e.User, e.Edge):
+	case s.fresh(e.Stored.Message, e.User, e.Edges):
 		return Missing, fmt.Sprintf("%s should have %s and does not yet: it was sent at %s, when they had just begun to follow %s, which appends "+
 			"it if fan-out did not; unless it is there in a moment, 'fanmail audit --user %s --repair' appends it.",
-			e.User, e.Message, at(sent), e.Stored.From, e.User)
+			e.User, e.Message, at(sent), e.followed(), e.User)
 	default:
 		return Missing, fmt.Sprintf("%s should have %s and does not: it was sent at %s, before their horizon, which is %s, and its fan-out in their "+
 			"partition, %d, has passed them; 'fanmail audit --user %s --repair' appends it.",
@@ -176,24 +234,35 @@ func (e *Explanation) position() string {
 	return "at " + strconv.Quote(string(e.Scan.At))
 }
 
-// borderline reports whether a message was sent so close to the beginning or end of a span that it may be in the follower's inbox
-// although no span holds it. Fan-out may have read the edge before the span ended, and clocks differ.
-func (s operation) borderline(m message.Message, user message.UserID, edge follow.Edge) bool {
-	if m.Names(user) || !m.ToFollowers() {
-		return false
+// followed names the source by which the message is for the user.
+func (e *Explanation) followed() string {
+	for _, edge := range e.Edges {
+		if edge.Holds(e.Stored.Sent()) {
+			return edge.Followee.String()
+		}
 	}
-	near := func(t time.Time) bool { return !t.IsZero() && m.Sent().Sub(t).Abs() <= s.rules.PublishSlack }
-	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool { return near(span.Since) || near(span.Until) })
+	return string(e.Stored.From)
 }
 
-// fresh reports whether a message is for a user because of a span that began just before the message was sent. Then fan-out may have
-// passed the user before the edge was visible, and the follow that opened the span may be about to append the message.
-func (s operation) fresh(m message.Message, user message.UserID, edge follow.Edge) bool {
-	if m.Names(user) || !m.ToFollowers() {
-		return false
-	}
+// borderline reports whether a message was sent so close to the beginning or end of a span that it may be in the inbox of the follower or subscriber
+// although no span holds it. Fan-out may have read the edge before the span ended, and clocks differ.
+func (s operation) borderline(m message.Message, user message.UserID, edges []follow.Edge) bool {
+	near := func(t time.Time) bool { return !t.IsZero() && m.Sent().Sub(t).Abs() <= s.rules.PublishSlack }
+	return !m.Names(user) && anySpan(m, edges, func(span follow.Span) bool { return near(span.Since) || near(span.Until) })
+}
+
+// fresh reports whether a message is for a user because of spans that began just before the message was sent. Then fan-out may have
+// passed the user before the edge was visible, and the request that opened the span may be about to append the message.
+func (s operation) fresh(m message.Message, user message.UserID, edges []follow.Edge) bool {
 	now := s.opts.Now()
-	return slices.ContainsFunc(edge.Spans, func(span follow.Span) bool {
+	return !m.Names(user) && anySpan(m, edges, func(span follow.Span) bool {
 		return span.Holds(m.Sent()) && m.Sent().Sub(span.Since) <= s.rules.PublishSlack && now.Sub(span.Since) <= s.rules.PublishSlack
+	})
+}
+
+// anySpan reports whether is holds for any span of the edges to sources of a message.
+func anySpan(m message.Message, edges []follow.Edge, is func(follow.Span) bool) bool {
+	return slices.ContainsFunc(edges, func(e follow.Edge) bool {
+		return m.Reaches(e.Followee) && slices.ContainsFunc(e.Spans, is)
 	})
 }

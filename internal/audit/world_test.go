@@ -129,14 +129,14 @@ func (w *world) see(user message.UserID, at time.Time) {
 func (w *world) follow(follower, followee message.UserID, at time.Time) {
 	t := w.t
 	t.Helper()
-	_, err := w.db.Edges().Follow(t.Context(), []follow.Pair{{Follower: follower, Followee: followee}}, at)
+	_, err := w.db.Edges().Follow(t.Context(), []follow.Pair{{Follower: follower, Followee: followee.Source()}}, at)
 	require.NoError(t, err)
 }
 
 func (w *world) unfollow(follower, followee message.UserID, at time.Time) {
 	t := w.t
 	t.Helper()
-	require.NoError(t, w.db.Edges().Unfollow(t.Context(), follow.Pair{Follower: follower, Followee: followee}, at))
+	require.NoError(t, w.db.Edges().Unfollow(t.Context(), follow.Pair{Follower: follower, Followee: followee.Source()}, at))
 }
 
 // id returns a new id of a message that is sent at a time.

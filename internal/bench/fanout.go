@@ -133,7 +133,7 @@ func (w *world) rawScan(ctx context.Context, author message.UserID, followers in
 	for p := range w.cfg.Partitions {
 		group.Go(func() error {
 			for after := message.UserID(""); ; {
-				edges, err := w.parts.Edges.Followers(ctx, author, p, after, w.cfg.Fanout.BatchOwners)
+				edges, err := w.parts.Edges.Followers(ctx, author.Source(), p, after, w.cfg.Fanout.BatchOwners)
 				if err != nil || len(edges) == 0 {
 					return err
 				}

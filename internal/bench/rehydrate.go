@@ -56,7 +56,7 @@ func (e Env) rehydrate(ctx context.Context, missed int, o RehydrateOptions) (fig
 	for _, user := range back {
 		pairs := make([]follow.Pair, 0, o.Authors)
 		for _, author := range users("author", 0, o.Authors) {
-			pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+			pairs = append(pairs, follow.Pair{Follower: user, Followee: author.Source()})
 		}
 		if _, err := w.parts.Edges.Follow(ctx, pairs, begin); err != nil {
 			return nil, err

@@ -150,7 +150,7 @@ func (w *world) follow(ctx context.Context, author message.UserID, all []message
 	for some := range slices.Chunk(all, together) {
 		pairs := make([]follow.Pair, len(some))
 		for i, user := range some {
-			pairs[i] = follow.Pair{Follower: user, Followee: author}
+			pairs[i] = follow.Pair{Follower: user, Followee: author.Source()}
 		}
 		if _, err := w.parts.Edges.Follow(ctx, pairs, since); err != nil {
 			return fmt.Errorf("make followers of %s: %w", author, err)

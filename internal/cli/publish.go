@@ -44,7 +44,7 @@ func newPublish(p program.Process) *cobra.Command {
 		Short: "Publish a message, or a file of messages",
 		Long: "Publish a message to the users in --to, to the --followers of its author, or to both, and print its id. With\n" +
 			"--file, publish the messages of a file in their order, and print an id for each. Each line of the file has a\n" +
-			"JSON object with the fields from, to, audience, body, content_type and attrs. Blank lines and lines that begin\n" +
+			"JSON object with the fields from, to, audience, topics, body, content_type and attrs. Blank lines and lines that begin\n" +
 			"with # are ignored. The file may be compressed with gzip. The command reads the whole file first: if a line is\n" +
 			"bad, it sends nothing.\n\n" +
 			"To repeat a command safely, give the same --key again: the server answers with the id of a message that it has\n" +

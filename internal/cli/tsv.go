@@ -14,6 +14,10 @@ func parsePair(text []byte) (follow.Pair, error) {
 	if len(columns) != 2 {
 		return follow.Pair{}, fmt.Errorf("has %s: expected follower, tab, followee", plural(len(columns), "column", "columns"))
 	}
-	pair := follow.Pair{Follower: message.UserID(columns[0]), Followee: message.UserID(columns[1])}
+	followee := message.UserID(columns[1])
+	pair := follow.Pair{Follower: message.UserID(columns[0]), Followee: followee.Source()}
+	if err := followee.Validate("followee"); err != nil {
+		return pair, err
+	}
 	return pair, pair.Validate()
 }

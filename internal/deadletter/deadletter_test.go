@@ -44,7 +44,7 @@ type unreadable struct {
 	w *world
 }
 
-func (u unreadable) Followers(ctx context.Context, followee message.UserID, p int, after message.UserID, limit int) ([]follow.Edge, error) {
+func (u unreadable) Followers(ctx context.Context, followee message.Source, p int, after message.UserID, limit int) ([]follow.Edge, error) {
 	if u.w.broken {
 		return nil, message.ErrCorrupt
 	}

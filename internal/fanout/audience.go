@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -33,25 +34,21 @@ func (a audience) partitions() []int {
 
 // audience measures the audience of a message. If the audience is small, it also reads the recipients.
 func (r *Router) audience(ctx context.Context, m message.Message) (audience, error) {
-	if !m.ToFollowers() {
+	sources := m.Sources()
+	if len(sources) == 0 {
 		return r.named(m), nil
 	}
-	if known, ok := r.lanes.Get(m.From); ok && r.opts.Now().Sub(known.at) < r.opts.ClassTTL {
-		return audience{lane: known.lane, scanned: r.allPartitions()}, nil
+	if !slices.ContainsFunc(sources, r.isLarge) {
+		edges, small, err := r.edgesIfFew(ctx, m, sources)
+		if err != nil {
+			return audience{}, err
+		}
+		if small {
+			return r.express(m, edges), nil
+		}
 	}
-	edges, small, err := r.edgesIfFew(ctx, m)
-	if err != nil {
-		return audience{}, err
-	}
-	if small {
-		return r.express(m, edges), nil
-	}
-	lane, err := r.measureLane(ctx, m.From)
-	if err != nil {
-		return audience{}, err
-	}
-	r.lanes.Add(m.From, measuredLane{lane: lane, at: r.opts.Now()})
-	return audience{lane: lane, scanned: r.allPartitions()}, nil
+	lane, err := r.measureLane(ctx, sources)
+	return audience{lane: lane, scanned: r.allPartitions()}, err
 }
 
 // named returns the audience of a message that only names its recipients.
@@ -67,7 +64,7 @@ func (r *Router) named(m message.Message) audience {
 	return audience{lane: lane, scanned: express.partitions()}
 }
 
-// express returns the audience that consists of the named recipients and of the followers on the given edges.
+// express returns the audience that consists of the named recipients, and of the followers and subscribers on the given edges.
 func (r *Router) express(m message.Message, edges []follow.Edge) audience {
 	a := audience{lane: event.Express, recipients: make(map[int][]message.UserID)}
 	add := func(user message.UserID) {
@@ -89,35 +86,84 @@ func (r *Router) express(m message.Message, edges []follow.Edge) audience {
 	return a
 }
 
-// edgesIfFew returns the edges of an author's followers, and whether these and the named recipients are few enough for
-// the express lane. If they are not, the edges are incomplete.
-func (r *Router) edgesIfFew(ctx context.Context, m message.Message) (edges []follow.Edge, small bool, err error) {
-	room := r.opts.ExpressMax - len(m.To)
-	for p := 0; p < r.opts.Partitions && len(edges) <= room; p++ {
-		more, err := r.stores.Edges.Followers(ctx, m.From, p, "", room+1-len(edges))
-		if err != nil {
-			return nil, false, err
+// edgesIfFew returns the edges to the sources of a message, and whether these and the named recipients are few enough for
+// the express lane. If they are not, the edges are incomplete. A source that is alone too large is remembered.
+func (r *Router) edgesIfFew(ctx context.Context, m message.Message, sources []message.Source) (edges []follow.Edge, small bool, err error) {
+	for _, source := range sources {
+		own := 0
+		for p := 0; p < r.opts.Partitions && own <= r.opts.ExpressMax; p++ {
+			more, err := r.stores.Edges.Followers(ctx, source, p, "", r.opts.ExpressMax+1-own)
+			if err != nil {
+				return nil, false, err
+			}
+			own += len(more)
+			edges = append(edges, more...)
 		}
-		edges = append(edges, more...)
+		if own > r.opts.ExpressMax {
+			r.sizes.Add(source, measuredSize{large: true, share: unmeasured, at: r.opts.Now()})
+		}
+		if len(m.To)+len(edges) > r.opts.ExpressMax {
+			return nil, false, nil
+		}
 	}
-	return edges, len(edges) <= room, nil
+	return edges, true, nil
 }
 
-// measureLane returns the lane of an author with more followers than fit the express lane. It counts the followers in
-// one partition, because users are spread evenly over the partitions. If that partition holds thousands of followers,
-// the estimate is less than 5% off. The limit is 5% higher, so an audience of MediumMax is always medium, and authors of
-// the same size get the same lane. A wrong lane affects speed only.
-func (r *Router) measureLane(ctx context.Context, author message.UserID) (event.Lane, error) {
-	share := r.opts.MediumMax / r.opts.Partitions
-	share += share / 20
-	edges, err := r.stores.Edges.Followers(ctx, author, 0, "", share+1)
-	if err != nil {
-		return "", err
-	}
-	if len(edges) > share {
-		return event.Bulk, nil
+// measuredSize is how many edges lead to a source, and when they were counted.
+type measuredSize struct {
+	// large is set for more edges than fit the express lane.
+	large bool
+	// share counts the edges in one partition, or is unmeasured.
+	share int
+	at    time.Time
+}
+
+const unmeasured = -1
+
+// sizeOf returns the size of a source, if it was measured a short time ago.
+func (r *Router) sizeOf(source message.Source) (measuredSize, bool) {
+	size, ok := r.sizes.Get(source)
+	return size, ok && r.opts.Now().Sub(size.at) < r.opts.ClassTTL
+}
+
+// isLarge reports whether it is known that the edges to a source are too many for the express lane.
+func (r *Router) isLarge(source message.Source) bool {
+	size, ok := r.sizeOf(source)
+	return ok && size.large
+}
+
+// measureLane returns the lane of a message to so many followers and subscribers that they do not fit the express lane. It counts the edges in
+// one partition, because users are spread evenly over the partitions. If that partition holds thousands of edges,
+// the estimate is less than 5% off. The limit is 5% higher, so an audience of MediumMax is always medium, and sources of
+// the same size get the same lane. A user with edges to several sources counts for each. A wrong lane affects speed only.
+func (r *Router) measureLane(ctx context.Context, sources []message.Source) (event.Lane, error) {
+	most := r.opts.MediumMax / r.opts.Partitions
+	most += most / 20
+	sum := 0
+	for _, source := range sources {
+		share, err := r.measureShare(ctx, source, most+1)
+		if err != nil {
+			return "", err
+		}
+		if sum += share; sum > most {
+			return event.Bulk, nil
+		}
 	}
 	return event.Medium, nil
+}
+
+// measureShare counts the edges to a source in one partition, up to a limit.
+func (r *Router) measureShare(ctx context.Context, source message.Source, limit int) (int, error) {
+	size, ok := r.sizeOf(source)
+	if ok && size.share != unmeasured {
+		return size.share, nil
+	}
+	edges, err := r.stores.Edges.Followers(ctx, source, 0, "", limit)
+	if err != nil {
+		return 0, err
+	}
+	r.sizes.Add(source, measuredSize{large: ok && size.large, share: len(edges), at: r.opts.Now()})
+	return len(edges), nil
 }
 
 // allPartitions returns all partitions.

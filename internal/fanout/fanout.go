@@ -36,13 +36,13 @@ type Options struct {
 	// ExpressMax is the largest audience of the express lane, MediumMax that of the medium lane.
 	ExpressMax int
 	MediumMax  int
-	// ClassCache is for how many authors the router remembers the lane, ClassTTL for how long.
+	// ClassCache is for how many authors and topics the router remembers the size, ClassTTL for how long.
 	ClassCache int
 	ClassTTL   time.Duration
 
 	// HeadStarts is whether messages get head starts.
 	HeadStarts bool
-	// Candidates returns users who get a head start of messages in the bulk lane if they follow the author, ascending. They are hints. Only
+	// Candidates returns users who get a head start of messages in the bulk lane if they follow the author or are subscribed to a topic, ascending. They are hints. Only
 	// the first 20,000 are used. Nobody changes the slice. If Candidates is nil, there are none.
 	Candidates func() []message.UserID
 

@@ -229,9 +229,7 @@ func (d *Deliverer) keepAddressed(ctx context.Context, chunk []first) error {
 		slices.SortFunc(f.messages, func(x, y firstMessage) int { return x.message.ID.Compare(y.message.ID) })
 		chunk[i].messages = slices.CompactFunc(f.messages, func(x, y firstMessage) bool { return x.message.ID == y.message.ID })
 		for _, m := range chunk[i].messages {
-			if pair := (follow.Pair{Follower: f.owner, Followee: m.message.From}); m.needsEdge(f.owner) {
-				pairs = append(pairs, pair)
-			}
+			pairs = append(pairs, follow.Pairs(m.message, f.owner)...)
 		}
 	}
 	edges := make(map[follow.Pair]follow.Edge)
@@ -249,15 +247,14 @@ func (d *Deliverer) keepAddressed(ctx context.Context, chunk []first) error {
 	}
 	for i, f := range chunk {
 		chunk[i].messages = slices.DeleteFunc(f.messages, func(m firstMessage) bool {
-			return !follow.For(m.message, f.owner, edges[follow.Pair{Follower: f.owner, Followee: m.message.From}])
+			var own []follow.Edge
+			for _, pair := range follow.Pairs(m.message, f.owner) {
+				own = append(own, edges[pair])
+			}
+			return !follow.ForAny(m.message, f.owner, own)
 		})
 	}
 	return nil
-}
-
-// needsEdge reports whether the edge between a user and the author decides whether the message is for the user.
-func (m firstMessage) needsEdge(user message.UserID) bool {
-	return m.message.ToFollowers() && !m.message.Names(user) && m.message.From != user
 }
 
 // measureFirst counts the messages that a head start has appended to one inbox. The store says only how many are new: of several, the first ones
@@ -272,10 +269,10 @@ func (d *Deliverer) measureFirst(delivered []firstMessage, appended int) {
 }
 
 // headStarted returns how many of the entries of an append a head start may have appended before: those of messages that name the owner beside
-// an audience, or whose author a candidate follows.
+// an audience, or which reach a candidate.
 func (b *batch) headStarted(owner message.UserID, jobs []*job) (n int) {
 	for _, j := range jobs {
-		if j.task.Lane == event.Express || !j.message.ToFollowers() {
+		if j.task.Lane == event.Express || !j.message.Broadcast() {
 			continue
 		}
 		if j.message.Names(owner) || j.task.Lane == event.Bulk && b.deliverer.opts.isCandidate(owner) {

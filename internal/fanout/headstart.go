@@ -26,7 +26,9 @@ const (
 	// headStartRecipients is how many recipients one head start names at most. With the longest user ids it is below 512 KiB, half of the
 	// smallest max_payload that NATS servers usually have.
 	headStartRecipients = 500
-	// maxCandidates bounds the candidates whose edges are read for an author.
+	// headStartSources bounds the sources whose edges are read for a message. A message with more of them has no head start for candidates.
+	headStartSources = 8
+	// maxCandidates bounds the candidates whose edges are read for a source.
 	maxCandidates = 20_000
 	// edgesPerRead is how many edges one call reads.
 	edgesPerRead = 1000
@@ -43,14 +45,14 @@ type headStarter struct {
 
 	names   *semaphore.Weighted // recipients that the messages in waiting name
 	waiting chan headStart
-	// searching holds messages whose author's followers among the candidates are not known. Reading them takes a while, so they do not
+	// searching holds messages of which it is not known which candidates have an edge to their sources. Reading them takes a while, so they do not
 	// wait in front of others.
 	searching chan headStart
-	// followers remembers for authors which candidates follow them.
-	followers *lru.Cache[message.UserID, followingCandidates]
+	// followers remembers for sources which candidates have edges to them.
+	followers *lru.Cache[message.Source, followingCandidates]
 }
 
-// followingCandidates are the candidates that follow an author, ascending, and when they were read.
+// followingCandidates are the candidates that have an edge to a source, ascending, and when they were read.
 type followingCandidates struct {
 	users []message.UserID
 	at    time.Time
@@ -63,21 +65,23 @@ type headStart struct {
 	trace event.Trace
 	// named are the recipients that the message names.
 	named []message.UserID
+	// sources are those whose followers and subscribers the scans find.
+	sources []message.Source
 	// open are the partitions whose scans are not done.
 	open []int
 }
 
-// newHeadStart returns the head start of a message in a lane. Only a message to followers that are scanned gets one: it has the zero lane
-// otherwise.
+// newHeadStart returns the head start of a message in a lane. Only a message to followers or subscribers that are scanned gets one: it has
+// the zero lane otherwise.
 func newHeadStart(m message.Message, lane event.Lane) headStart {
-	if !m.ToFollowers() || lane == event.Express {
+	if !m.Broadcast() || lane == event.Express {
 		return headStart{}
 	}
-	return headStart{ref: m.Ref(), lane: lane, named: m.To}
+	return headStart{ref: m.Ref(), lane: lane, named: m.To, sources: m.Sources()}
 }
 
 func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, recorder *panics.Recorder) *headStarter {
-	followers, err := lru.New[message.UserID, followingCandidates](opts.ClassCache)
+	followers, err := lru.New[message.Source, followingCandidates](opts.ClassCache)
 	if err != nil {
 		panic(err) // NewRouter has checked the size
 	}
@@ -90,7 +94,7 @@ func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, recorder *pani
 
 // add gives a message a head start, unless the headStarter is busy. It does not block.
 func (h *headStarter) add(start headStart) {
-	if !h.opts.HeadStarts || start.lane == "" || len(start.named) == 0 && !h.hasCandidates(start.lane) {
+	if !h.opts.HeadStarts || start.lane == "" || len(start.named) == 0 && !h.hasCandidates(start) {
 		return
 	}
 	weight := int64(min(len(start.named), headStartNames))
@@ -106,8 +110,8 @@ func (h *headStarter) add(start headStart) {
 	}
 }
 
-func (h *headStarter) hasCandidates(lane event.Lane) bool {
-	return lane == event.Bulk && h.opts.Candidates != nil
+func (h *headStarter) hasCandidates(start headStart) bool {
+	return start.lane == event.Bulk && len(start.sources) <= headStartSources && h.opts.Candidates != nil
 }
 
 // run emits head starts until intake ends. It drops those that wait then.
@@ -148,24 +152,30 @@ func (h *headStarter) emitWaiting(ctx context.Context) {
 	}
 }
 
-// begin emits the head start of a message: to the named recipients, and to the candidates if it is known which of them follow the author.
+// begin emits the head start of a message: to the named recipients, and to the candidates if it is known which of them have an edge to each source.
 func (h *headStarter) begin(ctx context.Context, start headStart) {
 	defer h.names.Release(int64(min(len(start.named), headStartNames)))
 	h.try(start, func() error {
-		recipients := start.named
-		if h.hasCandidates(start.lane) {
-			if known, ok := h.known(start.ref.From); ok {
-				recipients = slices.Concat(recipients, known)
-			} else {
-				h.searchLater(start)
+		recipients := slices.Clone(start.named)
+		if h.hasCandidates(start) {
+			var unknown []message.Source
+			for _, source := range start.sources {
+				known, ok := h.known(source)
+				recipients = append(recipients, known...)
+				if !ok {
+					unknown = append(unknown, source)
+				}
+			}
+			if len(unknown) > 0 {
+				h.searchLater(start, unknown)
 			}
 		}
 		return h.emit(ctx, start, recipients)
 	})
 }
 
-func (h *headStarter) searchLater(start headStart) {
-	start.named = nil
+func (h *headStarter) searchLater(start headStart, sources []message.Source) {
+	start.named, start.sources = nil, sources
 	select {
 	case h.searching <- start:
 	default:
@@ -173,12 +183,16 @@ func (h *headStarter) searchLater(start headStart) {
 	}
 }
 
-// find emits the head start of a message to the candidates who follow its author.
+// find emits the head start of a message to the candidates who have an edge to one of its sources.
 func (h *headStarter) find(ctx context.Context, start headStart) {
 	h.try(start, func() error {
-		users, err := h.following(ctx, start.ref.From)
-		if err != nil {
-			return err
+		var users []message.UserID
+		for _, source := range start.sources {
+			some, err := h.following(ctx, source)
+			if err != nil {
+				return err
+			}
+			users = append(users, some...)
 		}
 		return h.emit(ctx, start, users)
 	})
@@ -198,15 +212,18 @@ func (h *headStarter) try(start headStart, do func() error) {
 	describe(h.opts.Logger.Warn().Err(err)).Msg("a head start was dropped: its recipients wait for the scan")
 }
 
-// known returns the candidates who follow an author, if they were read a short time ago.
-func (h *headStarter) known(author message.UserID) ([]message.UserID, bool) {
-	found, ok := h.followers.Get(author)
-	return found.users, ok && h.opts.Now().Sub(found.at) < h.opts.ClassTTL
+// known returns the candidates who have an edge to a source, if they were read a short time ago.
+func (h *headStarter) known(source message.Source) ([]message.UserID, bool) {
+	found, ok := h.followers.Get(source)
+	if !ok || h.opts.Now().Sub(found.at) >= h.opts.ClassTTL {
+		return nil, false
+	}
+	return found.users, true
 }
 
-// following returns the candidates who follow an author.
-func (h *headStarter) following(ctx context.Context, author message.UserID) ([]message.UserID, error) {
-	if users, ok := h.known(author); ok {
+// following returns the candidates who have an edge to a source.
+func (h *headStarter) following(ctx context.Context, source message.Source) ([]message.UserID, error) {
+	if users, ok := h.known(source); ok {
 		return users, nil
 	}
 	at := h.opts.Now()
@@ -216,8 +233,8 @@ func (h *headStarter) following(ctx context.Context, author message.UserID) ([]m
 	for some := range slices.Chunk(candidates, edgesPerRead) {
 		pairs := make([]follow.Pair, 0, len(some))
 		for _, user := range some {
-			if user != author {
-				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+			if user.Source() != source {
+				pairs = append(pairs, follow.Pair{Follower: user, Followee: source})
 			}
 		}
 		edges, err := h.edges.Get(ctx, pairs)
@@ -231,7 +248,7 @@ func (h *headStarter) following(ctx context.Context, author message.UserID) ([]m
 		}
 	}
 	slices.Sort(following)
-	h.followers.Add(author, followingCandidates{users: following, at: at})
+	h.followers.Add(source, followingCandidates{users: following, at: at})
 	return following, nil
 }
 

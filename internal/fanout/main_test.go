@@ -78,7 +78,7 @@ func (w *world) follow(t *testing.T, author message.UserID, users ...message.Use
 	t.Helper()
 	pairs := make([]follow.Pair, len(users))
 	for i, user := range users {
-		pairs[i] = follow.Pair{Follower: user, Followee: author}
+		pairs[i] = follow.Pair{Follower: user, Followee: author.Source()}
 	}
 	_, err := w.Edges.Follow(t.Context(), pairs, rig.Epoch.Add(-time.Minute))
 	require.NoError(t, err)

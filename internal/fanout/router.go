@@ -37,29 +37,22 @@ type Router struct {
 	stores Stores
 	bus    bus.Emitter
 	opts   Options
-	// lanes remembers the lanes of authors with many followers. If an author has outgrown the remembered lane, only
-	// speed suffers.
-	lanes   *lru.Cache[message.UserID, measuredLane]
+	// sizes remembers how many edges lead to sources. If a source has outgrown the remembered size, only speed suffers.
+	sizes   *lru.Cache[message.Source, measuredSize]
 	starter *headStarter
 	metrics routerMetrics
 	panics  *panics.Recorder
 }
 
-// measuredLane is the lane of an author, and when it was measured.
-type measuredLane struct {
-	lane event.Lane
-	at   time.Time
-}
-
 // NewRouter returns a Router.
 func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
-	lanes, err := lru.New[message.UserID, measuredLane](opts.ClassCache)
+	sizes, err := lru.New[message.Source, measuredSize](opts.ClassCache)
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
 	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "route")
 	return &Router{
-		stores: stores, bus: bus, opts: opts, lanes: lanes, starter: newHeadStarter(stores, bus, opts, recorder),
+		stores: stores, bus: bus, opts: opts, sizes: sizes, starter: newHeadStarter(stores, bus, opts, recorder),
 		metrics: newRouterMetrics(opts.Metrics), panics: recorder,
 	}
 }

@@ -67,7 +67,7 @@ func (b *batch) selectMoving(jobs []*job) (moving []*job, from, bound message.Us
 	return moving, from, bound
 }
 
-// recipient is a user in an audience. For a follower, edge is the edge to the author.
+// recipient is a user in an audience. For a follower or a subscriber, edge is the edge that the stream has read.
 type recipient struct {
 	user message.UserID
 	edge follow.Edge
@@ -123,38 +123,37 @@ func (b *batch) listStream(j *job, users []message.UserID, after message.UserID)
 	return &stream{jobs: []*job{j}, read: read, after: after, page: listPage, maxPage: listPage}
 }
 
-// streams returns the audiences of jobs above a position: one stream for each author whose followers are addressed,
+// streams returns the audiences of jobs above a position: one stream for each source whose followers or subscribers are addressed,
 // and one for each list of named recipients.
 func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 	var streams []*stream
-	byAuthor := make(map[message.UserID]*stream)
+	bySource := make(map[message.Source]*stream)
 	for _, j := range jobs {
 		if len(j.message.To) > 0 {
 			streams = append(streams, b.listStream(j, j.message.To, after))
 		}
-		if !j.message.ToFollowers() {
-			continue
+		for _, source := range j.message.Sources() {
+			s, ok := bySource[source]
+			if !ok {
+				s = &stream{read: b.followers(source), after: after}
+				bySource[source] = s
+				streams = append(streams, s)
+			}
+			s.jobs = append(s.jobs, j)
 		}
-		s, ok := byAuthor[j.message.From]
-		if !ok {
-			s = &stream{read: b.followers(j.message.From), after: after}
-			byAuthor[j.message.From] = s
-			streams = append(streams, s)
-		}
-		s.jobs = append(s.jobs, j)
 	}
 	// A page has at most as many recipients as a batch appends to. To read a few recipients in order, a store may have
 	// to search all that follow.
 	maxPage := b.deliverer.opts.BatchOwners
-	for _, s := range byAuthor {
-		s.maxPage, s.page = maxPage, min(maxPage, max(smallestPage, maxPage/len(byAuthor)))
+	for _, s := range bySource {
+		s.maxPage, s.page = maxPage, min(maxPage, max(smallestPage, maxPage/len(bySource)))
 	}
 	return streams
 }
 
-func (b *batch) followers(author message.UserID) func(context.Context, message.UserID, int) ([]recipient, error) {
+func (b *batch) followers(source message.Source) func(context.Context, message.UserID, int) ([]recipient, error) {
 	return func(ctx context.Context, after message.UserID, limit int) ([]recipient, error) {
-		edges, err := b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)
+		edges, err := b.deliverer.stores.Edges.Followers(ctx, source, b.partition, after, limit)
 		if err != nil {
 			return nil, err
 		}

@@ -24,22 +24,22 @@ type catchUp struct {
 	damaged error
 }
 
-// run appends the messages that the edges' followees have sent since their last spans began.
+// run appends the messages that were sent by the edges' authors, or to their topics, since their last spans began.
 func (c *catchUp) run(ctx context.Context, edges []follow.Edge) error {
-	byAuthor := make(map[message.UserID][]follow.Edge)
+	bySource := make(map[message.Source][]follow.Edge)
 	for _, e := range edges {
-		byAuthor[e.Followee] = append(byAuthor[e.Followee], e)
+		bySource[e.Followee] = append(bySource[e.Followee], e)
 	}
-	for author, edges := range byAuthor {
-		if err := c.author(ctx, author, edges); err != nil {
-			return fmt.Errorf("catch up with %s: %w", author, err)
+	for source, edges := range bySource {
+		if err := c.source(ctx, source, edges); err != nil {
+			return fmt.Errorf("catch up with %s: %w", source, err)
 		}
 	}
 	return c.damaged
 }
 
-// author appends the messages of one author.
-func (c *catchUp) author(ctx context.Context, author message.UserID, edges []follow.Edge) error {
+// source appends the messages of one source.
+func (c *catchUp) source(ctx context.Context, source message.Source, edges []follow.Edge) error {
 	const page = 200
 	slices.SortFunc(edges, func(x, y follow.Edge) int { return strings.Compare(string(x.Follower), string(y.Follower)) })
 	first, last := c.window(edges[0])
@@ -53,7 +53,7 @@ func (c *catchUp) author(ctx context.Context, author message.UserID, edges []fol
 		}
 	}
 	for after := message.LastBefore(first); ; {
-		since := []message.Range{{From: author, After: after, Before: message.MaxID}}
+		since := []message.Range{{From: source, After: after, Before: message.MaxID}}
 		stored, err := c.messages.ToFollowers(ctx, since, message.OldestFirst, page)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package following changes and lists edges: which user follows which author.
+// Package following changes and lists edges: which user follows which author, or is subscribed to which topic.
 //
 // A message is for each follower whose edge held when the message was sent. Fan-out can pass a follower after the edge's span began and
 // before the edge became visible. So Follow opens a span, and then appends the messages that the author has sent since it began. If
@@ -8,6 +8,7 @@ package following
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/partition"
@@ -81,8 +82,8 @@ func (s *Service) count(edges []follow.Edge, now time.Time) {
 	}
 	now = now.Truncate(time.Millisecond)
 	for _, e := range edges {
-		if e.Open() && e.Spans[len(e.Spans)-1].Since.Equal(now) {
-			s.opts.Gained(e.Followee, 1)
+		if !e.Followee.IsTopic() && e.Open() && e.Spans[len(e.Spans)-1].Since.Equal(now) {
+			s.opts.Gained(e.Followee.Author(), 1)
 		}
 	}
 }
@@ -93,22 +94,22 @@ func (s *Service) Unfollow(ctx context.Context, pair follow.Pair) error {
 		return err
 	}
 	err := s.edges.Unfollow(ctx, pair, s.opts.Now())
-	if err == nil && s.opts.Gained != nil {
-		s.opts.Gained(pair.Followee, -1)
+	if err == nil && s.opts.Gained != nil && !pair.Followee.IsTopic() {
+		s.opts.Gained(pair.Followee.Author(), -1)
 	}
 	return err
 }
 
-// Followers returns at most limit current followers of a user, ordered by partition and by id within a partition. The second result is
+// Followers returns at most limit current followers of an author, or subscribers of a topic, ordered by partition and by id within a partition. The second result is
 // the value of after for the next call, or "" at the end.
-func (s *Service) Followers(ctx context.Context, user, after message.UserID, limit int) (users []message.UserID, next message.UserID, err error) {
+func (s *Service) Followers(ctx context.Context, of message.Source, after message.UserID, limit int) (users []message.UserID, next message.UserID, err error) {
 	first := 0
 	if after != "" {
 		first = partition.Of(after, s.opts.Partitions)
 	}
 	for p := first; p < s.opts.Partitions; p++ {
 		list := func(after message.UserID, limit int) ([]follow.Edge, error) {
-			return s.edges.Followers(ctx, user, p, after, limit)
+			return s.edges.Followers(ctx, of, p, after, limit)
 		}
 		from := message.UserID("")
 		if p == first {
@@ -128,34 +129,55 @@ func (s *Service) Followers(ctx context.Context, user, after message.UserID, lim
 // Following returns at most limit authors that a user follows now, ordered by id. The second result is that of Followers.
 func (s *Service) Following(ctx context.Context, user, after message.UserID, limit int) (users []message.UserID, next message.UserID, err error) {
 	list := func(after message.UserID, limit int) ([]follow.Edge, error) {
-		return s.edges.Following(ctx, user, after, limit)
+		return s.edges.Following(ctx, user, max(after.Source(), message.FirstAuthor), limit)
 	}
-	users, err = collect(list, followee, after, limit+1)
+	users, err = collect(list, author, after, limit+1)
 	if err != nil || len(users) <= limit {
 		return users, "", err
 	}
 	return users[:limit], users[limit-1], nil
 }
 
+// Topics returns at most limit topics that a user is subscribed to now, ordered byte by byte. The second result is the value of after for the
+// next call, or "" at the end.
+func (s *Service) Topics(ctx context.Context, user message.UserID, after message.Topic, limit int) (topics []message.Topic, next message.Topic, err error) {
+	list := func(after message.Topic, limit int) ([]follow.Edge, error) {
+		edges, err := s.edges.Following(ctx, user, after.Source(), limit)
+		if end := slices.IndexFunc(edges, func(e follow.Edge) bool { return !e.Followee.IsTopic() }); end >= 0 {
+			edges = edges[:end]
+		}
+		return edges, err
+	}
+	topics, err = collect(list, topic, after, limit+1)
+	if err != nil || len(topics) <= limit {
+		return topics, "", err
+	}
+	return topics[:limit], topics[limit-1], nil
+}
+
 func follower(e follow.Edge) message.UserID { return e.Follower }
 
-func followee(e follow.Edge) message.UserID { return e.Followee }
+func author(e follow.Edge) message.UserID { return e.Followee.Author() }
+
+func topic(e follow.Edge) message.Topic {
+	t, _ := e.Followee.Topic()
+	return t
+}
 
 // collect returns one end of up to limit edges that hold now. It skips edges that have ended.
-func collect(
-	list func(after message.UserID, limit int) ([]follow.Edge, error),
-	end func(follow.Edge) message.UserID, after message.UserID, limit int,
-) ([]message.UserID, error) {
-	users := []message.UserID{}
-	for len(users) < limit {
-		asked := limit - len(users)
+func collect[End message.UserID | message.Topic](
+	list func(after End, limit int) ([]follow.Edge, error), end func(follow.Edge) End, after End, limit int,
+) ([]End, error) {
+	ends := []End{}
+	for len(ends) < limit {
+		asked := limit - len(ends)
 		edges, err := list(after, asked)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range edges {
 			if e.Open() {
-				users = append(users, end(e))
+				ends = append(ends, end(e))
 			}
 		}
 		if len(edges) < asked {
@@ -163,5 +185,5 @@ func collect(
 		}
 		after = end(edges[len(edges)-1])
 	}
-	return users, nil
+	return ends, nil
 }

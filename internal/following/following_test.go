@@ -257,12 +257,12 @@ func TestListings(t *testing.T) {
 	all := users(25)
 	for i, user := range all {
 		require.NoError(t, service.Follow(t.Context(), []follow.Pair{
-			{Follower: user, Followee: "star"}, {Follower: "fan", Followee: user},
+			{Follower: user, Followee: "star"}, {Follower: "fan", Followee: user.Source()},
 		}))
 		if i%3 == 0 { // ended edges are not listed, and do not shorten pages
 			w.Clock.Advance(time.Millisecond)
 			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: user, Followee: "star"}))
-			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: "fan", Followee: user}))
+			require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: "fan", Followee: user.Source()}))
 		}
 	}
 	var want []message.UserID
@@ -273,7 +273,10 @@ func TestListings(t *testing.T) {
 	}
 	for _, limit := range []int{1, 2, 7, 16, 17, 100} {
 		for name, list := range map[string]func(context.Context, message.UserID, message.UserID, int) ([]message.UserID, message.UserID, error){
-			"star": service.Followers, "fan": service.Following,
+			"fan": service.Following,
+			"star": func(ctx context.Context, user, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
+				return service.Followers(ctx, user.Source(), after, limit)
+			},
 		} {
 			var got []message.UserID
 			for after, first := message.UserID(""), true; first || after != ""; first = false {

@@ -44,7 +44,7 @@ func (s *Service) followFull(ctx context.Context, e follow.Edge, now time.Time) 
 	return edges[0], nil
 }
 
-// unneeded returns the ended spans of an edge in which the author has sent nothing, and in which no message can appear any more.
+// unneeded returns the ended spans of an edge in which no message was sent, and in which no message can appear any more.
 func (s *Service) unneeded(ctx context.Context, e follow.Edge, rules userstate.Rules, now time.Time) ([]follow.Span, error) {
 	settled, err := s.settled(ctx, e.Followee, rules, now)
 	if err != nil {
@@ -71,16 +71,16 @@ func (s *Service) unneeded(ctx context.Context, e follow.Edge, rules userstate.R
 	return spans, nil
 }
 
-// newestLooks is how many messages of an author settled reads, to pass void ones.
+// newestLooks is how many messages of a source settled reads, to pass void ones.
 const newestLooks = 8
 
-// settled returns a time before which no further message of an author can be sent, or zero.
+// settled returns a time before which no further message of a source can be sent, or zero.
 //
 // A message that is stored more than PublishSlack after the time in its id is void. The stamp of a visible message shows how far the
 // store's clock has come, and later stamps are at most ClockTolerance lower. The clock of this process only bounds the time further:
 // so a wrong clock of a process drops nothing, and neither does a stamp from a time when the store's clock was ahead.
-func (s *Service) settled(ctx context.Context, author message.UserID, rules userstate.Rules, now time.Time) (time.Time, error) {
-	sent := message.Range{From: author, Before: message.MinID(now.Add(rules.ClockTolerance))}
+func (s *Service) settled(ctx context.Context, source message.Source, rules userstate.Rules, now time.Time) (time.Time, error) {
+	sent := message.Range{From: source, Before: message.MinID(now.Add(rules.ClockTolerance))}
 	newest, err := s.messages.ToFollowers(ctx, []message.Range{sent}, message.NewestFirst, newestLooks)
 	if err != nil {
 		return time.Time{}, err

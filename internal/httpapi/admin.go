@@ -32,8 +32,17 @@ func explanation(e audit.Explanation) client.Explanation {
 		Named: e.Named, Spans: []client.Span{},
 		LastViewed: client.Time{Time: e.State.LastViewed}, Horizon: client.Time{Time: e.Horizon},
 	}
-	for _, span := range e.Edge.Spans {
-		answer.Spans = append(answer.Spans, client.Span{Since: client.Time{Time: span.Since}, Until: client.Time{Time: span.Until}})
+	for _, edge := range e.Edges {
+		spans := []client.Span{}
+		for _, span := range edge.Spans {
+			spans = append(spans, client.Span{Since: client.Time{Time: span.Since}, Until: client.Time{Time: span.Until}})
+		}
+		switch topic, ok := edge.Followee.Topic(); {
+		case !ok:
+			answer.Spans = spans
+		case len(spans) > 0:
+			answer.Subscriptions = append(answer.Subscriptions, client.Subscriptions{Topic: topic, Spans: spans})
+		}
 	}
 	if m := e.State.Mark; m != nil {
 		lease := e.State.Lease

@@ -81,10 +81,10 @@ func TestSettings(t *testing.T) {
 	p = problem(http.StatusConflict, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`)
 	require.Equal(t, client.ProblemConflict, p.Type)
 	require.Contains(t, p.Detail, "the process old-1 (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only")
-	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","level":3,"seen":"2026-01-02T03:04:05.000Z"},`+
+	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","level":4,"seen":"2026-01-02T03:04:05.000Z"},`+
 		`{"name":"old-1","role":"publisher","level":1,"seen":"2026-01-02T03:04:05.000Z"}]}`, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/processes", ""))
 	w.pass(time.Minute + time.Millisecond)
-	require.Equal(t, `{"level":3}`+"\n", w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`))
+	require.Equal(t, `{"level":4}`+"\n", w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`))
 	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""),
 		`{"key":"dormant_after","recorded":"720h","configured":"720h","since":"2026-01-02T03:05:05.001Z"}`)
 

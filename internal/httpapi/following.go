@@ -14,19 +14,39 @@ import (
 // smallBytes is the maximum length of a JSON object with one or two user ids, or a time.
 const smallBytes = 4 << 10
 
-func pathPair(r *http.Request) follow.Pair {
-	return follow.Pair{Follower: message.UserID(r.PathValue("user")), Followee: message.UserID(r.PathValue("followee"))}
+func pathPair(r *http.Request) (follow.Pair, error) {
+	return authorPair(client.Edge{Follower: message.UserID(r.PathValue("user")), Followee: message.UserID(r.PathValue("followee"))})
+}
+
+// authorPair returns the pair of a follower and an author. Without the first check, a followee with byte 01 would be a topic.
+func authorPair(e client.Edge) (follow.Pair, error) {
+	pair := follow.Pair{Follower: e.Follower, Followee: e.Followee.Source()}
+	if err := e.Follower.Validate("follower"); err != nil {
+		return pair, err
+	}
+	if err := e.Followee.Validate("followee"); err != nil {
+		return pair, err
+	}
+	return pair, pair.Validate()
 }
 
 func (s *server) follow(w *response, r *http.Request) error {
-	if err := s.Following.Follow(r.Context(), []follow.Pair{pathPair(r)}); err != nil {
+	pair, err := pathPair(r)
+	if err != nil {
+		return err
+	}
+	if err := s.Following.Follow(r.Context(), []follow.Pair{pair}); err != nil {
 		return err
 	}
 	return noContent(w)
 }
 
 func (s *server) unfollow(w *response, r *http.Request) error {
-	if err := s.Following.Unfollow(r.Context(), pathPair(r)); err != nil {
+	pair, err := pathPair(r)
+	if err != nil {
+		return err
+	}
+	if err := s.Following.Unfollow(r.Context(), pair); err != nil {
 		return err
 	}
 	return noContent(w)
@@ -38,8 +58,8 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 		if err := decodeObject(text, &edge, "the line"); err != nil {
 			return follow.Pair{}, err
 		}
-		pair := follow.Pair(edge)
-		if err := pair.Validate(); err != nil {
+		pair, err := authorPair(edge)
+		if err != nil {
 			return pair, err
 		}
 		return pair, w.mayRead("follower", pair.Follower)
@@ -98,7 +118,9 @@ func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]b
 }
 
 func (s *server) followers(w *response, r *http.Request) error {
-	return s.listUsers(w, r, s.Following.Followers)
+	return s.listUsers(w, r, func(ctx context.Context, user, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
+		return s.Following.Followers(ctx, user.Source(), after, limit)
+	})
 }
 
 func (s *server) following(w *response, r *http.Request) error {

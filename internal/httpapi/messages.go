@@ -173,7 +173,7 @@ func (s *server) status(w *response, r *http.Request) error {
 		}
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Status{
-		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience,
+		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		Fanout: client.Fanout{
 			State: client.State(status.State), Recipients: status.Delivered + status.Skipped,

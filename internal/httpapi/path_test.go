@@ -85,7 +85,7 @@ func TestUserIDsInPaths(t *testing.T) {
 			edges, err := w.db.Edges().Following(t.Context(), user, "", 10)
 			require.NoError(t, err)
 			require.Len(t, edges, 1)
-			require.Equal(t, message.UserID("star"), edges[0].Followee)
+			require.Equal(t, message.Source("star"), edges[0].Followee)
 			require.False(t, w.contents(t, user).States[user].LastViewed.IsZero())
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,44 +21,75 @@ const (
 	stretchesPerQuery = 100
 )
 
-// ToFollowers implements message.Store.
+// ToFollowers implements message.Store. Messages of topics are searched on every shard.
 func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
-	byAuthor, all := byAuthor(ranges)
-	q := search{
-		index: byFrom.name(), bounds: all, order: order, limit: limit, first: recently,
-		keep: func(ref message.Ref) bool {
-			return slices.ContainsFunc(byAuthor[ref.From], func(in message.Range) bool { return in.After.Less(ref.ID) && ref.ID.Less(in.Before) })
-		},
-	}
-	authors := make([]message.UserID, 0, len(byAuthor))
-	for author := range byAuthor {
-		authors = append(authors, author)
-	}
-	slices.Sort(authors)
-	for some := range slices.Chunk(authors, authorsPerQuery) {
-		q.filters = append(q.filters, bson.D{{Key: fieldFrom, Value: in(some)}, {Key: fieldAudience, Value: message.AudienceFollowers}})
-	}
+	found := bySource(ranges)
+	q := search{parts: found.parts(), bounds: found.all, order: order, limit: limit, first: recently}
 	return s.searchAll(ctx, q)
 }
 
-// byAuthor returns the ranges of each author that are not empty, and the window that holds all of them.
-func byAuthor(ranges []message.Range) (map[message.UserID][]message.Range, window) {
-	byAuthor := make(map[message.UserID][]message.Range)
-	all := window{from: message.MaxID}
-	for _, in := range ranges {
-		if in.After.Next().Less(in.Before) {
-			byAuthor[in.From] = append(byAuthor[in.From], in)
-			all.from, all.to = least(all.from, in.After.Next()), greatest(all.to, in.Before)
-		}
+// sourceRanges are the ranges that are not empty.
+type sourceRanges struct {
+	authors map[message.UserID][]message.Range
+	topics  map[message.Topic][]message.Range
+	// all is the window that holds all of them.
+	all window
+}
+
+func bySource(ranges []message.Range) sourceRanges {
+	s := sourceRanges{
+		authors: make(map[message.UserID][]message.Range), topics: make(map[message.Topic][]message.Range), all: window{from: message.MaxID},
 	}
-	return byAuthor, all
+	for _, in := range ranges {
+		if !in.After.Next().Less(in.Before) {
+			continue
+		}
+		if topic, ok := in.From.Topic(); ok {
+			s.topics[topic] = append(s.topics[topic], in)
+		} else {
+			s.authors[in.From.Author()] = append(s.authors[in.From.Author()], in)
+		}
+		s.all.from, s.all.to = least(s.all.from, in.After.Next()), greatest(s.all.to, in.Before)
+	}
+	return s
+}
+
+// parts returns queries that find the messages in the ranges.
+func (s sourceRanges) parts() (parts []searchPart) {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(s.authors)), authorsPerQuery) {
+		parts = append(parts, searchPart{
+			filter: bson.D{{Key: fieldFrom, Value: in(some)}, {Key: fieldAudience, Value: message.AudienceFollowers}}, index: byFrom.name(),
+			keep: func(id message.ID, r *refRecord) bool { return s.ofAuthor(r.From, id) },
+		})
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(s.topics)), authorsPerQuery) {
+		parts = append(parts, searchPart{
+			filter: bson.D{{Key: fieldWithin, Value: in(some)}}, index: byTopic.name(), fields: []string{fieldWithin},
+			keep: func(id message.ID, r *refRecord) bool { return s.ofTopic(r.Within, id) },
+		})
+	}
+	return parts
+}
+
+// ofAuthor reports whether a message of an author to followers is in one of the ranges.
+func (s sourceRanges) ofAuthor(author message.UserID, id message.ID) bool {
+	return anyHolds(s.authors[author], id)
+}
+
+// ofTopic reports whether a message of topics, given with their ancestors, is in one of the ranges.
+func (s sourceRanges) ofTopic(within []message.Topic, id message.ID) bool {
+	return slices.ContainsFunc(within, func(t message.Topic) bool { return anyHolds(s.topics[t], id) })
+}
+
+func anyHolds(ranges []message.Range, id message.ID) bool {
+	return slices.ContainsFunc(ranges, func(in message.Range) bool { return in.After.Less(id) && id.Less(in.Before) })
 }
 
 // Naming implements message.Store. The query asks every shard. Its first window is the whole range, because few messages name a
 // user.
 func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
 	return s.searchAll(ctx, search{
-		filters: []bson.D{{{Key: fieldTo, Value: user}}}, index: byTo.name(),
+		parts:  []searchPart{{filter: bson.D{{Key: fieldTo, Value: user}}, index: byTo.name()}},
 		bounds: window{after.Next(), before}, order: order, limit: limit,
 	})
 }
@@ -65,7 +97,7 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 // Unfinished implements message.Store. It asks every shard.
 func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) ([]message.Ref, error) {
 	return s.search(ctx, search{
-		filters: []bson.D{{{Key: fieldUnfinished, Value: true}}}, index: byUnfinished.name(),
+		parts:  []searchPart{{filter: bson.D{{Key: fieldUnfinished, Value: true}}, index: byUnfinished.name()}},
 		bounds: window{after.Next(), message.MaxID}, order: message.OldestFirst, limit: limit,
 	})
 }
@@ -117,8 +149,9 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []m
 	return messages, missing, err
 }
 
-// CountToFollowers implements message.Store. The index holds every field that counting needs, so a server that can answer from
-// the index alone reads no message.
+// CountToFollowers implements message.Store. The index holds every field that counting the messages of authors needs, so a server that can
+// answer from the index alone reads no message. Messages of topics are read, because one message has several topics: the ids of those that count
+// are in memory.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
 	for _, stretches := range stretchesOf(ranges) {
 		filter := bson.D{
@@ -137,17 +170,54 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 			return 0, err
 		}
 	}
-	return count, nil
+	ofTopics, err := s.countOfTopics(ctx, bySource(ranges), slack)
+	return count + ofTopics, err
 }
 
-// stretchesOf returns filters that find every message in ranges exactly once. Each group of filters is one query. Ranges of
+// countOfTopics counts the messages of topics in the ranges, each once, without those that are in the ranges of their authors.
+func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack time.Duration) (int64, error) {
+	var ids []message.ID
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(ranges.topics)), authorsPerQuery) {
+		filter := append(ranges.all.filter(bson.D{{Key: fieldWithin, Value: in(some)}}),
+			bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
+		opts := options.Find().SetHint(byTopic.name()).SetProjection(ascending(fieldID, fieldFrom, fieldAudience, fieldWithin))
+		before := len(ids)
+		err := s.c.scan(ctx, "count messages of topics", filter, opts, func() { ids = ids[:before] }, func(raw bson.Raw) error {
+			var r topicalRecord
+			if err := bson.Unmarshal(raw, &r); err != nil {
+				return corrupt(messagesName, err)
+			}
+			id, err := idOf(messagesName, r.ID)
+			toFollowers := r.Audience == message.AudienceFollowers && ranges.ofAuthor(r.From, id)
+			if err == nil && !toFollowers && ranges.ofTopic(r.Within, id) {
+				ids = append(ids, id)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	slices.SortFunc(ids, message.ID.Compare)
+	return int64(len(slices.Compact(ids))), nil
+}
+
+// topicalRecord is the part of a message of topics that counting reads.
+type topicalRecord struct {
+	ID       bson.Binary      `bson:"_id"`
+	From     message.UserID   `bson:"from"`
+	Within   []message.Topic  `bson:"within"`
+	Audience message.Audience `bson:"audience"`
+}
+
+// stretchesOf returns filters that find every message in ranges of authors exactly once. Each group of filters is one query. Ranges of
 // many authors often have the same ends, so one filter covers many authors.
 func stretchesOf(ranges []message.Range) (groups [][]bson.D) {
 	type stretch struct{ after, before message.ID }
 	authors := make(map[stretch][]message.UserID)
 	for _, in := range ranges {
-		if at := (stretch{in.After, in.Before}); in.After.Next().Less(in.Before) {
-			authors[at] = append(authors[at], in.From)
+		if at := (stretch{in.After, in.Before}); in.After.Next().Less(in.Before) && !in.From.IsTopic() {
+			authors[at] = append(authors[at], in.From.Author())
 		}
 	}
 	var filters []bson.D

@@ -43,7 +43,7 @@ func BenchmarkToFollowers(b *testing.B) {
 			}
 			ranges := make([]message.Range, authors)
 			for i := range ranges {
-				ranges[i] = message.Range{From: author(i), After: message.LastBefore(now.AddDate(-1, 0, -1)), Before: message.MaxID}
+				ranges[i] = message.Range{From: author(i).Source(), After: message.LastBefore(now.AddDate(-1, 0, -1)), Before: message.MaxID}
 			}
 			var took []time.Duration
 			for b.Loop() {

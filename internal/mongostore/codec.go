@@ -9,14 +9,17 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// version is the format version that every document carries, except sized buckets. A document with another version is refused.
+// version is the format version that every document carries, except sized buckets and messages with topics. A document with another version is refused.
 const version = 1
 
 // checkVersion returns an error unless a document has a version that this release reads.
 func checkVersion(collection string, found int32) error {
 	highest := int32(version)
-	if collection == inboxName {
+	switch collection {
+	case inboxName:
 		highest = versionSized
+	case messagesName:
+		highest = versionTopical
 	}
 	if found < version || found > highest {
 		return fmt.Errorf("%w in %s: a document has version %d, this release reads version %d: run the release that wrote it, or a later one",

@@ -84,6 +84,12 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	requireGolden(t, "message_future.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: future.Body}}))
 
+	topical := messagetest.Message(9, "ann")
+	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
+	_, err = db.Messages().Insert(ctx, []message.Message{topical}, messagetest.AnyTime)
+	require.NoError(t, err)
+	requireGolden(t, "message_topical.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: topical.Body}}))
+
 	user := userstate.State{
 		User: "ann", LastViewed: at, Mark: &userstate.Mark{From: at.Add(-time.Hour), Bounded: true}, Sweep: &userstate.Sweep{From: at.Add(-time.Minute)},
 		Lease:     userstate.Lease{Token: "token", Until: at.Add(time.Minute), Since: at.Add(-time.Second)},
@@ -159,7 +165,9 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "meta_level2.golden.json", documentIn(t, opts, "meta", bson.D{}))
 	record, err = db.Settings().Load(ctx)
 	require.NoError(t, err)
-	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
+	third := settings.First(storetest.Proposed, at)
+	third.Level = settings.Retention
+	require.NoError(t, db.Settings().Replace(ctx, record, third))
 	requireGolden(t, "meta_level3.golden.json", documentIn(t, opts, "meta", bson.D{}))
 	database(db, opts).ToLevel1(t)
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))

@@ -41,7 +41,7 @@ const (
 // filters returns filters that find the edges of pairs in followers, grouped by the ranges they are in.
 func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 	type group struct {
-		followee  message.UserID
+		followee  message.Source
 		partition int
 	}
 	followers := make(map[group][]message.UserID)

@@ -36,7 +36,7 @@ var _ follow.Store = (*Edges)(nil)
 type edgeRecord struct {
 	Version  int32          `bson:"v"`
 	Follower message.UserID `bson:"follower"`
-	Followee message.UserID `bson:"followee"`
+	Followee message.Source `bson:"followee"`
 	Spans    []spanRecord   `bson:"spans"`
 	Revision int64          `bson:"revision"`
 	Pending  bool           `bson:"pending"`
@@ -157,7 +157,7 @@ func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, er
 
 // Followers implements follow.Store. For a large audience it queries ranges with two ends, where it remembers the end of a
 // page.
-func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+func (s *Edges) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
 	of := audience{followee, partition}
 	edges := make([]follow.Edge, 0, min(limit, leastPage))
 	for from := after; len(edges) < limit; {
@@ -181,7 +181,7 @@ func (s *Edges) Followers(ctx context.Context, followee message.UserID, partitio
 	return edges, nil
 }
 
-// Following implements follow.Store. A list from the beginning (after is "") first completes the pending edges of the follower. That
+// Following implements follow.Store. A list from the beginning, or from the first author, first completes the pending edges of the follower. That
 // query asks every shard, by an index that is nearly always empty.
 //
 // The order of the two queries matters. An edge is pending from its first write until its second write is done. If the first query
@@ -191,11 +191,11 @@ func (s *Edges) Followers(ctx context.Context, followee message.UserID, partitio
 // A later page completes nothing. An edge that became pending after the first page belongs to a change that was made during the
 // list, and its span begins at most a minute earlier (late.go). A rehydration covers it: the sweep lists the edges again from the
 // beginning, and looks for messages sent since userstate.Rules.PublishSlack before the first list.
-func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
+func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]follow.Edge, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	if after == "" {
+	if after == "" || after == message.FirstAuthor {
 		pending := bson.D{{Key: fieldFollower, Value: follower}, {Key: fieldPending, Value: true}}
 		if _, err := s.find(ctx, pending, options.Find()); err != nil {
 			return nil, err

@@ -72,7 +72,7 @@ func TestEdgesSurviveDeathBetweenWrites(t *testing.T) {
 		for n := range writes + 1 {
 			for _, passing := range []string{"fan-out", "the follower", "a reader", "the same call"} {
 				cases++
-				pair := follow.Pair{Follower: message.UserID(fmt.Sprintf("ann-%d", cases)), Followee: message.UserID(fmt.Sprintf("bob-%d", cases))}
+				pair := follow.Pair{Follower: message.UserID(fmt.Sprintf("ann-%d", cases)), Followee: message.UserID(fmt.Sprintf("bob-%d", cases)).Source()}
 				t.Run(fmt.Sprintf("%s dies before write %d, then %s passes", name, n+1, passing), func(t *testing.T) {
 					t.Parallel()
 					opts := shared
@@ -124,7 +124,7 @@ func halfWritten(t *testing.T, opts mongostore.Options, followees ...message.Use
 	ctx, _ := dying(t, &opts, 2)
 	pairs := make([]follow.Pair, len(followees))
 	for i, followee := range followees {
-		pairs[i] = follow.Pair{Follower: "ann", Followee: followee}
+		pairs[i] = follow.Pair{Follower: "ann", Followee: followee.Source()}
 	}
 	_, err := open(t, opts).Edges().Follow(ctx, pairs, messagetest.Epoch)
 	require.ErrorIs(t, err, context.Canceled)
@@ -163,7 +163,7 @@ func TestFollowingCosts(t *testing.T) {
 	costs := func(after message.UserID, edgesFound int) cost {
 		t.Helper()
 		meter.take()
-		found, err := edges.Following(t.Context(), "ann", after, 10)
+		found, err := edges.Following(t.Context(), "ann", after.Source(), 10)
 		require.NoError(t, err)
 		require.Len(t, found, edgesFound)
 		return meter.take()

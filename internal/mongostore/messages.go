@@ -23,13 +23,16 @@ var _ message.Store = (*Messages)(nil)
 // reader compares it with the slack, which is a constant, so an index can answer the check. The store decides the verdict when it
 // stores the message, and writes a lag of 0 or message.VoidLag. So every slack, of every release, yields that verdict.
 type messageRecord struct {
-	ID          bson.Binary      `bson:"_id,omitempty"`
-	Version     int32            `bson:"v"`
-	From        message.UserID   `bson:"from"`
-	To          []message.UserID `bson:"to,omitempty"`
-	Audience    message.Audience `bson:"audience,omitempty"`
-	Body        string           `bson:"body,omitempty"`
-	ContentType string           `bson:"content_type,omitempty"`
+	ID       bson.Binary      `bson:"_id,omitempty"`
+	Version  int32            `bson:"v"`
+	From     message.UserID   `bson:"from"`
+	To       []message.UserID `bson:"to,omitempty"`
+	Audience message.Audience `bson:"audience,omitempty"`
+	// Topics are those that the message is sent to. Within has them and all their ancestors, and finds the message.
+	Topics      []message.Topic `bson:"topics,omitempty"`
+	Within      []message.Topic `bson:"within,omitempty"`
+	Body        string          `bson:"body,omitempty"`
+	ContentType string          `bson:"content_type,omitempty"`
 	// Attrs is JSON text, kept byte for byte. A document would not keep its spelling.
 	Attrs string `bson:"attrs,omitempty"`
 	// Lag is 0 for a valid message and message.VoidLag for a void one, in milliseconds. Without StoredAt it is how long after it was
@@ -39,12 +42,25 @@ type messageRecord struct {
 	StoredAt *bson.DateTime `bson:"stored_at,omitempty"`
 }
 
+// versionTopical is the version of a message with topics, from format level 4 on. Earlier releases refuse it: they would leave out its
+// subscribers.
+const versionTopical = 2
+
 // recordOfMessage returns the record of a message without its id and its stamp. The filter of the upsert supplies the id.
 func recordOfMessage(m message.Message) messageRecord {
-	return messageRecord{
-		Version: version, From: m.From, To: m.To, Audience: m.Audience,
+	r := messageRecord{
+		Version: version, From: m.From, To: m.To, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: string(m.Attrs),
 	}
+	if len(m.Topics) > 0 {
+		r.Version = versionTopical
+	}
+	for _, source := range m.Sources() {
+		if t, ok := source.Topic(); ok {
+			r.Within = append(r.Within, t)
+		}
+	}
+	return r
 }
 
 func (r messageRecord) stored() (message.Stored, error) {
@@ -55,7 +71,7 @@ func (r messageRecord) stored() (message.Stored, error) {
 	if r.Lag == nil {
 		return message.Stored{}, corrupt(messagesName, fmt.Errorf("message %s has no %s", id, fieldLag))
 	}
-	m := message.Message{ID: id, From: r.From, To: r.To, Audience: r.Audience, Body: r.Body, ContentType: r.ContentType}
+	m := message.Message{ID: id, From: r.From, To: r.To, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType}
 	if r.Attrs != "" {
 		m.Attrs = json.RawMessage(r.Attrs)
 	}

@@ -24,6 +24,7 @@ const (
 	fieldFrom       = "from"
 	fieldTo         = "to"
 	fieldAudience   = "audience"
+	fieldWithin     = "within"
 	fieldLag        = "lag"        // 0 if the message is valid, message.VoidLag if it is void
 	fieldStoredAt   = "stored_at"  // by the server's clock
 	fieldUnfinished = "unfinished" // true until the message is delivered, then removed

@@ -11,7 +11,7 @@ import (
 
 // audience is a partition of a user's followers.
 type audience struct {
-	followee  message.UserID
+	followee  message.Source
 	partition int
 }
 

@@ -111,7 +111,9 @@ func (s *Popular) Sample(ctx context.Context, part string) (found []popular.User
 			if !ok {
 				return corrupt(followersName, errors.New("an edge has no followee"))
 			}
-			hits[message.UserID(followee)]++
+			if source := message.Source(followee); !source.IsTopic() {
+				hits[source.Author()]++
+			}
 		}
 		return cursor.Err()
 	})

@@ -41,6 +41,8 @@ var (
 	byFrom = index{keys: ascending(fieldFrom, fieldID, fieldAudience, fieldLag)}
 	// byTo holds each message once for every user that the message names.
 	byTo = index{keys: ascending(fieldTo, fieldID), partial: bson.D{{Key: fieldTo, Value: exists}}}
+	// byTopic holds each message once for every topic that it is sent to, and for each of their ancestors.
+	byTopic = index{keys: ascending(fieldWithin, fieldID), partial: bson.D{{Key: fieldWithin, Value: exists}}}
 	// byUnfinished holds only the messages that are not delivered yet.
 	byUnfinished = index{keys: ascending(fieldUnfinished, fieldID), partial: bson.D{{Key: fieldUnfinished, Value: true}}}
 	// byPending holds only the edges whose change is not in both collections yet, in followers. It is nearly always empty.
@@ -53,7 +55,7 @@ func schemas() []schema {
 		{
 			// The messages of an author lie side by side. A prolific author can be split across shards.
 			name: messagesName, key: ascending(fieldFrom, fieldID),
-			indexes: []index{byFrom, byTo, byUnfinished},
+			indexes: []index{byFrom, byTo, byTopic, byUnfinished},
 		},
 		{
 			// Users are looked up by id, hundreds at a time. Hashing spreads them most evenly.

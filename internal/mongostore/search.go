@@ -19,19 +19,26 @@ import (
 // found. If the window holds too few, the search continues with the next window. So neither the server nor this process holds
 // more than that limit. The result is exact even if clocks are wrong, because clocks only place the first window.
 type search struct {
-	// filters match the messages by everything but their ids. No message matches two of them.
-	filters []bson.D
-	// index is the index to use. A planner with little data about a collection may choose the index of ids instead, and compare
-	// every message with thousands of authors.
-	index string
-	// keep reports whether a message is wanted; nil keeps all.
-	keep func(message.Ref) bool
+	// parts find the messages. A message may be in several.
+	parts []searchPart
 	// bounds is the range of ids to search.
 	bounds window
 	order  message.Order
 	limit  int
 	// first is the length of the first window; 0 is the whole range.
 	first time.Duration
+}
+
+// searchPart is one query of a search, repeated for each window.
+type searchPart struct {
+	// filter matches messages by everything but their ids.
+	filter bson.D
+	// index is the index to use. A planner with little data about a collection may choose the index of ids instead, and compare
+	// every message with thousands of authors.
+	index string
+	// keep reports whether a message is wanted, by its id and the fields; nil keeps all.
+	keep   func(id message.ID, r *refRecord) bool
+	fields []string
 }
 
 const (
@@ -57,7 +64,7 @@ func (s *Messages) search(ctx context.Context, q search) (found []message.Ref, e
 		if err != nil {
 			return nil, err
 		}
-		refs = q.wanted(refs)
+		refs = q.inOrder(refs)
 		want := q.limit - len(found)
 		if !complete {
 			crowded++
@@ -145,47 +152,49 @@ func widened(length time.Duration, found, want int) time.Duration {
 	return longest
 }
 
-// wanted returns the wanted refs, in order.
-func (q search) wanted(refs []message.Ref) []message.Ref {
-	if q.keep != nil {
-		refs = slices.DeleteFunc(slices.Clone(refs), func(ref message.Ref) bool { return !q.keep(ref) })
-	}
+// inOrder sorts refs, and drops those that are there twice.
+func (q search) inOrder(refs []message.Ref) []message.Ref {
 	slices.SortFunc(refs, func(x, y message.Ref) int {
 		if q.order == message.NewestFirst {
 			x, y = y, x
 		}
 		return x.ID.Compare(y.ID)
 	})
-	return refs
+	return slices.Compact(refs)
 }
 
 // refRecord is the part of a message that a search reads.
 type refRecord struct {
-	ID   bson.Binary    `bson:"_id"`
-	From message.UserID `bson:"from"`
+	ID     bson.Binary     `bson:"_id"`
+	From   message.UserID  `bson:"from"`
+	Within []message.Topic `bson:"within"`
 }
 
-// read returns messages in a window, in no order, and whether they are all of them.
+// read returns the wanted messages in a window, in no order, and whether they are all of them.
 func (s *Messages) read(ctx context.Context, q search, w window) (refs []message.Ref, complete bool, err error) {
 	sample := maxSample
 	if q.limit < maxSample/4 {
 		sample = max(minSample, 4*q.limit)
 	}
-	for _, filter := range q.filters {
-		limit := int64(sample + 1 - len(refs))
-		opts := options.Find().SetProjection(ascending(fieldID, fieldFrom)).SetHint(q.index).SetLimit(limit).SetBatchSize(int32(limit)) //nolint:gosec // at most maxSample
-		records, err := allOf[refRecord](ctx, s.c, "search", w.filter(filter), opts)
+	looks := 0
+	for _, part := range q.parts {
+		limit := int64(sample + 1 - looks)
+		projection := append(ascending(fieldID, fieldFrom), ascending(part.fields...)...)
+		opts := options.Find().SetProjection(projection).SetHint(part.index).SetLimit(limit).SetBatchSize(int32(limit)) //nolint:gosec // at most maxSample
+		records, err := allOf[refRecord](ctx, s.c, "search", w.filter(part.filter), opts)
 		if err != nil {
 			return nil, false, err
 		}
-		for _, r := range records {
-			id, err := idOf(messagesName, r.ID)
+		for i := range records {
+			id, err := idOf(messagesName, records[i].ID)
 			if err != nil {
 				return nil, false, err
 			}
-			refs = append(refs, message.Ref{From: r.From, ID: id})
+			if part.keep == nil || part.keep(id, &records[i]) {
+				refs = append(refs, message.Ref{From: records[i].From, ID: id})
+			}
 		}
-		if len(refs) > sample {
+		if looks += len(records); looks > sample {
 			return refs, false, nil
 		}
 	}

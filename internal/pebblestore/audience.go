@@ -38,7 +38,7 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 	defer s.db.end()
 	found, err := s.search(spaceAuthors, ranges, order, limit)
 	if err != nil {
-		return nil, fmt.Errorf("messages to followers of %d authors: %w", len(ranges), err)
+		return nil, fmt.Errorf("messages of %d authors and topics: %w", len(ranges), err)
 	}
 	return found, nil
 }
@@ -49,7 +49,7 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 		return nil, err
 	}
 	defer s.db.end()
-	found, err := s.search(spaceNaming, []message.Range{{From: user, After: after, Before: before}}, order, limit)
+	found, err := s.search(spaceNaming, []message.Range{{From: user.Source(), After: after, Before: before}}, order, limit)
 	if err != nil {
 		return nil, fmt.Errorf("messages that name %s: %w", user, err)
 	}
@@ -103,7 +103,8 @@ func (s *Messages) collect(index space, ranges []message.Range, ids *best) (err 
 	return nil
 }
 
-// CountToFollowers implements message.Store. It reads only the index.
+// CountToFollowers implements message.Store. It reads only the index. One message may be in the ranges of several sources, so the ids of
+// those that are in a range of a topic are in memory.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return 0, err
@@ -114,26 +115,57 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 		return 0, err
 	}
 	defer closeIter(it, &err)
-	r := rangeReader{it: it, index: spaceAuthors}
+	c := counter{rangeReader: rangeReader{it: it, index: spaceAuthors}, slack: slack}
+	var ofTopics []message.ID
 	for _, in := range ranges {
-		for found := r.seek(in, message.OldestFirst); found; found = r.next(message.OldestFirst) {
-			value, err := it.ValueAndErr()
-			if err != nil {
-				return 0, fmt.Errorf("read from the store: %w", err)
+		if in.From.IsTopic() {
+			if err := c.each(in, func(id message.ID) { ofTopics = append(ofTopics, id) }); err != nil {
+				return 0, err
 			}
-			judged, err := parseJudgedTime(value)
-			if err != nil {
-				return 0, fmt.Errorf("messages by %s: %w", in.From, err)
-			}
-			if judged.Sub(idOf(it.Key()).Time()) <= slack {
-				count++
-			}
-		}
-		if err := it.Error(); err != nil {
-			return 0, fmt.Errorf("read from the store: %w", err)
 		}
 	}
-	return count, nil
+	slices.SortFunc(ofTopics, message.ID.Compare)
+	ofTopics = slices.Compact(ofTopics)
+	for _, in := range ranges {
+		if in.From.IsTopic() {
+			continue
+		}
+		err := c.each(in, func(id message.ID) {
+			if _, counted := slices.BinarySearchFunc(ofTopics, id, message.ID.Compare); !counted {
+				count++
+			}
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return count + int64(len(ofTopics)), nil
+}
+
+// counter reads the messages in ranges that are not void.
+type counter struct {
+	rangeReader
+	slack time.Duration
+}
+
+func (c *counter) each(in message.Range, do func(message.ID)) error {
+	for found := c.seek(in, message.OldestFirst); found; found = c.next(message.OldestFirst) {
+		value, err := c.it.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("read from the store: %w", err)
+		}
+		judged, err := parseJudgedTime(value)
+		if err != nil {
+			return fmt.Errorf("messages of %s: %w", in.From, err)
+		}
+		if id := idOf(c.it.Key()); judged.Sub(id.Time()) <= c.slack {
+			do(id)
+		}
+	}
+	if err := c.it.Error(); err != nil {
+		return fmt.Errorf("read from the store: %w", err)
+	}
+	return nil
 }
 
 // rangeReader iterates over ranges of an index, one after another, and reuses memory.
@@ -206,8 +238,11 @@ func (b *best) narrow(in message.Range) message.Range {
 
 // offer keeps an id if it is one of the best. It reports whether a later id can be one of the best, too.
 func (b *best) offer(id message.ID) bool {
-	place, _ := slices.BinarySearchFunc(b.ids, id, b.compare)
-	if place >= b.limit {
+	place, known := slices.BinarySearchFunc(b.ids, id, b.compare)
+	switch {
+	case known: // it was found by another source
+		return true
+	case place >= b.limit:
 		return false
 	}
 	if len(b.ids) == b.limit {

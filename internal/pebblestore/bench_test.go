@@ -133,13 +133,13 @@ func authors(b *testing.B) (*pebblestore.DB, []message.Range) {
 	require.NoError(b, err)
 	ranges := make([]message.Range, benchAuthors)
 	for i := range ranges {
-		ranges[i] = message.Range{From: message.UserID(fmt.Sprintf("author-%04d", i)), Before: message.MaxID}
+		ranges[i] = message.Range{From: message.UserID(fmt.Sprintf("author-%04d", i)).Source(), Before: message.MaxID}
 	}
 	body := strings.Repeat("abcdefghij", 20)
 	for n := range benchMessages {
 		messages := make([]message.Message, benchAuthors)
 		for i := range messages {
-			messages[i] = messagetest.Message(n*benchAuthors+i, ranges[i].From)
+			messages[i] = messagetest.Message(n*benchAuthors+i, ranges[i].From.Author())
 			messages[i].Body = body
 		}
 		_, err := db.Messages().Insert(b.Context(), messages, messagetest.AnyTime)
@@ -184,13 +184,13 @@ func BenchmarkToFollowers(b *testing.B) {
 	}
 	b.Run("raw-seeks-oldest", func(b *testing.B) {
 		seeks(b, func(it *pebble.Iterator, r message.Range) bool {
-			key, _ := pebblestore.AuthorKey(r.From, r.After)
+			key, _ := pebblestore.AuthorKey(r.From.Author(), r.After)
 			return it.SeekGE(key)
 		})
 	})
 	b.Run("raw-seeks-newest", func(b *testing.B) {
 		seeks(b, func(it *pebble.Iterator, r message.Range) bool {
-			key, _ := pebblestore.AuthorKey(r.From, r.Before)
+			key, _ := pebblestore.AuthorKey(r.From.Author(), r.Before)
 			return it.SeekLT(key)
 		})
 	})

@@ -58,15 +58,20 @@ func decode(s space, b []byte, into any) error {
 
 // payload checks the version of a value, and that at least atLeast bytes follow. It returns the bytes after the version.
 func payload(s space, value []byte, atLeast int) ([]byte, error) {
+	return payloadUpTo(version, s, value, atLeast)
+}
+
+// payloadUpTo is payload for a record that may have versions up to highest.
+func payloadUpTo(highest byte, s space, value []byte, atLeast int) ([]byte, error) {
 	switch {
 	case len(value) == 0:
 		return nil, corrupt(s)
 	case value[0] < version:
 		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or choose another folder",
 			ErrFormat, s.name(), value[0], version)
-	case value[0] > version:
+	case value[0] > highest:
 		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or a later one",
-			ErrFormat, s.name(), value[0], version)
+			ErrFormat, s.name(), value[0], highest)
 	case len(value) < 1+atLeast:
 		return nil, corrupt(s)
 	}

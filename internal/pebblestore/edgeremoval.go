@@ -33,7 +33,7 @@ func (s *Edges) Ended(ctx context.Context, place string, by time.Time, limit int
 		}
 		next = string(it.Key()[1:])
 		follower, followee, _ := bytes.Cut([]byte(next), []byte{terminator})
-		e := follow.Edge{Follower: message.UserID(follower), Followee: message.UserID(followee)}
+		e := follow.Edge{Follower: message.UserID(follower), Followee: message.Source(followee)}
 		var damaged error // every reader of the edge gets it
 		if e.Spans, damaged = parseSpans(spaceFollowing, nil, value); damaged == nil && e.EndedBy(by) {
 			ended = append(ended, e)

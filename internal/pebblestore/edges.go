@@ -127,19 +127,23 @@ func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, er
 }
 
 // Followers implements follow.Store.
-func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
-	return s.scan(ctx, spaceFollowers, followersPrefix(followee, partition), after, limit,
-		func(follower message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
+func (s *Edges) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+	return s.scan(ctx, spaceFollowers, followersPrefix(followee, partition), string(after), limit,
+		func(follower string) follow.Edge {
+			return follow.Edge{Follower: message.UserID(follower), Followee: followee}
+		})
 }
 
 // Following implements follow.Store.
-func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
-	return s.scan(ctx, spaceFollowing, followingPrefix(follower), after, limit,
-		func(followee message.UserID) follow.Edge { return follow.Edge{Follower: follower, Followee: followee} })
+func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]follow.Edge, error) {
+	return s.scan(ctx, spaceFollowing, followingPrefix(follower), string(after), limit,
+		func(followee string) follow.Edge {
+			return follow.Edge{Follower: follower, Followee: message.Source(followee)}
+		})
 }
 
-// scan returns at most limit edges whose keys have a prefix and end in a user above after.
-func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after message.UserID, limit int, edge func(message.UserID) follow.Edge) (edges []follow.Edge, err error) {
+// scan returns at most limit edges whose keys have a prefix and end in a name above after.
+func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after string, limit int, edge func(string) follow.Edge) (edges []follow.Edge, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -159,7 +163,7 @@ func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after message
 		if spans, err = parseSpans(in, spans, value); err != nil {
 			return nil, err
 		}
-		e := edge(message.UserID(it.Key()[len(prefix):]))
+		e := edge(string(it.Key()[len(prefix):]))
 		e.Spans = spans[first:len(spans):len(spans)]
 		edges = append(edges, e)
 	}

@@ -65,13 +65,13 @@ func ParseEntry(b []byte) (EntryRecord, error) {
 func PlaceOf(key []byte) (uint32, int) { return placeOf(key) }
 
 // FollowerKey returns the key of an edge among its followee's.
-func FollowerKey(followee message.UserID, partition int, follower message.UserID) []byte {
+func FollowerKey(followee message.Source, partition int, follower message.UserID) []byte {
 	return append(followersPrefix(followee, partition), follower...)
 }
 
 // AuthorKey returns the key of a message among its author's, and the id that is read from it.
 func AuthorKey(from message.UserID, id message.ID) ([]byte, message.ID) {
-	key := authorKey(from, id)
+	key := sourceKey(from.Source(), id)
 	return key, idOf(key)
 }
 
@@ -131,7 +131,7 @@ func EarlierMessage(m message.Message, at time.Time) []Record {
 	appendTime(value[1:1], at)
 	return []Record{
 		{"message", idKey(spaceMessages, m.ID), value},
-		{"author", authorKey(m.From, m.ID), encodeJudgedTime(at)},
+		{"author", sourceKey(m.From.Source(), m.ID), encodeJudgedTime(at)},
 	}
 }
 
@@ -146,7 +146,7 @@ func ReadAsEarlier(db *DB, ref message.Ref) (m message.Message, ofMessage, ofAut
 		return err
 	})
 	if err == nil {
-		_, err = db.get(authorKey(ref.From, ref.ID), func(value []byte) error {
+		_, err = db.get(sourceKey(ref.From.Source(), ref.ID), func(value []byte) error {
 			ofAuthor, err = parseJudgedTime(value)
 			return err
 		})
@@ -160,8 +160,19 @@ func JudgedMessage(m message.Stored) []Record {
 	setStamp(value, m.ID, m.Stamp)
 	return []Record{
 		{"message", idKey(spaceMessages, m.ID), value},
-		{"author", authorKey(m.From, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))},
+		{"author", sourceKey(m.From.Source(), m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))},
 	}
+}
+
+// TopicalMessage returns the records of a stored message with topics.
+func TopicalMessage(m message.Stored) []Record {
+	value := encodeMessage(m.Message)
+	setStamp(value, m.ID, m.Stamp)
+	records := []Record{{"message", idKey(spaceMessages, m.ID), value}}
+	for _, source := range m.Sources() {
+		records = append(records, Record{source.String(), sourceKey(source, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))})
+	}
+	return records
 }
 
 // Records returns one record of each kind. The states are of one user, and the message is one of an earlier release.

@@ -10,21 +10,21 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Every key begins with a byte that names its space. User ids have no control characters, so that a zero byte
-// ends them and keeps their order: what belongs to one user is one range, and ranges are in the order of users.
+// Every key begins with a byte that names its space. User ids have no control characters, and topics only byte 01, so that a zero
+// byte ends them and keeps their order: what belongs to one user is one range, and ranges are in the order of users.
 // Numbers are big-endian. A partition comes before the users in it, so that fan-out, which goes through the
 // users of one partition in ascending order, finds edges, states and inboxes side by side.
 //
 //	space        key                                       value
 //	'!' format   !                                         partitions, bucket capacity, recorded settings
-//	'a' authors  a from 00 id[16]                          when the message, to the author's followers, was stored
+//	'a' authors  a source 00 id[16]                        when the message, to followers or subscribers, was stored
 //	'b' removed  b partition[2] owner 00                   lowest bucket that is left, and what stands for those below
 //	'c' popular  c                                         users with the most followers
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
 //	'e' endings  e id[16]                                  how the fan-out of the message ended
-//	'f' follower f followee 00 partition[2] follower       spans of the edge
-//	'g' followee g follower 00 followee                    spans of the edge, the same
+//	'f' follower f source 00 partition[2] follower         spans of the edge
+//	'g' followee g follower 00 source                      spans of the edge, the same
 //	'h' identity h kind : value                            whose it is
 //	'i' inbox    i partition[2] owner 00 seq[4] slot[1]    entry or tombstone
 //	'k' keys     k sha256(from 00 key)[32]                 idempotency key
@@ -119,18 +119,18 @@ func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4
 func idKey(s space, id message.ID) []byte { return append([]byte{byte(s)}, id[:]...) }
 
 // appendIndexed appends the prefix of all keys of an author in the authors space, or of a user in the naming space.
-func appendIndexed(b []byte, s space, user message.UserID) []byte {
-	return append(append(append(b, byte(s)), user...), terminator)
+func appendIndexed(b []byte, s space, source message.Source) []byte {
+	return append(append(append(b, byte(s)), source...), terminator)
 }
 
-// authorKey returns the key of a message to its author's followers.
-func authorKey(from message.UserID, id message.ID) []byte {
-	return append(appendIndexed(nil, spaceAuthors, from), id[:]...)
+// sourceKey returns the key of a message by one of its sources: its author, if it is for followers, or a topic.
+func sourceKey(source message.Source, id message.ID) []byte {
+	return append(appendIndexed(nil, spaceAuthors, source), id[:]...)
 }
 
 // namingKey returns the key of a message in the naming space.
 func namingKey(user message.UserID, id message.ID) []byte {
-	return append(appendIndexed(nil, spaceNaming, user), id[:]...)
+	return append(appendIndexed(nil, spaceNaming, user.Source()), id[:]...)
 }
 
 // idOf returns the message id at the end of a key.
@@ -156,7 +156,7 @@ func appendUser(b []byte, partition int, user message.UserID) []byte {
 }
 
 // followersPrefix returns the prefix of a user's followers in one partition.
-func followersPrefix(followee message.UserID, partition int) []byte {
+func followersPrefix(followee message.Source, partition int) []byte {
 	b := append(append([]byte{byte(spaceFollowers)}, followee...), terminator)
 	return appendPartition(b, partition)
 }

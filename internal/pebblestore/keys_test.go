@@ -60,6 +60,9 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-2-verdict.golden", judged)
 	state.Horizon = at.Add(30 * 24 * time.Hour)
 	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
+	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: message.Valid}}
+	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
+	requireGolden(t, "testdata/keys-2-topical.golden", pebblestore.TopicalMessage(topical))
 	requireGolden(t, "testdata/keys-2-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{
 		Revision: 7, Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "名前", Followers: 1 << 40}},
 	})})
@@ -176,8 +179,8 @@ func FuzzFollowerKeys(f *testing.F) {
 	f.Add("ada", 1, "bob", "ad", 2, "abob")
 	f.Fuzz(func(t *testing.T, e1 string, p1 int, r1, e2 string, p2 int, r2 string) {
 		p1, p2 = p1&0xff, p2&0xff
-		x := pebblestore.FollowerKey(userID(e1), p1, userID(r1))
-		y := pebblestore.FollowerKey(userID(e2), p2, userID(r2))
+		x := pebblestore.FollowerKey(userID(e1).Source(), p1, userID(r1))
+		y := pebblestore.FollowerKey(userID(e2).Source(), p2, userID(r2))
 		want := cmp.Or(cmp.Compare(userID(e1), userID(e2)), cmp.Compare(p1, p2), cmp.Compare(userID(r1), userID(r2)))
 		require.Equal(t, want, bytes.Compare(x, y), "keys sort as what they stand for")
 	})

@@ -30,6 +30,7 @@ var _ message.Store = (*Messages)(nil)
 // verdict when it stores the message, and writes the message's own time for a valid message, and a time message.VoidLag later for a
 // void one. So every slack, of every release, yields that verdict.
 type messageRecord struct {
+	Topics      []message.Topic  `cbor:"0,keyasint,omitempty"`
 	From        message.UserID   `cbor:"1,keyasint"`
 	To          []message.UserID `cbor:"2,keyasint,omitempty"`
 	Audience    message.Audience `cbor:"3,keyasint,omitempty"`
@@ -43,17 +44,26 @@ type messageRecord struct {
 
 const storedAtLen = 8
 
+// topicalVersion is the version of a message with topics, from format level 4 on. Earlier releases refuse it.
+const topicalVersion = version + 1
+
 // encodeMessage returns the value of a message, with space for its stamp.
 func encodeMessage(m message.Message) []byte {
-	return encode(make([]byte, 1+storedAtLen), messageRecord{
-		From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
+	head := make([]byte, 1+storedAtLen)
+	if len(m.Topics) > 0 {
+		head[0] = topicalVersion
+	}
+	return encode(head, messageRecord{
+		Topics: m.Topics, From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		StoredAt: make([]byte, storedAtLen),
 	})
 }
 
 // setStamp fills in the stamp of a message. The encoding sorts fields by their keys, so StoredAt stands at the end.
 func setStamp(value []byte, id message.ID, stamp message.Stamp) {
-	value[0] = version
+	if value[0] == 0 {
+		value[0] = version
+	}
 	appendTime(value[1:1], judgedTime(id, stamp))
 	appendTime(value[len(value)-storedAtLen:len(value)-storedAtLen], stamp.StoredAt)
 }
@@ -67,7 +77,7 @@ func judgedTime(id message.ID, stamp message.Stamp) time.Time {
 }
 
 func parseMessage(id message.ID, value []byte) (message.Stored, error) {
-	b, err := payload(spaceMessages, value, storedAtLen)
+	b, err := payloadUpTo(topicalVersion, spaceMessages, value, storedAtLen)
 	if err != nil {
 		return message.Stored{}, err
 	}
@@ -76,7 +86,7 @@ func parseMessage(id message.ID, value []byte) (message.Stored, error) {
 		return message.Stored{}, err
 	}
 	m := message.Message{
-		ID: id, From: r.From, To: r.To, Audience: r.Audience, Body: r.Body, ContentType: r.ContentType, Attrs: r.Attrs,
+		ID: id, From: r.From, To: r.To, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType, Attrs: r.Attrs,
 	}
 	stamp := message.Stamp{StoredAt: timeOf(b)}
 	switch {
@@ -180,8 +190,8 @@ func index(batch *pebble.Batch, m message.Stored) error {
 			return err
 		}
 	}
-	if m.ToFollowers() {
-		if err := batch.Set(authorKey(m.From, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp)), nil); err != nil {
+	for _, source := range m.Sources() {
+		if err := batch.Set(sourceKey(source, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp)), nil); err != nil {
 			return err
 		}
 	}
@@ -398,8 +408,8 @@ func condemn(batch *pebble.Batch, m message.Stored) error {
 	value := encodeMessage(m.Message)
 	setStamp(value, m.ID, m.Stamp)
 	records := []pair{{idKey(spaceMessages, m.ID), value}}
-	if m.ToFollowers() {
-		records = append(records, pair{authorKey(m.From, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))})
+	for _, source := range m.Sources() {
+		records = append(records, pair{sourceKey(source, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))})
 	}
 	if err := setAll(batch, records...); err != nil {
 		return err

@@ -83,8 +83,8 @@ func (s *Messages) Remove(ctx context.Context, refs []message.Ref) error {
 // remove adds the removal of a message, and of all that stands beside it, to a batch.
 func remove(batch *pebble.Batch, m message.Message) error {
 	keys := [][]byte{idKey(spaceMessages, m.ID), idKey(spacePending, m.ID), idKey(spaceEndings, m.ID)}
-	if m.ToFollowers() {
-		keys = append(keys, authorKey(m.From, m.ID))
+	for _, source := range m.Sources() {
+		keys = append(keys, sourceKey(source, m.ID))
 	}
 	for _, user := range m.To {
 		keys = append(keys, namingKey(user, m.ID))

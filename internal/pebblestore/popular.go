@@ -123,13 +123,17 @@ func (s *Popular) Sample(ctx context.Context, part string) (found []popular.User
 		if end < 0 || len(key) < end+1+partitionLen {
 			return nil, "", corrupt(spaceFollowers)
 		}
-		followee := message.UserID(key[:end])
+		followee := message.Source(key[:end])
+		if followee.IsTopic() {
+			more = it.SeekGE(append([]byte{byte(spaceFollowers)}, message.FirstAuthor...))
+			continue
+		}
 		if binary.BigEndian.Uint16(key[end+1:]) != samplePartition {
 			more = it.SeekGE(append(append([]byte{byte(spaceFollowers)}, followee...), terminator+1))
 			continue
 		}
-		if n := len(found); n == 0 || found[n-1].ID != followee {
-			found = append(found, popular.User{ID: followee})
+		if n := len(found); n == 0 || found[n-1].ID != followee.Author() {
+			found = append(found, popular.User{ID: followee.Author()})
 		}
 		found[len(found)-1].Followers += int64(s.db.partitions)
 		more = it.Next()

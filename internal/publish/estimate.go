@@ -16,33 +16,42 @@ const (
 	estimateFew = 1000
 )
 
-// Estimate returns the approximate number of a message's recipients: the users that it names and the current followers of its author.
+// Estimate returns the approximate number of a message's recipients: the users that it names, the current followers of its author, and the current
+// subscribers of its topics and of their ancestors. A user counts as often as the message reaches the user.
 // Users are spread evenly over the partitions, so Estimate counts the followers in one partition and multiplies. It stops
 // at about 200,000 followers (estimateMost) in that partition, so the result is too low for authors with millions of followers.
 func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, error) {
 	total := int64(len(m.To))
-	if !m.ToFollowers() {
-		return total, nil
-	}
-	for p := range r.partitions {
-		n, err := r.followers(ctx, m.From, p)
+	for _, source := range m.Sources() {
+		n, err := r.estimateSource(ctx, source)
 		if err != nil {
 			return 0, err
-		}
-		if p == 0 && n >= estimateFew {
-			return total + n*int64(r.partitions), nil
 		}
 		total += n
 	}
 	return total, nil
 }
 
-// followers counts the followers of an author in a partition, up to a bound.
-func (r *Reporter) followers(ctx context.Context, author message.UserID, p int) (n int64, err error) {
-	for after := message.UserID(""); n < estimateMost; {
-		edges, err := r.edges.Followers(ctx, author, p, after, estimatePage)
+func (r *Reporter) estimateSource(ctx context.Context, source message.Source) (total int64, err error) {
+	for p := range r.partitions {
+		n, err := r.followers(ctx, source, p)
 		if err != nil {
-			return 0, fmt.Errorf("count followers of %s: %w", author, err)
+			return 0, err
+		}
+		if p == 0 && n >= estimateFew {
+			return n * int64(r.partitions), nil
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// followers counts the followers or subscribers of a source in a partition, up to a bound.
+func (r *Reporter) followers(ctx context.Context, source message.Source, p int) (n int64, err error) {
+	for after := message.UserID(""); n < estimateMost; {
+		edges, err := r.edges.Followers(ctx, source, p, after, estimatePage)
+		if err != nil {
+			return 0, fmt.Errorf("count followers of %s: %w", source, err)
 		}
 		for _, edge := range edges {
 			if edge.Open() {

@@ -47,7 +47,9 @@ type Options struct {
 	Rules func() userstate.Rules
 	// KeyTTL returns for how long an idempotency key that is reserved now is remembered.
 	KeyTTL func() time.Duration
-	Now    func() time.Time
+	// Unknown returns those of the topics that do not exist. Without it there are none that do.
+	Unknown func(ctx context.Context, topics []message.Topic) ([]message.Topic, error)
+	Now     func() time.Time
 	// Random is the source of the random bits of ids.
 	Random io.Reader
 	Logger zerolog.Logger
@@ -93,7 +95,8 @@ func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts 
 
 // attempt is one try to store a request.
 type attempt struct {
-	requested string // the idempotency key, or empty
+	requested string          // the idempotency key, or empty
+	topics    []message.Topic // as the draft has them
 	result    *Result
 	key       message.Key // the reserved key; zero without an idempotency key
 	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
@@ -118,7 +121,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 		return results
 	}
-	attempts = s.reserveAll(ctx, attempts)
+	attempts = s.reserveAll(ctx, s.checkTopics(ctx, attempts))
 	for range maxTries {
 		if attempts = s.store(ctx, attempts, rules); len(attempts) == 0 {
 			break
@@ -142,7 +145,7 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 			result.Message, err = message.New(id, r.Draft, s.opts.Limits)
 		}
 		if result.Err = err; err == nil {
-			attempts = append(attempts, &attempt{requested: r.Key, result: result, issued: id})
+			attempts = append(attempts, &attempt{requested: r.Key, topics: r.Draft.Topics, result: result, issued: id})
 		}
 	}
 	return attempts

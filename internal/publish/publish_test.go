@@ -358,7 +358,7 @@ func TestStatus(t *testing.T) {
 		author := message.UserID(fmt.Sprintf("author-%d", followers))
 		pairs := make([]follow.Pair, followers)
 		for i := range pairs {
-			pairs[i] = follow.Pair{Follower: message.UserID(fmt.Sprintf("follower-%d", i)), Followee: author}
+			pairs[i] = follow.Pair{Follower: message.UserID(fmt.Sprintf("follower-%d", i)), Followee: author.Source()}
 		}
 		_, err := d.Edges.Follow(t.Context(), pairs, rig.Epoch)
 		require.NoError(t, err)

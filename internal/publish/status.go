@@ -86,15 +86,14 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	return status, nil
 }
 
-// For reports whether a message is for a user: see follow.For.
+// For reports whether a message is for a user: see follow.ForAny.
 func (r *Reporter) For(ctx context.Context, m message.Message, user message.UserID) (bool, error) {
-	var edge follow.Edge
-	if m.ToFollowers() && !m.Names(user) && user != m.From {
-		edges, err := r.edges.Get(ctx, []follow.Pair{{Follower: user, Followee: m.From}})
-		if err != nil {
+	var edges []follow.Edge
+	if pairs := follow.Pairs(m, user); len(pairs) > 0 {
+		var err error
+		if edges, err = r.edges.Get(ctx, pairs); err != nil {
 			return false, err
 		}
-		edge = edges[0]
 	}
-	return follow.For(m, user, edge), nil
+	return follow.ForAny(m, user, edges), nil
 }

@@ -25,7 +25,7 @@ type Feed struct {
 	user     message.UserID
 	open     bool          // the edges have been read
 	edges    []follow.Edge // ascending by followee, so that a store searches in the order of its keys
-	// confirmFrom is set for a feed whose messages are appended: collect reads the edges to the authors of messages sent from then on
+	// confirmFrom is set for a feed whose messages are appended: collect reads the edges to the sources of messages sent from then on
 	// again. Otherwise a user who unfollows between the two reads would keep a message that was sent afterwards.
 	confirmFrom time.Time
 }
@@ -37,11 +37,11 @@ func (s *Service) Feed(user message.UserID, rules userstate.Rules) *Feed {
 
 // Open reads the user's edges, unless the feed has them.
 func (f *Feed) Open(ctx context.Context) error {
-	for after := message.UserID(""); !f.open; {
+	for after := message.Source(""); !f.open; {
 		edges, err := f.follows.Following(ctx, f.user, after, edgesPage)
 		if err != nil {
 			f.edges = nil
-			return fmt.Errorf("read the authors that %s follows: %w", f.user, err)
+			return fmt.Errorf("read the authors and topics that %s follows: %w", f.user, err)
 		}
 		f.edges = append(f.edges, edges...)
 		if f.open = len(edges) < edgesPage; !f.open {
@@ -89,7 +89,7 @@ func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 			return 0, fmt.Errorf("messages that name %s: %w", f.user, err)
 		}
 		for _, m := range named {
-			counted := m.ToFollowers() && f.edge(m.From).Holds(m.Sent())
+			counted := slices.ContainsFunc(m.Sources(), func(s message.Source) bool { return f.edge(s).Holds(m.Sent()) })
 			if !counted && f.holds(m) {
 				count++
 			}
@@ -182,9 +182,13 @@ func (f *Feed) confirm(ctx context.Context, messages []message.Stored) error {
 	}
 	var pairs []follow.Pair
 	for _, m := range messages {
-		pair := follow.Pair{Follower: f.user, Followee: m.From}
-		if !m.Sent().Before(f.confirmFrom) && m.ToFollowers() && !slices.Contains(pairs, pair) {
-			pairs = append(pairs, pair)
+		if m.Sent().Before(f.confirmFrom) {
+			continue
+		}
+		for _, pair := range follow.Pairs(m.Message, f.user) {
+			if !slices.Contains(pairs, pair) {
+				pairs = append(pairs, pair)
+			}
 		}
 	}
 	if len(pairs) == 0 {
@@ -192,7 +196,7 @@ func (f *Feed) confirm(ctx context.Context, messages []message.Stored) error {
 	}
 	edges, err := f.follows.Get(ctx, pairs)
 	if err != nil {
-		return fmt.Errorf("confirm the authors that %s follows: %w", f.user, err)
+		return fmt.Errorf("confirm the authors and topics that %s follows: %w", f.user, err)
 	}
 	for i, pair := range pairs {
 		if at, found := f.place(pair.Followee); found {
@@ -208,7 +212,7 @@ func (f *Feed) read(
 ) (messages []message.Stored, err error) {
 	if len(ranges) > 0 {
 		if messages, err = f.messages.ToFollowers(ctx, ranges, order, limit); err != nil {
-			return nil, fmt.Errorf("messages of authors that %s follows: %w", f.user, err)
+			return nil, fmt.Errorf("messages of authors and topics that %s follows: %w", f.user, err)
 		}
 	}
 	named, err := f.messages.Naming(ctx, f.user, s.After, s.Before, order, limit)
@@ -228,25 +232,31 @@ func (f *Feed) read(
 
 // holds reports whether a message is for the user.
 func (f *Feed) holds(m message.Stored) bool {
-	return !f.rules.Void(m) && follow.For(m.Message, f.user, f.edge(m.From))
+	if f.rules.Void(m) {
+		return false
+	}
+	if follow.For(m.Message, f.user, follow.Edge{}) {
+		return true
+	}
+	return slices.ContainsFunc(m.Sources(), func(s message.Source) bool { return follow.For(m.Message, f.user, f.edge(s)) })
 }
 
-// edge returns the user's edge to an author. It has no spans if the user never followed the author.
-func (f *Feed) edge(author message.UserID) follow.Edge {
-	if i, found := f.place(author); found {
+// edge returns the user's edge to a source. It has no spans if the user never followed it.
+func (f *Feed) edge(source message.Source) follow.Edge {
+	if i, found := f.place(source); found {
 		return f.edges[i]
 	}
 	return follow.Edge{}
 }
 
-// place returns where the edge to an author stands among the feed's edges.
-func (f *Feed) place(author message.UserID) (int, bool) {
-	return slices.BinarySearchFunc(f.edges, author, func(e follow.Edge, author message.UserID) int {
-		return cmp.Compare(e.Followee, author)
+// place returns where the edge to a source stands among the feed's edges.
+func (f *Feed) place(source message.Source) (int, bool) {
+	return slices.BinarySearchFunc(f.edges, source, func(e follow.Edge, source message.Source) int {
+		return cmp.Compare(e.Followee, source)
 	})
 }
 
-// ranges returns the parts of a stretch in which an author's messages to followers are for the user: the spans of each edge.
+// ranges returns the parts of a stretch in which the messages of a source are for the user: the spans of each edge.
 func (f *Feed) ranges(s bucket.Stretch) []message.Range {
 	ranges := make([]message.Range, 0, len(f.edges))
 	for _, edge := range f.edges {

@@ -173,7 +173,7 @@ func TestTheUpgradeWaitsForOldProcesses(t *testing.T) {
 	_, err = a.Upgrade(t.Context(), true)
 	var old *settings.TooOldError
 	require.ErrorAs(t, err, &old)
-	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 3: "+
+	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 4: "+
 		"upgrade or stop it, and repeat this a minute later")
 	w.clock.pass(time.Millisecond)
 	_, err = a.Upgrade(t.Context(), true)
@@ -196,8 +196,8 @@ func TestTheUpgradeFromLevel2(t *testing.T) {
 	require.Equal(t, &settings.LevelError{Level: 2, Needed: 3}, settings.Require(b.Level(), settings.Retention))
 	level, err := b.Upgrade(t.Context(), false)
 	require.NoError(t, err)
-	require.Equal(t, settings.Retention, level)
-	require.Equal(t, settings.Retention, b.Level())
+	require.Equal(t, settings.Highest, level)
+	require.Equal(t, settings.Highest, b.Level())
 	require.Equal(t, 90*24*time.Hour, b.Rules().DormantAfter)
 	require.Equal(t, 24*time.Hour, b.KeyTTL())
 }

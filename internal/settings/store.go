@@ -16,8 +16,10 @@ const (
 	Recorded = 2
 	// Retention is the level from which on buckets may have other sizes, and entries may expire.
 	Retention = 3
+	// Topics is the level from which on users have identities and topics.
+	Topics = 4
 	// Highest is the highest level that this release knows.
-	Highest = Retention
+	Highest = Topics
 )
 
 // The keys of the settings that are recorded from the level Retention on.

@@ -50,13 +50,13 @@ func (s *edges) Get(ctx context.Context, pairs []follow.Pair) (all []follow.Edge
 }
 
 func (s *edges) Followers(
-	ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int,
+	ctx context.Context, followee message.Source, partition int, after message.UserID, limit int,
 ) (all []follow.Edge, err error) {
 	defer s.followers.done(ctx, s.followers.now(), &err)
 	return s.Store.Followers(ctx, followee, partition, after, limit)
 }
 
-func (s *edges) Following(ctx context.Context, follower, after message.UserID, limit int) (all []follow.Edge, err error) {
+func (s *edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) (all []follow.Edge, err error) {
 	defer s.following.done(ctx, s.following.now(), &err)
 	return s.Store.Following(ctx, follower, after, limit)
 }

@@ -62,7 +62,7 @@ func (s edgeSuite) run(t *testing.T) {
 	t.Run("Reopen/keeps edges in both directions", s.reopen)
 }
 
-func pair(follower, followee message.UserID) follow.Pair {
+func pair(follower message.UserID, followee message.Source) follow.Pair {
 	return follow.Pair{Follower: follower, Followee: followee}
 }
 
@@ -180,7 +180,7 @@ func (s edgeSuite) followConcurrently(t *testing.T) {
 	for i := range callers {
 		wg.Go(func() {
 			at := epoch.Add(time.Duration(i) * time.Second)
-			got[i], errs[i] = h.Store.Follow(t.Context(), []follow.Pair{p, pair("ann", message.UserID(fmt.Sprint("other-", i)))}, at)
+			got[i], errs[i] = h.Store.Follow(t.Context(), []follow.Pair{p, pair("ann", message.Source(fmt.Sprint("other-", i)))}, at)
 		})
 	}
 	wg.Wait()
@@ -337,7 +337,7 @@ func (s edgeSuite) followers(t *testing.T) {
 		require.NoError(t, err, test.name)
 		var got []message.UserID
 		for _, e := range edges {
-			require.Equal(t, message.UserID("star"), e.Followee, test.name)
+			require.Equal(t, message.Source("star"), e.Followee, test.name)
 			require.Equal(t, e.Follower != odd[1], e.Open(), test.name)
 			got = append(got, e.Follower)
 		}
@@ -352,20 +352,20 @@ func (s edgeSuite) following(t *testing.T) {
 	require.NoError(t, h.Store.Unfollow(t.Context(), pair("ann", "m"), epoch.Add(time.Hour)))
 	for _, test := range []struct {
 		name  string
-		after message.UserID
+		after message.Source
 		limit int
-		want  []message.UserID
+		want  []message.Source
 	}{
-		{"everybody, ended edges too", "", 100, []message.UserID{"c", "m", "x"}},
-		{"limit", "", 2, []message.UserID{"c", "m"}},
-		{"after is excluded", "c", 1, []message.UserID{"m"}},
-		{"after lies between", "d", 100, []message.UserID{"m", "x"}},
-		{"after continues an id", "mm", 100, []message.UserID{"x"}},
+		{"everybody, ended edges too", "", 100, []message.Source{"c", "m", "x"}},
+		{"limit", "", 2, []message.Source{"c", "m"}},
+		{"after is excluded", "c", 1, []message.Source{"m"}},
+		{"after lies between", "d", 100, []message.Source{"m", "x"}},
+		{"after continues an id", "mm", 100, []message.Source{"x"}},
 		{"after the last", "x", 100, nil},
 	} {
 		edges, err := h.Store.Following(t.Context(), "ann", test.after, test.limit)
 		require.NoError(t, err, test.name)
-		var got []message.UserID
+		var got []message.Source
 		for _, e := range edges {
 			require.Equal(t, message.UserID("ann"), e.Follower, test.name)
 			require.Equal(t, e.Followee != "m", e.Open(), test.name)
@@ -381,7 +381,7 @@ func (s edgeSuite) similarIDs(t *testing.T) {
 	users := []message.UserID{"a", "aa", "a~", "a\u00ff", "\u00ff", "b", message.UserID(fmt.Sprintf("%0128d", 0)), message.UserID(fmt.Sprintf("%0127d", 0))}
 	for i, follower := range users {
 		for _, followee := range users[i+1:] {
-			h.follow(t, epoch, pair(follower, followee))
+			h.follow(t, epoch, pair(follower, followee.Source()))
 		}
 	}
 	for i, user := range users {
@@ -391,11 +391,11 @@ func (s edgeSuite) similarIDs(t *testing.T) {
 		slices.Sort(want)
 		require.Len(t, following, len(want))
 		for n, e := range following {
-			require.Equal(t, edge(pair(user, want[n]), follow.Span{Since: epoch}), e, "ids are ordered byte by byte")
+			require.Equal(t, edge(pair(user, want[n].Source()), follow.Span{Since: epoch}), e, "ids are ordered byte by byte")
 		}
 		followers := 0
 		for part := range h.Partitions {
-			edges, err := h.Store.Followers(t.Context(), user, part, "", 100)
+			edges, err := h.Store.Followers(t.Context(), user.Source(), part, "", 100)
 			require.NoError(t, err)
 			followers += len(edges)
 		}

@@ -38,7 +38,7 @@ func (s edgeSuite) endedEdges(t *testing.T) {
 	require.Empty(t, h.ended(t, epoch.Add(time.Hour)))
 	var want []follow.Edge
 	for i := range 10 {
-		p := pair(message.UserID(fmt.Sprint("fan", i)), message.UserID(fmt.Sprint("star", i%3)))
+		p := pair(message.UserID(fmt.Sprint("fan", i)), message.Source(fmt.Sprint("star", i%3)))
 		h.follow(t, epoch, p)
 		until := epoch.Add(time.Duration(i) * time.Minute)
 		if h.unfollow(t, until, p); i <= 5 {

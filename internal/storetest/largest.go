@@ -73,7 +73,7 @@ func WriteLargest(t *testing.T, db Database) {
 	require.True(t, stepped[0].Applied)
 	require.NoError(t, db.Users.RaiseHeads(ctx, []bucket.Head{{Owner: owner, Hint: bucket.Hint{Sequence: math.MaxUint32, Floor: m.ID}}}))
 
-	pair := follow.Pair{Follower: owner, Followee: other}
+	pair := follow.Pair{Follower: owner, Followee: other.Source()}
 	for n := range follow.MaxSpans {
 		since := at.Add(time.Duration(n) * time.Hour)
 		_, err := db.Edges.Follow(ctx, []follow.Pair{pair}, since)

@@ -54,6 +54,7 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("ToFollowers/in several ranges of an author", s.toFollowersInRanges)
 	t.Run("ToFollowers/keeps authors apart", s.toFollowersKeepsAuthorsApart)
 	t.Run("ToFollowers/leaves messages to a list out", s.toFollowersOnly)
+	t.Run("ToFollowers/finds messages by their topics", s.toTopics)
 	t.Run("ToFollowers/of many authors", s.toFollowersOfMany)
 	t.Run("ToFollowers/and counts at random", s.toFollowersAtRandom)
 	t.Run("CountToFollowers/leaves void messages out", s.countLeavesVoidOut)

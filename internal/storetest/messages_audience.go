@@ -19,7 +19,7 @@ import (
 // toFollowers returns all messages by an author to their followers.
 func (h messageStore) toFollowers(t *testing.T, from message.UserID) []message.Stored {
 	t.Helper()
-	ranges := []message.Range{{From: from, Before: message.MaxID}}
+	ranges := []message.Range{{From: from.Source(), Before: message.MaxID}}
 	got, err := h.Messages.ToFollowers(t.Context(), ranges, message.OldestFirst, math.MaxInt32)
 	require.NoError(t, err)
 	return got
@@ -150,7 +150,7 @@ func (s messageSuite) toFollowersKeepsAuthorsApart(t *testing.T) {
 	}
 	for i, from := range similar {
 		require.Equal(t, series(i, i+10), ids(h.toFollowers(t, from)), from)
-		newest, err := h.Messages.ToFollowers(t.Context(), []message.Range{{From: from, Before: message.MaxID}}, message.NewestFirst, 100)
+		newest, err := h.Messages.ToFollowers(t.Context(), []message.Range{{From: from.Source(), Before: message.MaxID}}, message.NewestFirst, 100)
 		require.NoError(t, err)
 		require.Equal(t, series(i+10, i), ids(newest), from)
 	}
@@ -180,7 +180,7 @@ func (s messageSuite) toFollowersOfMany(t *testing.T) {
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(authors) { //nolint:gosec // it shall be the same each time
 		from := message.UserID(fmt.Sprintf("author-%04d", i))
 		messages = append(messages, messagetest.Message(i, from), messagetest.Message(authors+(i*7919)%authors, from))
-		ranges = append(ranges, message.Range{From: from, After: messagetest.ID(9), Before: messagetest.ID(2*authors - 10)})
+		ranges = append(ranges, message.Range{From: from.Source(), After: messagetest.ID(9), Before: messagetest.ID(2*authors - 10)})
 	}
 	h.insert(t, messages...)
 	got, err := h.Messages.ToFollowers(t.Context(), ranges, message.OldestFirst, limit)
@@ -209,7 +209,7 @@ func drawRanges(t *rapid.T, authors []message.UserID, last int) []message.Range 
 		ends := rapid.SliceOfNDistinct(rapid.IntRange(-1, last+1), 0, 6, rapid.ID).Draw(t, "ends")
 		slices.Sort(ends)
 		for pair := range slices.Chunk(ends[:len(ends)&^1], 2) {
-			r := message.Range{From: from, After: tied(max(0, pair[0])), Before: tied(pair[1])}
+			r := message.Range{From: from.Source(), After: tied(max(0, pair[0])), Before: tied(pair[1])}
 			if pair[0] < 0 {
 				r.After = message.ID{}
 			}
@@ -249,7 +249,7 @@ func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 		var want []message.Stored
 		for _, m := range all {
 			if m.ToFollowers() && slices.ContainsFunc(ranges, func(r message.Range) bool {
-				return r.From == m.From && r.After.Less(m.ID) && m.ID.Less(r.Before)
+				return r.From == m.From.Source() && r.After.Less(m.ID) && m.ID.Less(r.Before)
 			}) {
 				want = append(want, m)
 			}

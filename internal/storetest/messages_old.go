@@ -92,7 +92,7 @@ func (h messageStore) requireOnly(t *testing.T, kept, removed []message.Ref) {
 	for _, ref := range kept {
 		_, err := h.Messages.Get(t.Context(), ref)
 		require.NoError(t, err)
-		ranges = append(ranges, message.Range{From: ref.From, Before: message.MaxID})
+		ranges = append(ranges, message.Range{From: ref.From.Source(), Before: message.MaxID})
 	}
 	refsOf := func(messages []message.Stored, err error) (refs []message.Ref) {
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func (h messageStore) requireVerdict(t *testing.T, void bool, storedAt time.Time
 	}
 	for _, slack := range []time.Duration{time.Minute, 2 * time.Minute, message.MaxSlack} {
 		require.Equal(t, void, rules(slack).Void(got), "read with a slack of %v", slack)
-		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: m.From, Before: message.MaxID}}, slack)
+		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: m.From.Source(), Before: message.MaxID}}, slack)
 		require.NoError(t, err)
 		require.Equal(t, void, count == 0, "counted with a slack of %v", slack)
 	}

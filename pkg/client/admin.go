@@ -37,6 +37,11 @@ const (
 	VerdictNotFollowedThen Verdict = "not_followed_then"
 	// VerdictNotFollowedYet is a message that was sent before the user began to follow its author.
 	VerdictNotFollowedYet Verdict = "not_followed_yet"
+	// VerdictNotSubscribedThen is a message to topics that was sent when the user was not subscribed to any of them or of their ancestors any
+	// more, or had never been.
+	VerdictNotSubscribedThen Verdict = "not_subscribed_then"
+	// VerdictNotSubscribedYet is a message to topics that was sent before the user subscribed to one of them, or of their ancestors.
+	VerdictNotSubscribedYet Verdict = "not_subscribed_yet"
 	// VerdictNotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
 	VerdictNotAddressed Verdict = "not_addressed"
 	// VerdictVoid is a message that no user gets, because it was stored too late, or because its time was too far ahead of the
@@ -47,6 +52,12 @@ const (
 	// VerdictMissing is a message that should be in the inbox and is not.
 	VerdictMissing Verdict = "missing"
 )
+
+// Subscriptions are the times in which a user was subscribed to a topic.
+type Subscriptions struct {
+	Topic message.Topic `json:"topic"`
+	Spans []Span        `json:"spans"`
+}
 
 // Explanation is a verdict with the facts that led to it. Fields without a fact are empty.
 type Explanation struct {
@@ -64,6 +75,8 @@ type Explanation struct {
 	Named bool `json:"named"`
 	// Spans are the times in which the user followed the author.
 	Spans []Span `json:"spans"`
+	// Subscriptions are the times in which the user was subscribed to the topics of the message, and to those above them.
+	Subscriptions []Subscriptions `json:"subscriptions,omitempty"`
 
 	LastViewed Time   `json:"last_viewed,omitzero"`
 	Horizon    Time   `json:"horizon,omitzero"`

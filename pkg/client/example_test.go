@@ -131,5 +131,5 @@ func ExampleProblem() {
 	}
 	// Output:
 	// urn:fanmail:problem:invalid to
-	// to is empty: name recipients, or set audience to "followers" (422 Unprocessable Entity)
+	// to is empty: name recipients or topics, or set audience to "followers" (422 Unprocessable Entity)
 }

@@ -12,19 +12,19 @@ import (
 
 // Follow makes follower follow followee from now on. It is idempotent.
 func (c *Client) Follow(ctx context.Context, follower, followee message.UserID) error {
-	return c.edge(ctx, http.MethodPut, follow.Pair{Follower: follower, Followee: followee})
+	return c.edge(ctx, http.MethodPut, follow.Pair{Follower: follower, Followee: followee.Source()})
 }
 
 // Unfollow makes follower no longer follow followee. It is idempotent.
 func (c *Client) Unfollow(ctx context.Context, follower, followee message.UserID) error {
-	return c.edge(ctx, http.MethodDelete, follow.Pair{Follower: follower, Followee: followee})
+	return c.edge(ctx, http.MethodDelete, follow.Pair{Follower: follower, Followee: followee.Source()})
 }
 
 func (c *Client) edge(ctx context.Context, method string, pair follow.Pair) error {
 	if err := pair.Validate(); err != nil {
 		return err
 	}
-	path, err := userPath("follower", pair.Follower, "/following/"+url.PathEscape(string(pair.Followee)))
+	path, err := userPath("follower", pair.Follower, "/following/"+url.PathEscape(string(pair.Followee.Author())))
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ type Edge struct {
 func (c *Client) FollowBatch(ctx context.Context, pairs []follow.Pair) (BatchResult, error) {
 	edges := make([]Edge, len(pairs))
 	for i, p := range pairs {
-		edges[i] = Edge(p)
+		edges[i] = Edge{Follower: p.Follower, Followee: p.Followee.Author()}
 	}
 	return sendBatch(ctx, c, "/v1/following:batch", edges)
 }

@@ -93,6 +93,7 @@ type Status struct {
 	Sent        Time             `json:"sent"`
 	To          []message.UserID `json:"to,omitempty"`
 	Audience    message.Audience `json:"audience,omitempty"`
+	Topics      []message.Topic  `json:"topics,omitempty"`
 	Body        string           `json:"body"`
 	ContentType string           `json:"content_type,omitempty"`
 	Attrs       json.RawMessage  `json:"attrs,omitempty"`

@@ -1,8 +1,8 @@
-// Package follow holds who follows whom, and when.
+// Package follow holds who follows whom, and who is subscribed to what, and when.
 //
-// An edge is one user following another. It records the spans of time in which it held. Unfollowing ends the last span, and following
-// again opens a new one. So For can decide at any later time whether a message was for a follower when it was sent. All stages
-// use For.
+// An edge is one user following another, or being subscribed to a topic. It records the spans of time in which it held. Unfollowing ends the
+// last span, and following again opens a new one. So For can decide at any later time whether a message was for a follower when it was sent. What
+// is said of followers and followees holds of subscribers and topics, too. All stages use For.
 package follow
 
 import (
@@ -55,10 +55,10 @@ func (s Span) Holds(t time.Time) bool {
 
 func (s Span) equal(o Span) bool { return s.Since.Equal(o.Since) && s.Until.Equal(o.Until) }
 
-// Edge is one user following another, now or in the past.
+// Edge is one user following another, or being subscribed to a topic, now or in the past.
 type Edge struct {
 	Follower message.UserID
-	Followee message.UserID
+	Followee message.Source
 	// Spans are in the order of time, at least one, and do not overlap. Only the last may be open.
 	Spans []Span
 }
@@ -135,16 +135,37 @@ func (e Edge) Drop(spans []Span) (Edge, bool) {
 	return e, changed
 }
 
-// For reports whether a message is for a user. That is so if the message names the user. It is also so if the message is for its
-// author's followers, and the user's edge to the author held when the message was sent. The zero Edge never held.
+// For reports whether a message is for a user, as far as one edge of the user says. That is so if the message names the user. It is also so
+// if the message reaches the users with edges to the followee of this edge, and the edge held when the message was sent. A message to topics can
+// reach a user by several edges: it is for the user if For says so of any. The zero Edge never held.
 func For(m message.Message, user message.UserID, edge Edge) bool {
-	return m.Names(user) || m.ToFollowers() && edge.Holds(m.Sent())
+	return m.Names(user) || edge.Holds(m.Sent()) && m.Reaches(edge.Followee)
 }
 
-// Pair is a follower and a followee.
+// ForAny reports whether For holds with any of a user's edges, or without one.
+func ForAny(m message.Message, user message.UserID, edges []Edge) bool {
+	return For(m, user, Edge{}) || slices.ContainsFunc(edges, func(e Edge) bool { return For(m, user, e) })
+}
+
+// Pairs returns the pairs of the edges that decide whether a message is for a user: ForAny needs no other. There are none if the message names
+// the user.
+func Pairs(m message.Message, user message.UserID) []Pair {
+	if m.Names(user) {
+		return nil
+	}
+	var pairs []Pair
+	for _, s := range m.Sources() {
+		if s != user.Source() { // no user follows themselves
+			pairs = append(pairs, Pair{Follower: user, Followee: s})
+		}
+	}
+	return pairs
+}
+
+// Pair is a follower and a followee: an author, or a topic.
 type Pair struct {
 	Follower message.UserID
-	Followee message.UserID
+	Followee message.Source
 }
 
 // Validate returns an *message.InvalidError, ErrSelf, or nil.
@@ -155,7 +176,7 @@ func (p Pair) Validate() error {
 	if err := p.Followee.Validate("followee"); err != nil {
 		return err
 	}
-	if p.Follower == p.Followee {
+	if p.Follower.Source() == p.Followee {
 		return ErrSelf
 	}
 	return nil
@@ -180,11 +201,11 @@ type Store interface {
 
 	// Followers returns edges to followee, of followers of one partition with ids above after, ascending by
 	// follower, at most limit. It also returns edges that have ended.
-	Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]Edge, error)
+	Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]Edge, error)
 
-	// Following returns edges from follower, to followees with ids above after, ascending by followee, at most
-	// limit. It also returns edges that have ended.
-	Following(ctx context.Context, follower message.UserID, after message.UserID, limit int) ([]Edge, error)
+	// Following returns edges from follower, to followees above after, ascending by followee, at most limit: first those to topics, then
+	// those to authors. It also returns edges that have ended.
+	Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]Edge, error)
 
 	// Ended looks at the next edges from a place on, at most limit, in an order of the store's own. It returns those that had ended by a
 	// time, and the place from which the next call goes on: "" is the beginning, and the end. It leaves out damaged edges.

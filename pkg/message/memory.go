@@ -13,12 +13,17 @@ const (
 	stringBytes = 16
 	// MaxMemory is the greatest Memory of a message with at most MaxRecipients and MaxTextBytes. A message of an older release may
 	// name more recipients, and take more.
-	MaxMemory = memoryOverhead + 2*MaxUserIDBytes + maxContentTypeBytes + MaxTextBytes + MaxRecipients*(stringBytes+MaxUserIDBytes)
+	MaxMemory = memoryOverhead + 2*MaxUserIDBytes + maxContentTypeBytes + MaxTextBytes + MaxRecipients*(stringBytes+MaxUserIDBytes) +
+		MaxTopics*(stringBytes+MaxTopicSegments*(MaxSegmentBytes+1))
 )
 
 // Memory returns about how many bytes of memory the message takes.
 func (m Message) Memory() int {
-	return memoryOverhead + len(m.From) + len(m.Body) + len(m.ContentType) + len(m.Attrs) + UsersMemory(m.To)
+	n := memoryOverhead + len(m.From) + len(m.Body) + len(m.ContentType) + len(m.Attrs) + UsersMemory(m.To)
+	for _, t := range m.Topics {
+		n += stringBytes + len(t)
+	}
+	return n
 }
 
 // UsersMemory returns how many bytes of memory a list of user ids takes.

@@ -31,7 +31,9 @@ type Message struct {
 	// To names recipients, in ascending order, each once. It may be empty if Audience is not.
 	To       []UserID
 	Audience Audience
-	Body     string
+	// Topics are those that the message is sent to, in ascending order, each once.
+	Topics []Topic
+	Body   string
 	// ContentType is the media type of Body, or empty.
 	ContentType string
 	// Attrs is a JSON object without superfluous white space, or nil. Fanmail carries it and never looks inside.
@@ -82,19 +84,24 @@ type Draft struct {
 	From        UserID          `json:"from"`
 	To          []UserID        `json:"to,omitempty"`
 	Audience    Audience        `json:"audience,omitempty"`
+	Topics      []Topic         `json:"topics,omitempty"`
 	Body        string          `json:"body"`
 	ContentType string          `json:"content_type,omitempty"`
 	Attrs       json.RawMessage `json:"attrs,omitempty"`
 }
 
-// New makes a message of a draft: it checks the draft against the rules and limits, sorts the recipients and
-// removes those named twice, and compacts the attributes. Every error is an *InvalidError. The message
+// New makes a message of a draft: it checks the draft against the rules and limits, sorts recipients and topics and
+// removes those named twice, and compacts the attributes. It does not know which topics exist. Every error is an *InvalidError. The message
 // shares no memory with the draft but strings.
 func New(id ID, d Draft, l Limits) (Message, error) {
 	if err := d.From.Validate("from"); err != nil {
 		return Message{}, err
 	}
 	to, err := recipients(d, l)
+	if err != nil {
+		return Message{}, err
+	}
+	topics, err := topics(d)
 	if err != nil {
 		return Message{}, err
 	}
@@ -117,7 +124,7 @@ func New(id ID, d Draft, l Limits) (Message, error) {
 		}
 	}
 	return Message{
-		ID: id, From: d.From, To: to, Audience: d.Audience,
+		ID: id, From: d.From, To: to, Audience: d.Audience, Topics: topics,
 		Body: d.Body, ContentType: d.ContentType, Attrs: attrs,
 	}, nil
 }
@@ -126,8 +133,8 @@ func recipients(d Draft, l Limits) ([]UserID, error) {
 	switch {
 	case d.Audience != AudienceListed && d.Audience != AudienceFollowers:
 		return nil, invalid("audience", "is %q: the only audience there is, is %q", string(d.Audience), string(AudienceFollowers))
-	case len(d.To) == 0 && d.Audience == AudienceListed:
-		return nil, invalid("to", "is empty: name recipients, or set audience to %q", string(AudienceFollowers))
+	case len(d.To) == 0 && len(d.Topics) == 0 && d.Audience == AudienceListed:
+		return nil, invalid("to", "is empty: name recipients or topics, or set audience to %q", string(AudienceFollowers))
 	case len(d.To) > l.Recipients:
 		return nil, invalid("to", "has %d recipients: at most %d are allowed", len(d.To), l.Recipients)
 	}
@@ -161,13 +168,18 @@ func compactAttrs(attrs json.RawMessage, l Limits) (json.RawMessage, error) {
 // Digest is a hash of what a message says and to whom, its id left out.
 type Digest [sha256.Size]byte
 
-// Digest returns the message's digest: SHA-256 over its fields, each preceded by its length.
+// Digest returns the message's digest: SHA-256 over its fields, each preceded by its length. If it has topics, each list is preceded by
+// its length, too: otherwise recipients and topics could change places. As no user id begins with a zero byte, no message without topics has
+// the same digest.
 func (m Message) Digest() Digest {
 	h := sha256.New()
+	length := func(n int) {
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // a length is not negative
+		h.Write(b[:])
+	}
 	field := func(s string) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
+		length(len(s))
 		h.Write([]byte(s))
 	}
 	field(string(m.From))
@@ -175,8 +187,17 @@ func (m Message) Digest() Digest {
 	field(m.Body)
 	field(m.ContentType)
 	field(string(m.Attrs))
+	if len(m.Topics) > 0 {
+		length(len(m.To))
+	}
 	for _, user := range m.To {
 		field(string(user))
+	}
+	if len(m.Topics) > 0 {
+		length(len(m.Topics))
+	}
+	for _, t := range m.Topics {
+		field(string(t))
 	}
 	return Digest(h.Sum(nil))
 }

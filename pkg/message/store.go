@@ -43,9 +43,9 @@ type Found struct {
 // AnyAfterLooks is how many messages AnyAfter reads at most. Ids above a user's horizon are usually those of few void messages or none.
 const AnyAfterLooks = 100
 
-// Range selects the messages of one author with ids above After and below Before.
+// Range selects the messages that reach the users with edges to one source, with ids above After and below Before.
 type Range struct {
-	From          UserID
+	From          Source
 	After, Before ID
 }
 
@@ -79,9 +79,8 @@ type Store interface {
 	// other failure fails the call.
 	GetMany(ctx context.Context, refs []Ref) ([]Found, error)
 
-	// ToFollowers returns the messages in the ranges that are for the followers of their authors. It returns at most limit
-	// messages: the oldest, ascending, or the newest, descending. Ranges of one author must not overlap. It also returns
-	// void messages.
+	// ToFollowers returns the messages in the ranges: see Message.Reaches. It returns at most limit messages, each once: the oldest,
+	// ascending, or the newest, descending. Ranges of one source must not overlap. It also returns void messages.
 	ToFollowers(ctx context.Context, ranges []Range, order Order, limit int) ([]Stored, error)
 
 	// CountToFollowers counts the messages that ToFollowers would return without a limit, except void messages. The slack, at most

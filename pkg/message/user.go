@@ -21,15 +21,22 @@ func (u UserID) Validate(field string) error {
 		return invalid(field, "is empty: a user id has 1 to %d bytes", MaxUserIDBytes)
 	case len(u) > MaxUserIDBytes:
 		return invalid(field, "has %d bytes: a user id has at most %d", len(u), MaxUserIDBytes)
-	case u == "." || u == "..":
-		return invalid(field, "is %q, which cannot be a user id", string(u))
-	case !utf8.ValidString(string(u)):
+	}
+	return validateID(field, string(u), "a user id")
+}
+
+// validateID returns nil, or an *InvalidError that says which rule a user id or a segment of a topic breaks.
+func validateID(field, id, kind string) error {
+	switch {
+	case id == "." || id == "..":
+		return invalid(field, "is %q, which cannot be %s", id, kind)
+	case !utf8.ValidString(id):
 		return invalid(field, "is not valid UTF-8")
 	}
-	for _, r := range string(u) {
+	for _, r := range id {
 		switch {
 		case r == '/':
-			return invalid(field, "contains '/', which a user id may not")
+			return invalid(field, "contains '/', which %s may not", kind)
 		case unicode.IsControl(r):
 			return invalid(field, "contains the control character %U", r)
 		case unicode.IsSpace(r):

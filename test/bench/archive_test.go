@@ -66,7 +66,7 @@ func (a *archive) populate(b *testing.B, users []message.UserID, seen time.Time,
 	var pairs []follow.Pair
 	for n, user := range users {
 		for _, author := range authors(n) {
-			pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+			pairs = append(pairs, follow.Pair{Follower: user, Followee: author.Source()})
 		}
 		if len(pairs) >= together || n == len(users)-1 {
 			_, err := a.edges.Follow(b.Context(), pairs, a.begin)

@@ -92,7 +92,7 @@ func (p *pipeline) populate(b *testing.B, n int, authors ...message.UserID) {
 		var pairs []follow.Pair
 		for _, user := range users {
 			for _, author := range authors {
-				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+				pairs = append(pairs, follow.Pair{Follower: user, Followee: author.Source()})
 			}
 		}
 		require.NoError(b, storetest.See(b.Context(), p.store.users, time.Now(), users...))

@@ -234,7 +234,7 @@ func (m *machine) sweep(t *rapid.T) {
 // follow lets users follow authors.
 func (m *machine) follow(t *rapid.T) {
 	pairs := rapid.SliceOfN(rapid.Custom(m.drawPair), 1, 3).Draw(t, "pairs")
-	pairs = slices.DeleteFunc(pairs, func(p follow.Pair) bool { return p.Follower == p.Followee })
+	pairs = slices.DeleteFunc(pairs, func(p follow.Pair) bool { return p.Follower.Source() == p.Followee })
 	w := m.worker(t)
 	now := m.clock.Skewed(w.skew)()
 	m.call(t, 2, nil, func(ctx context.Context) error {
@@ -251,14 +251,14 @@ func (m *machine) follow(t *rapid.T) {
 func (m *machine) drawPair(t *rapid.T) follow.Pair {
 	return follow.Pair{
 		Follower: m.user(t, "follower"),
-		Followee: rapid.SampledFrom(m.model.users[:authorCount]).Draw(t, "followee"),
+		Followee: rapid.SampledFrom(m.model.users[:authorCount]).Draw(t, "followee").Source(),
 	}
 }
 
 // unfollow ends an edge.
 func (m *machine) unfollow(t *rapid.T) {
 	pair := m.drawPair(t)
-	if pair.Follower == pair.Followee {
+	if pair.Follower.Source() == pair.Followee {
 		t.Skip("themselves")
 	}
 	w := m.worker(t)

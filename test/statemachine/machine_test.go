@@ -214,7 +214,7 @@ func (m *machine) populate(t *rapid.T) {
 		likely := rapid.SampledFrom([]int{3, 3, 2, 1, 0}).Draw(t, "likely to follow")
 		for _, user := range m.model.users {
 			if user != author && rapid.IntRange(0, 3).Draw(t, "follows") < likely {
-				pairs = append(pairs, follow.Pair{Follower: user, Followee: author})
+				pairs = append(pairs, follow.Pair{Follower: user, Followee: author.Source()})
 			}
 		}
 	}

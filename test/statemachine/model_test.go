@@ -239,7 +239,7 @@ func (m *model) judge(s stored, user message.UserID) (v verdict) {
 		return verdict{}
 	}
 	v.warm, v.late = delivers(s.horizons[user], s.Sent()), delivers(m.seen[user].horizon, s.Sent())
-	pair := follow.Pair{Follower: user, Followee: s.From}
+	pair := follow.Pair{Follower: user, Followee: s.From.Source()}
 	final := m.edge(pair)
 	always, ever := follow.For(s.Message, user, follow.Edge{}), false
 	if !always {
@@ -280,7 +280,7 @@ func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 
 // leaves reports whether fan-out currently leaves a user's message to the rehydration of that user.
 func (m *model) leaves(s stored, user message.UserID) bool {
-	pair := follow.Pair{Follower: user, Followee: s.From}
+	pair := follow.Pair{Follower: user, Followee: s.From.Source()}
 	return !rig.Rules().Void(s.Stored) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.seen[user].horizon, s.Sent())
 }
 

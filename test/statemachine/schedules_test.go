@@ -135,7 +135,7 @@ func (s *schedule) set(t *testing.T) {
 }
 
 func (s *schedule) pairs(author message.UserID) []follow.Pair {
-	return []follow.Pair{{Follower: s.twins.User, Followee: author}, {Follower: s.twins.Twin, Followee: author}}
+	return []follow.Pair{{Follower: s.twins.User, Followee: author.Source()}, {Follower: s.twins.Twin, Followee: author.Source()}}
 }
 
 // move lets a player go on by one operation, or begin a call, or die.

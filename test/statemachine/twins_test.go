@@ -150,7 +150,7 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 }
 
 func (m *twins) pairs(w *rig.Twins, author message.UserID) []follow.Pair {
-	return []follow.Pair{{Follower: w.User, Followee: author}, {Follower: w.Twin, Followee: author}}
+	return []follow.Pair{{Follower: w.User, Followee: author.Source()}, {Follower: w.Twin, Followee: author.Source()}}
 }
 
 func (m *twins) draw(t *rapid.T) *rig.Twins { return rapid.SampledFrom(m.users).Draw(t, "user") }

@@ -23,7 +23,7 @@ import (
 // panicking is a store that panics when the followers of boom are read.
 type panicking struct{ follow.Store }
 
-func (s panicking) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+func (s panicking) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
 	if followee == "boom" {
 		panic("injected panic")
 	}

@@ -262,14 +262,14 @@ func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, er
 }
 
 // Followers implements follow.Store.
-func (s *Edges) Followers(ctx context.Context, followee message.UserID, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+func (s *Edges) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
 	return through(ctx, "Followers", func() ([]follow.Edge, error) {
 		return s.Store.Followers(ctx, followee, partition, after, limit)
 	})
 }
 
 // Following implements follow.Store.
-func (s *Edges) Following(ctx context.Context, follower, after message.UserID, limit int) ([]follow.Edge, error) {
+func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]follow.Edge, error) {
 	return through(ctx, "Following", func() ([]follow.Edge, error) { return s.Store.Following(ctx, follower, after, limit) })
 }
 

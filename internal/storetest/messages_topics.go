@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// topical returns a message to topics, and to nobody else.
+func topical(n int, from message.UserID, paths ...string) message.Message {
+	m := messagetest.Message(n, from)
+	m.Audience = message.AudienceListed
+	for _, path := range paths {
+		m.Topics = append(m.Topics, message.ParseTopic(path))
+	}
+	return m
+}
+
+// of returns the range of all messages of a topic.
+func of(path string) message.Range {
+	return message.Range{From: message.ParseTopic(path).Source(), Before: message.MaxID}
+}
+
+func by(author message.UserID) message.Range {
+	return message.Range{From: author.Source(), Before: message.MaxID}
+}
+
+// toTopics stores messages whose authors, topics and ancestors of topics overlap. Each range finds what it should, and any ranges together find
+// and count each message once.
+func (s messageSuite) toTopics(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	both := topical(3, "ann", "go/errors", "news")
+	both.Audience = message.AudienceFollowers
+	named := topical(4, "bob", "go")
+	named.To = []message.UserID{"cid"}
+	h.insert(t,
+		topical(1, "ann", "go/errors"), messagetest.Message(2, "ann"), both, named,
+		topical(5, "go", "gopher"), topical(6, "ann", "go/errors/wrapping", "go/fmt"), messagetest.Message(7, "go"),
+	)
+	window := func(r message.Range, after, before int) message.Range {
+		r.After, r.Before = messagetest.ID(after), messagetest.ID(before)
+		return r
+	}
+	for _, test := range []struct {
+		name   string
+		ranges []message.Range
+		want   []message.ID
+	}{
+		{"a topic, and all below it", []message.Range{of("go")}, series(1, 3, 4, 6)},
+		{"a topic below", []message.Range{of("go/errors")}, series(1, 3, 6)},
+		{"a leaf", []message.Range{of("go/errors/wrapping")}, series(6)},
+		{"not a topic that begins alike", []message.Range{of("gopher")}, series(5)},
+		{"no such topic", []message.Range{of("g")}, series()},
+		{"an author of the same name", []message.Range{by("go")}, series(7)},
+		{"topics that overlap", []message.Range{of("go"), of("go/errors"), of("news")}, series(1, 3, 4, 6)},
+		{"an author besides", []message.Range{by("ann"), of("go")}, series(1, 2, 3, 4, 6)},
+		{"windows of their own", []message.Range{window(by("ann"), 0, 3), window(of("go"), 0, 2), window(of("go"), 3, 5)}, series(1, 2, 4)},
+		{"overlapping windows", []message.Range{window(by("ann"), 2, 9), window(of("news"), 0, 9), window(of("go/errors"), 1, 5)}, series(3)},
+	} {
+		oldest, err := h.Messages.ToFollowers(t.Context(), test.ranges, message.OldestFirst, math.MaxInt32)
+		require.NoError(t, err, test.name)
+		require.Equal(t, test.want, ids(oldest), test.name)
+		h.requireStored(t, oldest)
+		newest, err := h.Messages.ToFollowers(t.Context(), test.ranges, message.NewestFirst, 2)
+		require.NoError(t, err, test.name)
+		require.Len(t, newest, min(2, len(test.want)), test.name)
+		for i, m := range newest {
+			require.Equal(t, test.want[len(test.want)-1-i], m.ID, test.name)
+		}
+		count, err := h.Messages.CountToFollowers(t.Context(), test.ranges, message.MaxSlack)
+		require.NoError(t, err, test.name)
+		require.EqualValues(t, len(test.want), count, test.name)
+	}
+	got, err := h.Messages.Get(t.Context(), message.Ref{From: "ann", ID: both.ID})
+	require.NoError(t, err)
+	require.Equal(t, both, got.Message)
+	require.Equal(t, series(4), ids(h.naming(t, "cid")))
+
+	require.NoError(t, h.Messages.Remove(t.Context(), []message.Ref{both.Ref()}))
+	left, err := h.Messages.ToFollowers(t.Context(), []message.Range{by("ann"), of("go"), of("news")}, message.OldestFirst, 100)
+	require.NoError(t, err)
+	require.Equal(t, series(1, 2, 4, 6), ids(left))
+}
