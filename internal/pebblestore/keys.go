@@ -118,7 +118,7 @@ func bucketOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4
 // idKey returns a key of the messages, endings, pending or plans space.
 func idKey(s space, id message.ID) []byte { return append([]byte{byte(s)}, id[:]...) }
 
-// appendIndexed appends the prefix of all keys of an author in the authors space, or of a user in the naming space.
+// appendIndexed appends the prefix of all keys of a source in the authors space, or of a user in the naming space.
 func appendIndexed(b []byte, s space, source message.Source) []byte {
 	return append(append(append(b, byte(s)), source...), terminator)
 }
