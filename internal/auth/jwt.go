@@ -27,8 +27,10 @@ var algorithms = []jose.SignatureAlgorithm{
 type claims struct {
 	jwt.Claims
 
-	Scope   string   `json:"scope"`
-	Senders []string `json:"senders"`
+	Scope      string   `json:"scope"`
+	Senders    []string `json:"senders"`
+	Identities list     `json:"identities"`
+	Topics     list     `json:"topics"`
 }
 
 // verifier verifies JWTs.
@@ -66,7 +68,7 @@ func (v verifier) principal(c claims) (*Principal, error) {
 	case c.ValidateWithLeeway(expected, leeway) != nil:
 		return nil, &InvalidError{Reason: v.reason(c, expected)}
 	}
-	p := &Principal{name: "jwt:" + c.Subject, scopes: grantedBy(c.Scope)}
+	p := &Principal{name: "jwt:" + c.Subject, scopes: grantedBy(c.Scope), kinds: c.Identities.kinds(), topics: c.Topics.topics()}
 	if user := message.UserID(c.Subject); user.Validate("sub") == nil {
 		p.user = user
 	}

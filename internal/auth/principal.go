@@ -33,11 +33,17 @@ type Principal struct {
 	user    message.UserID
 	// everybody is true if Read covers every user, and false if it covers user only.
 	everybody bool
+	// kinds are the kinds of identities that the principal may address, unless everyKind is set.
+	kinds     []string
+	everyKind bool
+	topics    []topicPattern
 }
 
 // Anyone returns the principal of a server without authentication: it may do everything.
 func Anyone() *Principal {
-	return &Principal{name: "anyone", scopes: scopes(), senders: senders{{prefix: true}}, everybody: true}
+	return &Principal{
+		name: "anyone", scopes: scopes(), senders: senders{{prefix: true}}, everybody: true, everyKind: true, topics: []topicPattern{{below: true}},
+	}
 }
 
 // Name returns what to call the principal in the log.

@@ -26,12 +26,14 @@ const everybody = "*"
 
 // entry is a token as the tokens file tells of it.
 type entry struct {
-	Name    string    `yaml:"name"`
-	SHA256  string    `yaml:"sha256"`
-	Scopes  []Scope   `yaml:"scopes"`
-	Senders []string  `yaml:"senders"`
-	User    string    `yaml:"user"`
-	Expires time.Time `yaml:"expires"`
+	Name       string    `yaml:"name"`
+	SHA256     string    `yaml:"sha256"`
+	Scopes     []Scope   `yaml:"scopes"`
+	Senders    []string  `yaml:"senders"`
+	User       string    `yaml:"user"`
+	Identities []string  `yaml:"identities"`
+	Topics     []string  `yaml:"topics"`
+	Expires    time.Time `yaml:"expires"`
 }
 
 // token is an entry that was checked.
@@ -91,11 +93,17 @@ func (e entry) check() (t token, err error) {
 	if err != nil || len(hash) != sha256.Size {
 		return t, errors.New("sha256 is not the hash of a token: it has to be 64 hexadecimal digits, as sha256sum prints them")
 	}
-	p := &Principal{name: e.Name, scopes: e.Scopes, everybody: e.User == everybody}
+	p := &Principal{name: e.Name, scopes: e.Scopes, everybody: e.User == everybody, kinds: e.Identities}
 	if !p.everybody {
 		p.user = message.UserID(e.User)
 	}
 	if p.senders, err = parseSenders(e.Senders); err != nil {
+		return t, err
+	}
+	if p.topics, err = parseTopics(e.Topics); err != nil {
+		return t, err
+	}
+	if err := checkKinds(e.Identities); err != nil {
 		return t, err
 	}
 	for _, s := range e.Scopes {
@@ -112,6 +120,8 @@ func (e entry) check() (t token, err error) {
 		return t, errors.New(`the scope publish and senders go together: name the senders, such as ann or "team-*"`)
 	case p.Has(Read) != (e.User != ""):
 		return t, errors.New(`the scope read and user go together: name the user, or "*" for every user`)
+	case len(e.Topics) > 0 && !p.Has(Publish):
+		return t, errors.New("topics go with the scope publish: they name the topics to publish to")
 	case p.user != "":
 		if err := p.user.Validate("user"); err != nil {
 			return t, err
