@@ -82,7 +82,7 @@ var requests = map[string]request{
 }
 
 // A process dies before or after each of its writes. Nothing wrong shows then, and the next use settles it: the same request again, a claim
-// by another user, or a deletion.
+// by either user, or a deletion.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w world) {
@@ -92,7 +92,7 @@ func TestCrashes(t *testing.T) {
 				t.Parallel()
 				for write := 1; write <= r.writes; write++ {
 					for _, before := range []bool{true, false} {
-						for _, next := range []string{"again", "ann", "delete"} {
+						for _, next := range []string{"again", "ann", "ben", "delete"} {
 							w.crash(t, r, &dying{Store: w.store, left: write, before: before}, next)
 						}
 					}
@@ -148,6 +148,12 @@ func (w world) crash(t *testing.T, r request, d *dying, next string) {
 		} else {
 			require.ErrorIs(t, err, r.want)
 		}
+	case "ben":
+		if err := w.claim(t, id, ben); err != nil {
+			require.True(t, errors.Is(err, identity.ErrFull) || errors.Is(err, identity.ErrTaken), "%v", err)
+		} else {
+			require.Equal(t, ben, w.owner(t, id))
+		}
 	case "ann":
 		err := w.claim(t, id, ann)
 		if err != nil {
@@ -164,4 +170,94 @@ func (w world) crash(t *testing.T, r request, d *dying, next string) {
 	looked, err := w.store.Lookup(ctx, []identity.Identity{id})
 	require.NoError(t, err)
 	require.True(t, !looked[0].Record.Exists() || looked[0].Record.InForce || r.remove && r.stopped, "the claim is settled")
+}
+
+// A claim that has added its item counts against the limit, and nothing removes the item before the claim is settled.
+func TestClaimsUnderWayCount(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w world) {
+		t.Helper()
+		ben, id := w.user("ben"), w.value()
+		ids := append(w.fill(t, ben, identity.MaxPerUser-1), id)
+		_, err := service(&dying{Store: w.store, left: 2}).Claim(t.Context(), []identities.Claim{{Identity: id, User: ben}})
+		require.ErrorIs(t, err, errDied)
+		require.ErrorIs(t, w.claim(t, w.value(), ben), identity.ErrFull)
+		require.Empty(t, w.owner(t, id))
+		require.ErrorIs(t, w.claim(t, id, w.user("ann")), identity.ErrTaken)
+		require.Equal(t, ids, w.list(t, ben))
+		w.requireAgreed(t, ids, []message.UserID{ben})
+	})
+}
+
+// A batch meets claims of one user that were cut short, and finishes them one after the other.
+func TestBatchFinishesClaimsOfOneUser(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w world) {
+		t.Helper()
+		ann := w.user("ann")
+		var ids []identity.Identity
+		var claims []identities.Claim
+		users := []message.UserID{ann}
+		for range 5 {
+			id, user := w.value(), w.user("ben")
+			ids, users = append(ids, id), append(users, user)
+			claims = append(claims, identities.Claim{Identity: id, User: user})
+			_, err := service(&dying{Store: w.store, left: 1}).Claim(t.Context(), []identities.Claim{{Identity: id, User: ann}})
+			require.ErrorIs(t, err, errDied)
+		}
+		results, err := service(w.store).Claim(t.Context(), claims)
+		require.NoError(t, err)
+		for _, result := range results {
+			require.ErrorIs(t, result, identity.ErrTaken)
+		}
+		require.Len(t, w.list(t, ann), len(ids))
+		w.requireAgreed(t, ids, users)
+	})
+}
+
+// between runs a function once, when a process is about to read lists.
+type between struct {
+	identity.Store
+	run func()
+}
+
+func (b *between) Lists(ctx context.Context, users []message.UserID) ([]identity.LookedList, error) {
+	if run := b.run; run != nil {
+		b.run = nil
+		run()
+	}
+	return b.Store.Lists(ctx, users)
+}
+
+// The user claims the identity again after a deletion has removed the record, and before it removes the item.
+func TestDeletionThatStalls(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w world) {
+		t.Helper()
+		ben, id := w.user("ben"), w.value()
+		require.NoError(t, w.claim(t, id, ben))
+		stalls := &between{Store: w.store, run: func() { require.NoError(t, w.claim(t, id, ben)) }}
+		require.NoError(t, service(stalls).Delete(t.Context(), id, ben))
+		require.Equal(t, ben, w.owner(t, id))
+		w.requireAgreed(t, []identity.Identity{id}, []message.UserID{ben})
+	})
+}
+
+// A claim stalls before it adds its item, while another process finishes it, and a deletion removes the identity.
+func TestClaimThatStalls(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w world) {
+		t.Helper()
+		ann, ben, id := w.user("ann"), w.user("ben"), w.value()
+		stalls := &between{Store: w.store, run: func() {
+			require.ErrorIs(t, w.claim(t, id, ann), identity.ErrTaken)
+			require.NoError(t, service(w.store).Delete(t.Context(), id, ben))
+			require.NoError(t, w.claim(t, id, ann))
+		}}
+		results, err := service(stalls).Claim(t.Context(), []identities.Claim{{Identity: id, User: ben}})
+		require.NoError(t, err)
+		require.ErrorIs(t, results[0], identity.ErrTaken)
+		require.Equal(t, ann, w.owner(t, id))
+		w.requireAgreed(t, []identity.Identity{id}, []message.UserID{ann, ben})
+	})
 }
