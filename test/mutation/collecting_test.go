@@ -75,7 +75,7 @@ func collecting() []mutation {
 		},
 		{
 			name: "an index names a removed message", trap: "every query of the author fails",
-			edits: []edit{{"internal/pebblestore/oldest.go", "		keys = append(keys, authorKey(m.From, m.ID))", ""}},
+			edits: []edit{{"internal/pebblestore/oldest.go", "		keys = append(keys, sourceKey(source, m.ID))", "		_ = source"}},
 			pkg:   "./internal/pebblestore", run: "^TestConformance$/^Messages$/^Remove$",
 		},
 		{

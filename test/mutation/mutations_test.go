@@ -43,7 +43,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), sizing(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), ofTheWalk(), headStarting(), bounding(), holding(), damaging(), expiring(), emptying(), trimming(), trimmingInboxes(), keeping(), givingUp(), lowering(), collecting(), concluding(), claiming())
+	return slices.Concat(appending(), sizing(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), ofTheWalk(), headStarting(), bounding(), holding(), damaging(), expiring(), emptying(), trimming(), trimmingInboxes(), keeping(), givingUp(), lowering(), collecting(), concluding(), addressing(), claiming())
 }
 
 func repairing() []mutation {
@@ -348,13 +348,13 @@ func fanningOut() []mutation {
 				{scanGo, "func (b *batch) followers(", `var remembered sync.Map
 
 func (b *batch) followers(`},
-				{scanGo, "		edges, err := b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)\n", `		key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, author, b.partition, after, limit)
+				{scanGo, "		edges, err := b.deliverer.stores.Edges.Followers(ctx, source, b.partition, after, limit)\n", `		key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, source, b.partition, after, limit)
 		var edges []follow.Edge
 		var err error
 		if known, ok := remembered.Load(key); ok {
 			edges = known.([]follow.Edge)
 		} else {
-			edges, err = b.deliverer.stores.Edges.Followers(ctx, author, b.partition, after, limit)
+			edges, err = b.deliverer.stores.Edges.Followers(ctx, source, b.partition, after, limit)
 			remembered.Store(key, edges)
 		}
 `},
