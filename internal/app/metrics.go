@@ -22,6 +22,7 @@ func measure(p Parts, opts Options) Parts {
 	p.Messages, p.Keys, p.Inbox = stores.Messages(p.Messages), stores.Keys(p.Keys), stores.Inbox(p.Inbox)
 	p.Users, p.Edges, p.Progress = stores.Users(p.Users), stores.Edges(p.Edges), stores.Progress(p.Progress)
 	p.Identities = stores.Identities(p.Identities)
+	p.Topics = stores.Topics(p.Topics)
 	return p
 }
 

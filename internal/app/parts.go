@@ -9,6 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -22,6 +23,7 @@ type Parts struct {
 	Progress progress.Store
 	Popular  popular.Store
 	Walk     retention.Store
+	Topics   topic.Store
 
 	Identities identity.Store
 

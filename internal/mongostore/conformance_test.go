@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(), Identities: db.Identities(),
+		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(),
 		Unjudge: func(t *testing.T, m message.Message, storedAt time.Time) {
 			t.Helper()
 			result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: m.ID[:]}}}, bson.D{

@@ -23,6 +23,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -117,6 +118,14 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "user_kept.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "kim"}}))
 	requireGolden(t, "user_kept_unseen.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "leo"}}))
 
+	_, err = db.Topics().Step(ctx, []topic.Step{
+		{From: topic.Record{Topic: "news"}, To: topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}},
+		{From: topic.Record{Topic: "old\x01zoë"}, To: topic.Record{Topic: "old\x01zoë", Number: 5, Parent: 1 << 62}},
+	})
+	require.NoError(t, err)
+	requireGolden(t, "topic.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "news"}}))
+	requireGolden(t, "topic_inserted.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "old"}}))
+
 	pair := follow.Pair{Follower: "ben", Followee: "ann"}
 	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at)
 	require.NoError(t, err)
@@ -125,6 +134,11 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	requireGolden(t, "follower.golden.json", documentIn(t, opts, "followers", bson.D{{Key: "followee", Value: "ann"}}))
 	requireGolden(t, "following.golden.json", documentIn(t, opts, "following", bson.D{{Key: "follower", Value: "ben"}}))
+	news := message.Topic("news\x01zoë").Source()
+	_, err = db.Edges().Subscribe(ctx, []follow.Subscription{{Pair: follow.Pair{Follower: "eve", Followee: news}, Number: 1 << 62}}, at)
+	require.NoError(t, err)
+	requireGolden(t, "subscriber.golden.json", documentIn(t, opts, "followers", bson.D{{Key: "followee", Value: news}}))
+	requireGolden(t, "subscription.golden.json", documentIn(t, opts, "following", bson.D{{Key: "follower", Value: "eve"}}))
 
 	_, err = db.Progress().Plan(ctx, m.ID, []int{0, 13}, at)
 	require.NoError(t, err)
@@ -193,7 +207,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		version any
 		want    error
 	}{
-		"a later version": {int32(2), mongostore.ErrFormat},
+		"a later version": {int32(3), mongostore.ErrFormat},
 		"no version":      {"1", message.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +233,10 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			require.NoError(t, err)
 			_, err = db.Identities().ReplaceLists(ctx, []identity.Change{{From: identity.List{User: "ann"}, Items: []identity.Item{{Identity: joe.Identity}}}})
 			require.NoError(t, err)
-			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys", "identities", "user_identities"} {
+			news := topic.Record{Topic: "news", Number: 1, InForce: true}
+			_, err = db.Topics().Step(ctx, []topic.Step{{From: topic.Record{Topic: "news"}, To: news}})
+			require.NoError(t, err)
+			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys", "identities", "user_identities", "topics"} {
 				_, err := raw(t, opts).Collection(collection).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: test.version}}}})
 				require.NoError(t, err)
 			}
@@ -238,6 +255,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 				"Plan":                failure(db.Progress().Plan(ctx, m.ID, nil, messagetest.Epoch)),
 				"identities":          lookedError(db.Identities().Lookup(ctx, []identity.Identity{joe.Identity})),
 				"lists of identities": listError(db.Identities().Lists(ctx, []message.UserID{"ann"})),
+				"Topics":              failure(db.Topics().List(ctx, "news", "", 1)),
 				"Key":                 failure(db.Keys().Reserve(ctx, key, messagetest.Epoch)),
 			} {
 				require.ErrorIs(t, err, test.want, call)

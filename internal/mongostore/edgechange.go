@@ -12,10 +12,11 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 )
 
 func recordOfEdge(e follow.Edge, revision int64) *edgeRecord {
-	return &edgeRecord{Follower: e.Follower, Followee: e.Followee, Spans: recordsOfSpans(e.Spans), Revision: revision, Pending: true}
+	return &edgeRecord{Follower: e.Follower, Followee: e.Followee, Spans: recordsOfSpans(e.Spans), Revision: revision, Number: e.Number, Pending: true}
 }
 
 // filter returns a filter that finds an edge in followers by its shard key.
@@ -76,18 +77,26 @@ func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 
 // revised returns the update that the first write of a change applies. The update fails if it arrives late, because the start
 // time of the edge was read from a clock before the write.
-func revised(spans []follow.Span, revision int64, late bson.DateTime) bson.D {
-	return bson.D{
+func revised(e follow.Edge, revision int64, late bson.DateTime) bson.D {
+	return append(numbered(e.Followee, e.Number), bson.D{
 		{Key: fieldVersion, Value: int32(version)},
-		{Key: fieldSpans, Value: operator("$literal", recordsOfSpans(spans))},
+		{Key: fieldSpans, Value: operator("$literal", recordsOfSpans(e.Spans))},
 		{Key: fieldRevision, Value: revision},
 		{Key: fieldPending, Value: failAfter(late, fieldFollower, true)},
+	}...)
+}
+
+// numbered returns the field with the number of an edge. Only an edge to a topic has one.
+func numbered(followee message.Source, number topic.Number) bson.D {
+	if !followee.IsTopic() {
+		return nil
 	}
+	return bson.D{{Key: fieldNumber, Value: number}}
 }
 
 // made returns the update of an upsert that creates an edge. It leaves an existing edge unchanged.
-func made(spans []follow.Span, late bson.DateTime) mongo.Pipeline {
-	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(spans, firstRevision(spans), late)}))
+func made(e follow.Edge, late bson.DateTime) mongo.Pipeline {
+	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(e, firstRevision(e.Spans), late)}))
 }
 
 // firstRevision returns the revision with which an edge is created. It is above all revisions of an edge between the same users that was
@@ -117,7 +126,7 @@ func (s *Edges) change(ctx context.Context, p follow.Pair, to func(follow.Edge) 
 				revision = firstRevision(next.Spans)
 			}
 			found = recordOfEdge(next, revision)
-			if replaced, err := s.replace(ctx, p, next.Spans, there.Revision, late); replaced || err != nil {
+			if replaced, err := s.replace(ctx, p, next, there.Revision, late); replaced || err != nil {
 				return err
 			}
 		}
@@ -142,14 +151,14 @@ func (s *Edges) read(ctx context.Context, p follow.Pair) (*edgeRecord, error) {
 
 // replace is the first write of a change. It applies only while the edge in followers has the revision that the change started
 // from.
-func (s *Edges) replace(ctx context.Context, p follow.Pair, spans []follow.Span, from int64, late bson.DateTime) (bool, error) {
+func (s *Edges) replace(ctx context.Context, p follow.Pair, to follow.Edge, from int64, late bson.DateTime) (bool, error) {
 	filter := s.filter(p)
 	if from > 0 {
 		filter = append(filter, bson.E{Key: fieldRevision, Value: from})
-		result, err := s.followers.UpdateOne(ctx, filter, mongo.Pipeline{operator("$set", revised(spans, from+1, late))})
+		result, err := s.followers.UpdateOne(ctx, filter, mongo.Pipeline{operator("$set", revised(to, from+1, late))})
 		return err == nil && result.MatchedCount > 0, err
 	}
-	result, err := s.followers.UpdateOne(ctx, filter, made(spans, late), options.UpdateOne().SetUpsert(true))
+	result, err := s.followers.UpdateOne(ctx, filter, made(to, late), options.UpdateOne().SetUpsert(true))
 	if duplicate(err) { // another call created it at the same moment
 		return false, nil
 	}
@@ -175,11 +184,11 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.D
 				{Key: fieldFollowee, Value: p.Followee},
 				{Key: fieldRevision, Value: operator("$lt", r.Revision)},
 			},
-			update: mongo.Pipeline{operator("$set", bson.D{
+			update: mongo.Pipeline{operator("$set", append(numbered(r.Followee, r.Number), bson.D{
 				{Key: fieldVersion, Value: int32(version)},
 				{Key: fieldSpans, Value: operator("$literal", r.Spans)},
 				{Key: fieldRevision, Value: failAfter(late, fieldFollower, r.Revision)},
-			})},
+			}...))},
 		}
 		settle[i] = write{
 			key: s.key(p), filter: append(s.filter(p), bson.E{Key: fieldRevision, Value: r.Revision}),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 )
 
 // Edges is the store of edges. Each edge is two documents, one for each end, and changes in three writes:
@@ -39,6 +40,7 @@ type edgeRecord struct {
 	Followee message.Source `bson:"followee"`
 	Spans    []spanRecord   `bson:"spans"`
 	Revision int64          `bson:"revision"`
+	Number   topic.Number   `bson:"number"`
 	Pending  bool           `bson:"pending"`
 }
 
@@ -71,19 +73,24 @@ func (r *edgeRecord) edge() follow.Edge {
 			spans[i].Until = timeOf(*span.Until)
 		}
 	}
-	return follow.Edge{Follower: r.Follower, Followee: r.Followee, Spans: spans}
+	return follow.Edge{Follower: r.Follower, Followee: r.Followee, Spans: spans, Number: r.Number}
 }
 
 func (s *Edges) partition(follower message.UserID) int { return s.followers.db.partition(follower) }
 
-// Follow implements follow.Store. It creates new edges in bulk, because most edges are new.
+// Follow implements follow.Store.
 func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
+	return s.begin(ctx, pairs, func(e follow.Edge) (follow.Edge, bool) { return e.Follow(at) })
+}
+
+// begin replaces edges that hold no longer, or never did, by what to makes of them. It creates new edges in bulk, because most edges are new.
+func (s *Edges) begin(ctx context.Context, pairs []follow.Pair, to func(follow.Edge) (follow.Edge, bool)) ([]follow.Edge, error) {
 	edges := make([]follow.Edge, len(pairs))
 	writes := make([]write, len(pairs))
 	late, settled := s.followers.db.latest(ctx), s.latestCompletion(ctx)
 	for i, p := range pairs {
-		edges[i], _ = follow.Edge{Follower: p.Follower, Followee: p.Followee}.Follow(at)
-		writes[i] = write{key: s.key(p), filter: s.filter(p), upsert: true, update: made(edges[i].Spans, late)}
+		edges[i], _ = to(follow.Edge{Follower: p.Follower, Followee: p.Followee})
+		writes[i] = write{key: s.key(p), filter: s.filter(p), upsert: true, update: made(edges[i], late)}
 	}
 	written, err := s.followers.bulk(ctx, "follow", writes)
 	if err != nil {
@@ -101,11 +108,13 @@ func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (
 	if err := s.complete(ctx, made, settled); err != nil {
 		return nil, err
 	}
-	return edges, s.followKnown(ctx, pairs, edges, known, at)
+	return edges, s.beginKnown(ctx, pairs, edges, known, to)
 }
 
-// followKnown follows those of the pairs whose edge already exists.
-func (s *Edges) followKnown(ctx context.Context, pairs []follow.Pair, edges []follow.Edge, known []int, at time.Time) error {
+// beginKnown is begin for those of the pairs whose edge already exists.
+func (s *Edges) beginKnown(
+	ctx context.Context, pairs []follow.Pair, edges []follow.Edge, known []int, to func(follow.Edge) (follow.Edge, bool),
+) error {
 	again := make([]follow.Pair, len(known))
 	for k, i := range known {
 		again[k] = pairs[i]
@@ -117,7 +126,7 @@ func (s *Edges) followKnown(ctx context.Context, pairs []follow.Pair, edges []fo
 	return s.followers.db.each(ctx, len(known), func(ctx context.Context, k int) (err error) {
 		i := known[k]
 		if edges[i] = there[k]; !edges[i].Open() {
-			edges[i], err = s.change(ctx, pairs[i], func(e follow.Edge) (follow.Edge, bool) { return e.Follow(at) })
+			edges[i], err = s.change(ctx, pairs[i], to)
 		}
 		return err
 	})
@@ -126,6 +135,23 @@ func (s *Edges) followKnown(ctx context.Context, pairs []follow.Pair, edges []fo
 // Unfollow implements follow.Store.
 func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) error {
 	_, err := s.change(ctx, pair, func(e follow.Edge) (follow.Edge, bool) { return e.Unfollow(at) })
+	return err
+}
+
+// Subscribe implements follow.Store.
+func (s *Edges) Subscribe(ctx context.Context, subscriptions []follow.Subscription, at time.Time) ([]follow.Edge, error) {
+	pairs, numbers := make([]follow.Pair, len(subscriptions)), make(map[follow.Pair]topic.Number, len(subscriptions))
+	for i, sub := range subscriptions {
+		pairs[i], numbers[sub.Pair] = sub.Pair, sub.Number
+	}
+	return s.begin(ctx, pairs, func(e follow.Edge) (follow.Edge, bool) {
+		return e.Subscribe(numbers[follow.Pair{Follower: e.Follower, Followee: e.Followee}], at)
+	})
+}
+
+// End implements follow.Store.
+func (s *Edges) End(ctx context.Context, sub follow.Subscription, at time.Time) error {
+	_, err := s.change(ctx, sub.Pair, func(e follow.Edge) (follow.Edge, bool) { return e.End(sub.Number, at) })
 	return err
 }
 

@@ -9,6 +9,7 @@ const (
 	followingName = "following"
 	fanoutsName   = "fanouts"
 	keysName      = "publish_keys"
+	topicsName    = "topics"
 	metaName      = "meta"
 
 	identitiesName = "identities"
@@ -66,9 +67,14 @@ const (
 	fieldRecorded = "settings"
 	fieldSeen     = "seen" // by the server's clock
 
-	// Of identities.
+	// Of identities and topics.
 	fieldNumber  = "number"
 	fieldInForce = "in_force"
+
+	// Of topics.
+	fieldRoot    = "root"   // the first segment
+	fieldParent  = "parent" // number of the topic above
+	fieldRemoval = "mark"   // token of a deletion
 
 	// Of publish_keys.
 	fieldMessage = "message_id"

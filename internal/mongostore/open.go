@@ -138,6 +138,7 @@ type DB struct {
 	settings *Settings
 	popular  *Popular
 	walk     *Retention
+	topics   *Topics
 
 	identities *Identities
 }
@@ -213,6 +214,7 @@ func (db *DB) open() {
 	db.settings = &Settings{c: db.collection(metaName)}
 	db.walk = &Retention{c: db.collection(metaName)}
 	db.identities = &Identities{c: db.collection(identitiesName), lists: db.collection(listsName)}
+	db.topics = &Topics{c: db.collection(topicsName)}
 	db.popular = &Popular{c: db.collection(metaName), followers: db.collection(followersName)}
 }
 
@@ -274,3 +276,6 @@ func (db *DB) Retention() *Retention { return db.walk }
 
 // Identities returns the store of identities.
 func (db *DB) Identities() *Identities { return db.identities }
+
+// Topics returns the store of topics.
+func (db *DB) Topics() *Topics { return db.topics }

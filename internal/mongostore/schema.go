@@ -81,6 +81,8 @@ func schemas() []schema {
 		// Identities are looked up by id, a thousand at a time, and so are the lists of users.
 		{name: identitiesName, key: hashedID},
 		{name: listsName, key: hashedID},
+		// A topic and those below it lie side by side. The id alone is unique in each shard, and says in which shard it is.
+		{name: topicsName, key: ascending(fieldRoot, fieldID)},
 		{name: metaName},
 	}
 }

@@ -35,7 +35,7 @@ func (s *Edges) Ended(ctx context.Context, place string, by time.Time, limit int
 		follower, followee, _ := bytes.Cut([]byte(next), []byte{terminator})
 		e := follow.Edge{Follower: message.UserID(follower), Followee: message.Source(followee)}
 		var damaged error // every reader of the edge gets it
-		if e.Spans, damaged = parseSpans(spaceFollowing, nil, value); damaged == nil && e.EndedBy(by) {
+		if _, damaged = parseEdge(spaceFollowing, &e, nil, value); damaged == nil && e.EndedBy(by) {
 			ended = append(ended, e)
 		}
 		looks++

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 )
 
 // Edges is the store of edges. It stores each edge twice, once for each end.
@@ -23,26 +25,39 @@ var _ follow.Store = (*Edges)(nil)
 // spanLen is the length of an encoded span: since and until. Spans are not CBOR, because fan-out reads the spans of every follower.
 const spanLen = 8 + 8
 
-func encodeSpans(spans []follow.Span) []byte {
-	b := append(make([]byte, 0, 1+len(spans)*spanLen), version)
-	for _, s := range spans {
+// numberLen is the length of an encoded number. It follows the spans of an edge that has one.
+const numberLen = 8
+
+func encodeSpans(e follow.Edge) []byte {
+	b := append(make([]byte, 0, 1+len(e.Spans)*spanLen+numberLen), version)
+	for _, s := range e.Spans {
 		b = appendTime(appendTime(b, s.Since), s.Until)
+	}
+	if e.Number != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(e.Number)) //nolint:gosec // the conversion keeps the bits
 	}
 	return b
 }
 
-// parseSpans appends the spans of a value to spans, so that the spans of many edges share memory.
-func parseSpans(s space, spans []follow.Span, value []byte) ([]follow.Span, error) {
+// parseEdge sets the spans and the number of an edge. It appends the spans to spans, so that those of many edges share memory, and returns the
+// result.
+func parseEdge(s space, e *follow.Edge, spans []follow.Span, value []byte) ([]follow.Span, error) {
 	b, err := payload(s, value, spanLen)
 	if err != nil {
 		return nil, err
 	}
+	if last := len(b) - numberLen; len(b)%spanLen == numberLen && e.Followee.IsTopic() {
+		e.Number = topic.Number(binary.BigEndian.Uint64(b[last:])) //nolint:gosec // the conversion keeps the bits
+		b = b[:last]
+	}
 	if len(b)%spanLen != 0 {
 		return nil, corrupt(s)
 	}
+	first := len(spans)
 	for ; len(b) > 0; b = b[spanLen:] {
 		spans = append(spans, follow.Span{Since: timeOf(b), Until: timeOf(b[8:])})
 	}
+	e.Spans = spans[first:len(spans):len(spans)]
 	return spans, nil
 }
 
@@ -50,14 +65,14 @@ func parseSpans(s space, spans []follow.Span, value []byte) ([]follow.Span, erro
 func (s *Edges) read(p follow.Pair) (follow.Edge, error) {
 	e := follow.Edge{Follower: p.Follower, Followee: p.Followee}
 	_, err := s.db.get(append(followingPrefix(p.Follower), p.Followee...), func(value []byte) (err error) {
-		e.Spans, err = parseSpans(spaceFollowing, nil, value)
+		_, err = parseEdge(spaceFollowing, &e, nil, value)
 		return err
 	})
 	return e, err
 }
 
 func (s *Edges) write(batch *pebble.Batch, e follow.Edge) error {
-	spans := encodeSpans(e.Spans)
+	spans := encodeSpans(e)
 	followers := followersPrefix(e.Followee, partition.Of(e.Follower, s.db.partitions))
 	return setAll(batch,
 		pair{append(followers, e.Follower...), spans},
@@ -101,6 +116,23 @@ func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (
 // Unfollow implements follow.Store.
 func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) error {
 	_, err := s.change(ctx, []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Unfollow(at) })
+	return err
+}
+
+// Subscribe implements follow.Store.
+func (s *Edges) Subscribe(ctx context.Context, subscriptions []follow.Subscription, at time.Time) ([]follow.Edge, error) {
+	pairs, numbers := make([]follow.Pair, len(subscriptions)), make(map[follow.Pair]topic.Number, len(subscriptions))
+	for i, sub := range subscriptions {
+		pairs[i], numbers[sub.Pair] = sub.Pair, sub.Number
+	}
+	return s.change(ctx, pairs, func(e follow.Edge) (follow.Edge, bool) {
+		return e.Subscribe(numbers[follow.Pair{Follower: e.Follower, Followee: e.Followee}], at)
+	})
+}
+
+// End implements follow.Store.
+func (s *Edges) End(ctx context.Context, sub follow.Subscription, at time.Time) error {
+	_, err := s.change(ctx, []follow.Pair{sub.Pair}, func(e follow.Edge) (follow.Edge, bool) { return e.End(sub.Number, at) })
 	return err
 }
 
@@ -159,12 +191,10 @@ func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after string,
 		if err != nil {
 			return nil, fmt.Errorf("read from the store: %w", err)
 		}
-		first := len(spans)
-		if spans, err = parseSpans(in, spans, value); err != nil {
+		e := edge(string(it.Key()[len(prefix):]))
+		if spans, err = parseEdge(in, &e, spans, value); err != nil {
 			return nil, err
 		}
-		e := edge(string(it.Key()[len(prefix):]))
-		e.Spans = spans[first:len(spans):len(spans)]
 		edges = append(edges, e)
 	}
 	return edges, it.Error()

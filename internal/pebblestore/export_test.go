@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -207,8 +208,7 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 		{"user", appendUser(nil, p, owner), encodeState(st)},
 		{"user being rehydrated", appendUser(nil, p, owner), encodeState(rehydrating)},
 		{"lease", leaseKey(rehydrating.Lease.Until, owner), nil},
-		{"follower", FollowerKey(e.Followee, p, e.Follower), encodeSpans(e.Spans)},
-		{"following", append(followingPrefix(e.Follower), e.Followee...), encodeSpans(e.Spans)},
+		EdgeRecords(e)[0], EdgeRecords(e)[1],
 		{"plan", idKey(spacePlans, m.ID), encodeMoved(at)},
 		{"scan", scanKey(m.ID, p), encodeScan(scan)},
 	}
@@ -244,6 +244,20 @@ func RoundRecord(r retention.Round) Record {
 func PopularRecord(r popular.Record) Record {
 	return Record{"popular", popularKey, encodeValue(popularRecordOf(r, r.Revision))}
 }
+
+// EdgeRecords returns the two records of an edge whose follower is in partition 7.
+func EdgeRecords(e follow.Edge) []Record {
+	return []Record{
+		{"follower", FollowerKey(e.Followee, 7, e.Follower), encodeSpans(e)},
+		{"following", append(followingPrefix(e.Follower), e.Followee...), encodeSpans(e)},
+	}
+}
+
+// TopicRecord returns the record of a topic.
+func TopicRecord(r topic.Record) Record { return Record{"topic", topicKey(r.Topic), encodeTopic(r)} }
+
+// ParseTopic reads an encoded topic.
+func ParseTopic(t message.Topic, value []byte) (topic.Record, error) { return parseTopic(t, value) }
 
 // Engine returns the database below.
 func (db *DB) Engine() *pebble.DB { return db.engine }

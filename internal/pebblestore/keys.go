@@ -23,7 +23,7 @@ import (
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
 //	'e' endings  e id[16]                                  how the fan-out of the message ended
-//	'f' follower f source 00 partition[2] follower         spans of the edge
+//	'f' follower f source 00 partition[2] follower         spans of the edge, number of the topic
 //	'g' followee g follower 00 source                      spans of the edge, the same
 //	'h' identity h kind : value                            whose it is
 //	'i' inbox    i partition[2] owner 00 seq[4] slot[1]    entry or tombstone
@@ -31,6 +31,7 @@ import (
 //	'l' late     l partition[2] owner 00 seq[4]            least id at or below the bucket's floor
 //	'm' messages m id[16]                                  message
 //	'n' pending  n id[16]                                  author of a message that is not finished
+//	'o' topics   o topic                                   numbers of the topic and its parent, in force, mark
 //	'p' plans    p id[16]                                  when the fan-out moved last
 //	             p id[16] partition[2]                     scan
 //	'r' leases   r until[8] user                           none: finds the rehydrations whose leases die first
@@ -56,6 +57,7 @@ const (
 	spaceLate       space = 'l'
 	spaceMessages   space = 'm'
 	spacePending    space = 'n'
+	spaceTopics     space = 'o'
 	spacePlans      space = 'p'
 	spaceLeases     space = 'r'
 	spaceNaming     space = 't'
@@ -72,7 +74,7 @@ func (s space) name() string {
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
 		spaceRemoved: "removed", spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
-		spaceRound: "walk", spaceEndings: "endings", spaceIdentities: "identities", spaceLists: "lists",
+		spaceRound: "walk", spaceEndings: "endings", spaceIdentities: "identities", spaceLists: "lists", spaceTopics: "topics",
 	}[s]
 }
 
@@ -173,6 +175,9 @@ func identityKey(id identity.Identity) []byte {
 
 // listKey returns the key of the list of a user's identities.
 func listKey(user message.UserID) []byte { return append([]byte{byte(spaceLists)}, user...) }
+
+// topicKey returns the key of a topic. It begins the keys of the topics below it, in which byte 01 follows.
+func topicKey(t message.Topic) []byte { return append([]byte{byte(spaceTopics)}, t...) }
 
 // keyHash is the hash of a sender and an idempotency key.
 type keyHash [sha256.Size]byte

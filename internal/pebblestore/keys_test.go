@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -86,6 +88,12 @@ func TestRecordsAreGolden(t *testing.T) {
 	})
 	requireGolden(t, "testdata/keys-2-identities.golden", pebblestore.IdentityRecords(
 		identity.Record{Identity: identity.Identity{Kind: identity.Email, Value: "zoë@example.com"}, User: "bob", Number: identity.Number{1, 2, 3}, Form: 1, Since: at}))
+	requireGolden(t, "testdata/keys-2-topics.golden", []pebblestore.Record{
+		pebblestore.TopicRecord(topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}),
+		pebblestore.TopicRecord(topic.Record{Topic: "news\x01名前", Number: 5, Parent: 1 << 62}),
+	})
+	edge.Followee, edge.Number = message.Topic("news\x01名前").Source(), 1<<62
+	requireGolden(t, "testdata/keys-2-subscription.golden", pebblestore.EdgeRecords(edge))
 	scan.Dead = true
 	requireGolden(t, "testdata/keys-2-given-up.golden", []pebblestore.Record{pebblestore.ScanRecord(m.ID, scan.GiveUp())})
 }
@@ -265,6 +273,44 @@ func TestDamagedStates(t *testing.T) {
 	require.ErrorIs(t, err, pebblestore.ErrCorrupt, "a part that is not known")
 	_, err = pebblestore.ParseState("ann", append([]byte{2, 0x20}, make([]byte, 8+4+16+4)...))
 	require.ErrorIs(t, err, pebblestore.ErrCorrupt, "gaps that are none")
+}
+
+// FuzzTopicKeys requires that a topic and all topics below it are one range of keys.
+func FuzzTopicKeys(f *testing.F) {
+	f.Add("news", "news/a", "news!")
+	f.Add("news", "newspaper", "ne")
+	f.Fuzz(func(t *testing.T, under, x, y string) {
+		topics := []message.Topic{message.ParseTopic(under), message.ParseTopic(x), message.ParseTopic(y)}
+		slices.Sort(topics)
+		keys := make([][]byte, len(topics))
+		for i, x := range topics {
+			if x.Validate("topic") != nil {
+				return
+			}
+			keys[i] = pebblestore.TopicRecord(topic.Record{Topic: x}).Key
+		}
+		require.True(t, slices.IsSortedFunc(keys, bytes.Compare), "keys sort as topics")
+		if topics[2].In(topics[0]) {
+			require.True(t, topics[1].In(topics[0]))
+		}
+	})
+}
+
+// TestDamagedTopics makes sure that a record that is cut off anywhere, or says what cannot be, is reported.
+func TestDamagedTopics(t *testing.T) {
+	t.Parallel()
+	r := topic.Record{Topic: "news", Number: 1 << 62, Parent: 3, InForce: true, Mark: 1 << 61}
+	value := pebblestore.TopicRecord(r).Value
+	got, err := pebblestore.ParseTopic("news", value)
+	require.NoError(t, err)
+	require.Equal(t, r, got)
+	for n := range value {
+		_, err := pebblestore.ParseTopic("news", value[:n])
+		require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes", n)
+	}
+	_, err = pebblestore.ParseTopic("news", pebblestore.TopicRecord(topic.Record{InForce: true}).Value)
+	require.ErrorIs(t, err, pebblestore.ErrCorrupt)
+	require.ErrorContains(t, err, "in topics")
 }
 
 func FuzzAfter(f *testing.F) {

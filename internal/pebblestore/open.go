@@ -129,6 +129,7 @@ type DB struct {
 	settings *Settings
 	popular  *Popular
 	walk     *Retention
+	topics   *Topics
 
 	identities *Identities
 }
@@ -191,6 +192,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.popular = &Popular{db: db}
 	db.walk = &Retention{db: db}
 	db.identities = &Identities{db: db, locks: make(stripes, stripesPerTable), users: make(stripes, stripesPerTable)}
+	db.topics = &Topics{db: db, locks: make(stripes, stripesPerTable)}
 	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
 	return db
 }
@@ -292,3 +294,6 @@ func (db *DB) Retention() *Retention { return db.walk }
 
 // Identities returns the store of identities.
 func (db *DB) Identities() *Identities { return db.identities }
+
+// Topics returns the store of topics.
+func (db *DB) Topics() *Topics { return db.topics }

@@ -14,6 +14,8 @@ func (m *Metrics) Edges(store follow.Store) follow.Store {
 		Store:     store,
 		follow:    m.operation("edges.follow"),
 		unfollow:  m.operation("edges.unfollow"),
+		subscribe: m.operation("edges.subscribe"),
+		end:       m.operation("edges.end"),
 		drop:      m.operation("edges.drop_spans"),
 		get:       m.operation("edges.get"),
 		followers: m.operation("edges.followers"),
@@ -26,7 +28,7 @@ func (m *Metrics) Edges(store follow.Store) follow.Store {
 type edges struct {
 	follow.Store
 
-	follow, unfollow, drop, get, followers, following, ended, remove operation
+	follow, unfollow, subscribe, end, drop, get, followers, following, ended, remove operation
 }
 
 func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (all []follow.Edge, err error) {
@@ -37,6 +39,16 @@ func (s *edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) (
 func (s *edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) (err error) {
 	defer s.unfollow.done(ctx, s.unfollow.now(), &err)
 	return s.Store.Unfollow(ctx, pair, at)
+}
+
+func (s *edges) Subscribe(ctx context.Context, subscriptions []follow.Subscription, at time.Time) (all []follow.Edge, err error) {
+	defer s.subscribe.done(ctx, s.subscribe.now(), &err)
+	return s.Store.Subscribe(ctx, subscriptions, at)
+}
+
+func (s *edges) End(ctx context.Context, subscription follow.Subscription, at time.Time) (err error) {
+	defer s.end.done(ctx, s.end.now(), &err)
+	return s.Store.End(ctx, subscription, at)
 }
 
 func (s *edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) (err error) {

@@ -24,6 +24,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/leaktest"
 )
@@ -66,6 +67,7 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 		{reflect.TypeFor[follow.Store](), m.Edges(nil)},
 		{reflect.TypeFor[progress.Store](), m.Progress(nil)},
 		{reflect.TypeFor[identity.Store](), m.Identities(nil)},
+		{reflect.TypeFor[topic.Store](), m.Topics(nil)},
 	} {
 		for method := range store.interfaceType.Methods() {
 			name := method.Name

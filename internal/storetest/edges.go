@@ -59,6 +59,10 @@ func (s edgeSuite) run(t *testing.T) {
 	t.Run("Remove/of edges that have not changed", s.removeEdges)
 	t.Run("Remove/beside those who follow again", s.removeBesideFollow)
 	t.Run("Users/with similar ids are kept apart", s.similarIDs)
+	t.Run("Subscribe/opens a span with a number", s.subscribeKeepsTheNumber)
+	t.Run("Subscribe/of one edge by many keeps one number", s.subscribeConcurrently)
+	t.Run("End/of a span with this number only", s.endComparesTheNumber)
+	t.Run("Topics/and authors with similar names are kept apart", s.besideAuthors)
 	t.Run("Reopen/keeps edges in both directions", s.reopen)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -73,12 +74,16 @@ func WriteLargest(t *testing.T, db Database) {
 	require.True(t, stepped[0].Applied)
 	require.NoError(t, db.Users.RaiseHeads(ctx, []bucket.Head{{Owner: owner, Hint: bucket.Hint{Sequence: math.MaxUint32, Floor: m.ID}}}))
 
-	pair := follow.Pair{Follower: owner, Followee: other.Source()}
+	segment := strings.Repeat("x", message.MaxSegmentBytes)
+	deepest := message.ParseTopic(strings.TrimSuffix(strings.Repeat(segment+"/", message.MaxTopicSegments), "/"))
+	ended := follow.Subscription{Pair: follow.Pair{Follower: owner, Followee: deepest.Source()}, Number: math.MaxInt64}
+	open := follow.Subscription{Pair: follow.Pair{Follower: other, Followee: deepest.Source()}, Number: math.MaxInt64}
 	for n := range follow.MaxSpans {
 		since := at.Add(time.Duration(n) * time.Hour)
-		_, err := db.Edges.Follow(ctx, []follow.Pair{pair}, since)
+		require.NoError(t, db.Edges.Unfollow(ctx, open.Pair, since))
+		_, err := db.Edges.Subscribe(ctx, []follow.Subscription{ended, open}, since)
 		require.NoError(t, err)
-		require.NoError(t, db.Edges.Unfollow(ctx, pair, since.Add(time.Minute)))
+		require.NoError(t, db.Edges.Unfollow(ctx, ended.Pair, since.Add(time.Minute)))
 	}
 
 	require.NoError(t, db.Messages.Conclude(ctx, []message.Conclusion{{Ref: m.Ref(), Ending: message.Ending{
@@ -97,6 +102,10 @@ func WriteLargest(t *testing.T, db Database) {
 	require.NoError(t, err)
 
 	_, err = db.Keys.Reserve(ctx, message.Key{From: owner, Key: strings.Repeat("x", 255), ID: m.ID, Digest: m.Digest(), Expires: at}, at)
+	require.NoError(t, err)
+
+	to := topic.Record{Topic: deepest, Number: math.MaxInt64, Parent: math.MaxInt64, InForce: true, Mark: math.MaxInt64}
+	_, err = db.Topics.Step(ctx, []topic.Step{{From: topic.Record{Topic: deepest}, To: to}})
 	require.NoError(t, err)
 
 	record := popular.Record{Filled: true, Filling: at}
@@ -156,6 +165,6 @@ func DocumentedSizes(t *testing.T) map[string]Sizes {
 		require.NoError(t, err, line)
 		sizes[strings.Trim(cells[1], " `")] = s
 	}
-	require.Len(t, sizes, 10)
+	require.Len(t, sizes, 11)
 	return sizes
 }

@@ -1,6 +1,6 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
 // comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store,
-// popular.Store, retention.Store and identity.Store.
+// popular.Store, retention.Store, identity.Store and topic.Store.
 package storetest
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -44,6 +45,7 @@ type Database struct {
 	Settings settings.Store
 	Popular  popular.Store
 	Walk     retention.Store
+	Topics   topic.Store
 
 	Identities identity.Store
 	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
@@ -66,6 +68,7 @@ func Run(t *testing.T, b Backend) {
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
 		"Settings": runSettings, "Popular": runPopular, "Walk": runWalk, "Identities": runIdentities,
+		"Topics": runTopics,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +94,8 @@ func runPopular(t *testing.T, b Backend) { t.Helper(); popularSuite{b}.run(t) }
 func runWalk(t *testing.T, b Backend) { t.Helper(); walkSuite{b}.run(t) }
 
 func runIdentities(t *testing.T, b Backend) { t.Helper(); identitySuite{b}.run(t) }
+
+func runTopics(t *testing.T, b Backend) { t.Helper(); topicSuite{b}.run(t) }
 
 func runInbox(t *testing.T, b Backend) {
 	t.Helper()

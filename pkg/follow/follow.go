@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 )
 
 // ErrSelf says that follower and followee are the same user.
@@ -61,6 +62,8 @@ type Edge struct {
 	Followee message.Source
 	// Spans are in the order of time, at least one, and do not overlap. Only the last may be open.
 	Spans []Span
+	// Number is that of the topic with which the open span began. It is zero if no span is open, or the followee is an author.
+	Number topic.Number
 }
 
 // Open reports whether the edge holds now.
@@ -73,7 +76,7 @@ func (e Edge) EndedBy(t time.Time) bool {
 
 // Equal reports whether two edges are the same.
 func (e Edge) Equal(o Edge) bool {
-	return e.Follower == o.Follower && e.Followee == o.Followee && slices.EqualFunc(e.Spans, o.Spans, Span.equal)
+	return e.Follower == o.Follower && e.Followee == o.Followee && e.Number == o.Number && slices.EqualFunc(e.Spans, o.Spans, Span.equal)
 }
 
 // Full reports whether the edge has ended and has no room for another span.
@@ -104,6 +107,23 @@ func (e Edge) Follow(at time.Time) (Edge, bool) {
 	return e, true
 }
 
+// Subscribe is Follow of a topic that has the given number.
+func (e Edge) Subscribe(number topic.Number, at time.Time) (Edge, bool) {
+	subscribed, changed := e.Follow(at)
+	if changed {
+		subscribed.Number = number
+	}
+	return subscribed, changed
+}
+
+// End is Unfollow of a topic that has the given number. It does not change an edge with another number.
+func (e Edge) End(number topic.Number, at time.Time) (Edge, bool) {
+	if e.Number != number {
+		return e, false
+	}
+	return e.Unfollow(at)
+}
+
 // Unfollow returns the edge with its open span ended at the given time, and whether the edge changed. A span never ends before it
 // began.
 func (e Edge) Unfollow(at time.Time) (Edge, bool) {
@@ -118,6 +138,7 @@ func (e Edge) Unfollow(at time.Time) (Edge, bool) {
 	spans := make([]Span, 0, len(e.Spans))
 	e.Spans = append(spans, e.Spans...)
 	e.Spans[last].Until = until
+	e.Number = 0
 	return e, true
 }
 
@@ -168,6 +189,12 @@ type Pair struct {
 	Followee message.Source
 }
 
+// Subscription is a pair whose followee is a topic, with the number of the topic.
+type Subscription struct {
+	Pair
+	Number topic.Number
+}
+
 // Validate returns an *message.InvalidError, ErrSelf, or nil.
 func (p Pair) Validate() error {
 	if err := p.Follower.Validate("follower"); err != nil {
@@ -192,6 +219,12 @@ type Store interface {
 
 	// Unfollow ends the open span of an edge at the given time, if there is one.
 	Unfollow(ctx context.Context, pair Pair, at time.Time) error
+
+	// Subscribe is Follow for topics. It opens spans with the given numbers, and leaves the number of an open span as it is.
+	Subscribe(ctx context.Context, subscriptions []Subscription, at time.Time) ([]Edge, error)
+
+	// End is Unfollow for an edge to a topic: it ends the open span if it has the given number.
+	End(ctx context.Context, subscription Subscription, at time.Time) error
 
 	// DropSpans removes the given spans from an edge, except its newest span. It ignores spans that the edge does not have.
 	DropSpans(ctx context.Context, pair Pair, spans []Span) error

@@ -77,7 +77,7 @@ func (m *MongoDB) Create(ctx context.Context, clock *Clock) (*DB, error) {
 func (m *MongoDB) wrap(db *mongostore.DB, opts mongostore.Options) *DB {
 	return &DB{
 		Messages: db.Messages(), Keys: db.Keys(), Progress: db.Progress(), Users: db.Users(), Edges: db.Edges(), Inbox: db.Inbox(),
-		Walk:     db.Retention(),
+		Walk: db.Retention(), Topics: db.Topics(),
 		Lossless: true,
 		close: func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), mongoTimeout)

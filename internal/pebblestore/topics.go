@@ -1,0 +1,139 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
+)
+
+// Topics is the store of topics.
+type Topics struct {
+	db    *DB
+	locks stripes
+}
+
+var _ topic.Store = (*Topics)(nil)
+
+type topicRecord struct {
+	Number  topic.Number `cbor:"1,keyasint"`
+	Parent  topic.Number `cbor:"2,keyasint,omitempty"`
+	InForce bool         `cbor:"3,keyasint,omitempty"`
+	Mark    topic.Number `cbor:"4,keyasint,omitempty"`
+}
+
+func encodeTopic(r topic.Record) []byte {
+	return encodeValue(topicRecord{Number: r.Number, Parent: r.Parent, InForce: r.InForce, Mark: r.Mark})
+}
+
+func parseTopic(t message.Topic, value []byte) (topic.Record, error) {
+	var found topicRecord
+	if err := decodeValue(spaceTopics, value, &found); err != nil {
+		return topic.Record{}, err
+	}
+	if found.Number == 0 {
+		return topic.Record{}, corrupt(spaceTopics)
+	}
+	return topic.Record{Topic: t, Number: found.Number, Parent: found.Parent, InForce: found.InForce, Mark: found.Mark}, nil
+}
+
+// read returns the record of a topic.
+func (s *Topics) read(t message.Topic) (topic.Record, error) {
+	r := topic.Record{Topic: t}
+	_, err := s.db.get(topicKey(t), func(value []byte) (err error) {
+		r, err = parseTopic(t, value)
+		return err
+	})
+	if err != nil {
+		return topic.Record{}, fmt.Errorf("%s: %w", t.Source(), err)
+	}
+	return r, nil
+}
+
+// Get implements topic.Store.
+func (s *Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Record, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	records := make([]topic.Record, len(topics))
+	for i, t := range topics {
+		var err error
+		if records[i], err = s.read(t); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// Step implements topic.Store.
+func (s *Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	set := s.locks.newSet()
+	for _, step := range steps {
+		s.locks.add(set, xxhash.Sum64String(string(step.From.Topic)))
+	}
+	locks := s.locks.lock(set)
+	defer locks.unlock()
+	batch := s.db.engine.NewBatch()
+	records := make([]topic.Record, len(steps))
+	for i, step := range steps {
+		there, err := s.read(step.From.Topic)
+		switch {
+		case err != nil:
+			return nil, err
+		case there != step.From:
+			records[i] = there
+			continue
+		case step.To.Number == 0:
+			err = batch.Delete(topicKey(step.To.Topic), nil)
+		default:
+			err = batch.Set(topicKey(step.To.Topic), encodeTopic(step.To), nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write to the store: %w", err)
+		}
+		records[i] = step.To
+	}
+	return records, s.db.commit(batch, &locks)
+}
+
+// List implements topic.Store. A topic and all topics below it are one range of keys.
+func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int) (records []topic.Record, err error) {
+	if err := s.db.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.db.end()
+	it, err := s.db.iterate(topicKey(under))
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	found := it.First()
+	if after >= under && after != "" {
+		found = seekAbove(it, topicKey(after), nil)
+	}
+	for ; found && len(records) < limit; found = it.Next() {
+		t := message.Topic(bytes.Clone(it.Key()[1:]))
+		if under != "" && !t.In(under) {
+			break // a longer segment begins with the last one of under
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, fmt.Errorf("read from the store: %w", err)
+		}
+		r, err := parseTopic(t, value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Source(), err)
+		}
+		records = append(records, r)
+	}
+	return records, it.Error()
+}
