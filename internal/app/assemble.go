@@ -24,6 +24,7 @@ import (
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -37,6 +38,8 @@ type assembly struct {
 	// candidates are the users to whom messages are worth a head start.
 	candidates *candidates.Set
 	panics     *panics.Recorder // of the loops
+	following  *following.Service
+	topics     *topics.Service
 	// rehydrator, trimmer and emptier are nil in a process that only publishes.
 	rehydrator *rehydrate.Service
 	trimmer    *retention.Trimmer
@@ -53,6 +56,7 @@ func (a *App) assemble(p Parts) http.Handler {
 	s.appender = bucket.NewAppender(p.Inbox, p.Users).WithCapacity(a.settings.BucketSize).WithOpened(s.grown)
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.addCandidates()
+	s.addTopics()
 	if a.has(FanoutWorker) || a.has(Rehydrator) {
 		s.retention()
 	}
@@ -92,7 +96,7 @@ func (a *App) limits() message.Limits {
 // newPublisher returns a service that publishes. Only one of a process has metrics.
 func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service {
 	return publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
-		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL,
+		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL, Unknown: s.topics.Unknown,
 		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics,
 	})
 }
@@ -101,10 +105,19 @@ func (s *assembly) publisher() {
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)
-	s.services.Following = following.New(s.parts.Edges, s.parts.Messages, s.parts.Users, s.appender, following.Options{
+	s.services.Following = s.following
+	s.run("idempotency keys", publisher.ForgetKeys)
+}
+
+// addTopics adds what changes edges and topics. All processes that publish, also again from a dead letter, ask which topics there are.
+func (s *assembly) addTopics() {
+	p := s.parts
+	s.following = following.New(p.Edges, p.Messages, p.Users, s.appender, following.Options{
 		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Gained: s.candidates.Gained,
 	})
-	s.run("idempotency keys", publisher.ForgetKeys)
+	s.topics = topics.New(p.Topics, p.Edges, s.following, topics.Options{
+		Partitions: s.config.Partitions, Level: s.settings.Level, Now: s.opts.Now,
+	})
 }
 
 // addCandidates adds the set of candidates. Rehydrators announce who views a page, publishers count

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -48,31 +49,57 @@ func New(edges follow.Store, messages message.Store, users userstate.Store, appe
 // nothing and returns an error. If edges are full, Follow follows the other pairs, and returns a *follow.FullError. After any other
 // error, some of the edges may exist; call Follow again. Follow is idempotent.
 func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
+	now := s.opts.Now()
+	_, err := s.begin(ctx, pairs, now, func(pairs []follow.Pair) ([]follow.Edge, error) { return s.edges.Follow(ctx, pairs, now) })
+	return err
+}
+
+// Subscribe is Follow for topics. It does not look whether a topic exists: see package topics. It returns the edges that hold then, each once, also
+// together with a *follow.FullError.
+func (s *Service) Subscribe(ctx context.Context, subscriptions []follow.Subscription) ([]follow.Edge, error) {
+	now := s.opts.Now()
+	pairs, numbers := make([]follow.Pair, len(subscriptions)), make(map[follow.Pair]topic.Number, len(subscriptions))
+	for i, sub := range subscriptions {
+		pairs[i], numbers[sub.Pair] = sub.Pair, sub.Number
+	}
+	return s.begin(ctx, pairs, now, func(pairs []follow.Pair) ([]follow.Edge, error) {
+		numbered := make([]follow.Subscription, len(pairs))
+		for i, p := range pairs {
+			numbered[i] = follow.Subscription{Pair: p, Number: numbers[p]}
+		}
+		return s.edges.Subscribe(ctx, numbered, now)
+	})
+}
+
+// begin opens spans with open, makes room for those of full edges, and catches up. It returns the edges that hold then.
+func (s *Service) begin(
+	ctx context.Context, pairs []follow.Pair, now time.Time, open func([]follow.Pair) ([]follow.Edge, error),
+) ([]follow.Edge, error) {
 	unique := make([]follow.Pair, 0, len(pairs))
 	seen := make(map[follow.Pair]bool, len(pairs))
 	for _, p := range pairs {
 		if err := p.Validate(); err != nil {
-			return err
+			return nil, err
 		}
 		if !seen[p] {
 			seen[p] = true
 			unique = append(unique, p)
 		}
 	}
-	now := s.opts.Now()
-	edges, err := s.edges.Follow(ctx, unique, now)
+	edges, err := open(unique)
 	if err != nil {
-		return fmt.Errorf("follow: %w", err)
+		return nil, fmt.Errorf("follow: %w", err)
 	}
-	edges, full, err := s.makeRoom(ctx, edges, now)
+	edges, full, err := s.makeRoom(ctx, edges, now, open)
 	if err != nil {
-		return fmt.Errorf("follow: %w", err)
+		return nil, fmt.Errorf("follow: %w", err)
 	}
 	s.count(edges, now)
-	if err := (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges); err != nil || len(full) == 0 {
-		return err
+	err = (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
+	if err == nil && len(full) > 0 {
+		err = &follow.FullError{Pairs: full}
 	}
-	return &follow.FullError{Pairs: full}
+	return edges, err
 }
 
 // count counts the edges that a call of Follow has opened.
@@ -148,7 +175,7 @@ func (s *Service) Topics(ctx context.Context, user message.UserID, after message
 		}
 		return edges, err
 	}
-	topics, err = collect(list, topic, after, limit+1)
+	topics, err = collect(list, topicOf, after, limit+1)
 	if err != nil || len(topics) <= limit {
 		return topics, "", err
 	}
@@ -159,7 +186,7 @@ func follower(e follow.Edge) message.UserID { return e.Follower }
 
 func author(e follow.Edge) message.UserID { return e.Followee.Author() }
 
-func topic(e follow.Edge) message.Topic {
+func topicOf(e follow.Edge) message.Topic {
 	t, _ := e.Followee.Topic()
 	return t
 }

@@ -11,10 +11,12 @@ import (
 
 // makeRoom drops spans of the full edges that no message needs, and follows again. It returns the edges that are open then, and the
 // pairs whose edges stay full.
-func (s *Service) makeRoom(ctx context.Context, edges []follow.Edge, now time.Time) (open []follow.Edge, full []follow.Pair, err error) {
+func (s *Service) makeRoom(
+	ctx context.Context, edges []follow.Edge, now time.Time, again func([]follow.Pair) ([]follow.Edge, error),
+) (open []follow.Edge, full []follow.Pair, err error) {
 	for _, e := range edges {
 		if e.Full() {
-			if e, err = s.followFull(ctx, e, now); err != nil {
+			if e, err = s.followFull(ctx, e, now, again); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -28,7 +30,9 @@ func (s *Service) makeRoom(ctx context.Context, edges []follow.Edge, now time.Ti
 }
 
 // followFull drops spans of a full edge, and follows again. It returns the edge as it is then.
-func (s *Service) followFull(ctx context.Context, e follow.Edge, now time.Time) (follow.Edge, error) {
+func (s *Service) followFull(
+	ctx context.Context, e follow.Edge, now time.Time, again func([]follow.Pair) ([]follow.Edge, error),
+) (follow.Edge, error) {
 	spans, err := s.unneeded(ctx, e, s.opts.Rules(), now)
 	if err != nil || len(spans) == 0 {
 		return e, err
@@ -37,7 +41,7 @@ func (s *Service) followFull(ctx context.Context, e follow.Edge, now time.Time) 
 	if err := s.edges.DropSpans(ctx, pair, spans); err != nil {
 		return e, err
 	}
-	edges, err := s.edges.Follow(ctx, []follow.Pair{pair}, now)
+	edges, err := again([]follow.Pair{pair})
 	if err != nil {
 		return e, err
 	}

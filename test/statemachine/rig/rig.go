@@ -17,10 +17,12 @@ import (
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -58,6 +60,7 @@ type Rig struct {
 	Users    userstate.Store
 	Edges    follow.Store
 	Inbox    bucket.Store
+	Topics   topic.Store
 	Appender *bucket.Appender
 	// Damage damages records. DB has none of it.
 	Damage *Damage
@@ -98,6 +101,7 @@ func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *
 		Users:    &Users{Store: damagedUsers{db.Users, damage}, observer: observer},
 		Edges:    &Edges{Store: db.Edges, observer: observer},
 		Inbox:    Inbox{damagedInbox{db.Inbox, damage}},
+		Topics:   Topics{db.Topics},
 	}
 	r.BucketSize.Store(bucket.Capacity)
 	r.Retention.Store(new(userstate.Retention))
@@ -163,6 +167,13 @@ func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 func (r *Rig) Following(skew time.Duration) *following.Service {
 	return following.New(r.Edges, r.Messages, r.Users, r.Appender, following.Options{
 		Partitions: Partitions, Rules: r.current(), Now: r.Clock.Skewed(skew),
+	})
+}
+
+// TopicService returns a service of topics whose clock is ahead of the rig's by skew.
+func (r *Rig) TopicService(skew time.Duration) *topics.Service {
+	return topics.New(r.Topics, r.Edges, r.Following(skew), topics.Options{
+		Partitions: Partitions, Level: func() int { return settings.Highest }, Now: r.Clock.Skewed(skew),
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -251,6 +252,22 @@ func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) er
 	})
 }
 
+// Subscribe implements follow.Store.
+func (s *Edges) Subscribe(ctx context.Context, subscriptions []follow.Subscription, at time.Time) ([]follow.Edge, error) {
+	return through(ctx, "Subscribe", func() ([]follow.Edge, error) {
+		edges, err := s.Store.Subscribe(ctx, subscriptions, at)
+		if err == nil {
+			s.observer.Followed(edges, at)
+		}
+		return edges, err
+	})
+}
+
+// End implements follow.Store.
+func (s *Edges) End(ctx context.Context, sub follow.Subscription, at time.Time) error {
+	return run(ctx, "End", func() error { return s.Store.End(ctx, sub, at) })
+}
+
 // DropSpans implements follow.Store.
 func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) error {
 	return run(ctx, "DropSpans", func() error { return s.Store.DropSpans(ctx, pair, spans) })
@@ -271,6 +288,24 @@ func (s *Edges) Followers(ctx context.Context, followee message.Source, partitio
 // Following implements follow.Store.
 func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]follow.Edge, error) {
 	return through(ctx, "Following", func() ([]follow.Edge, error) { return s.Store.Following(ctx, follower, after, limit) })
+}
+
+// Topics is a topic.Store behind the seam.
+type Topics struct{ topic.Store }
+
+// Get implements topic.Store.
+func (s Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Record, error) {
+	return through(ctx, "GetTopics", func() ([]topic.Record, error) { return s.Store.Get(ctx, topics) })
+}
+
+// Step implements topic.Store.
+func (s Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, error) {
+	return through(ctx, "StepTopics", func() ([]topic.Record, error) { return s.Store.Step(ctx, steps) })
+}
+
+// List implements topic.Store.
+func (s Topics) List(ctx context.Context, under, after message.Topic, limit int) ([]topic.Record, error) {
+	return through(ctx, "ListTopics", func() ([]topic.Record, error) { return s.Store.List(ctx, under, after, limit) })
 }
 
 // Inbox is a bucket.Store behind the seam.
