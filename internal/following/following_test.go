@@ -293,6 +293,64 @@ func TestListings(t *testing.T) {
 	}
 }
 
+// Subscribing catches up as following does: with what was sent to the topic, and to topics below it, since the subscription began.
+func TestSubscribingCatchesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	send := func(path string) message.ID {
+		w.Clock.Advance(time.Millisecond)
+		id := message.MinID(w.Clock.Now())
+		id[6], id[8] = 0x70, 0x80
+		m := message.Message{ID: id, From: "author", Body: path, Topics: []message.Topic{message.ParseTopic(path)}}
+		_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
+		require.NoError(t, err)
+		return id
+	}
+	send("go")
+	w.Clock.Advance(time.Millisecond)
+	actor := rig.Start(t.Context(), rig.StallBefore, 0, func(ctx context.Context) error {
+		return w.Following(0).Follow(ctx, []follow.Pair{{Follower: "ann", Followee: message.ParseTopic("go").Source()}})
+	})
+	first, second := send("go"), send("go/fmt")
+	send("gopher")
+	actor.Resume(rig.None, 0)
+	require.NoError(t, actor.Err())
+	require.Equal(t, []message.ID{first, second}, w.inbox(t, "ann"))
+}
+
+// Lists of authors and of topics are apart.
+func TestTopicsAreNoAuthors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	service := w.Following(0)
+	topics := []message.Topic{"a", message.ParseTopic("a/b"), "b", "c"}
+	for _, topic := range topics {
+		require.NoError(t, service.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: topic.Source()}}))
+	}
+	require.NoError(t, service.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "a"}, {Follower: "ann", Followee: "c"}}))
+	require.NoError(t, service.Unfollow(t.Context(), follow.Pair{Follower: "ann", Followee: message.Topic("b").Source()}))
+	want := []message.Topic{"a", message.ParseTopic("a/b"), "c"}
+	for limit := 1; limit <= 4; limit++ {
+		var got []message.Topic
+		for after, first := message.Topic(""), true; first || after != ""; first = false {
+			page, next, err := service.Topics(t.Context(), "ann", after, limit)
+			require.NoError(t, err)
+			got, after = append(got, page...), next
+		}
+		require.Equal(t, want, got)
+	}
+	authors, next, err := service.Following(t.Context(), "ann", "", 10)
+	require.NoError(t, err)
+	require.Empty(t, next)
+	require.Equal(t, []message.UserID{"a", "c"}, authors)
+	subscribers, _, err := service.Followers(t.Context(), message.Topic("c").Source(), "", 10)
+	require.NoError(t, err)
+	require.Equal(t, []message.UserID{"ann"}, subscribers)
+	none, _, err := service.Followers(t.Context(), message.UserID("b").Source(), "", 10)
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
 // Follow and fan-out append the same message. The inbox holds it once.
 func TestCatchingUpWithWhatWasDelivered(t *testing.T) {
 	t.Parallel()

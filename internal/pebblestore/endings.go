@@ -46,7 +46,7 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.F
 func (s *Messages) fate(ref message.Ref) (fate message.Fate, err error) {
 	var author authorRecord
 	found, err := s.db.get(idKey(spaceMessages, ref.ID), func(value []byte) error {
-		b, err := payload(spaceMessages, value, storedAtLen)
+		b, err := messagePayload(value)
 		if err != nil {
 			return err
 		}

@@ -76,8 +76,13 @@ func judgedTime(id message.ID, stamp message.Stamp) time.Time {
 	return id.Time()
 }
 
+// messagePayload returns the bytes after the version of a message: the judged time, and the CBOR.
+func messagePayload(value []byte) ([]byte, error) {
+	return payloadUpTo(topicalVersion, spaceMessages, value, storedAtLen)
+}
+
 func parseMessage(id message.ID, value []byte) (message.Stored, error) {
-	b, err := payloadUpTo(topicalVersion, spaceMessages, value, storedAtLen)
+	b, err := messagePayload(value)
 	if err != nil {
 		return message.Stored{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/publish"
@@ -375,6 +376,60 @@ func TestStatus(t *testing.T) {
 		_, err = reporter.Status(t.Context(), id)
 		require.ErrorIs(t, err, message.ErrNotFound)
 	}
+}
+
+// A subscriber may see a message to the topic, or to a topic below it, if the subscription held when it was sent. It is estimated with its
+// author's followers.
+func TestForSubscribers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+	edges := []follow.Pair{
+		{Follower: "ann", Followee: message.ParseTopic("go").Source()}, {Follower: "ben", Followee: message.ParseTopic("go/fmt").Source()},
+		{Follower: "cid", Followee: message.ParseTopic("go/errors").Source()}, {Follower: "dan", Followee: "author"},
+	}
+	_, err := d.Edges.Follow(t.Context(), edges, rig.Epoch)
+	require.NoError(t, err)
+	m := message.Message{ID: message.MinID(rig.Epoch), From: "author", To: []message.UserID{"eve"}, Topics: []message.Topic{message.ParseTopic("go/fmt")}}
+	for user, want := range map[message.UserID]bool{"ann": true, "ben": true, "cid": false, "dan": false, "eve": true, "author": false} {
+		got, err := reporter.For(t.Context(), m, user)
+		require.NoError(t, err)
+		require.Equal(t, want, got, user)
+	}
+	estimate, err := reporter.Estimate(t.Context(), m)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, estimate)
+	m.Audience = message.AudienceFollowers
+	estimate, err = reporter.Estimate(t.Context(), m)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, estimate)
+	m.ID = message.MinID(rig.Epoch.Add(-time.Millisecond))
+	got, err := reporter.For(t.Context(), m, "ann")
+	require.NoError(t, err)
+	require.False(t, got, "subscribed later")
+}
+
+// A message to a topic that does not exist is refused, and the others of the request are stored.
+func TestUnknownTopics(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	options := d.options(0, nil, zerolog.Nop())
+	asked := 0
+	options.Unknown = func(_ context.Context, topics []message.Topic) (unknown []message.Topic, _ error) {
+		asked++
+		return slices.DeleteFunc(topics, func(t message.Topic) bool { return t == "go" }), nil
+	}
+	service := publish.New(d.store, d.Keys, d.emitter, options)
+	draft := func(topics ...message.Topic) publish.Request {
+		return publish.Request{Draft: message.Draft{From: "author", Body: "x", Topics: topics}}
+	}
+	results := service.Publish(t.Context(), []publish.Request{draft("go"), draft("go", "maps"), draft("go"), request("", "y")})
+	require.Equal(t, 1, asked)
+	require.NoError(t, results[0].Err)
+	require.EqualError(t, results[1].Err, `topics[1] is "maps", and there is no such topic: create it first`)
+	require.NoError(t, results[2].Err)
+	require.NoError(t, results[3].Err)
+	require.Equal(t, []message.ID{results[0].Message.ID, results[2].Message.ID, results[3].Message.ID}, d.valid(t))
 }
 
 // TestOneSuccessorOfAMessageFromTheFuture publishes a message from the future again as a redrive does, and as its publisher does by a

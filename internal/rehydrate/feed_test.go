@@ -73,6 +73,53 @@ func TestFeedHolds(t *testing.T) {
 	requireFeed(t, w, want)
 }
 
+// A feed holds the messages of a topic and of all topics below it, within the spans of the subscription, and each message once, by however many
+// of its author, names and topics it is for the user.
+func TestFeedHoldsTopics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := func(ms int) time.Time { return rig.Epoch.Add(time.Duration(ms) * time.Millisecond) }
+	subscribe := func(path string, since, until int) {
+		pair := follow.Pair{Follower: "ann", Followee: message.ParseTopic(path).Source()}
+		_, err := w.Edges.Follow(t.Context(), []follow.Pair{pair}, at(since))
+		require.NoError(t, err)
+		if until > 0 {
+			require.NoError(t, w.Edges.Unfollow(t.Context(), pair, at(until)))
+		}
+	}
+	subscribe("go", 2, 6)
+	subscribe("go/fmt", 4, 8)
+	subscribe("news", 5, 0)
+	require.NoError(t, w.Edges.Unfollow(t.Context(), follow.Pair{Follower: "ann", Followee: "author"}, at(9)))
+	var want []message.ID
+	store := func(ms int, holds bool, m message.Message) {
+		m.ID = message.MinID(at(ms))
+		m.ID[6], m.ID[8], m.ID[15] = 0x70, 0x80, byte(len(want))
+		_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
+		require.NoError(t, err)
+		if holds {
+			want = append(want, m.ID)
+		}
+	}
+	to := func(paths ...string) (topics []message.Topic) {
+		for _, path := range paths {
+			topics = append(topics, message.ParseTopic(path))
+		}
+		return topics
+	}
+	store(1, false, message.Message{From: "other", Body: "before", Topics: to("go")})
+	store(2, true, message.Message{From: "other", Body: "below", Topics: to("go/fmt/verbs")})
+	store(3, false, message.Message{From: "other", Body: "begins alike", Topics: to("gopher")})
+	store(4, true, message.Message{From: "other", Body: "by two topics", Topics: to("go/fmt", "news")})
+	store(5, true, message.Message{From: "author", Body: "by all", Topics: to("go/fmt", "news"), To: []message.UserID{"ann"}, Audience: message.AudienceFollowers})
+	store(6, false, message.Message{From: "other", Body: "ended", Topics: to("go")})
+	store(7, true, message.Message{From: "other", Body: "the other", Topics: to("go/fmt")})
+	store(7, true, message.Message{From: "other", Body: "named, too", Topics: to("go/fmt"), To: []message.UserID{"ann"}})
+	store(8, false, message.Message{From: "author", Body: "to subscribers only", Topics: to("go/fmt")})
+	store(9, true, message.Message{From: "ann", Body: "her own", Topics: to("news")})
+	requireFeed(t, w, want)
+}
+
 // What the newest messages cost depends on how many are asked for, and not on how many there are, or how long ago.
 func TestNewestCostsTheSameForManyAsForFew(t *testing.T) {
 	t.Parallel()

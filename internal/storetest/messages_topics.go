@@ -81,6 +81,29 @@ func (s messageSuite) toTopics(t *testing.T) {
 	require.Equal(t, both, got.Message)
 	require.Equal(t, series(4), ids(h.naming(t, "cid")))
 
+	found, err := h.Messages.GetMany(t.Context(), []message.Ref{both.Ref()})
+	require.NoError(t, err)
+	require.NoError(t, found[0].Err)
+	require.Equal(t, both, found[0].Stored.Message)
+	fates, err := h.Messages.Endings(t.Context(), []message.Ref{both.Ref(), {ID: both.ID}})
+	require.NoError(t, err)
+	for _, fate := range fates {
+		require.NoError(t, fate.Err)
+		require.Equal(t, both.Ref(), fate.Ref)
+	}
+	old, err := h.Messages.Oldest(t.Context(), message.ID{}, message.MaxID, 100)
+	require.NoError(t, err)
+	require.Len(t, old, 7)
+	require.NoError(t, old[2].Err)
+	later, err := h.Messages.AnyAfter(t.Context(), messagetest.ID(5), message.MaxSlack)
+	require.NoError(t, err)
+	require.True(t, later)
+	ending := message.Ending{Delivered: 3}
+	require.NoError(t, h.Messages.Conclude(t.Context(), []message.Conclusion{{Ref: both.Ref(), Ending: ending}}))
+	fates, err = h.Messages.Endings(t.Context(), []message.Ref{both.Ref()})
+	require.NoError(t, err)
+	require.True(t, fates[0].Concluded)
+
 	require.NoError(t, h.Messages.Remove(t.Context(), []message.Ref{both.Ref()}))
 	left, err := h.Messages.ToFollowers(t.Context(), []message.Range{by("ann"), of("go"), of("news")}, message.OldestFirst, 100)
 	require.NoError(t, err)
