@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/panics"
@@ -102,6 +103,9 @@ func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service 
 }
 
 func (s *assembly) publisher() {
+	s.services.Identities = identities.New(s.parts.Identities, identities.Options{
+		Further: s.config.Identities.List(), Level: s.settings.Level, Now: s.opts.Now,
+	})
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)

@@ -25,16 +25,16 @@ const maxShownProblems = 20
 func newImport(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Import edges or users from a file",
+		Short: "Import edges, users or identities from a file",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to import: follows or users")
+				return program.Usagef("say what to import: follows, users or identities")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(newImportFollows(p), newImportUsers(p))
+	cmd.AddCommand(newImportFollows(p), newImportUsers(p), newImportIdentities(p))
 	return cmd
 }
 

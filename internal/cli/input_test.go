@@ -16,9 +16,10 @@ var commands = map[string]struct {
 	args []string
 	good string
 }{
-	"follows": {args: []string{"import", "follows"}, good: "ben\tann"},
-	"users":   {args: []string{"import", "users"}, good: `{"user":"ben","last_viewed":"2026-01-02T03:04:05Z"}`},
-	"publish": {args: []string{"publish", "--file"}, good: `{"from":"ann","to":["ben"],"body":"x"}`},
+	"follows":    {args: []string{"import", "follows"}, good: "ben\tann"},
+	"users":      {args: []string{"import", "users"}, good: `{"user":"ben","last_viewed":"2026-01-02T03:04:05Z"}`},
+	"identities": {args: []string{"import", "identities"}, good: `{"kind":"email","value":"joe@example.com","user":"joe"}`},
+	"publish":    {args: []string{"publish", "--file"}, good: `{"from":"ann","to":["ben"],"body":"x"}`},
 }
 
 func TestBadLines(t *testing.T) {
@@ -46,6 +47,11 @@ func TestBadLines(t *testing.T) {
 		"no time":                {"users", `{"user":"ben"}`, `last_viewed is ""`},
 		"time without a zone":    {"users", `{"user":"ben","last_viewed":"2026-01-02T03:04:05"}`, "expected a time such as 2026-01-02T15:04:05Z"},
 		"JSON not UTF-8":         {"users", "{\"user\":\"\xff\"}", "is not valid UTF-8"},
+		"no kind":                {"identities", `{"value":"joe@example.com","user":"joe"}`, "kind is empty"},
+		"no value":               {"identities", `{"kind":"email","user":"joe"}`, "value is empty"},
+		"identity of nobody":     {"identities", `{"kind":"email","value":"joe@example.com"}`, "user is empty"},
+		"unknown identity field": {"identities", `{"email":"joe@example.com","user":"joe"}`, `has the unknown field "email"`},
+		"value of another type":  {"identities", `{"kind":"email","value":1,"user":"joe"}`, "expected a string, got number"},
 		"no author":              {"publish", `{"to":["ben"],"body":"x"}`, "from is empty"},
 		"no recipients":          {"publish", `{"from":"ann","body":"x"}`, "to is empty"},
 		"recipients no array":    {"publish", `{"from":"ann","to":"ben","body":"x"}`, "to: expected an array, got string"},

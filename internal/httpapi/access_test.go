@@ -34,12 +34,13 @@ func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
 	var file strings.Builder
 	file.WriteString("tokens:\n")
 	for name, grants := range map[string]string{
-		"ann":      "scopes: [publish], senders: [ann]",
-		"bob":      "scopes: [read], user: bob",
+		"ann":      "scopes: [publish], senders: [ann], identities: [email]",
+		"bob":      "scopes: [read], user: bob, identities: [phone]",
 		"cy":       "scopes: [read], user: cy",
 		"dee":      "scopes: [read, publish], user: dee, senders: [dee]",
 		"gateway":  `scopes: [read], user: "*"`,
-		"operator": "scopes: [admin]",
+		"operator": "scopes: [admin], identities: [email, phone, handle, url]",
+		"mailer":   "scopes: [admin], identities: [email]",
 		"watcher":  "scopes: [metrics]",
 		"past":     "scopes: [admin], expires: 2001-01-01T00:00:00Z",
 	} {
@@ -77,6 +78,12 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/users/{user}/following":               {"/v1/users/bob/following", "", "bob gateway operator"},
 	"PUT /v1/users/{user}/following/{followee}":    {"/v1/users/bob/following/ann", "", "bob gateway operator"},
 	"DELETE /v1/users/{user}/following/{followee}": {"/v1/users/bob/following/ann", "", "bob gateway operator"},
+	"PUT /v1/identities/{kind}/{value}":            {"/v1/identities/email/bob@example.com", `{"user":"bob"}`, "operator"},
+	"GET /v1/identities/{kind}/{value}":            {"/v1/identities/email/bob@example.com", "", "operator"},
+	"DELETE /v1/identities/{kind}/{value}":         {"/v1/identities/email/bob@example.com", "", "operator"},
+	"POST /v1/identities:lookup":                   {"/v1/identities:lookup", `{"kind":"email","value":"bob@example.com"}`, "operator"},
+	"POST /v1/identities:batch":                    {"/v1/identities:batch", `{"kind":"email","value":"bob@example.com","user":"bob"}`, "operator"},
+	"GET /v1/users/{user}/identities":              {"/v1/users/bob/identities", "", "bob gateway operator"},
 	"POST /v1/users:batch":                         {"/v1/users:batch", "", "operator"},
 	"GET /v1/users/{user}":                         {"/v1/users/bob", "", "bob gateway operator"},
 	"PUT /v1/users/{user}":                         {"/v1/users/bob", `{"last_viewed":"2001-01-01T00:00:00Z"}`, "operator"},

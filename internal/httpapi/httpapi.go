@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/following"
+	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -39,10 +40,11 @@ const (
 
 // Services are the services behind the handler.
 type Services struct {
-	// Publish, Reporter and Following are the services of the role publisher. Either all are set or none.
-	Publish   *publish.Service
-	Reporter  *publish.Reporter
-	Following *following.Service
+	// Publish, Reporter, Following and Identities are the services of the role publisher. Either all are set or none.
+	Publish    *publish.Service
+	Reporter   *publish.Reporter
+	Following  *following.Service
+	Identities *identities.Service
 	// Inbox, Rehydrate, Audit, DeadLetters, Settings and Retention are the services of the role rehydrator. Either all are set or none.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service

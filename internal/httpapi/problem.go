@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -87,6 +88,9 @@ func problemOf(err error) *client.Problem {
 	if p := settingsProblem(err); p != nil {
 		return p
 	}
+	if p := identityProblem(err); p != nil {
+		return p
+	}
 	switch {
 	case errors.Is(err, message.ErrKeyReused):
 		return newProblem(client.ProblemKeyReused, client.IdempotencyKeyHeader,
@@ -143,6 +147,19 @@ func settingsProblem(err error) *client.Problem {
 	}
 	if misfit, ok := errors.AsType[*settings.MisfitError](err); ok {
 		return newProblem(client.ProblemConflict, "value", misfit.Error())
+	}
+	return nil
+}
+
+// identityProblem returns the problem document for an error about an identity, or nil. It does not say whose an identity is.
+func identityProblem(err error) *client.Problem {
+	switch {
+	case errors.Is(err, identity.ErrNotFound):
+		return newProblem(client.ProblemNotFound, "value", "no user has this identity: check its kind and value, and whether the token lists the kind")
+	case errors.Is(err, identity.ErrTaken):
+		return newProblem(client.ProblemConflict, "value", "another user has this identity: delete it first")
+	case errors.Is(err, identity.ErrFull):
+		return newProblem(client.ProblemInvalid, "user", identity.ErrFull.Error())
 	}
 	return nil
 }

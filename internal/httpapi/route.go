@@ -27,7 +27,7 @@ type endpoint struct {
 	body bool
 	// needs, unless it is nil, returns why the endpoint serves no request now. It is asked before the request is looked at.
 	needs func() error
-	// adds means that the endpoint stores messages or edges. It is refused while the disk is nearly full.
+	// adds means that the endpoint stores messages, edges or identities. It is refused while the disk is nearly full.
 	adds bool
 }
 

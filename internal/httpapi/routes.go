@@ -30,6 +30,20 @@ func (s *server) routes() {
 		http.MethodPut:    {handle: s.follow, access: owner, adds: true},
 		http.MethodDelete: {handle: s.unfollow, access: owner},
 	})
+	publisher.route("/v1/identities/{kind}/{value}", methods{
+		http.MethodGet:    {handle: s.identity, access: admins, needs: s.Identities.CheckLevel},
+		http.MethodPut:    {handle: s.setIdentity, access: admins, needs: s.Identities.CheckLevel, body: true, adds: true},
+		http.MethodDelete: {handle: s.deleteIdentity, access: admins, needs: s.Identities.CheckLevel, query: []string{"user"}},
+	})
+	publisher.route("/v1/identities:lookup", methods{
+		http.MethodPost: {handle: s.lookupIdentity, access: admins, needs: s.Identities.CheckLevel, body: true},
+	})
+	publisher.route("/v1/identities:batch", methods{
+		http.MethodPost: {handle: s.setIdentityBatch, access: admins, needs: s.Identities.CheckLevel, body: true, adds: true},
+	})
+	publisher.route("/v1/users/{user}/identities", methods{
+		http.MethodGet: {handle: s.identities, access: owner, needs: s.Identities.CheckLevel},
+	})
 	rehydrator := role{server: s, name: "rehydrator", here: s.Inbox != nil}
 	rehydrator.route("/v1/users:batch", methods{
 		http.MethodPost: {handle: s.setSeenBatch, access: admins, body: true},

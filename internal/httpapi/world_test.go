@@ -18,6 +18,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -28,6 +29,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -56,9 +58,11 @@ type world struct {
 type settings struct {
 	random   io.Reader
 	messages func(message.Store) message.Store
-	options  func(*httpapi.Options)
-	ready    []client.Reason
-	services func(*httpapi.Services)
+	// identities, unless it is nil, wraps the store of identities.
+	identities func(identity.Store) identity.Store
+	options    func(*httpapi.Options)
+	ready      []client.Reason
+	services   func(*httpapi.Services)
 	// level returns the format level; nil means the highest.
 	level func() int
 	// idle means that rehydrations wait until the test calls work.
@@ -103,7 +107,13 @@ func newWorld(tb testing.TB, change settings) *world {
 	if !change.idle {
 		w.work()
 	}
+	var names identity.Store = db.Identities()
+	if change.identities != nil {
+		names = change.identities(names)
+	}
+	identified := identities.New(names, identities.Options{Level: change.level, Now: w.clock})
 	services := httpapi.Services{
+		Identities: identified,
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
@@ -55,7 +56,9 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		defer close(ended)
 		rehydrator.Run(intake, context.WithoutCancel(ctx))
 	}()
+	identified := identities.New(db.Identities(), identities.Options{Level: func() int { return settings.Highest }, Now: now})
 	server := httptest.NewServer(httpapi.New(httpapi.Services{
+		Identities: identified,
 		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
 			Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
