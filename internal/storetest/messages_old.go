@@ -17,6 +17,7 @@ func (s messageSuite) oldest(t *testing.T) {
 	var all []message.Old
 	for n := range 6 {
 		m := fullMessage(n, message.UserID(rune('f'-n)))
+		m.Topics = [][]message.Topic{nil, {"news"}}[n%2]
 		_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 		require.NoError(t, err)
 		stored, err := h.Messages.Get(t.Context(), m.Ref())
@@ -53,6 +54,7 @@ func (s messageSuite) remove(t *testing.T) {
 	var kept, removed []message.Ref
 	for n := range 6 {
 		m := fullMessage(n, message.UserID(rune('a'+n/2)))
+		m.Topics = []message.Topic{message.ParseTopic("go/errors"), "news"}
 		_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 		require.NoError(t, err)
 		if n%2 == 0 {
@@ -88,7 +90,7 @@ func (h messageStore) requireOnly(t *testing.T, kept, removed []message.Ref) {
 		_, err := h.Messages.Get(t.Context(), ref)
 		require.ErrorIs(t, err, message.ErrNotFound)
 	}
-	var ranges []message.Range
+	ranges := []message.Range{of("go"), of("news")}
 	for _, ref := range kept {
 		_, err := h.Messages.Get(t.Context(), ref)
 		require.NoError(t, err)
