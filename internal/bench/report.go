@@ -59,7 +59,7 @@ func (t times) percentile(percent int) float64 {
 	return milliseconds(t[(len(t)-1)*percent/100])
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 // latency returns the percentiles 50 and 99.
 func latency(name string, t times) []Figure {

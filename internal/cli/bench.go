@@ -28,14 +28,14 @@ func newBench(p program.Process) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate or expire")
+				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire or identities")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
 	cmd.AddCommand(
 		newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p),
-		newBenchExpire(p),
+		newBenchExpire(p), newBenchIdentities(p),
 	)
 	return cmd
 }
@@ -163,6 +163,22 @@ func newBenchExpire(p program.Process) *cobra.Command {
 		}
 		return nil
 	})
+	return b.cmd
+}
+
+func newBenchIdentities(p program.Process) *cobra.Command {
+	o := bench.IdentitiesOptions{Users: 20_000, Lookups: 500, Together: 1000}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "identities",
+		Short: "Measure claims and lookups of identities",
+		Long: "Measure claims of identities, 1,000 at a time, and lookups. Each user has an email address and a phone number. On\n" +
+			"MongoDB it also measures another layout beside it: a document for each user with all identities, and an index for\n" +
+			"each kind, without the limit of 20. On a sharded cluster it reports how many shards a lookup asks.",
+		Example: "  fanmail bench identities\n  fanmail bench identities --users 100000 --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Identities(ctx, o) })
+	b.number(&o.Users, "users", "number of users")
+	b.number(&o.Lookups, "lookups", "number of lookups of one identity; there are a tenth as many of several")
+	b.number(&o.Together, "together", "number of identities in a lookup of several")
 	return b.cmd
 }
 

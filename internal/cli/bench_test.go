@@ -62,6 +62,9 @@ func TestBench(t *testing.T) {
 			"direct message, idle":              {"readable after p50", "readable after p99"},
 			"direct message, while they expire": {"readable after p50", "readable after p99"},
 		},
+		"identities --users 300 --lookups 20 --together 200": {
+			"a record for each identity": {"claims", "lookup of one p50", "lookup of one p99", "lookup of many p50", "lookup of many p99"},
+		},
 		"rehydrate --users 2 --authors 20 --missed 3,60": {
 			"3 missed":  {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
 			"60 missed": {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},

@@ -1,5 +1,5 @@
 // Package mongoraw measures what a MongoDB server does with guarded upserts of inbox entries, and nothing else: the limit that the
-// store's own speed is judged by.
+// store's own speed is judged by. It also has a layout of identities that the store's own is compared with.
 package mongoraw
 
 import (
@@ -29,10 +29,7 @@ type Options struct {
 // Upserts makes pushes onto the first bucket of each owner, one after the other, and returns how many deliveries that were in a second.
 // The owners are in the order in which fan-out has them.
 func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes [][]bucket.Entry) (rate float64, err error) {
-	journaled := true
-	majority := writeconcern.Majority()
-	majority.Journal = &journaled
-	client, err := mongo.Connect(options.Client().ApplyURI(opts.URI).SetWriteConcern(majority))
+	client, err := connect(opts.URI)
 	if err != nil {
 		return 0, fmt.Errorf("raw limit of MongoDB: %w", err)
 	}
@@ -47,6 +44,14 @@ func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes 
 		deliveries += len(owners) * len(entries)
 	}
 	return float64(deliveries) / time.Since(began).Seconds(), nil
+}
+
+// connect connects with the write concern of the store.
+func connect(uri string) (*mongo.Client, error) {
+	journaled := true
+	majority := writeconcern.Majority()
+	majority.Journal = &journaled
+	return mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority))
 }
 
 // Spread pushes entries onto the first bucket of each owner.
