@@ -109,7 +109,7 @@ func (s *assembly) publisher() {
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
 	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)
-	s.services.Following = s.following
+	s.services.Following, s.services.Topics = s.following, s.topics
 	s.run("idempotency keys", publisher.ForgetKeys)
 }
 

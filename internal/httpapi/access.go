@@ -36,7 +36,7 @@ var (
 	open = access{open: true}
 	// publishers may publish; handlers check the sender of each message.
 	publishers = access{scopes: []auth.Scope{auth.Publish}, scopesOnly: true}
-	// eitherEnd is for the sender and the recipients of a message; handlers check the message.
+	// eitherEnd is for the sender and the recipients of a message, where handlers check the message, and for what everybody may know.
 	eitherEnd = access{scopes: []auth.Scope{auth.Publish, auth.Read}}
 	// owner is for the user in the path.
 	owner = access{scopes: []auth.Scope{auth.Read}, own: true}

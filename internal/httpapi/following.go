@@ -135,18 +135,27 @@ func (s *server) listUsers(
 	if err != nil {
 		return err
 	}
-	query := r.URL.Query()
-	limit, err := s.pageSize(query)
+	limit, err := s.pageSize(r.URL.Query())
 	if err != nil {
 		return err
 	}
+	return userPage(w, r, limit, func(ctx context.Context, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
+		return list(ctx, user, after, limit)
+	})
+}
+
+// userPage answers with the page of a list of users that begins after the user in the query.
+func userPage(
+	w *response, r *http.Request, limit int, list func(ctx context.Context, after message.UserID, limit int) ([]message.UserID, message.UserID, error),
+) error {
+	query := r.URL.Query()
 	after := message.UserID(query.Get("after"))
 	if query.Has("after") {
 		if err := after.Validate("after"); err != nil {
 			return err
 		}
 	}
-	users, next, err := list(r.Context(), user, after, limit)
+	users, next, err := list(r.Context(), after, limit)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -40,11 +41,12 @@ const (
 
 // Services are the services behind the handler.
 type Services struct {
-	// Publish, Reporter, Following and Identities are the services of the role publisher. Either all are set or none.
+	// Publish, Reporter, Following, Identities and Topics are the services of the role publisher. Either all are set or none.
 	Publish    *publish.Service
 	Reporter   *publish.Reporter
 	Following  *following.Service
 	Identities *identities.Service
+	Topics     *topics.Service
 	// Inbox, Rehydrate, Audit, DeadLetters, Settings and Retention are the services of the role rehydrator. Either all are set or none.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -83,7 +84,14 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemInvalid, invalid.Field, invalid.Error())
 	}
 	if full, ok := errors.AsType[*follow.FullError](err); ok {
-		return newProblem(client.ProblemFollowLimit, "followee", full.Error())
+		field := "followee"
+		if full.Pairs[0].Followee.IsTopic() {
+			field = "topic"
+		}
+		return newProblem(client.ProblemFollowLimit, field, full.Error())
+	}
+	if used, ok := errors.AsType[*topics.InUseError](err); ok {
+		return newProblem(client.ProblemConflict, "topic", used.Error())
 	}
 	if p := settingsProblem(err); p != nil {
 		return p
@@ -102,6 +110,8 @@ func problemOf(err error) *client.Problem {
 			"before is not a cursor of this inbox: take the next of a page of the same inbox, as it is")
 	case errors.Is(err, message.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "id", "there is no message with this id: check the id")
+	case errors.Is(err, topics.ErrNotFound):
+		return newProblem(client.ProblemNotFound, "topic", "there is no such topic: check its spelling")
 	case errors.Is(err, bucket.ErrNotFound):
 		return newProblem(client.ProblemNotFound, "id", "there is no message with this id in this inbox: check the id and the user")
 	case errors.Is(err, deadletter.ErrNotFound):
@@ -167,7 +177,7 @@ func identityProblem(err error) *client.Problem {
 // temporary reports whether a repeated request may succeed.
 func temporary(err error) bool {
 	for _, cause := range []error{
-		message.ErrUnavailable, message.ErrKeyChanged, bucket.ErrContended, deadletter.ErrBus, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
+		message.ErrUnavailable, message.ErrKeyChanged, bucket.ErrContended, topics.ErrContended, deadletter.ErrBus, syscall.ENOSPC, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, cause) {
 			return true

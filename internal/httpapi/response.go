@@ -103,7 +103,7 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 	if strings.HasPrefix(r.Pattern, "/v1/admin/dlq") {
 		named = "dead_letter_id"
 	}
-	for name, field := range map[string]string{"user": "user", "followee": "followee", "id": named} {
+	for name, field := range map[string]string{"user": "user", "followee": "followee", "topic": "topic", "id": named} {
 		if value := r.PathValue(name); value != "" {
 			e.Str(field, value)
 		}

@@ -44,6 +44,7 @@ func (s *server) routes() {
 	publisher.route("/v1/users/{user}/identities", methods{
 		http.MethodGet: {handle: s.identities, access: owner, needs: s.Identities.CheckLevel},
 	})
+	s.topicRoutes(publisher)
 	rehydrator := role{server: s, name: "rehydrator", here: s.Inbox != nil}
 	rehydrator.route("/v1/users:batch", methods{
 		http.MethodPost: {handle: s.setSeenBatch, access: admins, body: true},
@@ -111,6 +112,34 @@ func (s *server) routes() {
 		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics, access: watchers}})
 	}
 	s.mux.Handle("/", s.serve(nil))
+}
+
+func (s *server) topicRoutes(publisher role) {
+	needs := s.Topics.CheckLevel
+	publisher.route("/v1/topics", methods{
+		http.MethodGet: {handle: s.listTopics, access: eitherEnd, needs: needs, query: []string{"under", "after", "limit"}},
+	})
+	publisher.route("/v1/topics:batch", methods{
+		http.MethodPost: {handle: s.createTopicBatch, access: admins, needs: needs, body: true, adds: true},
+	})
+	publisher.route("/v1/topics/{topic...}", methods{
+		http.MethodGet:    {handle: s.topic, access: eitherEnd, needs: needs},
+		http.MethodPut:    {handle: s.createTopic, access: admins, needs: needs, query: []string{"parents"}, adds: true},
+		http.MethodDelete: {handle: s.deleteTopic, access: admins, needs: needs},
+	})
+	publisher.route("/v1/subscriptions", methods{
+		http.MethodGet: {handle: s.subscribers, access: admins, needs: needs, query: []string{"topic", "after", "limit"}},
+	})
+	publisher.route("/v1/subscriptions:batch", methods{
+		http.MethodPost: {handle: s.subscribeBatch, access: readers, needs: needs, body: true, adds: true},
+	})
+	publisher.route("/v1/users/{user}/topics", methods{
+		http.MethodGet: {handle: s.userTopics, access: owner, needs: needs, query: []string{"after", "limit"}},
+	})
+	publisher.route("/v1/users/{user}/topics/{topic...}", methods{
+		http.MethodPut:    {handle: s.subscribe, access: owner, needs: needs, adds: true},
+		http.MethodDelete: {handle: s.unsubscribe, access: owner, needs: needs},
+	})
 }
 
 // role is a set of paths. A process serves all paths of a role or none.

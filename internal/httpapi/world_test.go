@@ -26,6 +26,7 @@ import (
 	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
+	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -112,15 +113,18 @@ func newWorld(tb testing.TB, change settings) *world {
 		names = change.identities(names)
 	}
 	identified := identities.New(names, identities.Options{Level: change.level, Now: w.clock})
+	followings := following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
+		Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock,
+	})
+	subscriptions := topics.New(db.Topics(), db.Edges(), followings, topics.Options{Partitions: partitions, Level: change.level, Now: w.clock})
 	services := httpapi.Services{
 		Identities: identified,
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
-			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
+			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Unknown: subscriptions.Unknown, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, userstate.DefaultRules),
-		Following: following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
-			Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock,
-		}),
+		Reporter:  publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, userstate.DefaultRules),
+		Following: followings,
+		Topics:    subscriptions,
 		Inbox: inbox.New(
 			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Level: change.level},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -75,14 +74,7 @@ func (c *Client) userPage(ctx context.Context, user message.UserID, list string,
 	if err != nil {
 		return UserPage{}, err
 	}
-	query := url.Values{}
-	if after != "" {
-		query.Set("after", string(after))
-	}
-	if limit != 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
 	var page UserPage
-	err = c.do(ctx, call{method: http.MethodGet, path: path, query: query, idempotent: true, read: jsonInto(&page)})
+	err = c.do(ctx, call{method: http.MethodGet, path: path, query: pageQuery(after, limit), idempotent: true, read: jsonInto(&page)})
 	return page, err
 }

@@ -25,8 +25,12 @@ const segmentEnd = "\x01"
 // by byte, so a topic comes before the topics below it.
 type Topic string
 
-// ParseTopic returns the topic of a path such as programming/go. It does not check the topic: see Validate.
-func ParseTopic(path string) Topic { return Topic(strings.ReplaceAll(path, "/", segmentEnd)) }
+// ParseTopic returns the topic of a path such as programming/go. It does not check the topic: see Validate. The topic of a path with byte 01 is not
+// valid.
+func ParseTopic(path string) Topic { return Topic(parsing.Replace(path)) }
+
+// parsing replaces byte 01, which separates the segments of a Topic and not those of a path, by another byte that no segment may hold.
+var parsing = strings.NewReplacer("/", segmentEnd, segmentEnd, "\x00")
 
 // TopicOf returns the topic with the given segments. It does not check the topic: see Validate.
 func TopicOf(segments ...string) Topic { return Topic(strings.Join(segments, segmentEnd)) }

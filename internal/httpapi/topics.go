@@ -1,0 +1,195 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/fanmail/fanmail/internal/topics"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// pathTopic returns the topic in the path. Its segments are separated by / or %2F.
+func pathTopic(r *http.Request) (message.Topic, error) {
+	t := message.ParseTopic(r.PathValue("topic"))
+	return t, t.Validate("topic")
+}
+
+// queryTopic returns the topic in a query parameter, or the empty topic if the parameter is missing.
+func queryTopic(query url.Values, name string) (message.Topic, error) {
+	if !query.Has(name) {
+		return "", nil
+	}
+	t := message.ParseTopic(query.Get(name))
+	return t, t.Validate(name)
+}
+
+func (s *server) topic(w *response, r *http.Request) error {
+	t, err := pathTopic(r)
+	if err != nil {
+		return err
+	}
+	if err := s.Topics.Get(r.Context(), t); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Topic{Topic: t})
+}
+
+func (s *server) createTopic(w *response, r *http.Request) error {
+	t, err := pathTopic(r)
+	if err != nil {
+		return err
+	}
+	parents, err := queryFlag(r.URL.Query(), "parents")
+	if err != nil {
+		return err
+	}
+	created, err := s.Topics.Create(r.Context(), t, parents)
+	if err != nil {
+		return err
+	}
+	if created {
+		w.WriteHeader(http.StatusCreated)
+		return nil
+	}
+	return noContent(w)
+}
+
+func (s *server) deleteTopic(w *response, r *http.Request) error {
+	t, err := pathTopic(r)
+	if err != nil {
+		return err
+	}
+	if err := s.Topics.Delete(r.Context(), t); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+func (s *server) createTopicBatch(w *response, r *http.Request) error {
+	decode := func(text []byte) (message.Topic, error) {
+		var line client.Topic
+		if err := decodeObject(text, &line, "the line"); err != nil {
+			return "", err
+		}
+		return line.Topic, line.Topic.Validate("topic")
+	}
+	return handleBatch(s, w, r, decode, func(all []message.Topic) ([]error, error) { return s.Topics.CreateAll(r.Context(), all) })
+}
+
+// topicPage answers with a page of topics.
+func topicPage(w *response, all []message.Topic, next message.Topic) error {
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.TopicPage{Topics: all, Next: client.Cursor(next.String())})
+}
+
+func (s *server) listTopics(w *response, r *http.Request) error {
+	query := r.URL.Query()
+	limit, err := s.pageSize(query)
+	if err != nil {
+		return err
+	}
+	under, err := queryTopic(query, "under")
+	if err != nil {
+		return err
+	}
+	after, err := queryTopic(query, "after")
+	if err != nil {
+		return err
+	}
+	all, next, err := s.Topics.List(r.Context(), under, after, limit)
+	if err != nil {
+		return err
+	}
+	return topicPage(w, all, next)
+}
+
+func (s *server) userTopics(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	limit, err := s.pageSize(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	after, err := queryTopic(r.URL.Query(), "after")
+	if err != nil {
+		return err
+	}
+	all, next, err := s.Topics.Topics(r.Context(), user, after, limit)
+	if err != nil {
+		return err
+	}
+	return topicPage(w, all, next)
+}
+
+// pathSubscription returns the user and the topic in the path.
+func pathSubscription(r *http.Request) (topics.Subscription, error) {
+	user, err := pathUser(r)
+	if err != nil {
+		return topics.Subscription{}, err
+	}
+	t, err := pathTopic(r)
+	return topics.Subscription{User: user, Topic: t}, err
+}
+
+func (s *server) subscribe(w *response, r *http.Request) error {
+	sub, err := pathSubscription(r)
+	if err != nil {
+		return err
+	}
+	errs, err := s.Topics.Subscribe(r.Context(), []topics.Subscription{sub})
+	if err != nil {
+		return err
+	}
+	if errs[0] != nil {
+		return errs[0]
+	}
+	return noContent(w)
+}
+
+func (s *server) unsubscribe(w *response, r *http.Request) error {
+	sub, err := pathSubscription(r)
+	if err != nil {
+		return err
+	}
+	if err := s.Topics.Unsubscribe(r.Context(), sub); err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
+func (s *server) subscribeBatch(w *response, r *http.Request) error {
+	decode := func(text []byte) (topics.Subscription, error) {
+		var line client.Subscription
+		if err := decodeObject(text, &line, "the line"); err != nil {
+			return topics.Subscription{}, err
+		}
+		sub := topics.Subscription(line)
+		if err := sub.User.Validate("user"); err != nil {
+			return sub, err
+		}
+		if err := sub.Topic.Validate("topic"); err != nil {
+			return sub, err
+		}
+		return sub, w.mayRead("user", sub.User)
+	}
+	return handleBatch(s, w, r, decode, func(all []topics.Subscription) ([]error, error) { return s.Topics.Subscribe(r.Context(), all) })
+}
+
+func (s *server) subscribers(w *response, r *http.Request) error {
+	query := r.URL.Query()
+	limit, err := s.pageSize(query)
+	if err != nil {
+		return err
+	}
+	t := message.ParseTopic(query.Get("topic"))
+	if err := t.Validate("topic"); err != nil {
+		return err
+	}
+	list := func(ctx context.Context, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
+		return s.Topics.Subscribers(ctx, t, after, limit)
+	}
+	return userPage(w, r, limit, list)
+}
