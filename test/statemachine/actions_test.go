@@ -45,10 +45,11 @@ func (m *machine) request(t *rapid.T) publish.Request {
 		r.Draft.Body, r.Draft.Audience = r.Key, message.AudienceFollowers
 		return r
 	}
+	r.Draft.Topics = drawTopics(t)
 	named := []int{0, 0, 1, 2, 4, 8}
 	if rapid.IntRange(0, 3).Draw(t, "to followers") > 0 {
 		r.Draft.Audience = message.AudienceFollowers
-	} else {
+	} else if len(r.Draft.Topics) == 0 {
 		named = named[2:]
 	}
 	for range rapid.SampledFrom(named).Draw(t, "named") {
@@ -234,18 +235,7 @@ func (m *machine) sweep(t *rapid.T) {
 // follow lets users follow authors.
 func (m *machine) follow(t *rapid.T) {
 	pairs := rapid.SliceOfN(rapid.Custom(m.drawPair), 1, 3).Draw(t, "pairs")
-	pairs = slices.DeleteFunc(pairs, func(p follow.Pair) bool { return p.Follower.Source() == p.Followee })
-	w := m.worker(t)
-	now := m.clock.Skewed(w.skew)()
-	m.call(t, 2, nil, func(ctx context.Context) error {
-		return m.rig.Following(w.skew).Follow(ctx, pairs)
-	}, func(_ *rapid.T, err error) {
-		for _, p := range pairs {
-			if err == nil {
-				m.model.followed(p, now)
-			}
-		}
-	})
+	m.begin(t, slices.DeleteFunc(pairs, func(p follow.Pair) bool { return p.Follower.Source() == p.Followee }))
 }
 
 func (m *machine) drawPair(t *rapid.T) follow.Pair {
@@ -261,10 +251,7 @@ func (m *machine) unfollow(t *rapid.T) {
 	if pair.Follower.Source() == pair.Followee {
 		t.Skip("themselves")
 	}
-	w := m.worker(t)
-	m.call(t, 1, nil, func(ctx context.Context) error {
-		return m.rig.Following(w.skew).Unfollow(ctx, pair)
-	}, func(*rapid.T, error) {})
+	m.end(t, pair)
 }
 
 // age lets time go by: so little that it is not noticed, or so much that users become dormant.

@@ -53,6 +53,7 @@ func TestPipeline(t *testing.T) {
 			"conclude":  {1, m.conclude},
 			"follow":    {4, m.follow},
 			"unfollow":  {2, m.unfollow},
+			"subscribe": {4, m.subscribe},
 			"age":       {2, m.age},
 			"see":       {1, m.see},
 			"read":      {1, m.read},
@@ -64,6 +65,7 @@ func TestPipeline(t *testing.T) {
 
 			"damage":        {2, m.damage},
 			"redrive":       {1, m.redrive},
+			"unsubscribe":   {2, m.unsubscribe},
 			"dormant after": {1, m.dormantAfter},
 			"bucket size":   {1, m.bucketSize},
 		}))
@@ -210,11 +212,11 @@ func (m *machine) populate(t *rapid.T) {
 		require.NoError(t, r.Err)
 	}
 	var pairs []follow.Pair
-	for _, author := range m.model.users[:authorCount] {
+	for _, source := range m.sources() {
 		likely := rapid.SampledFrom([]int{3, 3, 2, 1, 0}).Draw(t, "likely to follow")
 		for _, user := range m.model.users {
-			if user != author && rapid.IntRange(0, 3).Draw(t, "follows") < likely {
-				pairs = append(pairs, follow.Pair{Follower: user, Followee: author.Source()})
+			if user.Source() != source && rapid.IntRange(0, 3).Draw(t, "follows") < likely {
+				pairs = append(pairs, follow.Pair{Follower: user, Followee: source})
 			}
 		}
 	}

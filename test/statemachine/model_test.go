@@ -239,27 +239,31 @@ func (m *model) judge(s stored, user message.UserID) (v verdict) {
 		return verdict{}
 	}
 	v.warm, v.late = delivers(s.horizons[user], s.Sent()), delivers(m.seen[user].horizon, s.Sent())
-	pair := follow.Pair{Follower: user, Followee: s.From.Source()}
-	final := m.edge(pair)
-	always, ever := follow.For(s.Message, user, follow.Edge{}), false
-	if !always {
-		always = true
-		before := follow.Edge{}
-		for _, version := range m.edges[pair] {
-			if version.moment < s.moment {
-				before = version.edge
-				continue
-			}
-			holds := follow.For(s.Message, user, version.edge)
-			always, ever = always && holds, ever || holds
+	v.recipient = s.Names(user)
+	v.candidate, v.must = v.recipient, v.recipient
+	for _, pair := range follow.Pairs(s.Message, user) {
+		always, ever := m.held(s, pair)
+		v.recipient, v.candidate = v.recipient || always, v.candidate || ever
+		v.must = v.must || always || follow.For(s.Message, user, m.edge(pair)) && m.hasCaughtUp(pair, s.Sent())
+	}
+	v.must, v.may = v.must && v.warm, v.candidate && v.late
+	return v
+}
+
+// held tells whether a message was always for the follower of an edge since it was stored, and whether it ever was.
+func (m *model) held(s stored, pair follow.Pair) (always, ever bool) {
+	always = true
+	before := follow.Edge{}
+	for _, version := range m.edges[pair] {
+		if version.moment < s.moment {
+			before = version.edge
+			continue
 		}
-		holds := follow.For(s.Message, user, before)
+		holds := follow.For(s.Message, pair.Follower, version.edge)
 		always, ever = always && holds, ever || holds
 	}
-	v.recipient, v.candidate = always, always || ever
-	v.must = v.warm && (always || follow.For(s.Message, user, final) && m.hasCaughtUp(pair, s.Sent()))
-	v.may = v.late && v.candidate
-	return v
+	holds := follow.For(s.Message, pair.Follower, before)
+	return always && holds, ever || holds
 }
 
 // hasCaughtUp reports whether a Follow has caught up with messages sent at a time. It is the Follow that opened the span
@@ -280,8 +284,11 @@ func (m *model) hasCaughtUp(p follow.Pair, sent time.Time) bool {
 
 // leaves reports whether fan-out currently leaves a user's message to the rehydration of that user.
 func (m *model) leaves(s stored, user message.UserID) bool {
-	pair := follow.Pair{Follower: user, Followee: s.From.Source()}
-	return !rig.Rules().Void(s.Stored) && follow.For(s.Message, user, m.edge(pair)) && !delivers(m.seen[user].horizon, s.Sent())
+	var edges []follow.Edge
+	for _, pair := range follow.Pairs(s.Message, user) {
+		edges = append(edges, m.edge(pair))
+	}
+	return !rig.Rules().Void(s.Stored) && follow.ForAny(s.Message, user, edges) && !delivers(m.seen[user].horizon, s.Sent())
 }
 
 // delivers reports whether fan-out copies what was sent at a time for a user with a horizon, if there is one.

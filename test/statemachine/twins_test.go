@@ -50,6 +50,7 @@ func TestTwins(t *testing.T) {
 			"conclude":  {1, m.conclude},
 			"follow":    {2, m.follow},
 			"unfollow":  {1, m.unfollow},
+			"subscribe": {2, m.subscribe},
 			"age":       {4, m.age},
 			"login":     {4, m.login},
 			"open":      {2, m.open},
@@ -66,6 +67,7 @@ func TestTwins(t *testing.T) {
 			"trim":      {2, m.trim},
 			"rest":      {1, m.rest},
 
+			"unsubscribe":   {1, m.unsubscribe},
 			"dormant after": {1, m.dormantAfter},
 			"bucket size":   {1, m.bucketSize},
 		}))
@@ -141,22 +143,22 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 	require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now().AddDate(10, 0, 0), w.Twin))
 	_, err = m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
-	for _, author := range m.model.users[:authorCount] {
+	for _, source := range m.sources() {
 		if rapid.IntRange(0, 3).Draw(t, "follows") > 0 {
-			_, err = m.rig.Edges.Follow(t.Context(), m.pairs(w, author), m.clock.Now().Add(-time.Minute))
+			_, err = m.rig.Edges.Follow(t.Context(), m.pairs(w, source), m.clock.Now().Add(-time.Minute))
 			require.NoError(t, err)
 		}
 	}
 }
 
-func (m *twins) pairs(w *rig.Twins, author message.UserID) []follow.Pair {
-	return []follow.Pair{{Follower: w.User, Followee: author.Source()}, {Follower: w.Twin, Followee: author.Source()}}
+func (m *twins) pairs(w *rig.Twins, source message.Source) []follow.Pair {
+	return []follow.Pair{{Follower: w.User, Followee: source}, {Follower: w.Twin, Followee: source}}
 }
 
 func (m *twins) draw(t *rapid.T) *rig.Twins { return rapid.SampledFrom(m.users).Draw(t, "user") }
 
 func (m *twins) drawPairs(t *rapid.T) []follow.Pair {
-	return m.pairs(m.draw(t), rapid.SampledFrom(m.model.users[:authorCount]).Draw(t, "author"))
+	return m.pairs(m.draw(t), rapid.SampledFrom(m.model.users[:authorCount]).Draw(t, "author").Source())
 }
 
 // follow lets a user and their twin follow an author.
@@ -164,14 +166,8 @@ func (m *twins) follow(t *rapid.T) {
 	require.NoError(t, m.rig.Following(m.worker(t).skew).Follow(t.Context(), m.drawPairs(t)))
 }
 
-// unfollow ends an edge, at a time when it can be told of each message whether it was sent before.
-func (m *twins) unfollow(t *rapid.T) {
-	m.clock.Advance(rig.ClockTolerance)
-	following := m.rig.Following(m.worker(t).skew)
-	for _, pair := range m.drawPairs(t) {
-		require.NoError(t, following.Unfollow(t.Context(), pair))
-	}
-}
+// unfollow ends an edge.
+func (m *twins) unfollow(t *rapid.T) { m.end(t, m.drawPairs(t)) }
 
 // age lets time pass: either so little that it has no effect, or so much that all users are dormant.
 func (m *twins) age(t *rapid.T) {
@@ -199,7 +195,7 @@ func (m *twins) late(t *rapid.T) {
 	now := m.clock.Now()
 	m.clock.Advance(sent.Sub(now))
 	defer m.clock.Advance(now.Sub(sent))
-	draft := message.Draft{From: "author-0", To: []message.UserID{w.User, w.Twin}, Body: "late"}
+	draft := message.Draft{From: "author-0", To: []message.UserID{w.User, w.Twin}, Topics: drawTopics(t), Body: "late"}
 	m.published(t, m.rig.Publisher(0).Publish(t.Context(), []publish.Request{{Draft: draft}}))
 }
 

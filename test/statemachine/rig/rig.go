@@ -155,11 +155,12 @@ func (r *Rig) Stores() fanout.Stores {
 	return fanout.Stores{Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Appender: r.Appender}
 }
 
-// Publisher returns a publisher whose clock is ahead of the rig's by skew.
+// Publisher returns a publisher whose clock is ahead of the rig's by skew. To it all topics exist.
 func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 	return publish.New(r.Messages, r.Keys, r.Bus, publish.Options{
 		Limits: message.DefaultLimits(), Rules: r.current(), KeyTTL: func() time.Duration { return KeyTTL },
 		Now: r.Clock.Skewed(skew), Random: UniqueBytes{}, Logger: zerolog.Nop(),
+		Unknown: func(context.Context, []message.Topic) ([]message.Topic, error) { return nil, nil },
 	})
 }
 
