@@ -97,7 +97,7 @@ func (a *App) limits() message.Limits {
 // newPublisher returns a service that publishes. Only one of a process has metrics.
 func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service {
 	return publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
-		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL, Unknown: s.topics.Unknown,
+		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL, Unknown: s.topics.Unknown, Identities: s.services.Identities,
 		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics,
 	})
 }

@@ -29,6 +29,9 @@ func TestIdentityCommands(t *testing.T) {
 	require.Contains(t, fail("identity", "set", "email:joe@example.com", "ben"), "another user has this identity")
 	require.Contains(t, fail("identity", "set", "fax:1", "ben"), "kind is unknown")
 
+	require.NotEmpty(t, ask("publish", "--from", "ann", "--to-identity", "email:joe@example.com", "--body", "x"))
+	require.Contains(t, fail("publish", "--from", "ann", "--to", "ben", "--to-identity", "email:ann@example.com", "--body", "x"), "to[1] is an identity of the kind email that no user has")
+
 	require.Empty(t, ask("identity", "delete", "email:joe@example.com", "--user", "ben"))
 	require.Equal(t, "joe\n", ask("identity", "get", "email:joe@example.com"))
 	require.Empty(t, ask("identity", "delete", "email:joe@example.com"))

@@ -37,10 +37,11 @@ func parseSeen(text []byte) (client.Seen, error) {
 // parseDraft returns a parser of messages within the limits.
 func parseDraft(limits message.Limits) parser[message.Draft] {
 	return func(text []byte) (message.Draft, error) {
-		var draft message.Draft
-		if err := decode(text, &draft); err != nil {
-			return draft, err
+		var wire client.Draft
+		if err := decode(text, &wire); err != nil {
+			return message.Draft{}, err
 		}
+		draft := wire.Draft()
 		_, err := message.New(message.ID{}, draft, limits)
 		return draft, err
 	}
@@ -70,6 +71,9 @@ func explain(err error) error {
 			return fmt.Errorf("is not %s but a JSON %s", expected, wrongType.Value)
 		}
 		return fmt.Errorf("%s: expected %s, got %s", wrongType.Field, expected, wrongType.Value)
+	}
+	if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
+		return invalid
 	}
 	if field, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
 		return fmt.Errorf("has the unknown field %s", field)

@@ -24,7 +24,7 @@ type publisher struct {
 	output  output
 
 	from, contentType, attrs string
-	to                       []string
+	to, toIdentities         []string
 	followers                bool
 	body, bodyFile           string
 	key                      string
@@ -35,29 +35,31 @@ type publisher struct {
 }
 
 // messageFlags describe a single message. They conflict with --file.
-var messageFlags = []string{"from", "to", "followers", "body", "body-file", "content-type", "attrs"}
+var messageFlags = []string{"from", "to", "to-identity", "followers", "body", "body-file", "content-type", "attrs"}
 
 func newPublish(p program.Process) *cobra.Command {
 	b := publisher{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Publish a message, or a file of messages",
-		Long: "Publish a message to the users in --to, to the --followers of its author, or to both, and print its id. With\n" +
-			"--file, publish the messages of a file in their order, and print an id for each. Each line of the file has a\n" +
-			"JSON object with the fields from, to, audience, topics, body, content_type and attrs. Blank lines and lines that begin\n" +
+		Long: "Publish a message to the users in --to, to users by --to-identity, to the --followers of its author, or to several\n" +
+			"of these, and print its id. With --file, publish the messages of a file in their order, and print an id for each.\n" +
+			"Each line of the file has a JSON object with the fields from, to, audience, topics, body, content_type and attrs. An\n" +
+			"element of to is a user id, or an identity such as {\"email\":\"joe@example.com\"}. Blank lines and lines that begin\n" +
 			"with # are ignored. The file may be compressed with gzip. The command reads the whole file first: if a line is\n" +
 			"bad, it sends nothing.\n\n" +
 			"To repeat a command safely, give the same --key again: the server answers with the id of a message that it has\n" +
 			"already accepted. With --file --json, the last line is a summary. Without --json, the summary goes to standard\n" +
 			"error.",
 		Example: "  fanmail publish --from ann --followers --body 'Good morning' --wait\n" +
-			"  fanmail publish --from ann --to ben,cleo --body-file letter.txt\n" +
+			"  fanmail publish --from ann --to ben,cleo --to-identity email:joe@example.com --body-file letter.txt\n" +
 			"  fanmail publish --file messages.ndjson.gz --key monday --wait",
 		Args: program.Exactly(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&b.from, "from", "", "author of the message")
 	flags.StringSliceVar(&b.to, "to", nil, "recipients, separated by commas; may be given several times")
+	flags.StringArrayVar(&b.toIdentities, "to-identity", nil, "recipient by an `identity` such as email:joe@example.com; may be given several times")
 	flags.BoolVar(&b.followers, "followers", false, "publish to all followers of the author")
 	flags.StringVar(&b.body, "body", "", "text of the message")
 	flags.StringVar(&b.bodyFile, "body-file", "", "file with the text; - for standard input")
@@ -103,14 +105,21 @@ func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 	for _, user := range b.to {
 		draft.To = append(draft.To, message.UserID(user))
 	}
+	for _, text := range b.toIdentities {
+		id, err := parseIdentity(text)
+		if err != nil {
+			return draft, err
+		}
+		draft.ToIdentities = append(draft.ToIdentities, id)
+	}
 	if b.followers {
 		draft.Audience = message.AudienceFollowers
 	}
 	switch {
 	case b.from == "":
 		return draft, program.Usagef("name the author: give --from")
-	case len(b.to) == 0 && !b.followers:
-		return draft, program.Usagef("name the recipients: give --to, --followers or both")
+	case len(b.to)+len(b.toIdentities) == 0 && !b.followers:
+		return draft, program.Usagef("name the recipients: give --to, --to-identity, --followers or several of these")
 	case cmd.Flags().Changed("body-file") && cmd.Flags().Changed("body"):
 		return draft, program.Usagef("give either --body or --body-file")
 	case cmd.Flags().Changed("body-file"):

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fanmail/fanmail/internal/auth"
@@ -168,6 +169,16 @@ func (s *server) maySend(w *response, from message.UserID) error {
 		return s.senders.take(string(from), "sender")
 	}
 	return nil
+}
+
+// mayPublish refuses a draft that the principal may not publish: by its sender, or by one of its topics.
+func (s *server) mayPublish(w *response, draft client.Draft) error {
+	for i, topic := range draft.Topics {
+		if !w.principal.MayPublishTo(topic) {
+			return refuse(client.ProblemForbidden, "topics["+strconv.Itoa(i)+"]", "the token does not allow to publish to the topic %q", shorten(topic.String()))
+		}
+	}
+	return s.maySend(w, draft.From)
 }
 
 // mayRead refuses a request for a user for whom the principal may not act.

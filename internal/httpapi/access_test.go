@@ -34,7 +34,7 @@ func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
 	var file strings.Builder
 	file.WriteString("tokens:\n")
 	for name, grants := range map[string]string{
-		"ann":      "scopes: [publish], senders: [ann], identities: [email]",
+		"ann":      `scopes: [publish], senders: [ann], identities: [email], topics: [news, "programming/*"]`,
 		"bob":      "scopes: [read], user: bob, identities: [phone]",
 		"cy":       "scopes: [read], user: cy",
 		"dee":      "scopes: [read, publish], user: dee, senders: [dee]",
@@ -194,6 +194,28 @@ func TestEachLineOfABatchIsForSomebody(t *testing.T) {
 	require.JSONEq(t, `{"accepted":1,"rejected":[{"line":2,"error":"the token does not belong to \"cy\""}]}`,
 		w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", edges, as("bob")...))
 	require.JSONEq(t, `{"accepted":2,"rejected":[]}`, w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", edges, as("gateway")...))
+}
+
+func TestTopicsOfTokens(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	draft := func(topics string) string { return `{"from":"ann","to":["bob"],"topics":[` + topics + `],"body":"x"}` }
+	for topics, field := range map[string]string{
+		`"programming"`:             "topics[0]",
+		`"news","news/de"`:          "topics[1]",
+		`"programming/go","sports"`: "topics[1]",
+		`"programming/go","x y"`:    "topics[1]",
+	} {
+		answer := w.ask(t, http.MethodPost, "/v1/messages", draft(topics), as("ann")...)
+		require.Equal(t, http.StatusForbidden, answer.Code, "%s: %s", topics, answer.Body)
+		require.Equal(t, field, problem(t, answer).Field, topics)
+		require.Contains(t, w.must(t, http.StatusOK, http.MethodPost, "/v1/messages:batch", draft(topics), as("ann")...), `"status":403`)
+	}
+	for _, topics := range []string{"", `"news"`, `"programming/go","programming/go/1.27"`} { // there are no topics yet
+		answer := w.ask(t, http.MethodPost, "/v1/messages", draft(topics), as("ann")...)
+		require.NotEqual(t, http.StatusForbidden, answer.Code, answer.Body)
+	}
+	w.must(t, http.StatusForbidden, http.MethodPost, "/v1/messages", strings.ReplaceAll(draft(`"news"`), "ann", "dee"), as("dee")...)
 }
 
 func TestAMessageIsForItsEnds(t *testing.T) {

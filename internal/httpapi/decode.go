@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // jsonTypes are the accepted media types of bodies: JSON, and the usual names of NDJSON.
@@ -92,6 +93,9 @@ func explain(err error, v any, what string) error {
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return refuse(client.ProblemMalformed, "", "%s is not JSON: it ends before the object does", what)
+	}
+	if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
+		return refuse(client.ProblemMalformed, invalid.Field, "%s", invalid.Error())
 	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if field, err := strconv.Unquote(quoted); err == nil {

@@ -283,3 +283,65 @@ func TestValuesStayOutOfTheLog(t *testing.T) {
 		require.Empty(t, span.Events)
 	}
 }
+
+// In to, users and identities stand side by side, and errors name the place in to.
+func TestMessagesToIdentities(t *testing.T) {
+	t.Parallel()
+	level := recorded.Topics
+	w := newWorld(t, settings{level: func() int { return level }})
+	w.must(t, http.StatusNoContent, http.MethodPut, joe, `{"user":"joe"}`)
+	to := func(list string) string { return `{"from":"ann","to":[` + list + `],"body":"x"}` }
+	const email = `{"email":"Joe@Example.com"}`
+	answer := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", to(email+`,"ben"`), client.IdempotencyKeyHeader, "key")
+	stored, err := w.db.Messages().Naming(t.Context(), "joe", message.ID{}, message.MaxID, message.OldestFirst, 10)
+	require.NoError(t, err)
+	require.Len(t, stored, 1)
+	require.Equal(t, []message.UserID{"ben", "joe"}, stored[0].To)
+	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/messages/"+stored[0].ID.String(), ""), `"to":["ben","joe"]`)
+
+	w.must(t, http.StatusNoContent, http.MethodDelete, joe, "")
+	require.Equal(t, answer, w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", to(email+`,"ben"`), client.IdempotencyKeyHeader, "key"))
+	require.Contains(t, w.must(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/messages", to(email), client.IdempotencyKeyHeader, "key"), string(client.ProblemKeyReused))
+	w.must(t, http.StatusNoContent, http.MethodPut, joe, `{"user":"joe"}`)
+	for list, want := range map[string]struct {
+		field  string
+		status int
+	}{
+		email + `,"ben",{"email":"nobody@example.com"}`: {"to[2]", 422},
+		`{"fax":"1"},"ben"`:                             {"to[0]", 422},
+		`"ben",{"email":"joe"},"cy"`:                    {"to[1]", 422},
+		email + `,"a b"`:                                {"to[1]", 422},
+		email + `,""`:                                   {"to[1]", 422},
+		`"ben",{}`:                                      {"to[1]", 400},
+		`{"email":"joe@example.com","phone":"+1"}`:      {"to[0]", 400},
+		`{"email":7}`:                                   {"to[0]", 400},
+		email + `,7`:                                    {"to", 400},
+	} {
+		refused := w.ask(t, http.MethodPost, "/v1/messages", to(list))
+		require.Equal(t, want.status, refused.Code, "%s: %s", list, refused.Body)
+		require.Equal(t, want.field, problem(t, refused).Field, list)
+	}
+	lines := w.must(t, http.StatusOK, http.MethodPost, "/v1/messages:batch", to(`"ben",`+email)+"\n"+to(`{"email":"nobody@example.com"},"ben"`)+"\n"+to(`"ben"`))
+	require.Equal(t, 2, strings.Count(lines, `"sent"`), lines)
+	require.Contains(t, lines, `"field":"to[0]"`)
+
+	level--
+	require.Contains(t, w.must(t, http.StatusConflict, http.MethodPost, "/v1/messages", to(email)), string(client.ProblemUpgrade))
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", to(`"ben"`))
+	require.NotContains(t, strings.ToLower(w.log.String()), "example.com")
+}
+
+// An identity that the token may not address is as unknown as one that no user has.
+func TestMessagesToForbiddenKinds(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	w.must(t, http.StatusNoContent, http.MethodPut, joe, `{"user":"bob"}`, as("operator")...)
+	draft := func(name string) string {
+		return `{"from":"dee","to":["bob",{"email":"` + name + `@example.com"}],"body":"x"}`
+	}
+	forbidden := w.must(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/messages", draft("joe"), as("dee")...)
+	require.Equal(t, w.must(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/messages", draft("nobody"), as("dee")...), forbidden)
+	require.Contains(t, forbidden, `"field":"to[1]"`)
+	send := strings.ReplaceAll(draft("joe"), "dee", "ann")
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", send, as("ann")...)
+}

@@ -11,14 +11,19 @@ import (
 
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // draftBytes returns the maximum length of a draft as JSON within the limits. JSON escapes take at most six bytes per byte in a
-// body (control characters), and three per byte in a user id. Attributes may contain white space.
+// body (control characters), and three per byte in a user id. Attributes may contain white space. The longest identities have room without
+// escapes.
 func draftBytes(l message.Limits) int {
-	const rest = 8 << 10
-	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*(3*message.MaxUserIDBytes+4) + rest
+	const (
+		rest      = 8 << 10
+		recipient = max(3*message.MaxUserIDBytes, identity.MaxKindBytes+identity.MaxValueBytes) + 8
+	)
+	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*recipient + rest
 }
 
 func (s *server) publish(w *response, r *http.Request) error {
@@ -26,19 +31,37 @@ func (s *server) publish(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var draft message.Draft
+	var draft client.Draft
 	if err := readObject(w, r, draftBytes(s.opts.Limits), &draft); err != nil {
 		return err
 	}
-	if err := s.maySend(w, draft.From); err != nil {
+	if err := s.mayPublish(w, draft); err != nil {
 		return err
 	}
-	result := s.Publish.Publish(r.Context(), []publish.Request{{Draft: draft, Key: key}})[0]
+	result := s.Publish.Publish(r.Context(), []publish.Request{w.asked(draft, key)})[0]
 	if result.Err != nil {
-		return result.Err
+		return placed(result.Err, draft.To)
 	}
 	w.message = result.Message.ID
 	return writeJSON(w, http.StatusAccepted, client.ContentJSON, receipt(result.Message))
+}
+
+// asked returns the request to publish a draft.
+func (w *response) asked(draft client.Draft, key string) publish.Request {
+	return publish.Request{Draft: draft.Draft(), Key: key, MayAddress: w.principal.MayAddress}
+}
+
+// placed returns an error of a draft with the place of a recipient as the client counts: users and identities in one list.
+func placed(err error, to client.Recipients) error {
+	var i int
+	invalid, ok := errors.AsType[*message.InvalidError](err)
+	if !ok {
+		return err
+	}
+	if n, _ := fmt.Sscanf(invalid.Field, "to[%d]", &i); n != 1 {
+		return err
+	}
+	return &message.InvalidError{Field: "to[" + strconv.Itoa(to.Place(i)) + "]", Reason: invalid.Reason}
 }
 
 func receipt(m message.Message) *client.Receipt {
@@ -67,25 +90,25 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 	b := s.newBatch(w, r, draftBytes(s.opts.Limits))
 	defer b.close()
 	w.Header().Set("Content-Type", client.ContentNDJSON)
-	decode := func(text []byte) (message.Draft, error) {
+	decode := func(text []byte) (client.Draft, error) {
 		draft, err := decodeDraft(text)
 		if err == nil {
-			err = s.maySend(w, draft.From)
+			err = s.mayPublish(w, draft)
 		}
 		return draft, err
 	}
-	err = eachChunk(b, true, decode, func(items []item[message.Draft]) error {
-		if w.status == 0 && !slices.ContainsFunc(items, func(i item[message.Draft]) bool { return !limited(i.err) }) {
+	err = eachChunk(b, true, decode, func(items []item[client.Draft]) error {
+		if w.status == 0 && !slices.ContainsFunc(items, func(i item[client.Draft]) bool { return !limited(i.err) }) {
 			return items[0].err // the client can send the whole batch again
 		}
 		requests := make([]publish.Request, 0, len(items))
 		for _, i := range items {
 			if i.err == nil {
-				request := publish.Request{Draft: i.value}
+				own := key
 				if key != "" {
-					request.Key = key + "#" + strconv.Itoa(i.line)
+					own += "#" + strconv.Itoa(i.line)
 				}
-				requests = append(requests, request)
+				requests = append(requests, w.asked(i.value, own))
 			}
 		}
 		results := s.Publish.Publish(r.Context(), requests)
@@ -101,13 +124,13 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 		w.WriteHeader(http.StatusOK) // the batch has no messages
 	case refused:
 		// The answer has begun, so its last line holds the error that ended the batch.
-		line := item[message.Draft]{line: p.Line, err: p}
-		_ = s.answer(w, b.stream, []item[message.Draft]{line}, nil) // an error means that the client is gone
+		line := item[client.Draft]{line: p.Line, err: p}
+		_ = s.answer(w, b.stream, []item[client.Draft]{line}, nil) // an error means that the client is gone
 	}
 	return nil
 }
 
-func decodeDraft(text []byte) (draft message.Draft, err error) {
+func decodeDraft(text []byte) (draft client.Draft, err error) {
 	err = decodeObject(text, &draft, "the line")
 	return draft, err
 }
@@ -123,7 +146,7 @@ func taken(r publish.Result) bool {
 }
 
 // answer writes one line for each item. The results belong to the items without an error, in the same order.
-func (s *server) answer(w *response, to *stream, items []item[message.Draft], results []publish.Result) error {
+func (s *server) answer(w *response, to *stream, items []item[client.Draft], results []publish.Result) error {
 	var lines bytes.Buffer
 	encoder := newEncoder(&lines)
 	for _, i := range items {
@@ -132,7 +155,7 @@ func (s *server) answer(w *response, to *stream, items []item[message.Draft], re
 		if err == nil {
 			result := results[0]
 			results = results[1:]
-			err, answer.Receipt = result.Err, receipt(result.Message)
+			err, answer.Receipt = placed(result.Err, i.value.To), receipt(result.Message)
 		}
 		if err != nil {
 			p := *s.problem(w, err)

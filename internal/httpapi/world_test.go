@@ -120,7 +120,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	services := httpapi.Services{
 		Identities: identified,
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
-			Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Unknown: subscriptions.Unknown, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
+			Identities: identified, Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Unknown: subscriptions.Unknown, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),
 		Reporter:  publish.NewReporter(messages, db.Progress(), db.Edges(), partitions, userstate.DefaultRules),
 		Following: followings,

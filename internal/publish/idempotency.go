@@ -27,7 +27,7 @@ func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attemp
 	var group errgroup.Group
 	group.SetLimit(reserveConcurrency)
 	for _, a := range attempts {
-		if a.requested != "" {
+		if a.request.Key != "" {
 			group.Go(func() error {
 				a.result.Err = panics.Do(func() error { return s.reserve(ctx, a) })
 				return nil
@@ -42,16 +42,17 @@ func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attemp
 // Inserting it again changes nothing, and returns the stored time, which decides whether the message counts or is void. The decision
 // uses no local clock, so all requests with the key agree.
 func (s *Service) reserve(ctx context.Context, a *attempt) error {
-	if len(a.requested) > maxKeyBytes {
+	if len(a.request.Key) > maxKeyBytes {
 		return &message.InvalidError{Field: "Idempotency-Key", Reason: "is longer than 255 bytes: use a shorter one, such as a UUID"}
 	}
 	now := s.opts.Now()
 	m := &a.result.Message
-	wanted := message.Key{From: m.From, Key: a.requested, ID: m.ID, Digest: m.Digest(), Expires: now.Add(s.opts.KeyTTL())}
+	wanted := message.Key{From: m.From, Key: a.request.Key, ID: m.ID, Digest: m.DigestTo(keys(a.identities)), Expires: now.Add(s.opts.KeyTTL())}
 	var err error
 	if a.key, err = s.hold(ctx, wanted, now); err != nil {
 		return err
 	}
+	a.repeated = a.key.ID != m.ID
 	m.ID = a.key.ID
 	return nil
 }
@@ -89,7 +90,8 @@ func (s *Service) rekey(ctx context.Context, a *attempt, id message.ID) error {
 // the same message.
 func (s *Service) succeed(ctx context.Context, a *attempt, old, id message.ID) error {
 	successor := a.key
-	successor.Key, successor.ID = SuccessorKey(old), id
+	// The operator's digest is that of the stored message, whose identities have become users.
+	successor.Key, successor.ID, successor.Digest = SuccessorKey(old), id, a.result.Message.Digest()
 	held, err := s.hold(ctx, successor, s.opts.Now())
 	if err != nil {
 		return err

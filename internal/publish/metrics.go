@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -25,8 +26,10 @@ const (
 
 // refusal returns the reason for an error of a Result.
 func refusal(err error) string {
-	switch _, invalid := errors.AsType[*message.InvalidError](err); {
-	case invalid:
+	_, invalid := errors.AsType[*message.InvalidError](err)
+	_, level := errors.AsType[*settings.LevelError](err)
+	switch {
+	case invalid, level:
 		return refusedInvalid
 	case errors.Is(err, ErrBusy):
 		return refusedBusy

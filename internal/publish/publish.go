@@ -16,8 +16,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
+	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -43,6 +45,8 @@ const maxTries = 3
 // Options configures a Service.
 type Options struct {
 	Limits message.Limits
+	// Identities finds users by their identities. Requests without identities do not need it.
+	Identities *identities.Service
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	// KeyTTL returns for how long an idempotency key that is reserved now is remembered.
@@ -64,12 +68,14 @@ type Request struct {
 	// Key is an idempotency key, or empty. A request with the same sender and key as an earlier request returns the message of the
 	// earlier request.
 	Key string
+	// MayAddress reports whether the client may address identities of a kind. A nil MayAddress allows none.
+	MayAddress func(kind string) bool
 }
 
 // Result is the result of a Request.
 type Result struct {
 	Message message.Message
-	// Err is nil, a *message.InvalidError, message.ErrKeyReused, ErrBusy, ErrLate, ErrAhead, or an error of the store.
+	// Err is nil, a *message.InvalidError, a *settings.LevelError, message.ErrKeyReused, ErrBusy, ErrLate, ErrAhead, or an error of the store.
 	Err error
 }
 
@@ -95,10 +101,11 @@ func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts 
 
 // attempt is one try to store a request.
 type attempt struct {
-	requested string          // the idempotency key, or empty
-	topics    []message.Topic // as the draft has them
-	result    *Result
-	key       message.Key // the reserved key; zero without an idempotency key
+	request    Request
+	identities []identity.Identity // those of the draft, in canonical form
+	result     *Result
+	key        message.Key // the reserved key; zero without an idempotency key
+	repeated   bool        // an earlier request reserved the key
 	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
 	// id of that request instead.
 	issued message.ID
@@ -121,7 +128,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 		return results
 	}
-	attempts = s.reserveAll(ctx, s.checkTopics(ctx, attempts))
+	attempts = s.settle(ctx, s.reserveAll(ctx, attempts))
 	for range maxTries {
 		if attempts = s.store(ctx, attempts, rules); len(attempts) == 0 {
 			break
@@ -144,8 +151,12 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 		if err == nil {
 			result.Message, err = message.New(id, r.Draft, s.opts.Limits)
 		}
+		var ids []identity.Identity
+		if err == nil {
+			ids, err = s.canonical(r.Draft)
+		}
 		if result.Err = err; err == nil {
-			attempts = append(attempts, &attempt{requested: r.Key, topics: r.Draft.Topics, result: result, issued: id})
+			attempts = append(attempts, &attempt{request: r, identities: ids, result: result, issued: id})
 		}
 	}
 	return attempts

@@ -385,8 +385,10 @@ func TestForSubscribers(t *testing.T) {
 	d := newDesk(t)
 	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
 	edges := []follow.Pair{
-		{Follower: "ann", Followee: message.ParseTopic("go").Source()}, {Follower: "ben", Followee: message.ParseTopic("go/fmt").Source()},
-		{Follower: "cid", Followee: message.ParseTopic("go/errors").Source()}, {Follower: "dan", Followee: "author"},
+		{Follower: "ann", Followee: message.ParseTopic("go").Source()},
+		{Follower: "ben", Followee: message.ParseTopic("go/fmt").Source()},
+		{Follower: "cid", Followee: message.ParseTopic("go/errors").Source()},
+		{Follower: "dan", Followee: "author"},
 	}
 	_, err := d.Edges.Follow(t.Context(), edges, rig.Epoch)
 	require.NoError(t, err)
@@ -429,7 +431,31 @@ func TestUnknownTopics(t *testing.T) {
 	require.EqualError(t, results[1].Err, `topics[1] is "maps", and there is no such topic: create it first`)
 	require.NoError(t, results[2].Err)
 	require.NoError(t, results[3].Err)
-	require.Equal(t, []message.ID{results[0].Message.ID, results[2].Message.ID, results[3].Message.ID}, d.valid(t))
+	require.Len(t, d.emitter.emitted, 3)
+	for i, e := range d.emitter.emitted {
+		require.Equal(t, results[[]int{0, 2, 3}[i]].Message.ID, e.ID)
+	}
+}
+
+// A repeat returns the receipt of the first request, although the topic is gone.
+func TestARepeatIgnoresWhatBecameOfATopic(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	options := d.options(0, nil, zerolog.Nop())
+	gone := false
+	options.Unknown = func(_ context.Context, topics []message.Topic) ([]message.Topic, error) {
+		return slices.DeleteFunc(topics, func(message.Topic) bool { return !gone }), nil
+	}
+	service := publish.New(d.store, d.Keys, d.emitter, options)
+	draft := func(key string) publish.Request {
+		return publish.Request{Key: key, Draft: message.Draft{From: "author", Body: "x", Topics: []message.Topic{"go"}}}
+	}
+	first := one(t, service.Publish(t.Context(), []publish.Request{draft("key")}))
+	gone = true
+	results := service.Publish(t.Context(), []publish.Request{draft("key"), draft("another"), draft("")})
+	require.Equal(t, first, one(t, results[:1]))
+	require.ErrorIs(t, results[1].Err, message.ErrInvalid)
+	require.ErrorIs(t, results[2].Err, message.ErrInvalid)
 }
 
 // TestOneSuccessorOfAMessageFromTheFuture publishes a message from the future again as a redrive does, and as its publisher does by a

@@ -28,7 +28,7 @@ func (s *Service) checkTopics(ctx context.Context, attempts []*attempt) []*attem
 		if err != nil && len(a.result.Message.Topics) > 0 {
 			a.result.Err = fmt.Errorf("look up topics: %w", err)
 		}
-		for i, t := range a.topics {
+		for i, t := range a.request.Draft.Topics {
 			if err == nil && slices.Contains(unknown, t) {
 				a.result.Err = &message.InvalidError{
 					Field:  "topics[" + strconv.Itoa(i) + "]",

@@ -43,12 +43,21 @@ func TestIdentities(t *testing.T) {
 	require.Equal(t, 1, result.Accepted)
 	require.Len(t, result.Rejected, 1)
 
+	receipt, err := c.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"cleo"}, ToIdentities: []message.Identity{joe}, Body: "x"}, "key")
+	require.NoError(t, err)
 	require.NoError(t, c.DeleteIdentity(ctx, joe, "ben"))
 	_, err = c.Identity(ctx, joe)
 	require.NoError(t, err)
 	require.NoError(t, c.DeleteIdentity(ctx, joe, "joe"))
 	_, err = c.Identity(ctx, joe)
 	refused(err, client.ProblemNotFound)
+	status, err := c.Status(ctx, receipt.ID)
+	require.NoError(t, err)
+	require.Equal(t, []message.UserID{"cleo", "joe"}, status.To)
+	answers, err := c.PublishBatch(ctx, []message.Draft{{From: "ann", ToIdentities: []message.Identity{joe}, Body: "x"}}, "")
+	require.NoError(t, err)
+	refused(answers[0].Err, client.ProblemInvalid)
+
 	for _, bad := range []message.Identity{{}, {Kind: "email"}, {Value: "joe@example.com"}} {
 		require.ErrorIs(t, c.SetIdentity(ctx, bad, "joe"), message.ErrInvalid)
 		require.ErrorIs(t, c.DeleteIdentity(ctx, bad, ""), message.ErrInvalid)

@@ -24,7 +24,7 @@ const (
 // Publish publishes a message. An idempotency key is a string that the sender uses for no other message. With a key, calls that are
 // repeated within 24 hours publish the message once. An empty key means none.
 func (c *Client) Publish(ctx context.Context, draft message.Draft, key string) (Receipt, error) {
-	body, err := encode(draft)
+	body, err := encode(NewDraft(draft))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -40,7 +40,11 @@ func (c *Client) Publish(ctx context.Context, draft message.Draft, key string) (
 // an idempotency key, message n has the key followed by '#' and n, counted from 1, so the caller can send the same batch again.
 // After an error, the result has the answers before the error. Whether the other messages were published is unknown.
 func (c *Client) PublishBatch(ctx context.Context, drafts []message.Draft, key string) ([]Answer, error) {
-	body, err := encodeLines(drafts)
+	lines := make([]Draft, len(drafts))
+	for i, draft := range drafts {
+		lines[i] = NewDraft(draft)
+	}
+	body, err := encodeLines(lines)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 	server := httptest.NewServer(httpapi.New(httpapi.Services{
 		Identities: identified,
 		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
-			Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
+			Identities: identified, Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
 		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, userstate.DefaultRules),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{

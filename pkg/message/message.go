@@ -81,13 +81,15 @@ const maxContentTypeBytes = 255
 
 // Draft is a message that a caller wants to publish. It has no id yet.
 type Draft struct {
-	From        UserID          `json:"from"`
-	To          []UserID        `json:"to,omitempty"`
-	Audience    Audience        `json:"audience,omitempty"`
-	Topics      []Topic         `json:"topics,omitempty"`
-	Body        string          `json:"body"`
-	ContentType string          `json:"content_type,omitempty"`
-	Attrs       json.RawMessage `json:"attrs,omitempty"`
+	From UserID   `json:"from"`
+	To   []UserID `json:"to,omitempty"`
+	// ToIdentities names recipients by their identities, as the caller writes them. On the wire they are elements of to: see package client.
+	ToIdentities []Identity      `json:"-"`
+	Audience     Audience        `json:"audience,omitempty"`
+	Topics       []Topic         `json:"topics,omitempty"`
+	Body         string          `json:"body"`
+	ContentType  string          `json:"content_type,omitempty"`
+	Attrs        json.RawMessage `json:"attrs,omitempty"`
 }
 
 // New makes a message of a draft: it checks the draft against the rules and limits, sorts recipients and topics and
@@ -133,10 +135,10 @@ func recipients(d Draft, l Limits) ([]UserID, error) {
 	switch {
 	case d.Audience != AudienceListed && d.Audience != AudienceFollowers:
 		return nil, invalid("audience", "is %q: the only audience there is, is %q", string(d.Audience), string(AudienceFollowers))
-	case len(d.To) == 0 && len(d.Topics) == 0 && d.Audience == AudienceListed:
+	case len(d.To)+len(d.ToIdentities)+len(d.Topics) == 0 && d.Audience == AudienceListed:
 		return nil, invalid("to", "is empty: name recipients or topics, or set audience to %q", string(AudienceFollowers))
-	case len(d.To) > l.Recipients:
-		return nil, invalid("to", "has %d recipients: at most %d are allowed", len(d.To), l.Recipients)
+	case len(d.To)+len(d.ToIdentities) > l.Recipients:
+		return nil, invalid("to", "has %d recipients: at most %d are allowed", len(d.To)+len(d.ToIdentities), l.Recipients)
 	}
 	for i, user := range d.To {
 		if err := user.Validate("to[" + strconv.Itoa(i) + "]"); err != nil {
@@ -171,7 +173,15 @@ type Digest [sha256.Size]byte
 // Digest returns the message's digest: SHA-256 over its fields, each preceded by its length. If it has topics, each list is preceded by
 // its length, too: otherwise recipients and topics could change places. As no user id begins with a zero byte, no message without topics has
 // the same digest.
-func (m Message) Digest() Digest {
+func (m Message) Digest() Digest { return m.DigestTo(nil) }
+
+// DigestTo returns the digest of a request for the message with further recipients, of which only the canonical texts of their identities are
+// known. Order and repetition do not matter. Their number is a list of its own, after the topics, which are counted even if there are none.
+func (m Message) DigestTo(identities []string) Digest {
+	identities = slices.Clone(identities)
+	slices.Sort(identities)
+	identities = slices.Compact(identities)
+	lists := len(m.Topics)+len(identities) > 0
 	h := sha256.New()
 	length := func(n int) {
 		var b [8]byte
@@ -187,17 +197,23 @@ func (m Message) Digest() Digest {
 	field(m.Body)
 	field(m.ContentType)
 	field(string(m.Attrs))
-	if len(m.Topics) > 0 {
+	if lists {
 		length(len(m.To))
 	}
 	for _, user := range m.To {
 		field(string(user))
 	}
-	if len(m.Topics) > 0 {
+	if lists {
 		length(len(m.Topics))
 	}
 	for _, t := range m.Topics {
 		field(string(t))
+	}
+	if len(identities) > 0 {
+		length(len(identities))
+	}
+	for _, text := range identities {
+		field(text)
 	}
 	return Digest(h.Sum(nil))
 }
