@@ -25,16 +25,16 @@ const maxShownProblems = 20
 func newImport(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Import edges, users or identities from a file",
+		Short: "Import edges, users, identities, topics or subscriptions from a file",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to import: follows, users or identities")
+				return program.Usagef("say what to import: follows, users, identities, topics or subscriptions")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(newImportFollows(p), newImportUsers(p), newImportIdentities(p))
+	cmd.AddCommand(newImportFollows(p), newImportUsers(p), newImportIdentities(p), newImportTopics(p), newImportSubscriptions(p))
 	return cmd
 }
 

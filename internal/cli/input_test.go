@@ -16,10 +16,12 @@ var commands = map[string]struct {
 	args []string
 	good string
 }{
-	"follows":    {args: []string{"import", "follows"}, good: "ben\tann"},
-	"users":      {args: []string{"import", "users"}, good: `{"user":"ben","last_viewed":"2026-01-02T03:04:05Z"}`},
-	"identities": {args: []string{"import", "identities"}, good: `{"kind":"email","value":"joe@example.com","user":"joe"}`},
-	"publish":    {args: []string{"publish", "--file"}, good: `{"from":"ann","to":["ben"],"body":"x"}`},
+	"follows":       {args: []string{"import", "follows"}, good: "ben\tann"},
+	"users":         {args: []string{"import", "users"}, good: `{"user":"ben","last_viewed":"2026-01-02T03:04:05Z"}`},
+	"identities":    {args: []string{"import", "identities"}, good: `{"kind":"email","value":"joe@example.com","user":"joe"}`},
+	"topics":        {args: []string{"import", "topics"}, good: `{"topic":"programming/go"}`},
+	"subscriptions": {args: []string{"import", "subscriptions"}, good: `{"user":"ben","topic":"programming/go"}`},
+	"publish":       {args: []string{"publish", "--file"}, good: `{"from":"ann","to":["ben"],"body":"x"}`},
 }
 
 func TestBadLines(t *testing.T) {
@@ -49,6 +51,10 @@ func TestBadLines(t *testing.T) {
 		"JSON not UTF-8":          {"users", "{\"user\":\"\xff\"}", "is not valid UTF-8"},
 		"no kind":                 {"identities", `{"value":"joe@example.com","user":"joe"}`, "kind is empty"},
 		"no value":                {"identities", `{"kind":"email","user":"joe"}`, "value is empty"},
+		"topic without a path":    {"topics", `{}`, "topic is empty"},
+		"topic of no segment":     {"topics", `{"topic":"a//b"}`, "topic, segment 2 is empty"},
+		"subscription of nobody":  {"subscriptions", `{"topic":"a"}`, "user is empty"},
+		"subscription to nothing": {"subscriptions", `{"user":"ben"}`, "topic is empty"},
 		"identity of nobody":      {"identities", `{"kind":"email","value":"joe@example.com"}`, "user is empty"},
 		"unknown identity field":  {"identities", `{"email":"joe@example.com","user":"joe"}`, `has the unknown field "email"`},
 		"value of another type":   {"identities", `{"kind":"email","value":1,"user":"joe"}`, "expected a string, got number"},

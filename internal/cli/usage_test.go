@@ -27,7 +27,7 @@ func TestWrongUsage(t *testing.T) {
 		"nothing like it":           {args: "frobnicate", want: `there is no command "fanmail frobnicate" (see 'fanmail --help')`},
 		"unknown command below":     {args: "import edges", want: `there is no command "fanmail import edges" (see 'fanmail import --help')`},
 		"help of an unknown one":    {args: "help serv", want: `there is no command "fanmail serv"; did you mean serve?`},
-		"nothing to import":         {args: "import", want: `say what to import: follows, users or identities`},
+		"nothing to import":         {args: "import", want: `say what to import: follows, users, identities, topics or subscriptions`},
 		"unknown flag":              {args: "inbox ben --pek", want: `unknown flag: --pek (see 'fanmail inbox --help')`},
 		"flag without a value":      {args: "inbox ben --limit", want: `flag needs an argument: --limit`},
 		"flag of another type":      {args: "inbox ben --limit many", want: `invalid argument "many" for "--limit" flag`},
