@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,12 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // size has the numbers for a run of TestTwins or TestClockIsSet.
 type size struct {
 	pairs, mails, kills int
+	// topics is how many topics there are, to which users subscribe.
+	topics int
 	// pace is the number of published lines per second. It determines the duration, which must be long enough for users to become
 	// dormant several times.
 	pace int
@@ -45,21 +50,39 @@ func seed(t *testing.T) uint64 {
 	return seed
 }
 
-// twins creates users, edges and messages for pairs of twins, imports the users and the first edges, and returns the file of the pairs.
+// twins creates users, edges, topics and messages for pairs of twins, imports the users and the first edges, and returns the file of the pairs.
 func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string) {
 	w.Helper()
 	pairs = w.writeTwins(ctx, size, seed)
 	w.fanmail(ctx, "import", "users", w.users)
 	w.fanmail(ctx, "import", "follows", w.follows)
+	w.createTopics(ctx)
 	return pairs
 }
 
-// writeTwins creates the files of users, edges and messages for pairs of twins, and returns the file of the pairs.
+// createTopics creates the topics of the messages for twins.
+func (w *world) createTopics(ctx context.Context) {
+	w.Helper()
+	var topics []message.Topic
+	for _, line := range w.contents(w.dir + "/topics.ndjson") {
+		var t client.Topic
+		require.NoError(w, json.Unmarshal([]byte(line), &t))
+		topics = append(topics, t.Topic)
+	}
+	if len(topics) == 0 {
+		return
+	}
+	created, err := w.client().CreateTopicBatch(ctx, topics)
+	require.NoError(w, err)
+	require.Equal(w, len(topics), created.Accepted)
+}
+
+// writeTwins creates the files of users, edges, topics and messages for pairs of twins, and returns the file of the pairs.
 func (w *world) writeTwins(ctx context.Context, size size, seed uint64) (pairs string) {
 	w.Helper()
 	testenv.Run(ctx, w.T, programs.Driver, "twins", "--mails", w.testdata("email-eu.messages.ndjson.gz"),
 		"--follows", w.testdata("wiki-vote.follows.tsv.gz"), "--dir", w.dir,
-		"--pairs", strconv.Itoa(size.pairs), "--first", strconv.Itoa(size.mails), "--seed", strconv.FormatUint(seed, 10))
+		"--pairs", strconv.Itoa(size.pairs), "--first", strconv.Itoa(size.mails), "--topics", strconv.Itoa(size.topics), "--seed", strconv.FormatUint(seed, 10))
 	pairs, w.follows, w.messages = w.dir+"/pairs.tsv", w.dir+"/follows.tsv", w.dir+"/script.ndjson"
 	if size.spread > 0 {
 		w.generate(ctx, w.users, "users", "--last-seen", w.lastSeen(pairs, size.spread))

@@ -19,24 +19,24 @@ func twinsSize(on store) size {
 	switch {
 	case full():
 		return size{
-			pairs: 2000, mails: 20_000, kills: 10, pace: 100,
+			pairs: 2000, mails: 20_000, kills: 10, topics: 40, pace: 100,
 			dormantAfter: 20 * time.Second, gap: 40 * time.Second, keep: 4 * time.Second,
 		}
 	case on != embedded: // dormant_after must be at least four times the tolerance
 		return size{
-			pairs: 30, mails: 1000, kills: 2, pace: 10,
+			pairs: 30, mails: 1000, kills: 2, topics: 12, pace: 10,
 			dormantAfter: 18 * time.Second, gap: 20 * time.Second, keep: 2 * time.Second,
 		}
 	default:
 		return size{
-			pairs: 60, mails: 3000, kills: 2, pace: 100,
+			pairs: 60, mails: 3000, kills: 2, topics: 12, pace: 100,
 			dormantAfter: 5 * time.Second, gap: 6 * time.Second, keep: 500 * time.Millisecond,
 		}
 	}
 }
 
-// TestTwins lets users become dormant and return at random. Meanwhile messages are published to them, they follow and unfollow, and
-// the server is killed during rehydrations. Each user has a twin who follows and receives the same but is never dormant. At the
+// TestTwins lets users become dormant and return at random. Meanwhile messages are published to them and to topics, they follow and unfollow, subscribe and
+// unsubscribe, and the server is killed during rehydrations. Each user has a twin who follows and receives the same but is never dormant. At the
 // end, both inboxes are equal.
 func TestTwins(t *testing.T) {
 	t.Parallel()
