@@ -80,6 +80,9 @@ func stable(form form, value string) (string, refusal) {
 	case canonical == "":
 		return "", "is empty"
 	}
+	if canonical == value { // as most values of a publisher
+		return canonical, ""
+	}
 	if again, wrong := form(canonical); wrong != "" || again != canonical {
 		return "", "has no form of its own: its canonical form means another value"
 	}

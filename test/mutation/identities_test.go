@@ -70,6 +70,16 @@ func claiming() []mutation {
 			pkg:   pebble, run: pebbleIdentities + "/^Remove$",
 		},
 		{
+			name: "removing a record whatever its number, at random", trap: "a user loses an identity without a deletion",
+			edits: []edit{{recordsGo, "		if there.Number == given.Number {\n", "		if there.Exists() {\n"}},
+			pkg:   claims, run: "^TestSchedules$",
+		},
+		{
+			name: "removing an item by its value, at random", trap: "an identity is in force without an item",
+			edits: []edit{{identitiesGo, "return item.Number == r.Number })", "return item.Identity == r.Identity })"}},
+			pkg:   claims, run: "^TestSchedules$",
+		},
+		{
 			name: "lines of one list at once", trap: "of two items that are added together, one is lost",
 			edits: []edit{{claimGo, "		if seen[l.list.User] {\n", "		if seen[l.list.User] && len(seen) == 0 {\n"}},
 			pkg:   claims, run: "^TestBatchFinishesClaimsOfOneUser$",
