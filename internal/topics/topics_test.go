@@ -200,6 +200,21 @@ func TestDelete(t *testing.T) {
 	require.ErrorAs(t, remove("a/b"), &used)
 }
 
+// A call that subscribed a user has died before it looked at the topic, which was deleted and created again.
+func TestDeleteEndsWhatADeadCallLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(t, "a")
+	dead := follow.Subscription{Pair: follow.Pair{Follower: "ann", Followee: message.Topic("a").Source()}, Number: 7}
+	_, err := w.Edges.Subscribe(t.Context(), []follow.Subscription{dead}, w.Clock.Now())
+	require.NoError(t, err)
+	require.Empty(t, w.of(t, "ann"))
+	require.NoError(t, w.service().Delete(t.Context(), "a"))
+	edges, err := w.Edges.Get(t.Context(), []follow.Pair{dead.Pair})
+	require.NoError(t, err)
+	require.False(t, edges[0].Open())
+}
+
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
