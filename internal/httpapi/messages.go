@@ -22,8 +22,9 @@ func draftBytes(l message.Limits) int {
 	const (
 		rest      = 8 << 10
 		recipient = max(3*message.MaxUserIDBytes, identity.MaxKindBytes+identity.MaxValueBytes) + 8
+		topics    = message.MaxTopics * (3*message.MaxTopicSegments*(message.MaxSegmentBytes+1) + 4)
 	)
-	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*recipient + rest
+	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*recipient + topics + rest
 }
 
 func (s *server) publish(w *response, r *http.Request) error {

@@ -78,6 +78,25 @@ func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (holds
 	return holds, err
 }
 
+// Find implements message.KeyStore.
+func (s *Keys) Find(ctx context.Context, from message.UserID, key string, now time.Time) (found message.Key, ok bool, err error) {
+	k := message.Key{From: from, Key: key}
+	err = s.c.call(ctx, "find a key", func(ctx context.Context) error {
+		found, ok = message.Key{}, false
+		r, err := one[keyRecord](s.c, s.c.FindOne(ctx, bson.D{{Key: fieldID, Value: hashKey(k)}}))
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		if err != nil || !now.Before(timeOf(r.Expires)) {
+			return err
+		}
+		found, err = r.key(k)
+		ok = err == nil
+		return err
+	})
+	return found, ok, err
+}
+
 // errVanished says that a document was removed between two operations. Both are repeated.
 var errVanished = errors.New("a document was removed meanwhile")
 

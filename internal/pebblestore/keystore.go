@@ -98,6 +98,19 @@ func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (messa
 	return holds, nil
 }
 
+// Find implements message.KeyStore.
+func (s *Keys) Find(ctx context.Context, from message.UserID, key string, now time.Time) (message.Key, bool, error) {
+	if err := s.db.begin(ctx); err != nil {
+		return message.Key{}, false, err
+	}
+	defer s.db.end()
+	there, known, err := s.read(hashKey(from, key))
+	if err != nil || !known || there.expired(now) {
+		return message.Key{}, false, err
+	}
+	return there.key(message.Key{From: from, Key: key}), true, nil
+}
+
 // Replace implements message.KeyStore.
 func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) error {
 	h := hashKey(old.From, old.Key)

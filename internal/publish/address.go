@@ -45,13 +45,40 @@ func keys(ids []identity.Identity) []string {
 // place returns the name of the i-th identity of a draft: in to, identities come after the users.
 func place(d message.Draft, i int) string { return "to[" + strconv.Itoa(len(d.To)+i) + "]" }
 
-// settle decides to whom attempts go: it checks their topics, and finds the users of their identities. An attempt whose key an earlier request
+// settleFresh decides to whom those attempts go whose keys no earlier request has reserved. So a request that is refused reserves no key, and the
+// client can send it again with another topic or identity. It returns the attempts without an error.
+func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attempt {
+	var fresh []*attempt
+	for _, a := range attempts {
+		if a.request.Key != "" && a.addressed() {
+			_, reserved, err := s.keys.Find(ctx, a.result.Message.From, a.request.Key, s.opts.Now())
+			if a.result.Err = err; err != nil || reserved {
+				continue
+			}
+		}
+		fresh = append(fresh, a)
+	}
+	s.settleNow(ctx, fresh)
+	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
+}
+
+// addressed reports whether the store decides to whom the message of an attempt goes.
+func (a *attempt) addressed() bool { return len(a.identities)+len(a.result.Message.Topics) > 0 }
+
+// settleNow checks the topics of attempts, and finds the users of their identities.
+func (s *Service) settleNow(ctx context.Context, attempts []*attempt) {
+	s.address(ctx, s.checkTopics(ctx, slices.Clone(attempts)))
+	for _, a := range attempts {
+		a.settled = true
+	}
+}
+
+// settle decides to whom the other attempts go, as settleFresh does. An attempt whose key an earlier request
 // has reserved gets the message of that request if it is stored: what has become of an identity or a topic since changes nothing. settle
 // returns the attempts without an error.
 func (s *Service) settle(ctx context.Context, attempts []*attempt) []*attempt {
 	adopted := s.adopt(ctx, attempts)
-	open := slices.DeleteFunc(slices.Clone(attempts), func(a *attempt) bool { return adopted[a] || a.result.Err != nil })
-	s.address(ctx, s.checkTopics(ctx, open))
+	s.settleNow(ctx, slices.DeleteFunc(slices.Clone(attempts), func(a *attempt) bool { return a.settled || adopted[a] || a.result.Err != nil }))
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
@@ -61,7 +88,7 @@ func (s *Service) adopt(ctx context.Context, attempts []*attempt) map[*attempt]b
 	var repeated []*attempt
 	var refs []message.Ref
 	for _, a := range attempts {
-		if a.repeated && len(a.identities)+len(a.result.Message.Topics) > 0 {
+		if a.repeated && a.addressed() {
 			repeated, refs = append(repeated, a), append(refs, a.result.Message.Ref())
 		}
 	}

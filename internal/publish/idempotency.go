@@ -47,7 +47,7 @@ func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	}
 	now := s.opts.Now()
 	m := &a.result.Message
-	wanted := message.Key{From: m.From, Key: a.request.Key, ID: m.ID, Digest: m.DigestTo(keys(a.identities)), Expires: now.Add(s.opts.KeyTTL())}
+	wanted := message.Key{From: m.From, Key: a.request.Key, ID: m.ID, Digest: a.digest, Expires: now.Add(s.opts.KeyTTL())}
 	var err error
 	if a.key, err = s.hold(ctx, wanted, now); err != nil {
 		return err

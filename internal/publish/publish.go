@@ -104,8 +104,10 @@ type attempt struct {
 	request    Request
 	identities []identity.Identity // those of the draft, in canonical form
 	result     *Result
-	key        message.Key // the reserved key; zero without an idempotency key
-	repeated   bool        // an earlier request reserved the key
+	key        message.Key    // the reserved key; zero without an idempotency key
+	repeated   bool           // an earlier request reserved the key
+	digest     message.Digest // of the request, whoever has its identities
+	settled    bool           // it is known to whom the message goes
 	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
 	// id of that request instead.
 	issued message.ID
@@ -128,7 +130,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 		return results
 	}
-	attempts = s.settle(ctx, s.reserveAll(ctx, attempts))
+	attempts = s.settle(ctx, s.reserveAll(ctx, s.settleFresh(ctx, attempts)))
 	for range maxTries {
 		if attempts = s.store(ctx, attempts, rules); len(attempts) == 0 {
 			break
@@ -156,7 +158,7 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 			ids, err = s.canonical(r.Draft)
 		}
 		if result.Err = err; err == nil {
-			attempts = append(attempts, &attempt{request: r, identities: ids, result: result, issued: id})
+			attempts = append(attempts, &attempt{request: r, identities: ids, digest: result.Message.DigestTo(keys(ids)), result: result, issued: id})
 		}
 	}
 	return attempts

@@ -456,6 +456,9 @@ func TestARepeatIgnoresWhatBecameOfATopic(t *testing.T) {
 	require.Equal(t, first, one(t, results[:1]))
 	require.ErrorIs(t, results[1].Err, message.ErrInvalid)
 	require.ErrorIs(t, results[2].Err, message.ErrInvalid)
+	other := draft("another")
+	other.Draft.Topics, gone = []message.Topic{"news"}, false
+	one(t, service.Publish(t.Context(), []publish.Request{other})) // the refused request has reserved no key
 }
 
 // TestOneSuccessorOfAMessageFromTheFuture publishes a message from the future again as a redrive does, and as its publisher does by a

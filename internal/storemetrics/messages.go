@@ -114,6 +114,7 @@ func (m *Metrics) Keys(store message.KeyStore) message.KeyStore {
 	return &keys{
 		KeyStore: store,
 		reserve:  m.operation("keys.reserve"),
+		find:     m.operation("keys.find"),
 		replace:  m.operation("keys.replace"),
 		forget:   m.operation("keys.forget"),
 		latest:   m.operation("keys.latest"),
@@ -123,12 +124,17 @@ func (m *Metrics) Keys(store message.KeyStore) message.KeyStore {
 type keys struct {
 	message.KeyStore
 
-	reserve, replace, forget, latest operation
+	reserve, find, replace, forget, latest operation
 }
 
 func (s *keys) Reserve(ctx context.Context, k message.Key, now time.Time) (held message.Key, err error) {
 	defer s.reserve.done(ctx, s.reserve.now(), &err)
 	return s.KeyStore.Reserve(ctx, k, now)
+}
+
+func (s *keys) Find(ctx context.Context, from message.UserID, key string, now time.Time) (found message.Key, ok bool, err error) {
+	defer s.find.done(ctx, s.find.now(), &err)
+	return s.KeyStore.Find(ctx, from, key, now)
 }
 
 func (s *keys) Replace(ctx context.Context, old message.Key, id message.ID) (err error) {

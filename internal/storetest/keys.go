@@ -31,6 +31,27 @@ func (s messageSuite) reserve(t *testing.T) {
 	require.Equal(t, first, reserved(t, keys, first, epoch.Add(time.Minute)), "repeating changes nothing")
 }
 
+func (s messageSuite) findKey(t *testing.T) {
+	t.Parallel()
+	keys := s.open(t).Keys
+	k := key(1, epoch.Add(time.Hour))
+	find := func(from message.UserID, text string, now time.Time) (message.Key, bool) {
+		found, ok, err := keys.Find(t.Context(), from, text, now)
+		require.NoError(t, err)
+		return found, ok
+	}
+	_, ok := find(k.From, k.Key, epoch)
+	require.False(t, ok, "not reserved yet")
+	reserved(t, keys, k, epoch)
+	found, ok := find(k.From, k.Key, k.Expires.Add(-time.Millisecond))
+	require.True(t, ok)
+	require.Equal(t, k, found)
+	_, ok = find("bob", k.Key, epoch)
+	require.False(t, ok, "of another sender")
+	_, ok = find(k.From, k.Key, k.Expires)
+	require.False(t, ok, "expired")
+}
+
 func (s messageSuite) reserveExpired(t *testing.T) {
 	t.Parallel()
 	keys := s.open(t).Keys

@@ -82,6 +82,7 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Remove/beside queries", s.removeBeside)
 	t.Run("Reopen/keeps what was inserted", s.reopenKeepsMessages)
 	t.Run("Reserve/returns the key that holds", s.reserve)
+	t.Run("Find/returns a key that holds, and reserves none", s.findKey)
 	t.Run("Reserve/takes over an expired key", s.reserveExpired)
 	t.Run("Reserve/keeps senders and keys apart", s.reserveKeepsApart)
 	t.Run("Reserve/by many has one winner", s.reserveConcurrently)

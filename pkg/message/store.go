@@ -152,6 +152,9 @@ type KeyStore interface {
 	// the key that was reserved before.
 	Reserve(ctx context.Context, k Key, now time.Time) (Key, error)
 
+	// Find returns the reservation of a sender's key, and whether there is one that has not expired by now. It may not survive a crash.
+	Find(ctx context.Context, from UserID, key string, now time.Time) (Key, bool, error)
+
 	// Replace gives a reserved key another message id, if the reservation still equals old. Otherwise it changes nothing and
 	// returns ErrKeyChanged.
 	Replace(ctx context.Context, old Key, id ID) error
