@@ -49,14 +49,18 @@ func topics() []mutation {
 		},
 		{
 			name: "a feed without the clause", trap: "who returns misses the messages of topics",
-			edits: []edit{{feedGo, "return slices.ContainsFunc(m.Sources(), func(s message.Source) bool { return follow.For(m.Message, f.user, f.edge(s)) })",
-				"return follow.For(m.Message, f.user, f.edge(m.From.Source()))"}},
+			edits: []edit{{
+				feedGo, "return slices.ContainsFunc(m.Sources(), func(s message.Source) bool { return follow.For(m.Message, f.user, f.edge(s)) })",
+				"return follow.For(m.Message, f.user, f.edge(m.From.Source()))",
+			}},
 			pkg: "./internal/rehydrate", run: "^TestFeedHoldsTopics$",
 		},
 		{
 			name: "a gap counts a named subscriber twice", trap: "total and unread are wrong",
-			edits: []edit{{feedGo, "counted := slices.ContainsFunc(m.Sources(), func(s message.Source) bool { return f.edge(s).Holds(m.Sent()) })",
-				"counted := m.ToFollowers() && f.edge(m.From.Source()).Holds(m.Sent())"}},
+			edits: []edit{{
+				feedGo, "counted := slices.ContainsFunc(m.Sources(), func(s message.Source) bool { return f.edge(s).Holds(m.Sent()) })",
+				"counted := m.ToFollowers() && f.edge(m.From.Source()).Holds(m.Sent())",
+			}},
 			pkg: "./internal/rehydrate", run: "^TestFeedHoldsTopics$",
 		},
 		{
