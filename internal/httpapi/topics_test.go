@@ -123,10 +123,16 @@ func TestTopicsNeedALevel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{level: func() int { return recorded.Topics - 1 }})
 	for _, ask := range [][3]string{
-		{http.MethodGet, "/v1/topics?x=1", ""}, {http.MethodPost, "/v1/topics:batch", `{"topic":"a"}`},
-		{http.MethodGet, "/v1/topics/a", ""}, {http.MethodPut, "/v1/topics/%20", ""}, {http.MethodDelete, "/v1/topics/a", ""},
-		{http.MethodGet, "/v1/subscriptions", ""}, {http.MethodPost, "/v1/subscriptions:batch", `{"user":"bob","topic":"a"}`},
-		{http.MethodGet, "/v1/users/bob/topics", ""}, {http.MethodPut, "/v1/users/bob/topics/a", ""}, {http.MethodDelete, "/v1/users/bob/topics/a", ""},
+		{http.MethodGet, "/v1/topics?x=1", ""},
+		{http.MethodPost, "/v1/topics:batch", `{"topic":"a"}`},
+		{http.MethodGet, "/v1/topics/a", ""},
+		{http.MethodPut, "/v1/topics/%20", ""},
+		{http.MethodDelete, "/v1/topics/a", ""},
+		{http.MethodGet, "/v1/subscriptions", ""},
+		{http.MethodPost, "/v1/subscriptions:batch", `{"user":"bob","topic":"a"}`},
+		{http.MethodGet, "/v1/users/bob/topics", ""},
+		{http.MethodPut, "/v1/users/bob/topics/a", ""},
+		{http.MethodDelete, "/v1/users/bob/topics/a", ""},
 	} {
 		answer := w.must(t, http.StatusConflict, ask[0], ask[1], ask[2])
 		require.Contains(t, answer, string(client.ProblemUpgrade), "%v", ask)

@@ -147,11 +147,11 @@ func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int
 	if under == "" {
 		return s.find(ctx, bson.D{{Key: fieldID, Value: operator("$gt", after)}}, inOrder(fieldID, limit))
 	}
-	least := operator("$gte", under)
+	ids := operator("$gte", under)
 	if after >= under {
-		least = operator("$gt", after)
+		ids = operator("$gt", after)
 	}
 	const pastSubtree = "\x02" // topics below have byte 01 there, and all others more
-	ids := append(least, bson.E{Key: "$lt", Value: under + pastSubtree})
+	ids = append(ids, bson.E{Key: "$lt", Value: under + pastSubtree})
 	return s.find(ctx, bson.D{{Key: fieldRoot, Value: root(under)}, {Key: fieldID, Value: ids}}, inOrder(fieldID, limit))
 }
