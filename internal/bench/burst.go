@@ -51,7 +51,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		audience := o.audience(c)
 		audiences[c] = len(audience)
 		e.Tell(fmt.Sprintf("making %d followers of %s", len(audience), user("celebrity", c)))
-		if err := w.follow(ctx, user("celebrity", c), audience); err != nil {
+		if err := w.follow(ctx, user("celebrity", c).Source(), audience); err != nil {
 			return Report{}, err
 		}
 		for _, u := range audience {
@@ -149,7 +149,7 @@ func (w *world) mutual(ctx context.Context, o BurstOptions) (*head, error) {
 	}
 	for _, author := range h.celebrities {
 		others := slices.DeleteFunc(slices.Clone(h.celebrities), func(u message.UserID) bool { return u == author })
-		if err := w.follow(ctx, author, others); err != nil {
+		if err := w.follow(ctx, author.Source(), others); err != nil {
 			return nil, err
 		}
 	}

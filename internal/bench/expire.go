@@ -36,7 +36,7 @@ func (e Env) Expire(ctx context.Context, o ExpireOptions) (_ Report, err error) 
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
-	if err := w.audience(ctx, "celebrity", o.Inboxes, 0); err != nil {
+	if err := w.audience(ctx, []message.Source{"celebrity"}, o.Inboxes, 0); err != nil {
 		return Report{}, err
 	}
 	if err := w.see(ctx, e.Now(), []message.UserID{"ben"}); err != nil {

@@ -22,6 +22,9 @@ type FanoutOptions struct {
 	Messages int
 	// There is the number of messages in each inbox before the measurement.
 	There int
+	// Topics makes the audience subscribers instead of followers: each message goes to that many topics, at most message.MaxTopics of
+	// message.MaxTopicSegments segments, and the subscribers are spread evenly over the topics and all above them. 0 means followers.
+	Topics int
 }
 
 // Fanout measures the fan-out of messages by one author, from publishing until it is done.
@@ -48,7 +51,16 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
 	const author = "celebrity"
 	dormant := int(o.Dormant * float64(followers))
-	if err := w.audience(ctx, author, followers, dormant); err != nil {
+	topics, sources := []message.Topic(nil), []message.Source{message.UserID(author).Source()}
+	if o.Topics > 0 {
+		topics, sources = benchTopics(o.Topics)
+		for _, topic := range topics {
+			if err := w.client.CreateTopic(ctx, topic, true); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := w.audience(ctx, sources, followers, dormant); err != nil {
 		return nil, err
 	}
 	if o.There > 0 {
@@ -65,7 +77,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 		}
 	} else {
 		e.Tell("measuring a raw scan")
-		if raw, err = w.rawScan(ctx, author, followers); err != nil {
+		if raw, err = w.rawScan(ctx, sources, followers); err != nil {
 			return nil, err
 		}
 	}
@@ -73,6 +85,9 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	drafts := make([]message.Draft, o.Messages)
 	for i := range drafts {
 		drafts[i] = w.toFollowers(author)
+		if o.Topics > 0 {
+			drafts[i].Audience, drafts[i].Topics = message.AudienceListed, topics
+		}
 	}
 	if err := settle(ctx); err != nil {
 		return nil, err
@@ -108,8 +123,39 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	}, nil
 }
 
-// audience makes users follow an author. The last of them are dormant.
-func (w *world) audience(ctx context.Context, author message.UserID, followers, dormant int) error {
+// rawScanOf reads the edges to a source in one partition, and the states of their users.
+func (w *world) rawScanOf(ctx context.Context, source message.Source, p int) error {
+	for after := message.UserID(""); ; {
+		edges, err := w.parts.Edges.Followers(ctx, source, p, after, w.cfg.Fanout.BatchOwners)
+		if err != nil || len(edges) == 0 {
+			return err
+		}
+		page := make([]message.UserID, len(edges))
+		for i, edge := range edges {
+			page[i] = edge.Follower
+		}
+		if _, err := w.parts.Users.Lookup(ctx, page); err != nil {
+			return err
+		}
+		after = page[len(page)-1]
+	}
+}
+
+// benchTopics returns n topics, and their sources with those of all topics above them. One topic has a single segment. Several have all segments
+// that a topic may have, and none in common, so that a message to them has as many sources as possible.
+func benchTopics(n int) (topics []message.Topic, sources []message.Source) {
+	for i := range n {
+		segments := []string{fmt.Sprintf("topic-%d", i)}
+		for level := 1; n > 1 && level < message.MaxTopicSegments; level++ {
+			segments = append(segments, fmt.Sprintf("level-%d", level))
+		}
+		topics = append(topics, message.TopicOf(segments...))
+	}
+	return topics, message.Message{Topics: topics}.Sources()
+}
+
+// audience gives users an edge to one of the sources each. The last of the users are dormant.
+func (w *world) audience(ctx context.Context, sources []message.Source, followers, dormant int) error {
 	w.env.Tell(fmt.Sprintf("making %d followers", followers))
 	now := w.env.Now()
 	if err := w.see(ctx, now, users("user", 0, followers-dormant)); err != nil {
@@ -118,12 +164,19 @@ func (w *world) audience(ctx context.Context, author message.UserID, followers, 
 	if err := w.see(ctx, now.Add(-2*w.cfg.DormantAfter), users("user", followers-dormant, followers)); err != nil {
 		return err
 	}
-	return w.follow(ctx, author, users("user", 0, followers))
+	each := (followers + len(sources) - 1) / len(sources)
+	for i, source := range sources {
+		from := min(followers, i*each)
+		if err := w.follow(ctx, source, users("user", from, min(followers, from+each))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rawScan returns how many followers a second can be read, with their states, and without any other work. It uses as many goroutines as
 // the bulk lane has workers.
-func (w *world) rawScan(ctx context.Context, author message.UserID, followers int) (rate float64, err error) {
+func (w *world) rawScan(ctx context.Context, sources []message.Source, followers int) (rate float64, err error) {
 	if err := settle(ctx); err != nil {
 		return 0, err
 	}
@@ -132,20 +185,12 @@ func (w *world) rawScan(ctx context.Context, author message.UserID, followers in
 	began := time.Now() //nolint:forbidigo // what is measured is time
 	for p := range w.cfg.Partitions {
 		group.Go(func() error {
-			for after := message.UserID(""); ; {
-				edges, err := w.parts.Edges.Followers(ctx, author.Source(), p, after, w.cfg.Fanout.BatchOwners)
-				if err != nil || len(edges) == 0 {
+			for _, source := range sources {
+				if err := w.rawScanOf(ctx, source, p); err != nil {
 					return err
 				}
-				page := make([]message.UserID, len(edges))
-				for i, edge := range edges {
-					page[i] = edge.Follower
-				}
-				if _, err := w.parts.Users.Lookup(ctx, page); err != nil {
-					return err
-				}
-				after = page[len(page)-1]
 			}
+			return nil
 		})
 	}
 	err = group.Wait()

@@ -30,7 +30,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
-	if err := w.audience(ctx, "celebrity", o.Followers, 0); err != nil {
+	if err := w.audience(ctx, []message.Source{"celebrity"}, o.Followers, 0); err != nil {
 		return Report{}, err
 	}
 	if err := w.see(ctx, e.Now(), append(users("friend", 0, o.Medium), "ben")); err != nil {

@@ -144,16 +144,16 @@ func (w *world) see(ctx context.Context, at time.Time, all []message.UserID) err
 	return nil
 }
 
-// follow makes users follow an author. The edges begin an hour before the world was opened.
-func (w *world) follow(ctx context.Context, author message.UserID, all []message.UserID) error {
+// follow gives users edges to a source. They begin an hour before the world was opened.
+func (w *world) follow(ctx context.Context, source message.Source, all []message.UserID) error {
 	since := w.opened.Add(-time.Hour)
 	for some := range slices.Chunk(all, together) {
 		pairs := make([]follow.Pair, len(some))
 		for i, user := range some {
-			pairs[i] = follow.Pair{Follower: user, Followee: author.Source()}
+			pairs[i] = follow.Pair{Follower: user, Followee: source}
 		}
 		if _, err := w.parts.Edges.Follow(ctx, pairs, since); err != nil {
-			return fmt.Errorf("make followers of %s: %w", author, err)
+			return fmt.Errorf("make followers of %s: %w", source, err)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 func newBench(p program.Process) *cobra.Command {
@@ -48,11 +49,20 @@ func newBenchFanout(p program.Process) *cobra.Command {
 		Long: "Measure the fan-out of messages by one author, from publishing to done. The raw limit is the same number of\n" +
 			"writes of the same size and nothing else: synced batches of Pebble, or guarded upserts on MongoDB. With\n" +
 			"--dormant the raw limit is a scan of the followers and their states.",
-		Example: "  fanmail bench fanout --followers 1000,10000,100000,1000000 --plot fanout.svg\n  fanmail bench fanout --followers 1000000 --dormant 0.95",
+		Example: "  fanmail bench fanout --followers 1000,10000,100000,1000000 --plot fanout.svg\n  fanmail bench fanout --followers 1000000 --dormant 0.95\n" +
+			"  fanmail bench fanout --followers 100000 --topic=8",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Fanout(ctx, o) })
 	b.numbers(&o.Followers, "followers", "number of followers; give several sizes, separated by commas, to measure them one after the other")
 	b.share(&o.Dormant, "dormant", "share of dormant followers, from 0 to 1")
 	b.number(&o.Messages, "messages", "number of messages that are published at once")
+	b.cmd.Flags().IntVar(&o.Topics, "topic", 0, "deliver to subscribers of that many topics, 1 to 8, instead of followers; several have 64 with those above them")
+	b.cmd.Flags().Lookup("topic").NoOptDefVal = "1"
+	b.checks = append(b.checks, func() error {
+		if o.Topics < 0 || o.Topics > message.MaxTopics {
+			return fmt.Errorf("--topic is %d: give a number from 1 to %d", o.Topics, message.MaxTopics)
+		}
+		return nil
+	})
 	b.cmd.Flags().IntVar(&o.There, "there", 0, "number of messages in each inbox at the start")
 	return b.cmd
 }

@@ -10,18 +10,23 @@ func publishing() []mutation {
 	)
 	return []mutation{
 		{
+			name: "a refused request reserves its key", trap: "the client cannot correct the request under the same key",
+			edits: []edit{{"internal/publish/publish.go", "s.reserveAll(ctx, s.settleFresh(ctx, attempts))", "s.reserveAll(ctx, attempts)"}},
+			pkg:   pkg, run: "^TestARepeatIgnoresWhatBecameOfATopic$",
+		},
+		{
 			name: "a repeat that looks up its identities again", trap: "the identity is gone, and the client never gets its receipt",
-			edits: []edit{{addressGo, "if a.repeated && len(a.identities)", "if !a.repeated && len(a.identities)"}},
+			edits: []edit{{addressGo, "if a.repeated && a.addressed()", "if !a.repeated && a.addressed()"}},
 			pkg:   pkg, run: "^TestARepeatIgnoresWhereTheIdentityWent$",
 		},
 		{
 			name: "a repeat that looks up its topics again", trap: "the topic is gone, and the client never gets its receipt",
-			edits: []edit{{addressGo, "return adopted[a] || a.result.Err != nil", "return adopted[a] && len(a.result.Message.Topics) == 0 || a.result.Err != nil"}},
+			edits: []edit{{addressGo, "a.settled || adopted[a] || a.result.Err != nil", "a.settled || adopted[a] && len(a.result.Message.Topics) == 0 || a.result.Err != nil"}},
 			pkg:   pkg, run: "^TestARepeatIgnoresWhatBecameOfATopic$",
 		},
 		{
 			name: "a digest without identities", trap: "a message to another identity gets the receipt of the first, and is never sent",
-			edits: []edit{{keysGo, "Digest: m.DigestTo(keys(a.identities))", "Digest: m.DigestTo(keys(a.identities)[:0])"}},
+			edits: []edit{{"internal/publish/publish.go", "result.Message.DigestTo(keys(ids))", "result.Message.DigestTo(keys(ids)[:0])"}},
 			pkg:   pkg, run: "^TestARepeatIgnoresWhereTheIdentityWent$",
 		},
 		{
