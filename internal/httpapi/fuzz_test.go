@@ -17,10 +17,13 @@ func FuzzHandler(f *testing.F) {
 	for _, bad := range badInputs() {
 		f.Add(bad.method, bad.target, bad.body)
 	}
-	for _, target := range []string{"/v1/messages:batch", "/v1/following:batch", "/v1/users:batch"} {
+	for _, target := range []string{"/v1/messages:batch", "/v1/following:batch", "/v1/users:batch", "/v1/identities:batch"} {
 		f.Add(http.MethodPost, target, "{}\n\n{\"from\":\"a\"}\r\n[")
 	}
 	f.Add(http.MethodGet, "/v1/users/%2e%2e/inbox", "")
+	f.Add(http.MethodPut, "/v1/identities/url/https:%2F%2Fexample.com%2F%25", `{"user":"bob"}`)
+	f.Add(http.MethodPost, "/v1/identities:lookup", `{"kind":"phone","value":"+1"}`)
+	f.Add(http.MethodPost, "/v1/messages", `{"from":"ann","to":["bob",{"email":"joe@example.com"},{}],"body":"x"}`)
 	f.Add(http.MethodPost, "/v1/messages", `{"from":"a\\\ud83d\ude00","to":["b"],"body":"\\u"}`)
 	w := badWorld(f)
 	f.Fuzz(func(t *testing.T, method, target, body string) {

@@ -11,20 +11,18 @@ import (
 
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/client"
-	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // draftBytes returns the maximum length of a draft as JSON within the limits. JSON escapes take at most six bytes per byte in a
-// body (control characters), and three per byte in a user id. Attributes may contain white space. The longest identities have room without
-// escapes.
+// body (control characters), and three per byte in a user id. Attributes may contain white space. What the longest user id takes is enough
+// for an identity, unless thousands of them are long URLs.
 func draftBytes(l message.Limits) int {
 	const (
-		rest      = 8 << 10
-		recipient = max(3*message.MaxUserIDBytes, identity.MaxKindBytes+identity.MaxValueBytes) + 8
-		topics    = message.MaxTopics * (3*message.MaxTopicSegments*(message.MaxSegmentBytes+1) + 4)
+		rest   = 8 << 10
+		topics = message.MaxTopics * (3*message.MaxTopicSegments*(message.MaxSegmentBytes+1) + 4)
 	)
-	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*recipient + topics + rest
+	return 6*(l.BodyBytes+l.AttrsBytes) + l.Recipients*(3*message.MaxUserIDBytes+4) + topics + rest
 }
 
 func (s *server) publish(w *response, r *http.Request) error {

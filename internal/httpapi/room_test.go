@@ -27,6 +27,8 @@ func TestNoRoom(t *testing.T) {
 	requests := []struct{ method, target, body string }{
 		{http.MethodPost, "/v1/messages", `{"from":"ann","to":["ben"],"body":"x"}`},
 		{http.MethodPost, "/v1/messages:batch", `{"from":"ann","to":["ben"],"body":"x"}` + "\n"},
+		{http.MethodPut, "/v1/identities/email/joe@example.com", `{"user":"joe"}`},
+		{http.MethodPost, "/v1/identities:batch", `{"kind":"handle","value":"joe","user":"joe"}` + "\n"},
 		{http.MethodPost, "/v1/following:batch", `{"follower":"ben","followee":"ann"}` + "\n"},
 		{http.MethodPut, "/v1/users/ben/following/ann", ""},
 	}

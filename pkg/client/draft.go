@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -79,6 +80,16 @@ func (r *Recipients) UnmarshalJSON(text []byte) error {
 	return r.readMixed(text)
 }
 
+// kinds reports whether all names can be kinds of identities. The server knows which there are.
+func kinds(named map[string]string) bool {
+	for kind := range named {
+		if kind == "" || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // readMixed reads a list that has objects.
 func (r *Recipients) readMixed(text []byte) error {
 	var list []json.RawMessage
@@ -97,7 +108,7 @@ func (r *Recipients) readMixed(text []byte) error {
 			continue
 		}
 		var named map[string]string
-		if json.Unmarshal(element, &named) != nil || len(named) != 1 {
+		if json.Unmarshal(element, &named) != nil || len(named) != 1 || !kinds(named) {
 			return &message.InvalidError{
 				Field: "to[" + strconv.Itoa(i) + "]", Reason: `is an object that is not one identity: give one such as {"email":"joe@example.com"}`,
 			}

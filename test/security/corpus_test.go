@@ -67,7 +67,7 @@ func post(target, token, body string) attempt {
 }
 
 func oversized(random *rand.Rand, token string, _ int) attempt {
-	const most = 64 << 10 // of a message within the limits of the test
+	const most = 72 << 10 // of a message within the limits of the test
 	size := most + random.IntN(2*most)
 	if random.IntN(2) == 0 { // whole
 		return post("/v1/messages", token, `{"from":"ann","to":["bob"],"body":"`+strings.Repeat("x", size)+`"}`)
