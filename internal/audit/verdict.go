@@ -156,26 +156,24 @@ func notSubscribed(m message.Message, edges []follow.Edge) (Verdict, string) {
 		paths[i] = t.String()
 	}
 	verdict, sent := NotSubscribedThen, m.Sent()
-	why := "it is to " + strings.Join(paths, ", ")
-	known := false
+	whys := []string{"it is to " + strings.Join(paths, ", ")}
 	for _, e := range edges {
 		topic, ok := e.Followee.Topic()
 		if !ok || len(e.Spans) == 0 {
 			continue
 		}
-		known = true
 		if since := e.Spans[0].Since; sent.Before(since) {
 			verdict = NotSubscribedYet
-			why += fmt.Sprintf(", and they subscribed to %s at %s, %v after it was sent", topic, at(since), since.Sub(sent))
+			whys = append(whys, fmt.Sprintf("and they subscribed to %s at %s, %v after it was sent", topic, at(since), since.Sub(sent)))
 			continue
 		}
 		last, again := around(e, sent)
-		why += fmt.Sprintf(", and they had ended their subscription to %s at %s, %v before it was sent%s", topic, at(last), sent.Sub(last), again)
+		whys = append(whys, fmt.Sprintf("and they had ended their subscription to %s at %s, %v before it was sent%s", topic, at(last), sent.Sub(last), again))
 	}
-	if !known {
-		why += ", and they were never subscribed to any of that or to what is above it"
+	if len(whys) == 1 {
+		whys = append(whys, "and they were never subscribed to any of that or to what is above it")
 	}
-	return verdict, why
+	return verdict, strings.Join(whys, ", ")
 }
 
 // judgeAbsent judges a message that is for a user who was seen before, lies in no gap, and is not in the inbox.

@@ -1,8 +1,8 @@
 package fanout_test
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -150,7 +150,7 @@ func TestTheLaneGoesByTheSum(t *testing.T) {
 		{[]message.Topic{"arts", "go", "maps", "news"}, event.Bulk},
 		{[]message.Topic{"maps"}, event.Express},
 	} {
-		m := w.insert(t, message.Message{ID: id(n), From: "author", Body: fmt.Sprint(n), Topics: test.topics})
+		m := w.insert(t, message.Message{ID: id(n), From: "author", Body: strconv.Itoa(n), Topics: test.topics})
 		w.publish(t, m)
 		received, err := w.Bus.TryFetch(t.Context(), 10)
 		require.NoError(t, err)

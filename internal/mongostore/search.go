@@ -180,7 +180,7 @@ func (s *Messages) read(ctx context.Context, q search, w window) (refs []message
 	for _, part := range q.parts {
 		limit := int64(sample + 1 - looks)
 		projection := append(ascending(fieldID, fieldFrom), ascending(part.fields...)...)
-		opts := options.Find().SetProjection(projection).SetHint(part.index).SetLimit(limit).SetBatchSize(int32(limit)) //nolint:gosec // at most maxSample
+		opts := options.Find().SetProjection(projection).SetHint(part.index).SetLimit(limit).SetBatchSize(int32(limit))
 		records, err := allOf[refRecord](ctx, s.c, "search", w.filter(part.filter), opts)
 		if err != nil {
 			return nil, false, err

@@ -105,9 +105,9 @@ func (h *history) begin(ctx context.Context) error {
 		case i < actives+dormants:
 			views = append(views, client.Seen{User: user, LastViewed: longAgo})
 		}
-		pairs = append(pairs, follow.Pair{Follower: user, Followee: message.UserID(star).Source()})
+		pairs = append(pairs, follow.Pair{Follower: user, Followee: star.Source()})
 		if i%2 == 0 {
-			pairs = append(pairs, follow.Pair{Follower: user, Followee: message.UserID(poet).Source()})
+			pairs = append(pairs, follow.Pair{Follower: user, Followee: poet.Source()})
 		}
 		drafts = append(drafts, direct(active(i%actives), "hello", user, star), direct(poet, "a verse", user))
 		for j := range 4 {

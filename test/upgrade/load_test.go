@@ -74,7 +74,7 @@ func (l *workload) begin(ctx context.Context) error {
 		case i < actives+dormants:
 			views = append(views, client.Seen{User: user, LastViewed: longAgo})
 		}
-		pairs = append(pairs, follow.Pair{Follower: user, Followee: message.UserID(star).Source()})
+		pairs = append(pairs, follow.Pair{Follower: user, Followee: star.Source()})
 	}
 	if _, err := l.servers[0].SetSeenBatch(ctx, views); err != nil {
 		return err
