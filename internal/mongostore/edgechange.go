@@ -79,19 +79,18 @@ func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 // time of the edge was read from a clock before the write.
 func revised(e follow.Edge, revision int64, late bson.DateTime) bson.D {
 	return append(numbered(e.Followee, e.Number), bson.D{
-		{Key: fieldVersion, Value: int32(version)},
 		{Key: fieldSpans, Value: operator("$literal", recordsOfSpans(e.Spans))},
 		{Key: fieldRevision, Value: revision},
 		{Key: fieldPending, Value: failAfter(late, fieldFollower, true)},
 	}...)
 }
 
-// numbered returns the field with the number of an edge. Only an edge to a topic has one.
+// numbered returns the version of an edge and, for an edge to a topic, its number.
 func numbered(followee message.Source, number topic.Number) bson.D {
 	if !followee.IsTopic() {
-		return nil
+		return bson.D{{Key: fieldVersion, Value: int32(version)}}
 	}
-	return bson.D{{Key: fieldNumber, Value: number}}
+	return bson.D{{Key: fieldVersion, Value: int32(versionTopical)}, {Key: fieldNumber, Value: number}}
 }
 
 // made returns the update of an upsert that creates an edge. It leaves an existing edge unchanged.
@@ -185,7 +184,6 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.D
 				{Key: fieldRevision, Value: operator("$lt", r.Revision)},
 			},
 			update: mongo.Pipeline{operator("$set", append(numbered(r.Followee, r.Number), bson.D{
-				{Key: fieldVersion, Value: int32(version)},
 				{Key: fieldSpans, Value: operator("$literal", r.Spans)},
 				{Key: fieldRevision, Value: failAfter(late, fieldFollower, r.Revision)},
 			}...))},

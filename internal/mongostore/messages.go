@@ -42,8 +42,8 @@ type messageRecord struct {
 	StoredAt *bson.DateTime `bson:"stored_at,omitempty"`
 }
 
-// versionTopical is the version of a message with topics, from format level 4 on. Earlier releases refuse it: they would leave out its
-// subscribers.
+// versionTopical is the version of a message with topics and of an edge to a topic, from format level 4 on. Earlier releases refuse both: a worker
+// would leave out the subscribers of the message, and a rehydrator would end without searching the topic.
 const versionTopical = 2
 
 // recordOfMessage returns the record of a message without its id and its stamp. The filter of the upsert supplies the id.
