@@ -253,7 +253,7 @@ func TestExplain(t *testing.T) {
 				return m
 			},
 			verdict: audit.Missing,
-			sentence: `ben should have ID and does not yet: it was sent at 2026-01-02T02:06:05.000Z, when they had just begun to follow ann, which appends it ` +
+			sentence: `ben should have ID and does not yet: it was sent at 2026-01-02T02:06:05.000Z, when their edge to ann had just begun. The request that began it appends it ` +
 				`if fan-out did not; unless it is there in a moment, 'fanmail audit --user ben --repair' appends it.`,
 		},
 	}

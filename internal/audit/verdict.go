@@ -206,7 +206,7 @@ func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
 		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, and the rehydration that is about to finish looks once more for everything "+
 			"sent since %s.", at(sent), at(state.Sweep.From))
 	case s.fresh(e.Stored.Message, e.User, e.Edges):
-		return Missing, fmt.Sprintf("%s should have %s and does not yet: it was sent at %s, when they had just begun to follow %s, which appends "+
+		return Missing, fmt.Sprintf("%s should have %s and does not yet: it was sent at %s, when their edge to %s had just begun. The request that began it appends "+
 			"it if fan-out did not; unless it is there in a moment, 'fanmail audit --user %s --repair' appends it.",
 			e.User, e.Message, at(sent), e.followed(), e.User)
 	default:

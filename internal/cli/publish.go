@@ -24,7 +24,7 @@ type publisher struct {
 	output  output
 
 	from, contentType, attrs string
-	to, toIdentities         []string
+	to, toIdentities, topics []string
 	followers                bool
 	body, bodyFile           string
 	key                      string
@@ -35,15 +35,15 @@ type publisher struct {
 }
 
 // messageFlags describe a single message. They conflict with --file.
-var messageFlags = []string{"from", "to", "to-identity", "followers", "body", "body-file", "content-type", "attrs"}
+var messageFlags = []string{"from", "to", "to-identity", "followers", "topic", "body", "body-file", "content-type", "attrs"}
 
 func newPublish(p program.Process) *cobra.Command {
 	b := publisher{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Publish a message, or a file of messages",
-		Long: "Publish a message to the users in --to, to users by --to-identity, to the --followers of its author, or to several\n" +
-			"of these, and print its id. With --file, publish the messages of a file in their order, and print an id for each.\n" +
+		Long: "Publish a message to the users in --to, to users by --to-identity, to the --followers of its author, to the\n" +
+			"subscribers of a --topic, or to several of these, and print its id. With --file, publish the messages of a file in their order, and print an id for each.\n" +
 			"Each line of the file has a JSON object with the fields from, to, audience, topics, body, content_type and attrs. An\n" +
 			"element of to is a user id, or an identity such as {\"email\":\"joe@example.com\"}. Blank lines and lines that begin\n" +
 			"with # are ignored. The file may be compressed with gzip. The command reads the whole file first: if a line is\n" +
@@ -53,6 +53,7 @@ func newPublish(p program.Process) *cobra.Command {
 			"error.",
 		Example: "  fanmail publish --from ann --followers --body 'Good morning' --wait\n" +
 			"  fanmail publish --from ann --to ben,cleo --to-identity email:joe@example.com --body-file letter.txt\n" +
+			"  fanmail publish --from ann --topic programming/go --body 'Go is out'\n" +
 			"  fanmail publish --file messages.ndjson.gz --key monday --wait",
 		Args: program.Exactly(),
 	}
@@ -61,6 +62,7 @@ func newPublish(p program.Process) *cobra.Command {
 	flags.StringSliceVar(&b.to, "to", nil, "recipients, separated by commas; may be given several times")
 	flags.StringArrayVar(&b.toIdentities, "to-identity", nil, "recipient by an `identity` such as email:joe@example.com; may be given several times")
 	flags.BoolVar(&b.followers, "followers", false, "publish to all followers of the author")
+	flags.StringArrayVar(&b.topics, "topic", nil, "publish to the subscribers of a `topic` such as programming/go, and of those above it; may be given several times")
 	flags.StringVar(&b.body, "body", "", "text of the message")
 	flags.StringVar(&b.bodyFile, "body-file", "", "file with the text; - for standard input")
 	flags.StringVar(&b.contentType, "content-type", "", "media type of the text, such as text/markdown")
@@ -115,11 +117,14 @@ func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 	if b.followers {
 		draft.Audience = message.AudienceFollowers
 	}
+	for _, path := range b.topics {
+		draft.Topics = append(draft.Topics, message.ParseTopic(path))
+	}
 	switch {
 	case b.from == "":
 		return draft, program.Usagef("name the author: give --from")
-	case len(b.to)+len(b.toIdentities) == 0 && !b.followers:
-		return draft, program.Usagef("name the recipients: give --to, --to-identity, --followers or several of these")
+	case len(b.to)+len(b.toIdentities)+len(b.topics) == 0 && !b.followers:
+		return draft, program.Usagef("name the recipients: give --to, --to-identity, --followers, --topic or several of these")
 	case cmd.Flags().Changed("body-file") && cmd.Flags().Changed("body"):
 		return draft, program.Usagef("give either --body or --body-file")
 	case cmd.Flags().Changed("body-file"):

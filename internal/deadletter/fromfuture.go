@@ -51,7 +51,7 @@ func (s *Service) republish(ctx context.Context, filed event.Filed) error {
 	result := s.Publisher.Publish(ctx, []publish.Request{{
 		Key: publish.SuccessorKey(m.ID),
 		Draft: message.Draft{
-			From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
+			From: m.From, To: m.To, Audience: m.Audience, Topics: m.Topics, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		},
 	}})[0]
 	if result.Err != nil {

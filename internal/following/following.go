@@ -8,7 +8,6 @@ package following
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/partition"
@@ -165,37 +164,15 @@ func (s *Service) Following(ctx context.Context, user, after message.UserID, lim
 	return users[:limit], users[limit-1], nil
 }
 
-// Topics returns at most limit topics that a user is subscribed to now, ordered byte by byte. The second result is the value of after for the
-// next call, or "" at the end.
-func (s *Service) Topics(ctx context.Context, user message.UserID, after message.Topic, limit int) (topics []message.Topic, next message.Topic, err error) {
-	list := func(after message.Topic, limit int) ([]follow.Edge, error) {
-		edges, err := s.edges.Following(ctx, user, after.Source(), limit)
-		if end := slices.IndexFunc(edges, func(e follow.Edge) bool { return !e.Followee.IsTopic() }); end >= 0 {
-			edges = edges[:end]
-		}
-		return edges, err
-	}
-	topics, err = collect(list, topicOf, after, limit+1)
-	if err != nil || len(topics) <= limit {
-		return topics, "", err
-	}
-	return topics[:limit], topics[limit-1], nil
-}
-
 func follower(e follow.Edge) message.UserID { return e.Follower }
 
 func author(e follow.Edge) message.UserID { return e.Followee.Author() }
 
-func topicOf(e follow.Edge) message.Topic {
-	t, _ := e.Followee.Topic()
-	return t
-}
-
 // collect returns one end of up to limit edges that hold now. It skips edges that have ended.
-func collect[End message.UserID | message.Topic](
-	list func(after End, limit int) ([]follow.Edge, error), end func(follow.Edge) End, after End, limit int,
-) ([]End, error) {
-	ends := []End{}
+func collect(
+	list func(after message.UserID, limit int) ([]follow.Edge, error), end func(follow.Edge) message.UserID, after message.UserID, limit int,
+) ([]message.UserID, error) {
+	ends := []message.UserID{}
 	for len(ends) < limit {
 		asked := limit - len(ends)
 		edges, err := list(after, asked)

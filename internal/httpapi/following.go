@@ -107,7 +107,7 @@ func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]b
 				result.Accepted++
 				continue
 			}
-			result.Rejected = append(result.Rejected, client.Rejection{Line: i.line, Error: problemOf(i.err).Detail})
+			result.Rejected = append(result.Rejected, client.Rejection{Line: i.line, Error: s.problem(w, i.err).Detail})
 		}
 		return nil
 	})

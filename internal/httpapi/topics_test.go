@@ -133,6 +133,7 @@ func TestTopicsNeedALevel(t *testing.T) {
 		{http.MethodGet, "/v1/users/bob/topics", ""},
 		{http.MethodPut, "/v1/users/bob/topics/a", ""},
 		{http.MethodDelete, "/v1/users/bob/topics/a", ""},
+		{http.MethodPost, "/v1/messages", `{"from":"ann","topics":["a"],"body":"x"}`},
 	} {
 		answer := w.must(t, http.StatusConflict, ask[0], ask[1], ask[2])
 		require.Contains(t, answer, string(client.ProblemUpgrade), "%v", ask)

@@ -207,7 +207,7 @@ func (s *Edges) Followers(ctx context.Context, followee message.Source, partitio
 	return edges, nil
 }
 
-// Following implements follow.Store. A list from the beginning, or from the first author, first completes the pending edges of the follower. That
+// Following implements follow.Store. A list from the beginning, from the first topic or from the first author, first completes the pending edges of the follower. That
 // query asks every shard, by an index that is nearly always empty.
 //
 // The order of the two queries matters. An edge is pending from its first write until its second write is done. If the first query
@@ -221,7 +221,7 @@ func (s *Edges) Following(ctx context.Context, follower message.UserID, after me
 	if limit <= 0 {
 		return nil, nil
 	}
-	if after == "" || after == message.FirstAuthor {
+	if after == "" || after == message.FirstTopic || after == message.FirstAuthor {
 		pending := bson.D{{Key: fieldFollower, Value: follower}, {Key: fieldPending, Value: true}}
 		if _, err := s.find(ctx, pending, options.Find()); err != nil {
 			return nil, err

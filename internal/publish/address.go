@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/fanmail/fanmail/internal/identities"
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -48,15 +51,26 @@ func place(d message.Draft, i int) string { return "to[" + strconv.Itoa(len(d.To
 // settleFresh decides to whom those attempts go whose keys no earlier request has reserved. So a request that is refused reserves no key, and the
 // client can send it again with another topic or identity. It returns the attempts without an error.
 func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attempt {
-	var fresh []*attempt
-	for _, a := range attempts {
+	reserved := make([]bool, len(attempts))
+	var group errgroup.Group
+	group.SetLimit(reserveConcurrency)
+	for i, a := range attempts {
 		if a.request.Key != "" && a.addressed() {
-			_, reserved, err := s.keys.Find(ctx, a.result.Message.From, a.request.Key, s.opts.Now())
-			if a.result.Err = err; err != nil || reserved {
-				continue
-			}
+			group.Go(func() error {
+				a.result.Err = panics.Do(func() (err error) {
+					_, reserved[i], err = s.keys.Find(ctx, a.result.Message.From, a.request.Key, s.opts.Now())
+					return err
+				})
+				return nil
+			})
 		}
-		fresh = append(fresh, a)
+	}
+	_ = group.Wait() // each result has its own error
+	var fresh []*attempt
+	for i, a := range attempts {
+		if !reserved[i] && a.result.Err == nil {
+			fresh = append(fresh, a)
+		}
 	}
 	s.settleNow(ctx, fresh)
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })

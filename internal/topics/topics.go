@@ -80,8 +80,12 @@ func (s *Service) Get(ctx context.Context, t message.Topic) error {
 	return err
 }
 
-// Unknown returns those of the topics that do not exist, in their order.
+// Unknown returns those of the topics that do not exist, in their order. It returns a *settings.LevelError if the format level in force has no
+// topics.
 func (s *Service) Unknown(ctx context.Context, topics []message.Topic) (unknown []message.Topic, err error) {
+	if err := s.CheckLevel(); err != nil {
+		return nil, err
+	}
 	records, err := s.knownAll(ctx, topics)
 	for _, r := range records {
 		if !r.InForce {

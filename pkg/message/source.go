@@ -15,6 +15,9 @@ func (u UserID) Source() Source { return Source(u) }
 // Source returns the source of the messages to a topic or to any topic below it.
 func (t Topic) Source() Source { return Source(topicMark + string(t)) }
 
+// FirstTopic is below the source of every topic: that of the empty topic.
+const FirstTopic Source = topicMark
+
 // FirstAuthor is below the source of every author, and above that of every topic.
 const FirstAuthor Source = "\x02"
 
