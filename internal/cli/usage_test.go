@@ -67,7 +67,7 @@ func TestWrongUsage(t *testing.T) {
 		"bad server":                {args: "inbox ben --server localhost", want: `server "localhost" is not a URL such as http://127.0.0.1:8080`},
 		"bad server by environment": {args: "inbox ben", env: []string{"FANMAIL_SERVER=ftp://x"}, want: `server "ftp://x" is not a URL`},
 		"publish without author":    {args: "publish --to ben --body x", want: `name the author: give --from`},
-		"publish without recipient": {args: "publish --from ann --body x", want: `name the recipients: give --to, --to-identity, --followers or several of these`},
+		"publish without recipient": {args: "publish --from ann --body x", want: `name the recipients: give --to, --to-identity, --followers, --topic or several of these`},
 		"bad recipient's identity":  {args: "publish --from ann --to-identity joe@example.com --body x", want: `an identity is written as its kind`},
 		"no body":                   {args: "publish --from ann --followers", want: `body is empty: give a body, or attrs`},
 		"two bodies":                {args: "publish --from ann --followers --body x --body-file y", want: `give either --body or --body-file`},
