@@ -32,13 +32,14 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 type sourceRanges struct {
 	authors map[message.UserID][]message.Range
 	topics  map[message.Topic][]message.Range
-	// all is the window that holds all of them.
-	all window
+	// all is the window that holds all of them, and allTopics that of the ranges of topics.
+	all, allTopics window
 }
 
 func bySource(ranges []message.Range) sourceRanges {
 	s := sourceRanges{
-		authors: make(map[message.UserID][]message.Range), topics: make(map[message.Topic][]message.Range), all: window{from: message.MaxID},
+		authors: make(map[message.UserID][]message.Range), topics: make(map[message.Topic][]message.Range),
+		all: window{from: message.MaxID}, allTopics: window{from: message.MaxID},
 	}
 	for _, in := range ranges {
 		if !in.After.Next().Less(in.Before) {
@@ -46,10 +47,11 @@ func bySource(ranges []message.Range) sourceRanges {
 		}
 		if topic, ok := in.From.Topic(); ok {
 			s.topics[topic] = append(s.topics[topic], in)
+			s.allTopics = s.allTopics.with(in)
 		} else {
 			s.authors[in.From.Author()] = append(s.authors[in.From.Author()], in)
 		}
-		s.all.from, s.all.to = least(s.all.from, in.After.Next()), greatest(s.all.to, in.Before)
+		s.all = s.all.with(in)
 	}
 	return s
 }
@@ -178,7 +180,7 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack time.Duration) (int64, error) {
 	var ids []message.ID
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(ranges.topics)), authorsPerQuery) {
-		filter := append(ranges.all.filter(bson.D{{Key: fieldWithin, Value: in(some)}}),
+		filter := append(ranges.allTopics.filter(bson.D{{Key: fieldWithin, Value: in(some)}}),
 			bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
 		opts := options.Find().SetHint(byTopic.name()).SetProjection(ascending(fieldID, fieldFrom, fieldAudience, fieldWithin))
 		before := len(ids)

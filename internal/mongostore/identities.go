@@ -185,7 +185,7 @@ func byID[T any](ctx context.Context, c collection, doing string, ids []string) 
 	return found, err
 }
 
-// insertMissing inserts the documents of whose ids there is none, and reports which it inserted. It makes a document anew for each attempt.
+// insertMissing inserts the documents of whose ids there is none, and reports which it inserted. It makes a new document for each attempt.
 // If a reply was lost, the document of an earlier attempt may be there, and is reported as not inserted.
 func (c collection) insertMissing(ctx context.Context, doing string, n int, document func(i int) any) ([]bool, error) {
 	inserted := make([]bool, n)

@@ -18,6 +18,11 @@ func (w window) empty() bool { return !w.from.Less(w.to) }
 
 func (w window) holds(id message.ID) bool { return !id.Less(w.from) && id.Less(w.to) }
 
+// with returns the window that also holds a range.
+func (w window) with(in message.Range) window {
+	return window{least(w.from, in.After.Next()), greatest(w.to, in.Before)}
+}
+
 // length returns how much of the window lies in the past.
 func (w window) length(now message.ID) time.Duration {
 	return max(time.Millisecond, least(w.to, now).Time().Sub(w.from.Time()))

@@ -106,7 +106,7 @@ type attempt struct {
 	result     *Result
 	key        message.Key    // the reserved key; zero without an idempotency key
 	repeated   bool           // an earlier request reserved the key
-	digest     message.Digest // of the request, whoever has its identities
+	digest     message.Digest // of the request, with identities instead of their users
 	settled    bool           // it is known to whom the message goes
 	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
 	// id of that request instead.

@@ -33,6 +33,10 @@ func (e *FullError) Error() string {
 	p := e.Pairs[0]
 	text := fmt.Sprintf("%s has unfollowed %s %d times, which is the limit: a time in which %s sent nothing stops counting after a later message of theirs",
 		p.Follower, p.Followee, MaxSpans, p.Followee)
+	if t, ok := p.Followee.Topic(); ok {
+		text = fmt.Sprintf("%s has ended the subscription to %s %d times, which is the limit: a time in which nothing was sent to the topic stops counting "+
+			"after a later message to it", p.Follower, t, MaxSpans)
+	}
 	if more := len(e.Pairs) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more pairs)", more)
 	}

@@ -196,6 +196,13 @@ func TestFullEdge(t *testing.T) {
 			" (and 1 more pairs)")
 }
 
+func TestFullSubscription(t *testing.T) {
+	t.Parallel()
+	full := &follow.FullError{Pairs: []follow.Pair{{Follower: "ann", Followee: message.ParseTopic("go/fmt").Source()}}}
+	require.EqualError(t, full, "ann has ended the subscription to go/fmt 256 times, which is the limit: a time in which nothing was sent to the topic "+
+		"stops counting after a later message to it")
+}
+
 func TestEdgeDrop(t *testing.T) {
 	t.Parallel()
 	e := edge(span(1, 2), span(3, 4), span(5, 6))

@@ -5,7 +5,7 @@ package main
 //
 // A claim (1) inserts a record of the value if there is none. The record has a new number, and is not in force. (2) It adds an item with the
 // number to the list of the record's user, by compare-and-swap, if there is room. (3) It puts the record with this number in force. A process
-// that finds a record that is not in force does the second and the third step for it, whoever its user is. So claims of a value do not hinder each
+// that finds a record that is not in force does the second and the third step for it, for any user. So claims of a value do not hinder each
 // other.
 //
 // A deletion removes the record, if it still has the number, and then the item. An item is dead if its record does not have its number. A claim

@@ -9,7 +9,7 @@ package main
 //
 // A deletion marks the topic, looks for a child and an open subscription after that, and removes the topic if it still has the mark. A writer that
 // creates a child or subscribes looks at the topic after its write, and removes a mark. If the topic with the number is gone, it undoes the write. A
-// mark has a token, and stops nobody but deletions.
+// mark has a token, and stops only deletions.
 type closure struct {
 	mutation mutation
 
