@@ -3,8 +3,12 @@ package fanout
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -86,27 +90,48 @@ func (r *Router) express(m message.Message, edges []follow.Edge) audience {
 	return a
 }
 
+// sourcesAtOnce is how many sources of one message are read at a time. A message to eight topics may have 64.
+const sourcesAtOnce = 8
+
 // edgesIfFew returns the edges to the sources of a message, and whether these and the named recipients are few enough for
-// the express lane. If they are not, the edges are incomplete. A source that is alone too large is remembered.
+// the express lane. If they are not, the edges are incomplete.
 func (r *Router) edgesIfFew(ctx context.Context, m message.Message, sources []message.Source) (edges []follow.Edge, small bool, err error) {
-	for _, source := range sources {
-		own := 0
-		for p := 0; p < r.opts.Partitions && own <= r.opts.ExpressMax; p++ {
-			more, err := r.stores.Edges.Followers(ctx, source, p, "", r.opts.ExpressMax+1-own)
-			if err != nil {
-				return nil, false, err
+	found := make([][]follow.Edge, len(sources))
+	var count atomic.Int64
+	count.Add(int64(len(m.To)))
+	few := func() bool { return count.Load() <= int64(r.opts.ExpressMax) }
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(sourcesAtOnce)
+	for i, source := range sources {
+		group.Go(func() (err error) {
+			defer panics.Catch(&err)
+			if few() {
+				found[i], err = r.edgesTo(reading, source)
+				count.Add(int64(len(found[i])))
 			}
-			own += len(more)
-			edges = append(edges, more...)
-		}
-		if own > r.opts.ExpressMax {
-			r.sizes.Add(source, measuredSize{large: true, share: unmeasured, at: r.opts.Now()})
-		}
-		if len(m.To)+len(edges) > r.opts.ExpressMax {
-			return nil, false, nil
-		}
+			return err
+		})
 	}
-	return edges, true, nil
+	if err := group.Wait(); err != nil {
+		return nil, false, err
+	}
+	return slices.Concat(found...), few(), nil
+}
+
+// edgesTo returns the edges to a source. If they are too many for the express lane, it returns one more than fit, and remembers that the source
+// is large.
+func (r *Router) edgesTo(ctx context.Context, source message.Source) (edges []follow.Edge, err error) {
+	for p := 0; p < r.opts.Partitions && len(edges) <= r.opts.ExpressMax; p++ {
+		more, err := r.stores.Edges.Followers(ctx, source, p, "", r.opts.ExpressMax+1-len(edges))
+		if err != nil {
+			return nil, err
+		}
+		edges = append(edges, more...)
+	}
+	if len(edges) > r.opts.ExpressMax {
+		r.sizes.Add(source, measuredSize{large: true, share: unmeasured, at: r.opts.Now()})
+	}
+	return edges, nil
 }
 
 // measuredSize is how many edges lead to a source, and when they were counted.

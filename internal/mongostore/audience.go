@@ -19,6 +19,8 @@ const (
 	authorsPerQuery = 250
 	// stretchesPerQuery is how many different id ranges one query has. Each range may belong to many authors.
 	stretchesPerQuery = 100
+	// countedPerPage is how many messages of topics are counted in one search, which reads a few times that number.
+	countedPerPage = maxSample / 4
 )
 
 // ToFollowers implements message.Store. Messages of topics are searched on every shard.
@@ -64,6 +66,11 @@ func (s sourceRanges) parts() (parts []searchPart) {
 			keep: func(id message.ID, r *refRecord) bool { return s.ofAuthor(r.From, id) },
 		})
 	}
+	return append(parts, s.topicParts()...)
+}
+
+// topicParts is parts for the topics alone.
+func (s sourceRanges) topicParts() (parts []searchPart) {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(s.topics)), authorsPerQuery) {
 		parts = append(parts, searchPart{
 			filter: bson.D{{Key: fieldWithin, Value: in(some)}}, index: byTopic.name(), fields: []string{fieldWithin},
@@ -152,8 +159,7 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []m
 }
 
 // CountToFollowers implements message.Store. The index holds every field that counting the messages of authors needs, so a server that can
-// answer from the index alone reads no message. Messages of topics are read, because one message has several topics: the ids of those that count
-// are in memory.
+// answer from the index alone reads no message. Messages of topics are read, because one message has several topics.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
 	for _, stretches := range stretchesOf(ranges) {
 		filter := bson.D{
@@ -176,40 +182,32 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 	return count + ofTopics, err
 }
 
-// countOfTopics counts the messages of topics in the ranges, each once, without those that are in the ranges of their authors.
-func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack time.Duration) (int64, error) {
-	var ids []message.ID
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(ranges.topics)), authorsPerQuery) {
-		filter := append(ranges.allTopics.filter(bson.D{{Key: fieldWithin, Value: in(some)}}),
-			bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
-		opts := options.Find().SetHint(byTopic.name()).SetProjection(ascending(fieldID, fieldFrom, fieldAudience, fieldWithin))
-		before := len(ids)
-		err := s.c.scan(ctx, "count messages of topics", filter, opts, func() { ids = ids[:before] }, func(raw bson.Raw) error {
-			var r topicalRecord
-			if err := bson.Unmarshal(raw, &r); err != nil {
-				return corrupt(messagesName, err)
-			}
-			id, err := idOf(messagesName, r.ID)
+// countOfTopics counts the messages of topics in the ranges, each once, without those that are in the ranges of their authors. It reads them in
+// pages, so that neither a call nor the memory grows with their number.
+func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack time.Duration) (count int64, err error) {
+	q := search{bounds: ranges.allTopics, order: message.OldestFirst, limit: countedPerPage}
+	for _, part := range ranges.topicParts() {
+		part.filter = append(part.filter, bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
+		part.fields = append(part.fields, fieldAudience)
+		ofTopic := part.keep
+		part.keep = func(id message.ID, r *refRecord) bool {
 			toFollowers := r.Audience == message.AudienceFollowers && ranges.ofAuthor(r.From, id)
-			if err == nil && !toFollowers && ranges.ofTopic(r.Within, id) {
-				ids = append(ids, id)
-			}
-			return err
-		})
+			return !toFollowers && ofTopic(id, r)
+		}
+		q.parts = append(q.parts, part)
+	}
+	for len(q.parts) > 0 {
+		page, err := s.search(ctx, q)
 		if err != nil {
 			return 0, err
 		}
+		count += int64(len(page))
+		if len(page) < q.limit {
+			break
+		}
+		q.bounds.from = page[len(page)-1].ID.Next()
 	}
-	slices.SortFunc(ids, message.ID.Compare)
-	return int64(len(slices.Compact(ids))), nil
-}
-
-// topicalRecord is the part of a message of topics that counting reads.
-type topicalRecord struct {
-	ID       bson.Binary      `bson:"_id"`
-	From     message.UserID   `bson:"from"`
-	Within   []message.Topic  `bson:"within"`
-	Audience message.Audience `bson:"audience"`
+	return count, nil
 }
 
 // stretchesOf returns filters that find every message in ranges of authors exactly once. Each group of filters is one query. Ranges of

@@ -3,7 +3,11 @@ package publish
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -14,6 +18,8 @@ const (
 	estimateMost = 200_000
 	// estimateFew is the smallest number of followers in one partition that Estimate takes as typical of all partitions.
 	estimateFew = 1000
+	// estimateAtOnce is how many sources of one message are counted at a time. A message to eight topics may have 64.
+	estimateAtOnce = 8
 )
 
 // Estimate returns the approximate number of a message's recipients: the users that it names, the current followers of its author, and the current
@@ -21,15 +27,22 @@ const (
 // Users are spread evenly over the partitions, so Estimate counts the followers in one partition and multiplies. It stops
 // at about 200,000 followers (estimateMost) in that partition, so the result is too low for authors with millions of followers.
 func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, error) {
-	total := int64(len(m.To))
+	var total atomic.Int64
+	total.Add(int64(len(m.To)))
+	group, counting := errgroup.WithContext(ctx)
+	group.SetLimit(estimateAtOnce)
 	for _, source := range m.Sources() {
-		n, err := r.estimateSource(ctx, source)
-		if err != nil {
-			return 0, err
-		}
-		total += n
+		group.Go(func() (err error) {
+			defer panics.Catch(&err)
+			n, err := r.estimateSource(counting, source)
+			total.Add(n)
+			return err
+		})
 	}
-	return total, nil
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	return total.Load(), nil
 }
 
 func (r *Reporter) estimateSource(ctx context.Context, source message.Source) (total int64, err error) {

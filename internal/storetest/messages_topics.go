@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,4 +110,42 @@ func (s messageSuite) toTopics(t *testing.T) {
 	left, err := h.Messages.ToFollowers(t.Context(), []message.Range{by("ann"), of("go"), of("news")}, message.OldestFirst, 100)
 	require.NoError(t, err)
 	require.Equal(t, series(1, 2, 4, 6), ids(left))
+}
+
+// countsManyOfTopics counts more messages of topics than a store reads at a time, some of which are void, some of two topics, and some in the
+// range of their author.
+func (s messageSuite) countsManyOfTopics(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	const many = 6000
+	var all []message.Message
+	for n := range many {
+		m := topical(n+1, "ann", "go/errors")
+		switch n % 4 {
+		case 1:
+			m.Topics = append(m.Topics, message.ParseTopic("news"))
+		case 2:
+			m.From, m.Audience = "bob", message.AudienceFollowers
+		}
+		all = append(all, m)
+	}
+	for some := range slices.Chunk(all, 1000) {
+		h.insert(t, some...)
+	}
+	timing := message.Timing{Slack: -message.MaxSlack, Tolerance: message.MaxSlack} // void, however early it is stored
+	_, err := h.Messages.Insert(t.Context(), []message.Message{topical(many+1, "ann", "news")}, timing)
+	require.NoError(t, err)
+	for _, test := range []struct {
+		ranges []message.Range
+		want   int
+	}{
+		{[]message.Range{of("go")}, many},
+		{[]message.Range{of("news")}, many / 4},
+		{[]message.Range{of("go"), of("news"), of("go/errors")}, many},
+		{[]message.Range{of("go"), by("bob")}, many},
+	} {
+		count, err := h.Messages.CountToFollowers(t.Context(), test.ranges, time.Minute)
+		require.NoError(t, err)
+		require.EqualValues(t, test.want, count)
+	}
 }
