@@ -180,6 +180,7 @@ func (m *machine) payDebts(t *rapid.T) {
 		if !m.model.known(user) || !m.rig.State(t.Context(), t, user).Rehydrating() {
 			continue
 		}
+		delete(m.earlier, user) // the end of a sweep is lost together with what it appended, and the next sweep may open other buckets
 		m.clock.Advance(rig.Lease + rig.ClockTolerance)
 		require.NoError(t, by.Reap(t.Context(), m.clock.Now()))
 		for by.Work(t.Context()) {

@@ -1,8 +1,6 @@
 package statemachine_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -138,13 +135,7 @@ func (e *ended) statuses(messages []message.Message) (all []publish.Status) {
 func (e *ended) requireClean(messages []message.Message) {
 	t := e.t
 	t.Helper()
-	service := audit.New(audit.Stores{
-		Messages: e.Messages, Progress: e.Progress, Users: e.Users, Edges: e.Edges, Buckets: e.Inbox, Appender: e.Appender,
-	}, audit.Options{
-		Partitions: rig.Partitions, Rules: rig.Rules, CatchUp: time.Millisecond, Now: e.Clock.Now, Recount: e.Rehydrator(0, 0).Recount,
-		Condemn: func(context.Context, message.Ref) error { return errors.New("no message is from the future") },
-		Level:   func() int { return settings.Highest },
-	})
+	service := newAuditor(e.Rig)
 	summary, err := service.Audit(t.Context(), audit.Request{}, func(audit.Event) error { return nil })
 	require.NoError(t, err)
 	require.Empty(t, summary.Found)

@@ -35,7 +35,7 @@ func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(
 	if !testenv.Long || !testenv.OnMongoDB {
 		t.Run("embedded", func(t *testing.T) {
 			t.Parallel()
-			w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 45, schedules: 60, everyAction: true}
+			w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 150, schedules: 60, everyAction: true}
 			test(t, w)
 		})
 	}

@@ -72,6 +72,7 @@ func TestTwins(t *testing.T) {
 			"bucket size":   {1, m.bucketSize},
 		}))
 		m.rest(t)
+		m.checkPairs(t, slices.Concat(m.model.users, m.twinsOf()), func(stored, message.UserID) bool { return false })
 	})
 }
 
