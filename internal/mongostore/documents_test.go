@@ -35,10 +35,14 @@ func documentIn(t *testing.T, opts mongostore.Options, collection string, filter
 	return settled(document)
 }
 
-// settled replaces object ids, which no two runs have in common.
+// settled replaces object ids, and the time when a topic was removed, which no two runs have in common.
 func settled(document bson.D) bson.D {
 	for i, e := range document {
 		switch value := e.Value.(type) {
+		case bson.DateTime:
+			if e.Key == "gone" {
+				document[i].Value = "a time"
+			}
 		case bson.ObjectID:
 			document[i].Value = "an object id"
 		case bson.D:
@@ -121,10 +125,14 @@ func TestDocuments(t *testing.T) {
 	_, err = db.Topics().Step(ctx, []topic.Step{
 		{From: topic.Record{Topic: "news"}, To: topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}},
 		{From: topic.Record{Topic: "old\x01zoë"}, To: topic.Record{Topic: "old\x01zoë", Number: 5, Parent: 1 << 62}},
+		{From: topic.Record{Topic: "past"}, To: topic.Record{Topic: "past", Number: 6, InForce: true, Mark: 7}},
 	})
+	require.NoError(t, err)
+	_, err = db.Topics().Step(ctx, []topic.Step{{From: topic.Record{Topic: "past", Number: 6, InForce: true, Mark: 7}, To: topic.Record{Topic: "past"}}})
 	require.NoError(t, err)
 	requireGolden(t, "topic.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "news"}}))
 	requireGolden(t, "topic_inserted.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "old"}}))
+	requireGolden(t, "topic_removed.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "past"}}))
 
 	pair := follow.Pair{Follower: "ben", Followee: "ann"}
 	_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, at)

@@ -62,7 +62,7 @@ func (db *DB) create(ctx context.Context, s schema, shard bool) error {
 	for _, x := range s.indexes {
 		models = append(models, x.model(db.opts))
 	}
-	if shard && s.key != nil && (len(s.key) == 1 || s.indexes == nil) { // sharding a non-empty collection requires an index by the key
+	if shard && s.key != nil && !s.keyIndexed() { // sharding a non-empty collection requires an index by the key
 		models = append(models, index{keys: s.key}.model(db.opts))
 	}
 	if len(models) == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/testenv"
 )
@@ -24,10 +25,11 @@ func lookup(t *testing.T, users *mongostore.Users, user message.UserID) userstat
 	return states[0]
 }
 
-// noted is what is noted of a user and of one who is new: their states, and whom they follow.
+// noted is what is noted of a user and of one who is new: their states, whom they follow, and a topic with the name of each.
 type noted struct {
 	states []userstate.State
 	edges  []follow.Edge
+	topics []topic.Record
 }
 
 // note returns what is noted of a user and of the one who is new.
@@ -39,6 +41,9 @@ func note(t *testing.T, db *mongostore.DB, user message.UserID) (n noted) {
 		edges, err := db.Edges().Get(t.Context(), pairs)
 		require.NoError(t, err)
 		n.edges = append(n.edges, edges...)
+		topics, err := db.Topics().Get(t.Context(), []message.Topic{message.Topic(u)})
+		require.NoError(t, err)
+		n.topics = append(n.topics, topics...)
 	}
 	return n
 }
@@ -75,6 +80,10 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 		},
 		"Unfollow": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
 			return db.Edges().Unfollow(ctx, follow.Pair{Follower: user, Followee: "known"}, then)
+		},
+		"Step of a topic": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
+			name := message.Topic(user)
+			return step(ctx, db, topic.Record{Topic: name}, topic.Record{Topic: name, Number: 1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

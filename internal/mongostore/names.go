@@ -75,6 +75,7 @@ const (
 	fieldRoot    = "root"   // the first segment
 	fieldParent  = "parent" // number of the topic above
 	fieldRemoval = "mark"   // token of a deletion
+	fieldGone    = "gone"   // when it was removed
 
 	// Of publish_keys.
 	fieldMessage = "message_id"

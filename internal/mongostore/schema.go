@@ -1,6 +1,8 @@
 package mongostore
 
 import (
+	"slices"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -24,6 +26,13 @@ type index struct {
 	partial bson.D
 	// expires is true if the server removes documents some time after the time in the key.
 	expires bool
+}
+
+// keyIndexed reports whether an index of the collection begins with its shard key.
+func (s schema) keyIndexed() bool {
+	return slices.ContainsFunc(s.indexes, func(x index) bool {
+		return len(x.keys) >= len(s.key) && slices.Equal(x.keys[:len(s.key)], s.key)
+	})
 }
 
 func ascending(fields ...string) bson.D {
@@ -81,8 +90,11 @@ func schemas() []schema {
 		// Identities are looked up by id, a thousand at a time, and so are the lists of users.
 		{name: identitiesName, key: hashedID},
 		{name: listsName, key: hashedID},
-		// A topic and those below it lie side by side. The id alone is unique in each shard, and says in which shard it is.
-		{name: topicsName, key: ascending(fieldRoot, fieldID)},
+		{
+			// A topic and those below it lie side by side. The id alone is unique in each shard, and says in which shard it is.
+			name: topicsName, key: ascending(fieldRoot, fieldID),
+			indexes: []index{{keys: ascending(fieldGone), partial: bson.D{{Key: fieldGone, Value: exists}}, expires: true}},
+		},
 		{name: metaName},
 	}
 }

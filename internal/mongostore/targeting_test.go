@@ -37,7 +37,7 @@ var scattering = map[string]string{
 	"users find due":                  "the reaper: looks for rehydrations that nobody is at, anywhere",
 	"users find partition,_id":        "audit goes through all users",
 	"fanouts find _id":                "plans of all messages up to an id, to end those that are over",
-	"topics find _id":                 "topics of all roots, for a list that does not say under which",
+	"topics find _id,gone":            "topics of all roots, for a list that does not say under which",
 	"publish_keys find expires":       "publishers remove what has expired, anywhere, once a minute",
 	"publish_keys find ":              "the last key of all, once in the life of a database: when its format level is raised",
 }

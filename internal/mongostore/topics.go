@@ -17,13 +17,27 @@ type Topics struct{ c collection }
 
 var _ topic.Store = (*Topics)(nil)
 
+// topicRecord is the stored form of a topic.Record, or of a topic that was removed. Each write gives it a new revision, which no other write has.
+// A write names the revision that it replaces, so that it does nothing if it comes late.
 type topicRecord struct {
-	ID      message.Topic `bson:"_id"`
-	Version int32         `bson:"v"`
-	Number  topic.Number  `bson:"number"`
-	Parent  topic.Number  `bson:"parent"`
-	InForce bool          `bson:"in_force"`
-	Mark    topic.Number  `bson:"mark"`
+	ID       message.Topic `bson:"_id"`
+	Version  int32         `bson:"v"`
+	Revision bson.ObjectID `bson:"revision"`
+	Number   topic.Number  `bson:"number"`
+	Parent   topic.Number  `bson:"parent"`
+	InForce  bool          `bson:"in_force"`
+	Mark     topic.Number  `bson:"mark"`
+	Gone     bson.DateTime `bson:"gone"` // when the topic was removed, by the server's clock
+}
+
+func (r topicRecord) record() (topic.Record, error) {
+	switch {
+	case r.Gone != 0:
+		return topic.Record{Topic: r.ID}, nil
+	case r.Number == 0:
+		return topic.Record{}, fmt.Errorf("mongostore: find topics: %w", corrupt(topicsName, fmt.Errorf("%s has no number", r.ID.Source())))
+	}
+	return topic.Record{Topic: r.ID, Number: r.Number, Parent: r.Parent, InForce: r.InForce, Mark: r.Mark}, nil
 }
 
 // root returns the first segment of a topic.
@@ -31,112 +45,103 @@ func root(t message.Topic) string { return t.Segments()[0] }
 
 // Get implements topic.Store.
 func (s *Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Record, error) {
+	stored, err := s.stored(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
 	records := make([]topic.Record, len(topics))
+	for i, t := range topics {
+		records[i] = topic.Record{Topic: t}
+		if r, ok := stored[t]; ok {
+			if records[i], err = r.record(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return records, nil
+}
+
+// stored returns what is stored of topics, of removed ones too.
+func (s *Topics) stored(ctx context.Context, topics []message.Topic) (map[message.Topic]topicRecord, error) {
+	stored := make(map[message.Topic]topicRecord, len(topics))
 	if len(topics) == 0 {
-		return records, nil
+		return stored, nil
 	}
 	var roots []string
 	seen := make(map[string]bool)
-	for i, t := range topics {
-		records[i] = topic.Record{Topic: t}
+	for _, t := range topics {
 		if r := root(t); !seen[r] {
 			seen[r], roots = true, append(roots, r)
 		}
 	}
-	filter := bson.D{{Key: fieldRoot, Value: in(roots)}, {Key: fieldID, Value: in(topics)}}
-	found, err := s.find(ctx, filter, options.Find())
-	if err != nil {
-		return nil, err
-	}
-	stored := make(map[message.Topic]topic.Record, len(found))
+	found, err := s.find(ctx, bson.D{{Key: fieldRoot, Value: in(roots)}, {Key: fieldID, Value: in(topics)}}, options.Find())
 	for _, r := range found {
-		stored[r.Topic] = r
+		stored[r.ID] = r
 	}
-	for i, t := range topics {
-		if r, ok := stored[t]; ok {
-			records[i] = r
-		}
-	}
-	return records, nil
+	return stored, err
 }
 
-func (s *Topics) find(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder) ([]topic.Record, error) {
-	found, err := all[topicRecord](ctx, s.c, "find topics", filter, opts)
-	if err != nil {
-		return nil, err
-	}
-	records := make([]topic.Record, len(found))
-	for i, r := range found {
-		if r.Number == 0 {
-			return nil, fmt.Errorf("mongostore: find topics: %w", corrupt(topicsName, fmt.Errorf("%s has no number", r.ID.Source())))
-		}
-		records[i] = topic.Record{Topic: r.ID, Number: r.Number, Parent: r.Parent, InForce: r.InForce, Mark: r.Mark}
-	}
-	return records, nil
+func (s *Topics) find(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder) ([]topicRecord, error) {
+	return all[topicRecord](ctx, s.c, "find topics", filter, opts)
 }
 
-// Step implements topic.Store. Each write names the record that it replaces, and what is stored then is read back. So a step may be repeated
-// after a lost reply. One that comes late does no harm: what it was to replace is gone, or it is an insert that is not in force.
+// Step implements topic.Store. It reads the documents, replaces those that have the records of the steps, and reads them again. A write that
+// comes late finds another revision. An insert finds that of the topic that was removed, or is refused because of the time: the server keeps
+// what is removed for longer than that.
 func (s *Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, error) {
-	var writes []write
-	var removals []mongo.WriteModel
 	topics := make([]message.Topic, len(steps))
 	for i, step := range steps {
 		topics[i] = step.From.Topic
-		filter, insert := topicFilter(step.From), step.From.Number == 0
-		switch {
-		case step.To.Number != 0:
-			writes = append(writes, write{key: string(step.To.Topic), filter: filter, update: topicUpdate(step.To), upsert: insert})
-		case !insert:
-			removals = append(removals, mongo.NewDeleteOneModel().SetFilter(filter))
+	}
+	late := s.c.db.latest(ctx)
+	stored, err := s.stored(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	var writes []write
+	for _, step := range steps {
+		there, found := stored[step.From.Topic]
+		is := topic.Record{Topic: step.From.Topic}
+		if found {
+			if is, err = there.record(); err != nil {
+				return nil, err
+			}
+		}
+		if is == step.From && step.From != step.To {
+			writes = append(writes, replaceTopic(there, found, step.To, late))
 		}
 	}
 	if _, err := s.c.bulk(ctx, "change topics", writes); err != nil {
 		return nil, err
 	}
-	if err := s.c.remove(ctx, removals); err != nil {
-		return nil, err
-	}
 	return s.Get(ctx, topics)
 }
 
-// topicFilter returns a filter that finds a topic by its shard key if it has this record.
-func topicFilter(r topic.Record) bson.D {
-	filter := bson.D{{Key: fieldRoot, Value: root(r.Topic)}, {Key: fieldID, Value: r.Topic}}
-	if r.Number == 0 {
-		return append(filter, notThere)
+// replaceTopic returns the write that replaces what is stored of a topic. Without a document it creates one, and fails if it comes late.
+func replaceTopic(there topicRecord, found bool, to topic.Record, late bson.DateTime) write {
+	w := write{key: string(to.Topic), filter: bson.D{{Key: fieldRoot, Value: root(to.Topic)}, {Key: fieldID, Value: to.Topic}}}
+	var revision any = bson.NewObjectID()
+	if found {
+		w.filter = append(w.filter, bson.E{Key: fieldRevision, Value: there.Revision})
+	} else {
+		w.filter, w.upsert = append(w.filter, notThere), true
+		revision = failAfter(late, fieldID, revision)
 	}
-	filter = append(filter, bson.E{Key: fieldNumber, Value: r.Number})
-	set, unset := topicFields(r)
-	for _, field := range unset {
-		set = append(set, bson.E{Key: field.Key, Value: operator("$exists", false)})
-	}
-	return append(filter, set...)
-}
-
-// topicFields returns the fields that a record has besides its number, and those that it lacks.
-func topicFields(r topic.Record) (set, unset bson.D) {
-	for _, field := range []struct {
-		name  string
-		value any
-		has   bool
-	}{{fieldParent, r.Parent, r.Parent != 0}, {fieldInForce, true, r.InForce}, {fieldRemoval, r.Mark, r.Mark != 0}} {
-		if field.has {
-			set = append(set, bson.E{Key: field.name, Value: field.value})
-		} else {
-			unset = append(unset, bson.E{Key: field.name, Value: ""})
+	fields := bson.D{{Key: fieldRoot, Value: root(to.Topic)}, {Key: fieldVersion, Value: int32(version)}, {Key: fieldRevision, Value: revision}}
+	add := func(field string, has bool, value any) {
+		if has {
+			fields = append(fields, bson.E{Key: field, Value: value})
 		}
 	}
-	return set, unset
-}
-
-func topicUpdate(to topic.Record) bson.D {
-	set, unset := topicFields(to)
-	update := operator("$set", append(bson.D{{Key: fieldVersion, Value: int32(version)}, {Key: fieldNumber, Value: to.Number}}, set...))
-	if len(unset) > 0 {
-		update = append(update, bson.E{Key: "$unset", Value: unset})
+	add(fieldNumber, to.Number != 0, to.Number)
+	add(fieldParent, to.Parent != 0, to.Parent)
+	add(fieldInForce, to.InForce, true)
+	add(fieldRemoval, to.Mark != 0, to.Mark)
+	add(fieldGone, to.Number == 0, "$$NOW")
+	if w.update = (mongo.Pipeline{operator("$replaceWith", fields)}); !found {
+		w.update = unlessThere(fields)
 	}
-	return update
+	return w
 }
 
 // List implements topic.Store. A topic and all topics below it are one range of ids. A list of all topics asks every shard.
@@ -144,14 +149,26 @@ func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int
 	if limit <= 0 {
 		return nil, nil
 	}
-	if under == "" {
-		return s.find(ctx, bson.D{{Key: fieldID, Value: operator("$gt", after)}}, inOrder(fieldID, limit))
+	filter := bson.D{{Key: fieldID, Value: operator("$gt", after)}}
+	if under != "" {
+		ids := operator("$gte", under)
+		if after >= under {
+			ids = operator("$gt", after)
+		}
+		const pastSubtree = "\x02" // topics below have byte 01 there, and all others more
+		ids = append(ids, bson.E{Key: "$lt", Value: under + pastSubtree})
+		filter = bson.D{{Key: fieldRoot, Value: root(under)}, {Key: fieldID, Value: ids}}
 	}
-	ids := operator("$gte", under)
-	if after >= under {
-		ids = operator("$gt", after)
+	filter = append(filter, bson.E{Key: fieldGone, Value: operator("$exists", false)})
+	found, err := s.find(ctx, filter, inOrder(fieldID, limit))
+	if err != nil {
+		return nil, err
 	}
-	const pastSubtree = "\x02" // topics below have byte 01 there, and all others more
-	ids = append(ids, bson.E{Key: "$lt", Value: under + pastSubtree})
-	return s.find(ctx, bson.D{{Key: fieldRoot, Value: root(under)}, {Key: fieldID, Value: ids}}, inOrder(fieldID, limit))
+	records := make([]topic.Record, len(found))
+	for i, r := range found {
+		if records[i], err = r.record(); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
 }

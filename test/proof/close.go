@@ -10,6 +10,8 @@ package main
 // A deletion marks the topic, looks for a child and an open subscription after that, and removes the topic if it still has the mark. A writer that
 // creates a child or subscribes looks at the topic after its write, and removes a mark. If the topic with the number is gone, it undoes the write. A
 // mark has a token, and stops only deletions.
+//
+// A write may come late (close_late.go).
 type closure struct {
 	mutation mutation
 
@@ -18,6 +20,7 @@ type closure struct {
 
 	creates, deletes, subscribes, unsubscribes int8
 	crashes                                    int8
+	lates                                      int8
 }
 
 // closable is a state of closure.
@@ -26,10 +29,11 @@ type closable struct {
 	edges  [2]topicEdge // of the user, to each topic
 	hosts  [3]closer
 	fault  closeFault
+	late   lateWrite
 	acked  [2]bool // the user's last request for a topic was a subscription, and was answered with 204
 
-	creates, deletes, subscribes, unsubscribes, crashes int8 // left
-	crashed                                             bool
+	creates, deletes, subscribes, unsubscribes, crashes, lates int8 // left
+	crashed                                                    bool
 }
 
 // topicRecord is the record of a topic. Without a number it is not there.
@@ -96,17 +100,19 @@ const (
 	notSubscribed
 	wronglyKept
 	childUndone
+	createdAgain
 )
 
 var closeFaults = [...]string{
 	notSubscribed: "a subscription is answered with 204, and its topic is gone",
 	wronglyKept:   "a deletion is answered with 409, and nothing needs the topic",
 	childUndone:   "a topic in force is removed without a deletion",
+	createdAgain:  "a topic is created again that has been created, and deleted",
 }
 
 func (m *closure) initial() []closable {
 	s := closable{
-		creates: m.creates, deletes: m.deletes, subscribes: m.subscribes, unsubscribes: m.unsubscribes, crashes: m.crashes,
+		creates: m.creates, deletes: m.deletes, subscribes: m.subscribes, unsubscribes: m.unsubscribes, crashes: m.crashes, lates: m.lates,
 	}
 	s.topics[0] = topicRecord{number: 1, inForce: true}
 	return []closable{s}
@@ -130,10 +136,13 @@ func (m *closure) next(s closable, yield func(event, closable)) {
 			t.hosts[i] = closer{}
 			yield(happened("host %d crashes", n), m.normal(t))
 		}
+		m.send(s, n, yield)
 		t := s
 		e := m.step(&t, n)
+		m.after(&s, &t, n)
 		yield(e, m.normal(t))
 	}
+	m.arrive(s, yield)
 }
 
 // begin lets a request begin.
@@ -157,6 +166,7 @@ func (m *closure) begin(s closable, n int8, yield func(event, closable)) {
 		if t := s; s.unsubscribes > 0 && s.edges[topic].open {
 			t.unsubscribes--
 			t.edges[topic], t.acked[topic] = topicEdge{}, false
+			m.after(&s, &t, n)
 			yield(happened("the user unsubscribes from topic %d", topic), m.normal(t))
 		}
 	}

@@ -25,6 +25,13 @@ func (s *closable) numbers(visit func(*int8)) {
 		visit(&h.child)
 		visit(&h.mark)
 	}
+	for _, t := range []*topicRecord{&s.late.from, &s.late.to} {
+		visit(&t.number)
+		visit(&t.parent)
+		visit(&t.mark)
+	}
+	visit(&s.late.fromEdge.number)
+	visit(&s.late.toEdge.number)
 }
 
 // normal forgets what a host does not use any more, and gives each number and token the place of its first occurrence.
@@ -148,6 +155,14 @@ func closeInstances() []instance {
 			searchToTheEnd(&closure{child: true, hosts: 2, creates: 3, deletes: 2, crashes: 1}),
 		},
 		{
+			"close-late", "as close, a late write", false,
+			searchToTheEnd(&closure{hosts: 2, creates: 1, deletes: 2, subscribes: 2, unsubscribes: 1, crashes: 1, lates: 1}),
+		},
+		{
+			"close-child-late", "as close-child, a late write", false,
+			searchToTheEnd(&closure{child: true, hosts: 2, creates: 3, deletes: 2, crashes: 1, lates: 1}),
+		},
+		{
 			"close-3-long", "as close, 3 hosts", true,
 			search(&closure{hosts: 3, creates: 2, deletes: 2, subscribes: 3, unsubscribes: 1, crashes: 1}),
 		},
@@ -182,5 +197,9 @@ func closeShortcuts() []shortcut {
 	closes(parentMarkIgnored, "put a child in force whose parent is marked", two)
 	closes(childUncompared, "undo a child without comparing its number", two)
 	closes(unfinishedKept, "keep a topic because of a child that is not in force", two)
+	late := one
+	late.lates, late.crashes = 1, 0
+	closes(noRevision, "records without a revision, and a write that comes late", late)
+	closes(revisionRemoved, "a revision that goes with the topic, and an insert that comes late", late)
 	return all
 }

@@ -209,6 +209,8 @@ const (
 	parentMarkIgnored
 	childUncompared
 	unfinishedKept
+	noRevision
+	revisionRemoved
 
 	mutations // how many there are, with correct
 )
