@@ -43,7 +43,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		say(stderr, "sharding: unexpected argument %q: see -help\n", flags.Arg(0))
 		return 2
 	}
-	say(stdout, "%s", tables(newWorld(size)))
+	w := newWorld(size)
+	say(stdout, "%s\n%s", tables(w), topicTable(newForum(w)))
 	return 0
 }
 

@@ -116,3 +116,39 @@ func TestLayout(t *testing.T) {
 		}
 	}
 }
+
+// TestForum holds the messages to topics, and the returns, to what the page says of them.
+func TestForum(t *testing.T) {
+	t.Parallel()
+	first := topicTable(newForum(newWorld(small)))
+	require.Equal(t, first, topicTable(newForum(newWorld(small))), "the same number, the same table")
+	w := newWorld(small)
+	f := newForum(w)
+	published := 0
+	for _, n := range w.past {
+		published += n
+	}
+	require.Len(t, f.past, published)
+	var messages, rows []key
+	for _, p := range f.past {
+		require.Zero(t, uint64(p.to.root())%(below+1))
+		require.NotEqual(t, p.to, p.to.root(), "messages are to topics below roots")
+		messages, rows = append(messages, p.message()), append(rows, p.rows()...)
+	}
+	returns := f.returns()
+	require.NotEmpty(t, returns)
+	for _, m := range returns {
+		require.Len(t, m.topics, subscriptions)
+		require.LessOrEqual(t, len(m.messages), limit)
+		for i, p := range m.messages {
+			require.True(t, m.topics[p.to] || m.topics[p.to.root()], "it is found by a subscription")
+			require.True(t, i == 0 || p.id <= m.messages[i-1].id, "the newest come first")
+		}
+	}
+	for _, shards := range clusters {
+		page, all := ask(returns, firstPage, shards, cut(rows), cut(messages)), ask(returns, limit, shards, cut(rows), cut(messages))
+		require.LessOrEqual(t, page.search, all.search)
+		require.LessOrEqual(t, all.search, all.both)
+		require.LessOrEqual(t, all.both, float64(shards)+0.001)
+	}
+}
