@@ -3,7 +3,6 @@ package topics
 import (
 	"context"
 
-	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/topic"
 )
@@ -52,34 +51,27 @@ func (s *Service) unused(ctx context.Context, r topic.Record) (bool, error) {
 		}
 		return false, s.finish(ctx, below[0])
 	}
-	e, found, err := s.subscribed(ctx, r.Topic)
-	if err != nil || !found {
-		return err == nil, err
+	found, err := s.subscribed(ctx, r.Topic)
+	if err == nil && found {
+		err = &InUseError{Topic: r.Topic}
 	}
-	now, err := s.known(ctx, r.Topic)
-	if err != nil {
-		return false, err
-	}
-	if now.Number == e.Number {
-		return false, &InUseError{Topic: r.Topic}
-	}
-	return false, s.end(ctx, e)
+	return err == nil, err
 }
 
 // edgesPerLook is how many edges one look reads. Most of those to a topic that is deleted have ended.
 const edgesPerLook = 1000
 
-// subscribed returns an edge to a topic that holds, and whether there is one.
-func (s *Service) subscribed(ctx context.Context, t message.Topic) (follow.Edge, bool, error) {
+// subscribed reports whether an edge to a topic holds.
+func (s *Service) subscribed(ctx context.Context, t message.Topic) (bool, error) {
 	for p := range s.opts.Partitions {
 		for after := message.UserID(""); ; {
 			edges, err := s.edges.Followers(ctx, t.Source(), p, after, edgesPerLook)
 			if err != nil {
-				return follow.Edge{}, false, err
+				return false, err
 			}
 			for _, e := range edges {
 				if e.Open() {
-					return e, true, nil
+					return true, nil
 				}
 			}
 			if len(edges) < edgesPerLook {
@@ -88,11 +80,5 @@ func (s *Service) subscribed(ctx context.Context, t message.Topic) (follow.Edge,
 			after = edges[len(edges)-1].Follower
 		}
 	}
-	return follow.Edge{}, false, nil
-}
-
-// end ends a subscription unless it was ended, or begun again, since its edge was read.
-func (s *Service) end(ctx context.Context, e follow.Edge) error {
-	sub := follow.Subscription{Pair: follow.Pair{Follower: e.Follower, Followee: e.Followee}, Number: e.Number}
-	return s.edges.End(ctx, sub, s.opts.Now())
+	return false, nil
 }

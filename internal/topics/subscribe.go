@@ -121,6 +121,12 @@ func (s *Service) kept(ctx context.Context, edges []follow.Edge) (map[follow.Pai
 	return kept, nil
 }
 
+// end ends a subscription unless it was ended, or begun again, since its edge was read.
+func (s *Service) end(ctx context.Context, e follow.Edge) error {
+	sub := follow.Subscription{Pair: follow.Pair{Follower: e.Follower, Followee: e.Followee}, Number: e.Number}
+	return s.edges.End(ctx, sub, s.opts.Now())
+}
+
 // Unsubscribe ends a subscription, if there is one. It is idempotent.
 func (s *Service) Unsubscribe(ctx context.Context, sub Subscription) error {
 	return s.following.Unfollow(ctx, sub.pair())
@@ -142,8 +148,8 @@ func (s *Service) Topics(ctx context.Context, user message.UserID, after message
 		return nil, "", err
 	}
 	topics = []message.Topic{}
-	for i, e := range edges {
-		if records[all[i]].Number == e.Number { // otherwise the call that wrote the edge is not over, or has died
+	for i := range edges {
+		if records[all[i]].InForce { // otherwise a call that has died left the edge
 			topics = append(topics, all[i])
 		}
 	}

@@ -11,6 +11,9 @@ package main
 // creates a child or subscribes looks at the topic after its write, and removes a mark. If the topic with the number is gone, it undoes the write. A
 // mark has a token, and stops only deletions.
 //
+// A writer that dies may leave a subscription with the number of a topic that is gone. If there is another topic, this is a subscription to it, which
+// was late: lists show it, and it prevents a deletion.
+//
 // A write may come late (close_late.go).
 type closure struct {
 	mutation mutation
@@ -30,6 +33,7 @@ type closable struct {
 	hosts  [3]closer
 	fault  closeFault
 	late   lateWrite
+	told   [2]bool // a list has shown the user that they are subscribed
 	acked  [2]bool // the user's last request for a topic was a subscription, and was answered with 204
 
 	creates, deletes, subscribes, unsubscribes, crashes, lates int8 // left
@@ -157,6 +161,7 @@ func (m *closure) begin(s closable, n int8, yield func(event, closable)) {
 				t := s
 				*left(&t)--
 				t.hosts[n] = closer{phase: topicReads, request: request, topic: topic}
+				t.told[topic] = t.told[topic] && request != subscribeTopic
 				yield(happened(does, n, topic), m.normal(t))
 			}
 		}
@@ -165,7 +170,7 @@ func (m *closure) begin(s closable, n int8, yield func(event, closable)) {
 		ask(subscribeTopic, func(s *closable) *int8 { return &s.subscribes }, "host %d begins to subscribe to topic %d")
 		if t := s; s.unsubscribes > 0 && s.edges[topic].open {
 			t.unsubscribes--
-			t.edges[topic], t.acked[topic] = topicEdge{}, false
+			t.edges[topic], t.acked[topic], t.told[topic] = topicEdge{}, false, false
 			m.after(&s, &t, n)
 			yield(happened("the user unsubscribes from topic %d", topic), m.normal(t))
 		}
@@ -201,7 +206,7 @@ func (m *closure) step(s *closable, n int8) event {
 	case subscriptionsSought:
 		m.seekSubscription(s, h)
 		return happened("host %d looks for an open subscription", n)
-	case subscriptionJudged:
+	case subscriptionJudged: // of a mutation
 		if h.phase = subscriptionEnds; topic.number == h.number {
 			*h = closer{} // 409
 		}
@@ -390,11 +395,9 @@ func (m *closure) seekSubscription(s *closable, h *closer) {
 		h.phase = topicMarks
 	case !edge.open:
 		h.phase = topicRemoves
-	case m.mutation == leftoverKept:
-		if *h = (closer{}); edge.number != s.topics[h.topic].number {
-			s.fault = wronglyKept
-		}
-	default:
+	case m.mutation == leftoverEnded:
 		h.phase, h.number = subscriptionJudged, edge.number
+	default:
+		*h = closer{} // 409
 	}
 }

@@ -57,6 +57,11 @@ func (m *closure) normal(s closable) closable {
 		}
 		h.phase, h.request, h.topic = was.phase, was.request, was.topic
 	}
+	if s.late.of == ofNothing && s.resting() {
+		for i, e := range s.edges {
+			s.told[i] = s.told[i] || e.open && s.topics[i].inForce
+		}
+	}
 	var names [64]int8
 	next := int8(0)
 	if m.mutation == numberKept {
@@ -82,16 +87,24 @@ func (m *closure) wrong(s closable) string {
 	if problem := m.unfounded(&s); problem != "" {
 		return problem
 	}
-	for i := range s.hosts {
-		if s.hosts[i].phase != closerFree {
-			return ""
-		}
+	if !s.resting() {
+		return ""
 	}
 	if !s.crashed {
 		return m.leftOver(&s)
 	}
 	m.finishAll(&s)
-	return m.unfounded(&s) + m.leftOver(&s)
+	return m.unfounded(&s)
+}
+
+// resting reports whether no request is under way.
+func (s *closable) resting() bool {
+	for i := range s.hosts {
+		if s.hosts[i].phase != closerFree {
+			return false
+		}
+	}
+	return true
 }
 
 // unfounded finds what must not be in any state.
@@ -105,6 +118,8 @@ func (m *closure) unfounded(s *closable) string {
 			return fmt.Sprintf("the user is subscribed to topic %d, which is gone", i)
 		case acked && !s.edges[i].open:
 			return fmt.Sprintf("a subscription to topic %d is undone that was answered with 204", i)
+		case s.told[i] && (!s.topics[i].inForce || !s.edges[i].open):
+			return fmt.Sprintf("a subscription to topic %d was listed, and is gone", i)
 		}
 	}
 	return ""
@@ -128,11 +143,6 @@ func (m *closure) finishAll(s *closable) {
 	if child := &s.topics[1]; child.number != 0 && !child.inForce {
 		if child.inForce = s.topics[0].number == child.parent; !child.inForce {
 			*child = topicRecord{}
-		}
-	}
-	for i := range s.edges {
-		if e := &s.edges[i]; e.open && e.number != s.topics[i].number {
-			*e = topicEdge{}
 		}
 	}
 }
@@ -191,7 +201,7 @@ func closeShortcuts() []shortcut {
 	closes(olderEnded, "end a subscription with another number at once", three)
 	closes(olderShared, "take an open subscription with another number for one's own", three)
 	closes(numberKept, "create a topic again with its number", three)
-	closes(leftoverKept, "keep a topic because of a subscription with another number", one)
+	closes(leftoverEnded, "delete a topic, and end a subscription with another number", three)
 	closes(childAtOnce, "a child that is in force at once", two)
 	closes(parentUnseen, "put a child in force without a look at the parent", two)
 	closes(parentMarkIgnored, "put a child in force whose parent is marked", two)

@@ -203,7 +203,7 @@ const (
 	olderEnded
 	olderShared
 	numberKept
-	leftoverKept
+	leftoverEnded
 	childAtOnce
 	parentUnseen
 	parentMarkIgnored
