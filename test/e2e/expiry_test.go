@@ -61,7 +61,7 @@ func TestExpiryFailpoints(t *testing.T) {
 						require.NoError(t, w.client().Unfollow(ctx, message.UserID(fan(i)), "star"))
 					}
 					server.Stop(ctx)
-					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					faulty := w.site.StartProgram(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m")
 					select {
 					case <-faulty.Exited():

@@ -63,7 +63,7 @@ func TestFailpoints(t *testing.T) {
 					if testenv.Long && on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
-					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					faulty := w.site.StartProgram(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					total := w.crowd(ctx)
 					driver := w.drive(ctx, "--connections", "8", "--timeout", "30m")
 					select {

@@ -45,7 +45,7 @@ func TestNewestFailpoints(t *testing.T) {
 						"clock_tolerance": (on.tolerance() / 2).String(), "publish_slack": on.tolerance().String(),
 						"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8",
 					}))
-					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					faulty := w.site.StartProgram(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					w.crowd(ctx)
 					driver := w.drive(ctx, "--connections", "4", "--pace", "20", "--timeout", "30m")
 					select {

@@ -64,7 +64,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 					testenv.Eventually(ctx, t, "the first messages are settled", func() bool { return time.Now().After(settled) })
 					server.Stop(ctx)
 
-					faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
+					faulty := w.site.StartProgram(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)
 					// Publish all messages, and repeat them until the server has died. So a sweep always has messages to find: more
 					// than a rebuild remembers, and too new to be settled.
 					feed := w.feed(ctx, w.contents(w.messages), 40)

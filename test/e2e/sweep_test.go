@@ -20,7 +20,7 @@ func TestStoredButNotEmitted(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 2*time.Minute)
 			w := newWorld(ctx, t, on, impatient(nil))
-			faulty := w.site.StartFaulty(ctx, t, w.programs.Faulty, "-at", "emit-published", "-when", "before")
+			faulty := w.site.StartProgram(ctx, t, w.programs.Faulty, "-at", "emit-published", "-when", "before")
 			c := w.client()
 			require.NoError(t, c.SetSeen(ctx, "ben", time.Now()))
 			_, err := c.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: "hello"}, "")

@@ -1,4 +1,4 @@
-// Command faulty is "fanmail serve" that kills itself, as kill -9 would, at a chosen point of its work.
+// Command faulty is "fanmail serve", or one role of it, that kills itself, as kill -9 would, at a chosen point of its work.
 //
 // It is configured by FANMAIL_* variables alone. What a test learns from it is whether a server that takes over
 // afterwards makes up for whatever was left half done.
@@ -35,6 +35,7 @@ func run(ctx context.Context) error {
 	at := flag.String("at", "", "`point` to die at: "+strings.Join(points, ", "))
 	when := flag.String("when", "", "moment to die at: "+strings.Join(moments, ", "))
 	nth := flag.Int64("nth", 1, "which time it comes to the point, counted from 1")
+	role := flag.String("role", "", "`role` to run: publisher, fanout-worker or rehydrator (default all)")
 	flag.Parse()
 	f, err := newFailpoint(*at, *when, *nth)
 	if err != nil {
@@ -50,6 +51,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: logger, Now: time.Now, Wrap: f.wrap}).Run(ctx)
+	options := app.Options{Embedded: embedded.Engines{}, Logger: logger, Now: time.Now, Wrap: f.wrap}
+	if *role != "" {
+		options.Roles = []app.Role{app.Role(*role)}
+	}
+	err = app.New(cfg, options).Run(ctx)
 	return errors.Join(err, f.survived())
 }

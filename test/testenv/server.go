@@ -117,8 +117,8 @@ func (s *Site) Start(ctx context.Context, t *testing.T, binary string) *Server {
 	return server
 }
 
-// StartFaulty starts a server that dies at the failpoint in the arguments, and returns when it is ready or dead.
-func (s *Site) StartFaulty(ctx context.Context, t *testing.T, binary string, args ...string) *Server {
+// StartProgram starts a program of a role, or one that dies at the failpoint in the arguments. It returns when the program is ready or dead.
+func (s *Site) StartProgram(ctx context.Context, t *testing.T, binary string, args ...string) *Server {
 	t.Helper()
 	server := &Server{Exec(ctx, t, s.settings(), binary, args...), s.URL(), s.Provoked}
 	server.awaitReady(ctx, s.URL())
