@@ -70,7 +70,7 @@ func TestTwoServersAgree(t *testing.T) {
 	require.Contains(t, refused.stderr, "confirm that (--yes)")
 	processes := fromJSON[client.ProcessList](t, fanmail(t, "admin", "processes", "--json", "--server", b)).Processes
 	require.Len(t, processes, 2)
-	require.Equal(t, "the database has format level 4\n", fanmail(t, "admin", "upgrade", "--yes", "--server", a))
+	require.Equal(t, "the database has format level 5\n", fanmail(t, "admin", "upgrade", "--yes", "--server", a))
 	require.Equal(t, client.Dormant, state(a))
 	becomes(b, client.Dormant)
 	require.Contains(t, log.String(), `"key":"dormant_after","recorded":"720h","configured":"1440h","command":"fanmail admin settings dormant_after 1440h"`)

@@ -32,7 +32,7 @@ func newRoot(p program.Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Usage(err) })
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
-		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p),
+		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p),
 		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p),
 	)
 	return root

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	recorded "github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -81,10 +83,10 @@ func TestSettings(t *testing.T) {
 	p = problem(http.StatusConflict, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`)
 	require.Equal(t, client.ProblemConflict, p.Type)
 	require.Contains(t, p.Detail, "the process old-1 (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only")
-	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","level":4,"seen":"2026-01-02T03:04:05.000Z"},`+
+	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","level":5,"seen":"2026-01-02T03:04:05.000Z"},`+
 		`{"name":"old-1","role":"publisher","level":1,"seen":"2026-01-02T03:04:05.000Z"}]}`, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/processes", ""))
 	w.pass(time.Minute + time.Millisecond)
-	require.Equal(t, `{"level":4}`+"\n", w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`))
+	require.Equal(t, `{"level":5}`+"\n", w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`))
 	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""),
 		`{"key":"dormant_after","recorded":"720h","configured":"720h","since":"2026-01-02T03:05:05.001Z"}`)
 
@@ -113,4 +115,42 @@ func TestSettings(t *testing.T) {
 		require.Equal(t, "inbox.bucket_size", p.Field)
 	}
 	require.Equal(t, 20, current.BucketSize())
+}
+
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	services := w.services
+	services.Audit = new(audit.Service) // never called
+	var current *recorded.Current
+	current, services.Settings = recordedIn(t, w.db.Settings(), w)
+	w.handler = httpapi.New(services, w.options)
+	const path = "/v1/admin/attributes/"
+	problem := func(status int, method, target, body string) client.Problem {
+		before := w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/attributes", "")
+		var p client.Problem
+		require.NoError(t, json.Unmarshal([]byte(w.must(t, status, method, target, body)), &p))
+		require.Equal(t, before, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/attributes", ""), "nothing has changed")
+		return p
+	}
+
+	require.Equal(t, `{"attributes":[]}`+"\n", w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/attributes", ""))
+	w.must(t, http.StatusCreated, http.MethodPut, path+"total", `{"type":"number"}`)
+	w.must(t, http.StatusNoContent, http.MethodPut, path+"total", `{"type":"number"}`)
+	require.Equal(t, "the attribute total is declared as number: delete it first, or choose another name",
+		problem(http.StatusConflict, http.MethodPut, path+"total", `{"type":"string"}`).Detail)
+	require.Equal(t, "type", problem(http.StatusUnprocessableEntity, http.MethodPut, path+"due", `{"type":"date"}`).Field)
+	require.Equal(t, "name", problem(http.StatusUnprocessableEntity, http.MethodPut, path+"due%20date", `{"type":"time"}`).Field)
+	require.Equal(t, client.ProblemNotFound, problem(http.StatusNotFound, http.MethodGet, path+"due", "").Type)
+	require.Equal(t, `{"name":"total","type":"number"}`+"\n", w.must(t, http.StatusOK, http.MethodGet, path+"total", ""))
+	for i := range attribute.Max - 1 {
+		w.must(t, http.StatusCreated, http.MethodPut, path+"a"+strconv.Itoa(i), `{"type":"bool"}`)
+	}
+	require.Contains(t, problem(http.StatusUnprocessableEntity, http.MethodPut, path+"due", `{"type":"time"}`).Detail, "32 attributes are declared")
+	w.must(t, http.StatusNoContent, http.MethodDelete, path+"total", "")
+	w.must(t, http.StatusNoContent, http.MethodDelete, path+"total", "")
+	w.must(t, http.StatusCreated, http.MethodPut, path+"total", `{"type":"string"}`)
+	d, found := current.Attributes().Find("total")
+	require.True(t, found)
+	require.Equal(t, attribute.Declaration{Name: "total", Type: attribute.String, Number: attribute.Max + 1}, d, "a number of its own")
 }

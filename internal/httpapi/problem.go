@@ -158,6 +158,12 @@ func settingsProblem(err error) *client.Problem {
 	if misfit, ok := errors.AsType[*settings.MisfitError](err); ok {
 		return newProblem(client.ProblemConflict, "value", misfit.Error())
 	}
+	if declared, ok := errors.AsType[*settings.TypeError](err); ok {
+		return newProblem(client.ProblemConflict, "type", declared.Error())
+	}
+	if errors.Is(err, settings.ErrNotDeclared) {
+		return newProblem(client.ProblemNotFound, "name", "there is no such attribute: check its spelling, or declare it")
+	}
 	return nil
 }
 

@@ -93,6 +93,14 @@ func (s *server) routes() {
 	admin.route("/v1/admin/settings/{key}", methods{
 		http.MethodPut: {handle: s.changeSetting, access: admins, body: true},
 	})
+	admin.route("/v1/admin/attributes", methods{
+		http.MethodGet: {handle: s.listAttributes, access: admins},
+	})
+	admin.route("/v1/admin/attributes/{name}", methods{
+		http.MethodGet:    {handle: s.attribute, access: admins},
+		http.MethodPut:    {handle: s.declareAttribute, access: admins, body: true},
+		http.MethodDelete: {handle: s.deleteAttribute, access: admins},
+	})
 	admin.route("/v1/admin/processes", methods{
 		http.MethodGet: {handle: s.processes, access: admins},
 	})

@@ -24,6 +24,9 @@ type formatRecord struct {
 	Capacity   int32           `bson:"capacity"`
 	Revision   int64           `bson:"revision,omitempty"`
 	Settings   []settingRecord `bson:"settings,omitempty"`
+	// Declared and LastDeclared are absent until the first attribute is declared.
+	Declared     []declarationRecord `bson:"declared,omitempty"`
+	LastDeclared int32               `bson:"last_declared,omitempty"`
 }
 
 // checkLevel returns an error unless this release knows the level of a database.

@@ -115,8 +115,8 @@ func TestOpenRefuses(t *testing.T) {
 			[]string{"20", "50", "run the release"},
 		},
 		"a later format": {
-			set("v", int32(5)), mongostore.ErrFormat,
-			[]string{"format level 5", "level 4", "run the release"},
+			set("v", int32(6)), mongostore.ErrFormat,
+			[]string{"format level 6", "level 5", "run the release"},
 		},
 		"a database that is not initialized": {
 			func(t *testing.T, db *mongo.Database, _ *mongostore.Options) {

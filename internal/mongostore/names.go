@@ -64,8 +64,10 @@ const (
 	fieldScans = "partitions"
 
 	// Of meta.
-	fieldRecorded = "settings"
-	fieldSeen     = "seen" // by the server's clock
+	fieldRecorded     = "settings"
+	fieldDeclared     = "declared"
+	fieldLastDeclared = "last_declared"
+	fieldSeen         = "seen" // by the server's clock
 
 	// Of identities and topics.
 	fieldNumber  = "number"

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
 // processPrefix begins the ids of processes. The byte after its last one ends them.
@@ -44,6 +45,20 @@ func settingRecords(r settings.Record) []settingRecord {
 			r.Until = &until
 		}
 		records = append(records, r)
+	}
+	return records
+}
+
+type declarationRecord struct {
+	Name   string         `bson:"name"`
+	Type   attribute.Type `bson:"type"`
+	Number int32          `bson:"number"`
+}
+
+func declarationRecords(r settings.Record) []declarationRecord {
+	records := make([]declarationRecord, len(r.Declared))
+	for i, d := range r.Declared {
+		records[i] = declarationRecord{Name: d.Name, Type: d.Type, Number: int32(d.Number)} //nolint:gosec // it counts declarations
 	}
 	return records
 }
@@ -86,6 +101,10 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 		}
 		record.Settings[r.Key] = s
 	}
+	record.LastDeclared = int(found.LastDeclared)
+	for _, d := range found.Declared {
+		record.Declared = append(record.Declared, attribute.Declaration{Name: d.Name, Type: d.Type, Number: int(d.Number)})
+	}
 	return record, nil
 }
 
@@ -98,11 +117,15 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error 
 	} else {
 		filter = append(filter, bson.E{Key: fieldRevision, Value: from.Revision})
 	}
-	update := bson.D{{Key: "$set", Value: bson.D{
+	set := bson.D{
 		{Key: fieldVersion, Value: int32(to.Level)}, //nolint:gosec // at most settings.Highest
 		{Key: fieldRevision, Value: from.Revision + 1},
 		{Key: fieldRecorded, Value: settingRecords(to)},
-	}}}
+	}
+	if to.LastDeclared > 0 {
+		set = append(set, bson.E{Key: fieldDeclared, Value: declarationRecords(to)}, bson.E{Key: fieldLastDeclared, Value: int32(to.LastDeclared)}) //nolint:gosec // it counts declarations
+	}
+	update := bson.D{{Key: "$set", Value: set}}
 	return s.c.call(ctx, "record the settings", func(ctx context.Context) error {
 		result, err := s.c.UpdateOne(ctx, filter, update)
 		if err == nil && result.MatchedCount == 0 {

@@ -25,6 +25,9 @@ type formatRecord struct {
 	Capacity   int             `cbor:"2,keyasint"`
 	Revision   int64           `cbor:"3,keyasint,omitempty"`
 	Settings   []settingRecord `cbor:"4,keyasint,omitempty"`
+	// Declared and LastDeclared are absent until the first attribute is declared.
+	Declared     []declarationRecord `cbor:"5,keyasint,omitempty"`
+	LastDeclared int                 `cbor:"6,keyasint,omitempty"`
 
 	level int
 }

@@ -41,8 +41,8 @@ func TestOpenRefuses(t *testing.T) {
 			want: pebblestore.ErrPartitions, says: "created with 16, 8 are configured: configure 16",
 		},
 		"a later format": {
-			before: format(6),
-			want:   pebblestore.ErrFormat, says: "format level 5, this release knows level 4: run the release that raised it, or a later one",
+			before: format(7),
+			want:   pebblestore.ErrFormat, says: "format level 6, this release knows level 5: run the release that raised it, or a later one",
 		},
 		"a format that was never released": {
 			before: format(1),

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
 // Settings is the store of the recorded settings. Only one process can open the store, so the list of processes is kept in memory.
@@ -30,6 +31,12 @@ type settingRecord struct {
 	First string `cbor:"3,keyasint"`
 	Since int64  `cbor:"4,keyasint"`
 	Until int64  `cbor:"5,keyasint,omitempty"`
+}
+
+type declarationRecord struct {
+	Name   string         `cbor:"1,keyasint"`
+	Type   attribute.Type `cbor:"2,keyasint"`
+	Number int            `cbor:"3,keyasint"`
 }
 
 func settingRecords(r settings.Record) []settingRecord {
@@ -74,6 +81,10 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 		}
 		record.Settings[r.Key] = s
 	}
+	record.LastDeclared = found.LastDeclared
+	for _, d := range found.Declared {
+		record.Declared = append(record.Declared, attribute.Declaration(d))
+	}
 	return record, nil
 }
 
@@ -93,6 +104,10 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error 
 		return settings.ErrChanged
 	}
 	found.level, found.Revision, found.Settings = to.Level, from.Revision+1, settingRecords(to)
+	found.Declared, found.LastDeclared = nil, to.LastDeclared
+	for _, d := range to.Declared {
+		found.Declared = append(found.Declared, declarationRecord(d))
+	}
 	if err := s.db.engine.Set(formatKey, found.encode(), pebble.Sync); err != nil {
 		return fmt.Errorf("record the settings: %w", err)
 	}

@@ -48,14 +48,14 @@ func keys(ids []identity.Identity) []string {
 // place returns the name of the i-th identity of a draft: in to, identities come after the users.
 func place(d message.Draft, i int) string { return "to[" + strconv.Itoa(len(d.To)+i) + "]" }
 
-// settleFresh decides to whom those attempts go whose keys no earlier request has reserved. So a request that is refused reserves no key, and the
-// client can send it again with another topic or identity. It returns the attempts without an error.
+// settleFresh decides which of those attempts are allowed, and to whom they go, whose keys no earlier request has reserved. So a request that is
+// refused reserves no key, and the client can send it again with another topic, identity or attribute. It returns the attempts without an error.
 func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attempt {
 	reserved := make([]bool, len(attempts))
 	var group errgroup.Group
 	group.SetLimit(reserveConcurrency)
 	for i, a := range attempts {
-		if a.request.Key != "" && a.addressed() {
+		if a.request.Key != "" && a.conditional() {
 			group.Go(func() error {
 				a.result.Err = panics.Do(func() (err error) {
 					_, reserved[i], err = s.keys.Find(ctx, a.result.Message.From, a.request.Key, s.opts.Now())
@@ -76,15 +76,21 @@ func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attem
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
-// addressed reports whether the store decides to whom the message of an attempt goes.
-func (a *attempt) addressed() bool { return len(a.identities)+len(a.result.Message.Topics) > 0 }
+// conditional reports whether a new message could be refused, or go to other users, where a repeated one has its receipt.
+func (a *attempt) conditional() bool {
+	return len(a.identities)+len(a.result.Message.Topics) > 0 || a.refused != nil
+}
 
-// settleNow checks the topics of attempts, and finds the users of their identities.
+// settleNow checks the attributes and topics of attempts, and finds the users of their identities.
 func (s *Service) settleNow(ctx context.Context, attempts []*attempt) {
-	s.address(ctx, s.checkTopics(ctx, slices.Clone(attempts)))
+	allowed := make([]*attempt, 0, len(attempts))
 	for _, a := range attempts {
 		a.settled = true
+		if a.result.Err = a.refused; a.refused == nil {
+			allowed = append(allowed, a)
+		}
 	}
+	s.address(ctx, s.checkTopics(ctx, allowed))
 }
 
 // settle decides to whom the other attempts go, as settleFresh does. An attempt whose key an earlier request
@@ -102,7 +108,7 @@ func (s *Service) adopt(ctx context.Context, attempts []*attempt) map[*attempt]b
 	var repeated []*attempt
 	var refs []message.Ref
 	for _, a := range attempts {
-		if a.repeated && a.addressed() {
+		if a.repeated && a.conditional() {
 			repeated, refs = append(repeated, a), append(refs, a.result.Message.Ref())
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -53,7 +54,9 @@ type Options struct {
 	KeyTTL func() time.Duration
 	// Unknown returns those of the topics that do not exist. Without it there are none that do.
 	Unknown func(ctx context.Context, topics []message.Topic) ([]message.Topic, error)
-	Now     func() time.Time
+	// Attributes returns the attributes that are declared now. Without it there are none.
+	Attributes func() attribute.Set
+	Now        func() time.Time
 	// Random is the source of the random bits of ids.
 	Random io.Reader
 	Logger zerolog.Logger
@@ -94,6 +97,9 @@ type Service struct {
 
 // New returns a Service.
 func New(messages message.Store, keys message.KeyStore, bus bus.Publisher, opts Options) *Service {
+	if opts.Attributes == nil {
+		opts.Attributes = func() attribute.Set { return attribute.Set{} }
+	}
 	return &Service{
 		messages: messages, keys: keys, bus: bus, ids: message.NewGenerator(opts.Now, opts.Random), opts: opts, metrics: newMetrics(opts.Metrics),
 	}
@@ -107,7 +113,8 @@ type attempt struct {
 	key        message.Key    // the reserved key; zero without an idempotency key
 	repeated   bool           // an earlier request reserved the key
 	digest     message.Digest // of the request, with identities instead of their users
-	settled    bool           // it is known to whom the message goes
+	refused    error          // a declared attribute has a value that is not allowed: if the message is new, this is its result
+	settled    bool           // it is known whether the message is allowed, and to whom it goes
 	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
 	// id of that request instead.
 	issued message.ID
@@ -147,6 +154,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 // of the others.
 func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 	attempts := make([]*attempt, 0, len(requests))
+	declared := s.opts.Attributes()
 	for i, r := range requests {
 		result := &results[i]
 		id, err := s.ids.Next()
@@ -158,7 +166,10 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 			ids, err = s.canonical(r.Draft)
 		}
 		if result.Err = err; err == nil {
-			attempts = append(attempts, &attempt{request: r, identities: ids, digest: result.Message.DigestTo(keys(ids)), result: result, issued: id})
+			_, refused := declared.Check(result.Message.Attrs)
+			attempts = append(attempts, &attempt{
+				request: r, identities: ids, digest: result.Message.DigestTo(keys(ids)), result: result, issued: id, refused: refused,
+			})
 		}
 	}
 	return attempts

@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -459,6 +461,32 @@ func TestARepeatIgnoresWhatBecameOfATopic(t *testing.T) {
 	other := draft("another")
 	other.Draft.Topics, gone = []message.Topic{"news"}, false
 	one(t, service.Publish(t.Context(), []publish.Request{other})) // the refused request has reserved no key
+}
+
+// A message whose value of a declared attribute has another type is refused, and reserves no key. A repeat returns the receipt of a message from
+// before the declaration.
+func TestDeclaredAttributes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	options := d.options(0, nil, zerolog.Nop())
+	var declared attribute.Set
+	options.Attributes = func() attribute.Set { return declared }
+	service := publish.New(d.store, d.Keys, d.emitter, options)
+	draft := func(key, attrs string) publish.Request {
+		return publish.Request{Key: key, Draft: message.Draft{From: "author", To: []message.UserID{"ben"}, Attrs: json.RawMessage(attrs)}}
+	}
+	first := one(t, service.Publish(t.Context(), []publish.Request{draft("key", `{"total":"many"}`)}))
+	declared = attribute.NewSet(1, []attribute.Declaration{{Name: "total", Type: attribute.Number, Number: 1}})
+	results := service.Publish(t.Context(), []publish.Request{
+		draft("key", `{"total":"many"}`), draft("another", `{"total":"many"}`), draft("", `{"total":1,"total":1}`), draft("", `{"total":1}`), draft("", `{"other":"many"}`),
+	})
+	require.Equal(t, first, one(t, results[:1]))
+	require.EqualError(t, results[1].Err, "attrs.total is declared as number, and is not a number")
+	require.EqualError(t, results[2].Err, "attrs.total is there twice, and is declared to be filtered by: leave one out")
+	require.NoError(t, results[3].Err)
+	require.NoError(t, results[4].Err)
+	require.Len(t, d.emitter.emitted, 4, "the repeat among them")
+	one(t, service.Publish(t.Context(), []publish.Request{draft("another", `{"total":2}`)})) // the refused request has reserved no key
 }
 
 // TestOneSuccessorOfAMessageFromTheFuture publishes a message from the future again as a redrive does, and as its publisher does by a

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -54,11 +55,12 @@ type Current struct {
 	opts  Options
 	store Store
 
-	mu     sync.RWMutex
-	record Record
-	values Values
-	logged map[string]string // by key, the recorded value that was last logged as different
-	opened bool              // Open has returned
+	mu       sync.RWMutex
+	record   Record
+	values   Values
+	declared attribute.Set
+	logged   map[string]string // by key, the recorded value that was last logged as different
+	opened   bool              // Open has returned
 }
 
 // withoutLater returns recorded settings with values that fit the others for those settings that are not recorded below a level.
@@ -162,7 +164,7 @@ func (c *Current) adopt(record Record) error {
 	values.Rules.FirstTolerance = atFirst.Rules.ClockTolerance
 	values.Rules.FirstDormantAfter = atFirst.Rules.DormantAfter
 	values.Rules.Stored = record.Level >= Recorded
-	c.record, c.values = record, values
+	c.record, c.values, c.declared = record, values, attribute.NewSet(record.LastDeclared, record.Declared)
 	c.log()
 	return nil
 }
@@ -242,6 +244,13 @@ func (c *Current) Canonical() time.Duration {
 		return 0
 	}
 	return values.Canonical
+}
+
+// Attributes returns the attributes that are declared now; none below the level Attributes.
+func (c *Current) Attributes() attribute.Set {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.declared
 }
 
 // KeysUntil returns when the last idempotency key expires that may last for longer than KeyTTL, because that was lowered. It is zero if there is

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
 // The format levels.
@@ -18,8 +20,10 @@ const (
 	Retention = 3
 	// Topics is the level from which on users have identities and topics.
 	Topics = 4
+	// Attributes is the level from which on attributes can be declared.
+	Attributes = 5
 	// Highest is the highest level that this release knows.
-	Highest = Topics
+	Highest = Attributes
 )
 
 // The keys of the settings that are recorded from the level Retention on.
@@ -67,6 +71,10 @@ type Record struct {
 	Revision int64
 	// Settings are the recorded settings by key; none at the level Unrecorded.
 	Settings map[string]Setting
+	// Declared are the declared attributes; none below the level Attributes. LastDeclared is the greatest number ever given, deletions
+	// included.
+	Declared     []attribute.Declaration
+	LastDeclared int
 }
 
 // Setting is a recorded setting.
@@ -90,7 +98,8 @@ func First(settings map[string]string, now time.Time) Record {
 // with returns the record with a level, and with settings that are recorded now.
 func (r Record) with(settings map[string]string, now time.Time, level int) Record {
 	now = now.UTC().Truncate(time.Millisecond)
-	changed := Record{Level: level, Revision: r.Revision, Settings: maps.Clone(r.Settings)}
+	changed := r
+	changed.Level, changed.Settings = level, maps.Clone(r.Settings)
 	if changed.Settings == nil {
 		changed.Settings = make(map[string]Setting)
 	}

@@ -36,7 +36,7 @@ type Message struct {
 	Body   string
 	// ContentType is the media type of Body, or empty.
 	ContentType string
-	// Attrs is a JSON object without superfluous white space, or nil. Fanmail carries it and never looks inside.
+	// Attrs is a JSON object without superfluous white space, or nil. Fanmail looks only at its declared attributes: see package attribute.
 	Attrs json.RawMessage
 }
 

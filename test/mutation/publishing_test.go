@@ -16,7 +16,7 @@ func publishing() []mutation {
 		},
 		{
 			name: "a repeat that looks up its identities again", trap: "the identity is gone, and the client never gets its receipt",
-			edits: []edit{{addressGo, "if a.repeated && a.addressed()", "if !a.repeated && a.addressed()"}},
+			edits: []edit{{addressGo, "if a.repeated && a.conditional()", "if !a.repeated && a.conditional()"}},
 			pkg:   pkg, run: "^TestARepeatIgnoresWhereTheIdentityWent$",
 		},
 		{

@@ -1,0 +1,9 @@
+package attribute_test
+
+import (
+	"testing"
+
+	"github.com/fanmail/fanmail/test/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
