@@ -39,6 +39,8 @@ type Options struct {
 	Stamp func() time.Time
 	// Wrap, unless it is nil, returns the parts for the roles, given the opened ones. Tests use it to insert wrappers.
 	Wrap func(Parts) Parts
+	// Command, unless it is nil, is called when a command to MongoDB begins. Benchmarks count them.
+	Command func()
 }
 
 // App runs one role or all roles in a process. It is a startstop.Service.

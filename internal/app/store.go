@@ -83,7 +83,7 @@ func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	return mongostore.Options{
 		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
 		Settings: cfg.Recorded().Texts(), BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
-		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger,
+		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger, Monitor: mongostore.Each(opts.Command),
 	}, err
 }
 

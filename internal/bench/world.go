@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -51,6 +52,8 @@ type world struct {
 	pushes *pushes
 	client *client.Client
 	opened time.Time
+	// commands counts the commands to MongoDB.
+	commands atomic.Int64
 }
 
 // open makes a world. The caller must close it.
@@ -86,7 +89,7 @@ func (w *world) start(ctx context.Context, stamp func() time.Time) error {
 		p.Inbox = w.pushes
 		w.parts = p
 		return p
-	}})
+	}, Command: func() { w.commands.Add(1) }})
 	if err := w.app.Start(ctx); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}

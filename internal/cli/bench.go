@@ -143,12 +143,22 @@ func newBenchRehydrate(p program.Process) *cobra.Command {
 		Use:   "rehydrate",
 		Short: "Measure users who return after a year",
 		Long: "Measure users who return after a year, one after the other: the time of the first page, and the time until the\n" +
-			"inbox is rebuilt. The number of missed messages per author has a Zipf distribution.",
-		Example: "  fanmail bench rehydrate --missed 10,1000,100000 --plot rehydrate.svg",
+			"inbox is rebuilt. The number of missed messages per author has a Zipf distribution. On MongoDB it also counts the\n" +
+			"commands to the database during each return. With --topics each message also has one of the topics, and other\n" +
+			"users return who find the same messages through subscriptions.",
+		Example: "  fanmail bench rehydrate --missed 10,1000,100000 --plot rehydrate.svg\n" +
+			"  fanmail bench rehydrate --missed 200000 --authors 20 --topics 20",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Rehydrate(ctx, o) })
 	b.number(&o.Users, "users", "number of returning users")
 	b.number(&o.Authors, "authors", "number of authors that each user follows")
 	b.numbers(&o.Missed, "missed", "number of missed messages")
+	b.cmd.Flags().IntVar(&o.Topics, "topics", 0, "number of topics to which the same messages go, and to all of which other users are subscribed")
+	b.checks = append(b.checks, func() error {
+		if o.Topics < 0 {
+			return fmt.Errorf("--topics is %d: give 0 or more", o.Topics)
+		}
+		return nil
+	})
 	return b.cmd
 }
 

@@ -69,6 +69,10 @@ func TestBench(t *testing.T) {
 			"3 missed":  {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
 			"60 missed": {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
 		},
+		"rehydrate --users 2 --authors 20 --missed 60 --topics 3": {
+			"60 missed":         {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
+			"60 missed, topics": {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
+		},
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()

@@ -87,6 +87,14 @@ type Options struct {
 	Monitor *event.CommandMonitor
 }
 
+// Each returns a monitor that calls do when a command begins, or nil if do is nil.
+func Each(do func()) *event.CommandMonitor {
+	if do == nil {
+		return nil
+	}
+	return &event.CommandMonitor{Started: func(context.Context, *event.CommandStartedEvent) { do() }}
+}
+
 func (o Options) withDefaults() (Options, error) {
 	if o.URI == "" || o.Now == nil {
 		return o, errors.New("options: URI and Now are required")
