@@ -118,10 +118,12 @@ func (v *viewer) open(ctx context.Context, l *look, size, pages int) error {
 	}
 }
 
-// awaitComplete waits until an inbox is complete. It peeks, so this does not count as a look.
+// awaitComplete waits until an inbox is complete. It peeks, so this does not count as a look. If that takes long, the user looks again each time,
+// because a crash can lose the first look.
 func (v *viewer) awaitComplete(ctx context.Context, user string) error {
-	query := url.Values{"limit": {"1"}, "peek": {"true"}}
+	query := url.Values{"limit": {"1"}}
 	for pause := time.Millisecond; ; pause = min(2*pause, lastPause) {
+		query.Set("peek", strconv.FormatBool(pause < lastPause))
 		p, _, err := v.page(ctx, user, query)
 		if err != nil || p.Complete {
 			return err
