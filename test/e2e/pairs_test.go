@@ -60,21 +60,21 @@ func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string
 	return pairs
 }
 
-// createTopics creates the topics of the messages for twins.
-func (w *world) createTopics(ctx context.Context) {
+// createTopics creates the topics that the driver has written, and returns them.
+func (w *world) createTopics(ctx context.Context) (topics []message.Topic) {
 	w.Helper()
-	var topics []message.Topic
 	for _, line := range w.contents(w.dir + "/topics.ndjson") {
 		var t client.Topic
 		require.NoError(w, json.Unmarshal([]byte(line), &t))
 		topics = append(topics, t.Topic)
 	}
 	if len(topics) == 0 {
-		return
+		return nil
 	}
 	created, err := w.client().CreateTopicBatch(ctx, topics)
 	require.NoError(w, err)
 	require.Equal(w, len(topics), created.Accepted)
+	return topics
 }
 
 // writeTwins creates the files of users, edges, topics and messages for pairs of twins, and returns the file of the pairs.
