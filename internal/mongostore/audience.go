@@ -185,7 +185,7 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 // countOfTopics counts the messages of topics in the ranges, each once, without those that are in the ranges of their authors. It reads them in
 // pages, so that neither a call nor the memory grows with their number.
 func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack time.Duration) (count int64, err error) {
-	q := search{bounds: ranges.allTopics, order: message.OldestFirst, limit: countedPerPage}
+	q := search{bounds: ranges.allTopics, order: message.OldestFirst, limit: countedPerPage, first: recently}
 	for _, part := range ranges.topicParts() {
 		part.filter = append(part.filter, bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
 		part.fields = append(part.fields, fieldAudience)
@@ -205,7 +205,9 @@ func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack
 		if len(page) < q.limit {
 			break
 		}
-		q.bounds.from = page[len(page)-1].ID.Next()
+		last := page[len(page)-1].ID
+		// The next page takes about as long a window. The whole rest would be read for each page.
+		q.bounds.from, q.first = last.Next(), max(time.Millisecond, last.Time().Sub(page[0].ID.Time()))
 	}
 	return count, nil
 }
