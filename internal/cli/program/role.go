@@ -16,7 +16,7 @@ func RoleMain(ctx context.Context, p Process, role app.Role) int {
 
 // roles says what each role does, and which requests it serves.
 var roles = map[app.Role]struct{ does, serves string }{
-	app.Publisher:    {"accept messages and edges", "messages and following"},
+	app.Publisher:    {"accept messages and edges", "messages, following, topics and identities"},
 	app.FanoutWorker: {"copy messages into inboxes", "health and metrics only"},
 	app.Rehydrator:   {"serve inboxes, and rebuild those of returning users", "logins, inboxes, users, explain, audit and dead letters"},
 }
