@@ -42,7 +42,7 @@ func startFront(ctx context.Context, t *testing.T, addr string, publishers, rehy
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pool := f.rehydrators
-	for _, part := range []string{"/v1/messages", "/v1/following", "/followers", "/following"} {
+	for _, part := range []string{"/v1/messages", "/v1/following", "/followers", "/following", "/topics", "/subscriptions", "/identities"} {
 		if strings.Contains(r.URL.Path, part) {
 			pool = f.publishers
 		}
