@@ -173,8 +173,9 @@ func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32
 	return d, nil
 }
 
-// withDeletions returns a filter for the owner's buckets with tombstones. It matches the condition of the partial index.
-func withDeletions(owner message.UserID) bson.D {
+// withDeletions returns a filter for buckets with tombstones. The owner is an id, or a condition on ids. It matches the condition of the
+// partial index.
+func withDeletions(owner any) bson.D {
 	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldDeleted, Value: append(operator("$gt", 0), exists...)}}
 }
 

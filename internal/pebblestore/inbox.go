@@ -69,12 +69,18 @@ func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, erro
 	if !found || !bytes.HasPrefix(it.Key(), prefix) {
 		return bucket.Outline{}, it.Error()
 	}
-	sequence, _ := placeOf(it.Key())
-	if sequence < from {
+	if sequence, _ := placeOf(it.Key()); sequence < from {
 		return bucket.Outline{}, nil
 	}
+	return outline(it, prefix)
+}
+
+// outline returns the outline of the bucket whose highest record is at an iterator's position. The iterator moves to its lowest record, or
+// below if that is not of slot 0.
+func outline(it *pebble.Iterator, prefix []byte) (bucket.Outline, error) {
+	sequence, _ := placeOf(it.Key())
 	o := bucket.Outline{Sequence: sequence}
-	for ; found && inBucket(it.Key(), prefix, sequence); found = it.Prev() {
+	for found := true; found && inBucket(it.Key(), prefix, sequence); found = it.Prev() {
 		r, err := entryAt(it)
 		if err != nil {
 			return bucket.Outline{}, err

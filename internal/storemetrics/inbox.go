@@ -24,6 +24,8 @@ func (m *Metrics) Inbox(store bucket.Store) bucket.Store {
 		lower:       m.operation("inbox.lower"),
 		empty:       m.operation("inbox.empty"),
 		deletions:   m.operation("inbox.deletions"),
+		outlines:    m.operation("inbox.outlines"),
+		deletionsOf: m.operation("inbox.deletions_of"),
 	}
 }
 
@@ -31,7 +33,7 @@ type inbox struct {
 	bucket.Store
 	appends *appends
 
-	push, persist, heads, ranges, newest, floor, overlapping, delete, blank, lower, empty, deletions operation
+	push, persist, heads, ranges, newest, floor, overlapping, delete, blank, lower, empty, deletions, outlines, deletionsOf operation
 }
 
 func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
@@ -97,4 +99,14 @@ func (s *inbox) Empty(ctx context.Context, owner message.UserID, low, high uint3
 func (s *inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (deletions bucket.Deletions, err error) {
 	defer s.deletions.done(ctx, s.deletions.now(), &err)
 	return s.Store.Deletions(ctx, owner, from)
+}
+
+func (s *inbox) Outlines(ctx context.Context, spans []bucket.Span) (outlines [][]bucket.Outline, err error) {
+	defer s.outlines.done(ctx, s.outlines.now(), &err)
+	return s.Store.Outlines(ctx, spans)
+}
+
+func (s *inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) (deletions []bucket.Deletions, err error) {
+	defer s.deletionsOf.done(ctx, s.deletionsOf.now(), &err)
+	return s.Store.DeletionsOf(ctx, refs)
 }

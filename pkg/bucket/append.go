@@ -161,9 +161,12 @@ func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
 	return nil
 }
 
+// damageable is the work on one inbox, which keeps the error if the inbox is damaged.
+type damageable interface{ damaged(err error) }
+
 // apart calls do with all of work. If do fails because of a damaged record, apart calls it with each half, until only the owners with
 // damaged records are left. It gives the error to these.
-func apart(work []*pending, do func([]*pending) error) error {
+func apart[W damageable](work []W, do func([]W) error) error {
 	if len(work) == 0 {
 		return nil
 	}
@@ -172,7 +175,7 @@ func apart(work []*pending, do func([]*pending) error) error {
 		return err
 	}
 	if len(work) == 1 {
-		work[0].result.Err = err
+		work[0].damaged(err)
 		return nil
 	}
 	half := len(work) / 2

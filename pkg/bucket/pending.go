@@ -30,6 +30,8 @@ type pending struct {
 
 // newPending plans a push onto the bucket of the hint. If the hint does not say its capacity, or the bucket does not exist, the push names
 // that of new buckets. A bucket with another one refuses it.
+func (p *pending) damaged(err error) { p.result.Err = err }
+
 func newPending(a *Append, result *Appended, capacity int) *pending {
 	p := &pending{owner: a.Owner, entries: a.Entries, result: result, capacity: capacity, hint: a.Hint}
 	if named := p.named(); len(p.entries) <= named && p.hint.Floor.Less(p.entries[0].ID) {

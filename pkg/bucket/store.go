@@ -88,6 +88,14 @@ type Ref struct {
 	Sequence uint32
 }
 
+// Span names buckets of an owner for Outlines: those from Low to High, both included.
+type Span struct {
+	Owner     message.UserID
+	Low, High uint32
+	// Late, unless it is zero, also names the buckets above High into which a message below Late came late: see Store.Overlapping.
+	Late message.ID
+}
+
 // Emptied counts what was freed. If a reply of the store was lost, or two callers empty a bucket at the same time, some of it may count
 // twice.
 type Emptied struct {
@@ -165,6 +173,11 @@ type Store interface {
 	// order. The buckets are in no particular order.
 	Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]Bucket, error)
 
+	// Outlines returns, in the order of spans, the outlines of each owner's buckets, the highest first. It finds what Range and Overlapping
+	// find, also the stub that stands for removed buckets, and reads no contents. It may return other buckets above High, too. No two
+	// spans may have the same owner.
+	Outlines(ctx context.Context, spans []Span) ([][]Outline, error)
+
 	// Delete puts a tombstone in place of the entry with that id in that bucket. It is atomic, idempotent,
 	// survives a crash once it has returned, and returns ErrNotFound if the bucket has no such id.
 	Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error
@@ -200,6 +213,9 @@ type Store interface {
 
 	// Deletions counts the owner's tombstones, but for those of stubs, and returns those in buckets from the given sequence up.
 	Deletions(ctx context.Context, owner message.UserID, from uint32) (Deletions, error)
+
+	// DeletionsOf returns, in the order of refs, what Deletions returns for each owner. No two refs may have the same owner.
+	DeletionsOf(ctx context.Context, refs []Ref) ([]Deletions, error)
 }
 
 // Head is a hint for the head of an owner's inbox.

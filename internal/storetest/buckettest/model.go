@@ -186,6 +186,22 @@ func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint3
 	}), nil
 }
 
+// Outlines implements bucket.Store.
+func (m *Model) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
+	outlines := make([][]bucket.Outline, len(spans))
+	for i, span := range spans {
+		buckets := m.between(span.Owner, span.Low, span.High)
+		if !span.Late.IsZero() {
+			late, _ := m.Overlapping(ctx, span.Owner, span.High, span.Late)
+			buckets = append(late, buckets...)
+		}
+		for _, b := range buckets {
+			outlines[i] = append(outlines[i], b.Outline())
+		}
+	}
+	return outlines, nil
+}
+
 // Delete implements bucket.Store.
 func (m *Model) Delete(_ context.Context, owner message.UserID, sequence uint32, id message.ID) error {
 	m.mu.Lock()
@@ -253,4 +269,13 @@ func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) 
 		}
 	}
 	return d, nil
+}
+
+// DeletionsOf implements bucket.Store.
+func (m *Model) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+	deletions := make([]bucket.Deletions, len(refs))
+	for i, ref := range refs {
+		deletions[i], _ = m.Deletions(ctx, ref.Owner, ref.Sequence)
+	}
+	return deletions, nil
 }

@@ -129,38 +129,22 @@ func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	}
 }
 
-// requireCounts requires exact counts: the total is the number of messages that are not deleted; unread are those of them that were
-// not seen when the mark was set.
+// requireCounts requires exact counts: see wantCounts.
 func (r *reader) requireCounts(t tester) {
 	t.Helper()
-	from, gaps := r.mark.Sequence, r.absent.counted()
-	if len(gaps) > 0 {
-		from = 0
-	}
-	if r.purged >= 0 {
-		from = r.oldest
-	}
+	from, gaps, want := r.deletionsFrom(), r.absent.counted(), r.wantCounts()
 	deletions, err := r.store.Deletions(t.Context(), r.owner, from)
 	require.NoError(t, err)
 	total, unread := bucket.Counts(int64(len(r.arrived)), deletions, r.mark, gaps, r.expired(t, r.purgePoint()))
-	wantTotal, wantUnread := 0, 0
-	for _, n := range ordered(append(r.absent.inGaps(), r.arrived...)) {
-		if !r.deleted[n] && !r.blanked[n] && n > r.purged {
-			wantTotal++
-			if !r.seen[n] {
-				wantUnread++
-			}
-		}
-	}
-	require.Equal(t, int64(wantTotal), total, "total")
-	require.Equal(t, int64(wantUnread), unread, "unread")
+	require.Equal(t, want, bucket.Counted{Total: total, Unread: unread})
+	requireCounted(t, r.store, r)
 	if r.purged >= 0 {
 		req := r.request(nil, 60)
 		req.DeletionsFrom = from
 		page, err := bucket.ReadPage(t.Context(), r.store, req)
 		require.NoError(t, err)
 		total, unread := bucket.Counts(page.Slots, page.Deletions, r.mark, gaps, page.Expired)
-		require.Equal(t, []int64{int64(wantTotal), int64(wantUnread)}, []int64{total, unread}, "by a page")
+		require.Equal(t, want, bucket.Counted{Total: total, Unread: unread}, "by a page")
 	}
 }
 
@@ -267,8 +251,10 @@ func (s suite) randomReaders(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
 	owner := owners()
+	var others []*reader // of earlier checks
 	rapid.Check(t, func(t *rapid.T) {
 		r := newReader(store, owner())
+		others = append(others, r)
 		if ns, capacities := drawPrefill(t); len(ns) > 0 {
 			prefill(t, store, r.owner, ns, capacities...)
 			r.arrived = ns
@@ -334,6 +320,7 @@ func (s suite) randomReaders(t *testing.T) {
 				}
 			},
 		})
+		requireCounted(t, store, others...)
 	})
 }
 

@@ -100,6 +100,13 @@ func (s *Seam) Overlapping(ctx context.Context, owner message.UserID, above uint
 	})
 }
 
+// Outlines implements bucket.Store.
+func (s *Seam) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
+	return through(ctx, s, &Op{Method: "Outlines"}, func() ([][]bucket.Outline, error) {
+		return s.Store.Outlines(ctx, spans)
+	})
+}
+
 // Delete implements bucket.Store.
 func (s *Seam) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
 	_, err := through(ctx, s, &Op{Method: "Delete"}, func() (struct{}, error) {
@@ -145,6 +152,13 @@ func (s *Seam) Empty(ctx context.Context, owner message.UserID, low, high uint32
 func (s *Seam) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	return through(ctx, s, &Op{Method: "Deletions"}, func() (bucket.Deletions, error) {
 		return s.Store.Deletions(ctx, owner, from)
+	})
+}
+
+// DeletionsOf implements bucket.Store.
+func (s *Seam) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+	return through(ctx, s, &Op{Method: "DeletionsOf"}, func() ([]bucket.Deletions, error) {
+		return s.Store.DeletionsOf(ctx, refs)
 	})
 }
 

@@ -380,3 +380,13 @@ func (s Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32
 func (s Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
 	return through(ctx, "Deletions", func() (bucket.Deletions, error) { return s.Store.Deletions(ctx, owner, from) })
 }
+
+// Outlines implements bucket.Store.
+func (s Inbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
+	return through(ctx, "Outlines", func() ([][]bucket.Outline, error) { return s.Store.Outlines(ctx, spans) })
+}
+
+// DeletionsOf implements bucket.Store.
+func (s Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+	return through(ctx, "DeletionsOf", func() ([]bucket.Deletions, error) { return s.Store.DeletionsOf(ctx, refs) })
+}
