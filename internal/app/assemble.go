@@ -188,7 +188,8 @@ func (s *assembly) inboxes() {
 		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now, Level: s.settings.Level,
-			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue, Metrics: s.opts.Metrics,
+			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue,
+			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 		},
 	)
 	s.services.Inbox = inboxes

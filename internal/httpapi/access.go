@@ -41,7 +41,7 @@ var (
 	eitherEnd = access{scopes: []auth.Scope{auth.Publish, auth.Read}}
 	// owner is for the user in the path.
 	owner = access{scopes: []auth.Scope{auth.Read}, own: true}
-	// readers are users; handlers check the user of each line.
+	// readers are users; handlers check each user whom the body names.
 	readers = access{scopes: []auth.Scope{auth.Read}}
 	// watchers read metrics.
 	watchers = access{scopes: []auth.Scope{auth.Metrics}}

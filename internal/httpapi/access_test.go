@@ -94,6 +94,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/users/{user}/topics":                  {"/v1/users/bob/topics", "", "bob gateway operator"},
 	"PUT /v1/users/{user}/topics/{topic...}":       {"/v1/users/bob/topics/news", "", "bob gateway operator"},
 	"DELETE /v1/users/{user}/topics/{topic...}":    {"/v1/users/bob/topics/news", "", "bob gateway operator"},
+	"POST /v1/inboxes:counts":                      {"/v1/inboxes:counts", `{"users":["bob"]}`, "bob gateway operator"},
 	"POST /v1/users:batch":                         {"/v1/users:batch", "", "operator"},
 	"GET /v1/users/{user}":                         {"/v1/users/bob", "", "bob gateway operator"},
 	"PUT /v1/users/{user}":                         {"/v1/users/bob", `{"last_viewed":"2001-01-01T00:00:00Z"}`, "operator"},

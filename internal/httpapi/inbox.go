@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -46,6 +47,37 @@ func (s *server) inbox(w *response, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.InboxPage{
 		Messages: messages, Next: client.Cursor(page.Next), Total: page.Total, Unread: page.Unread, Complete: page.Complete,
 	})
+}
+
+// countsBytes has room for the longest ids, each byte escaped.
+const countsBytes = client.MaxCountedUsers * (6*message.MaxUserIDBytes + 8)
+
+func (s *server) counts(w *response, r *http.Request) error {
+	var body client.CountsRequest
+	if err := readObject(w, r, countsBytes, &body); err != nil {
+		return err
+	}
+	if n := len(body.Users); n > client.MaxCountedUsers {
+		return &message.InvalidError{Field: "users", Reason: fmt.Sprintf("names %d users: name at most %d", n, client.MaxCountedUsers)}
+	}
+	for i, user := range body.Users {
+		field := fmt.Sprintf("users[%d]", i)
+		if err := user.Validate(field); err != nil {
+			return err
+		}
+		if err := w.mayRead(field, user); err != nil {
+			return err
+		}
+	}
+	counted, err := s.Inbox.Counts(r.Context(), body.Users)
+	if err != nil {
+		return err
+	}
+	answer := client.InboxCounts{Counts: make([]client.InboxCount, len(counted))}
+	for i, c := range counted {
+		answer.Counts[i] = client.InboxCount(c)
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }
 
 func (s *server) markRead(w *response, r *http.Request) error {

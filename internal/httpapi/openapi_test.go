@@ -166,6 +166,8 @@ func TestEveryOperation(t *testing.T) {
 		{422, "login", "POST", "/v1/users/bob/login?wait=x", "", "", ""},
 		{200, "inbox", "GET", "/v1/users/bob/inbox?limit=50&peek=true&since=2026-01-02T00:00:00Z&until=2100-01-02T00:00:00Z", "", "", ""},
 		{422, "inbox", "GET", "/v1/users/bob/inbox?before=x", "", "", ""},
+		{200, "countInboxes", "POST", "/v1/inboxes:counts", `{"users":["bob","nobody","bob"]}`, "", ""},
+		{422, "countInboxes", "POST", "/v1/inboxes:counts", `{"users":["bob",""]}`, "", ""},
 		{204, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up_to":"` + one + `"}`, "", ""},
 		{400, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up":1}`, "", ""},
 		{200, "purgeInbox", "POST", "/v1/users/bob/inbox:purge", `{"until":"` + now + `","dry_run":true}`, "", ""},

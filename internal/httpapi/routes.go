@@ -49,6 +49,9 @@ func (s *server) routes() {
 	rehydrator.route("/v1/users:batch", methods{
 		http.MethodPost: {handle: s.setSeenBatch, access: admins, body: true},
 	})
+	rehydrator.route("/v1/inboxes:counts", methods{
+		http.MethodPost: {handle: s.counts, access: readers, body: true},
+	})
 	rehydrator.route("/v1/users/{user}", methods{
 		http.MethodGet: {handle: s.user, access: owner},
 		http.MethodPut: {handle: s.setSeen, access: admins, body: true},

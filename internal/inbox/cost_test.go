@@ -4,6 +4,7 @@ package inbox_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func (c *commands) monitor() *event.CommandMonitor {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			collection, _ := e.Command.Lookup(e.CommandName).StringValueOK()
-			c.sent = append(c.sent, e.CommandName+" "+collection)
+			c.sent = append(c.sent, strings.TrimSpace(e.CommandName+" "+collection))
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
 			c.mu.Lock()
@@ -172,4 +173,51 @@ func TestRehydrationCosts(t *testing.T) {
 	t.Log(sent)
 	edges := slices.DeleteFunc(sent, func(c string) bool { return !strings.HasSuffix(c, " followers") && !strings.HasSuffix(c, " following") })
 	require.Equal(t, []string{"find followers", "find following", "find followers", "find following"}, edges)
+}
+
+// The counts of 1,000 inboxes take at most 20 commands: also if messages have expired in all of them, some came late, and some were deleted.
+func TestCountsCostFewCommands(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t)
+	users, want := make([]message.UserID, 1000), make([]inbox.Count, 1000)
+	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
+	entries := make([]bucket.Entry, 61)
+	for i := range entries {
+		id, err := ids.Next()
+		require.NoError(t, err)
+		entries[i] = bucket.Entry{ID: id, From: "ben"}
+	}
+	purged := entries[20].ID
+	var steps []userstate.Step
+	appends := [3][]bucket.Append{}
+	for i := range users {
+		users[i] = message.UserID(fmt.Sprintf("user-%d", i))
+		seen := userstate.State{User: users[i], LastViewed: time.Now().UTC().Truncate(time.Millisecond), Purged: purged, Oldest: 1}
+		steps = append(steps, userstate.Step{From: userstate.State{User: users[i]}, To: seen})
+		for k, part := range [][]bucket.Entry{entries[:7], entries[11:], entries[7:11]} { // some in order, and four that came late
+			appends[k] = append(appends[k], bucket.Append{Owner: users[i], Entries: part})
+		}
+		want[i] = inbox.Count{User: users[i], Total: 40, Unread: 40, Complete: true}
+	}
+	_, err := m.Users().Step(t.Context(), steps)
+	require.NoError(t, err)
+	small := m.appender.WithCapacity(func() int { return 15 })
+	for _, part := range appends {
+		_, err := small.Append(t.Context(), part)
+		require.NoError(t, err)
+	}
+	for _, user := range users[:300] {
+		require.NoError(t, m.inboxes.Delete(t.Context(), user, entries[50].ID))
+	}
+	for i := range want[:300] {
+		want[i].Total, want[i].Unread = 39, 39
+	}
+	m.take()
+	got, err := m.inboxes.Counts(t.Context(), users)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	sent, documents := m.take()
+	require.LessOrEqual(t, len(sent), 20, "%v", sent)
+	require.NotContains(t, sent, "getMore", "each query has one reply")
+	t.Log(len(sent), "commands,", documents, "documents")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
@@ -41,6 +42,7 @@ type Options struct {
 	Viewed func(message.UserID)
 	// Purged, unless it is nil, is called with each user whose purge point has risen. It must not block.
 	Purged func(message.UserID)
+	Logger zerolog.Logger
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 }
@@ -52,6 +54,7 @@ type Service struct {
 	purger     *retention.Purger
 	opts       Options
 	metrics    metrics
+	damaged    damaged
 }
 
 // New returns a Service.
@@ -64,7 +67,8 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	}
 	return &Service{
 		stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics),
-		purger: retention.NewPurger(stores.Buckets, stores.Users, rehydrator, retention.PurgerOptions{Rules: opts.Rules, Raised: opts.Purged}),
+		damaged: newDamaged(opts.Logger, opts.Metrics),
+		purger:  retention.NewPurger(stores.Buckets, stores.Users, rehydrator, retention.PurgerOptions{Rules: opts.Rules, Raised: opts.Purged}),
 	}
 }
 

@@ -90,6 +90,7 @@ func (w *world) requireShown(t *testing.T, unread int, want []message.ID) {
 	user, err := w.User(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Equal(t, len(want), int(user.Total))
+	w.requireCounted(t, "ann")
 }
 
 // An inbox that is being rebuilt shows each message once, wherever it is found.

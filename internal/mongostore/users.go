@@ -86,7 +86,7 @@ func (s *Users) records(ctx context.Context, doing string, filter bson.D, opts *
 func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message.UserID]*readRecord, error) {
 	there := make(map[message.UserID]*readRecord, len(users))
 	for some := range slices.Chunk(users, usersPerQuery) {
-		records, err := s.records(ctx, "look up users", bson.D{{Key: fieldID, Value: in(some)}}, options.Find())
+		records, err := s.records(ctx, "look up users", bson.D{{Key: fieldID, Value: in(some)}}, options.Find().SetBatchSize(usersPerQuery))
 		if err != nil {
 			return nil, err
 		}

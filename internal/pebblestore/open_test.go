@@ -174,6 +174,8 @@ func TestUseAfterClose(t *testing.T) {
 		"Delete":      func() error { return db.Inbox().Delete(ctx, "bob", 0, message.ID{}) },
 		"Blank":       func() error { return db.Inbox().Blank(ctx, "bob", 0, 0, message.ID{}) },
 		"Deletions":   func() error { _, err := db.Inbox().Deletions(ctx, "bob", 0); return err },
+		"Outlines":    func() error { _, err := db.Inbox().Outlines(ctx, nil); return err },
+		"DeletionsOf": func() error { _, err := db.Inbox().DeletionsOf(ctx, []bucket.Ref{{Owner: "bob"}}); return err },
 		"Lookup":      func() error { _, err := db.Users().Lookup(ctx, nil); return err },
 		"View":        func() error { _, err := db.Users().View(ctx, nil); return err },
 		"StepState":   func() error { _, err := db.Users().Step(ctx, nil); return err },

@@ -53,11 +53,15 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"push": func(ctx context.Context) error {
 			return first(db.Inbox().Push(ctx, []bucket.Push{{Owner: "ann", Entries: []bucket.Entry{bucket.EntryOf(m)}}}))
 		},
-		"delete":  func(ctx context.Context) error { return db.Inbox().Delete(ctx, "ann", 0, m.ID) },
-		"blank":   func(ctx context.Context) error { return db.Inbox().Blank(ctx, "ann", 0, 0, m.ID) },
-		"heads":   func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, refs)) },
-		"range":   func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9)) },
-		"persist": func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
+		"delete": func(ctx context.Context) error { return db.Inbox().Delete(ctx, "ann", 0, m.ID) },
+		"blank":  func(ctx context.Context) error { return db.Inbox().Blank(ctx, "ann", 0, 0, m.ID) },
+		"heads":  func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, refs)) },
+		"range":  func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9)) },
+		"outlines": func(ctx context.Context) error {
+			return first(db.Inbox().Outlines(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}))
+		},
+		"deletions": func(ctx context.Context) error { return first(db.Inbox().DeletionsOf(ctx, refs)) },
+		"persist":   func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
 		"lower": func(ctx context.Context) error {
 			return first(db.Inbox().Lower(ctx, "ann", bucket.Outline{}, m.ID, m.ID))
 		},

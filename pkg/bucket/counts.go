@@ -68,6 +68,7 @@ func countTogether(ctx context.Context, store Store, work []*counting) error {
 	}
 	refs := make([]Ref, len(work))
 	for i, c := range work {
+		*c = counting{CountRequest: c.CountRequest, result: c.result} // it may have been read before, beside a damaged one
 		refs[i] = Ref{Owner: c.Owner, Sequence: c.Hint.Sequence}
 	}
 	heads, err := store.Heads(ctx, refs)

@@ -83,6 +83,20 @@ func (c *Client) InboxAll(ctx context.Context, user message.UserID, opts InboxOp
 	}
 }
 
+// Counts counts the inboxes of at most MaxCountedUsers users, and returns the counts in their order. It does not count as viewing them. A token
+// that belongs to one user may count no other inbox (ProblemForbidden).
+func (c *Client) Counts(ctx context.Context, users []message.UserID) ([]InboxCount, error) {
+	body, err := encode(CountsRequest{Users: users})
+	if err != nil {
+		return nil, err
+	}
+	var answer InboxCounts
+	err = c.do(ctx, call{
+		method: http.MethodPost, path: "/v1/inboxes:counts", content: ContentJSON, body: body, idempotent: true, read: jsonInto(&answer),
+	})
+	return answer.Counts, err
+}
+
 // MarkRead marks all messages of a user's inbox up to and including upTo as read. It is idempotent.
 func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	path, err := userPath("user", user, "/inbox/read")

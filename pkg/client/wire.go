@@ -214,6 +214,28 @@ type InboxPage struct {
 	BucketsRead int `json:"-"`
 }
 
+// MaxCountedUsers is the greatest number of users of one CountsRequest.
+const MaxCountedUsers = 1000
+
+// CountsRequest names the users whose inboxes are to be counted.
+type CountsRequest struct {
+	Users []message.UserID `json:"users"`
+}
+
+// InboxCounts are the answer to a CountsRequest, in its order.
+type InboxCounts struct {
+	Counts []InboxCount `json:"counts"`
+}
+
+// InboxCount is how many messages the inbox of a user has.
+type InboxCount struct {
+	User message.UserID `json:"user"`
+	// Total, Unread and Complete are those of InboxPage. A user who was never seen has 0, 0 and false.
+	Total    int64 `json:"total"`
+	Unread   int64 `json:"unread"`
+	Complete bool  `json:"complete"`
+}
+
 // Purge lets all messages of an inbox expire that were sent at Until or before.
 type Purge struct {
 	// Until counts to the millisecond. It is not in the future.

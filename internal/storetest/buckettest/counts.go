@@ -67,7 +67,8 @@ func (s suite) outlines(t *testing.T) {
 		for low := range high + 1 {
 			for _, late := range []message.ID{{}, id(5).Next(), id(995), id(996), id(5000)} {
 				spans := []bucket.Span{
-					{Owner: "anna", Low: low, High: high, Late: late}, {Owner: "nobody", Low: low, High: high, Late: late},
+					{Owner: "anna", Low: low, High: high, Late: late},
+					{Owner: "nobody", Low: low, High: high, Late: late},
 					{Owner: owner, Low: low, High: high, Late: late},
 				}
 				got, err := store.Outlines(t.Context(), spans)

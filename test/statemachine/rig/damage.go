@@ -80,6 +80,13 @@ func (d *Damage) left(buckets []bucket.Bucket) []bucket.Bucket {
 	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool { return d.lost[bucket.Ref{Owner: b.Owner, Sequence: b.Sequence}] })
 }
 
+// leftOf returns the outlines of an owner's buckets that are not lost.
+func (d *Damage) leftOf(owner message.UserID, outlines []bucket.Outline) []bucket.Outline {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(outlines, func(o bucket.Outline) bool { return d.lost[bucket.Ref{Owner: owner, Sequence: o.Sequence}] })
+}
+
 // damagedUsers is a userstate.Store with damage.
 type damagedUsers struct {
 	userstate.Store
@@ -150,6 +157,19 @@ func (s damagedInbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Ou
 		}
 	}
 	return s.Store.Heads(ctx, refs)
+}
+
+func (s damagedInbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
+	for _, span := range spans {
+		if err := s.damage.inbox(span.Owner); err != nil {
+			return nil, err
+		}
+	}
+	outlines, err := s.Store.Outlines(ctx, spans)
+	for i := range outlines {
+		outlines[i] = s.damage.leftOf(spans[i].Owner, outlines[i])
+	}
+	return outlines, err
 }
 
 func (s damagedInbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
