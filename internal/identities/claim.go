@@ -183,7 +183,8 @@ func (s *Service) readLists(ctx context.Context, lines []*line) error {
 	return nil
 }
 
-// tidy looks for the dead items of full lists. It reads the records after the lists. An item whose record is not in force is not dead.
+// tidy looks for the dead items of full lists. It reads the records after the lists. An item whose record is not in force is not dead: its claim
+// was cut short, or is under way, and tidy finishes it. So a list is full only of identities that the user sees and can delete.
 func (s *Service) tidy(ctx context.Context, lines []*line) error {
 	var ids []identity.Identity
 	for _, l := range lines {
@@ -192,6 +193,9 @@ func (s *Service) tidy(ctx context.Context, lines []*line) error {
 		}
 	}
 	looked, err := s.records(ctx, ids)
+	if err == nil {
+		err = s.settle(ctx, lines, looked)
+	}
 	if err != nil {
 		return err
 	}
@@ -204,6 +208,31 @@ func (s *Service) tidy(ctx context.Context, lines []*line) error {
 		}
 		if l.next = toAdd; len(l.dead) == 0 {
 			l.next = toWithdraw
+		}
+	}
+	return nil
+}
+
+// settle puts the records of items in force whose claims are not finished, and corrects what was looked up.
+func (s *Service) settle(ctx context.Context, lines []*line, looked map[identity.Identity]identity.Looked) error {
+	var open []identity.Record
+	for _, l := range lines {
+		for _, item := range l.list.Items {
+			found := looked[item.Identity]
+			if r := found.Record; found.Err == nil && r.Number == item.Number && !r.InForce {
+				open = append(open, r)
+				r.InForce = true
+				looked[item.Identity] = identity.Looked{Record: r}
+			}
+		}
+	}
+	for some := range slices.Chunk(open, identity.MaxLookup) {
+		confirmed, err := s.store.Confirm(ctx, some)
+		if err != nil {
+			return err
+		}
+		for i, c := range confirmed {
+			looked[some[i].Identity] = c
 		}
 	}
 	return nil

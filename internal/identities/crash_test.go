@@ -172,7 +172,8 @@ func (w world) crash(t *testing.T, r request, d *dying, next string) {
 	require.True(t, !looked[0].Record.Exists() || looked[0].Record.InForce || r.remove && r.stopped, "the claim is settled")
 }
 
-// A claim that has added its item counts against the limit, and nothing removes the item before the claim is settled.
+// A claim that has added its item counts against the limit. A claim that finds the list full finishes it, so that the user sees what the list is
+// full of.
 func TestClaimsUnderWayCount(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w world) {
@@ -182,9 +183,9 @@ func TestClaimsUnderWayCount(t *testing.T) {
 		_, err := service(&dying{Store: w.store, left: 2}).Claim(t.Context(), []identities.Claim{{Identity: id, User: ben}})
 		require.ErrorIs(t, err, errDied)
 		require.ErrorIs(t, w.claim(t, w.value(), ben), identity.ErrFull)
-		require.Empty(t, w.owner(t, id))
-		require.ErrorIs(t, w.claim(t, id, w.user("ann")), identity.ErrTaken)
+		require.Equal(t, ben, w.owner(t, id))
 		require.Equal(t, ids, w.list(t, ben))
+		require.ErrorIs(t, w.claim(t, id, w.user("ann")), identity.ErrTaken)
 		w.requireAgreed(t, ids, []message.UserID{ben})
 	})
 }

@@ -35,7 +35,7 @@ func documentIn(t *testing.T, opts mongostore.Options, collection string, filter
 	return settled(document)
 }
 
-// settled replaces object ids, and the time when a topic was removed, which no two runs have in common.
+// settled replaces object ids, and the time when a record was removed, which no two runs have in common.
 func settled(document bson.D) bson.D {
 	for i, e := range document {
 		switch value := e.Value.(type) {
@@ -178,6 +178,8 @@ func TestDocuments(t *testing.T) {
 	_, err = db.Identities().Confirm(ctx, []identity.Record{looked[0].Record})
 	require.NoError(t, err)
 	requireGolden(t, "identity.golden.json", documentIn(t, opts, "identities", bson.D{}))
+	require.NoError(t, db.Identities().Remove(ctx, looked[0].Record))
+	requireGolden(t, "identity_removed.golden.json", documentIn(t, opts, "identities", bson.D{}))
 
 	record, err := db.Settings().Load(ctx)
 	require.NoError(t, err)

@@ -20,10 +20,14 @@ type Identities struct{ c, lists collection }
 
 var _ identity.Store = (*Identities)(nil)
 
-// identityRecord is the stored form of an identity.Record.
+// identityRecord is the stored form of an identity.Record. A record that was removed leaves its revision until long after any insert that
+// is under way has come. An insert replaces what it has read, so that it does nothing if it comes after another insert and its removal.
 type identityRecord struct {
-	ID      string         `bson:"_id"` // identity.Identity.Key
-	Version int32          `bson:"v"`
+	ID       string        `bson:"_id,omitempty"` // identity.Identity.Key
+	Version  int32         `bson:"v"`
+	Revision bson.ObjectID `bson:"revision,omitempty"`
+	Gone     bson.DateTime `bson:"gone,omitempty"` // when it was removed, by the server's clock
+
 	User    message.UserID `bson:"user"`
 	Number  bson.ObjectID  `bson:"number"`
 	InForce bool           `bson:"in_force,omitempty"`
@@ -63,7 +67,7 @@ func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) ([]ide
 	for i, id := range ids {
 		looked[i].Record.Identity = id
 		if found, ok := there[keys[i]]; ok {
-			if looked[i].Err = found.err; found.err == nil {
+			if looked[i].Err = found.err; found.err == nil && found.record.Gone == 0 {
 				looked[i].Record = found.record.record(id)
 			}
 		}
@@ -91,7 +95,44 @@ func (s *Identities) Insert(ctx context.Context, records []identity.Record) ([]i
 			refused = append(refused, i)
 		}
 	}
+	if err := s.insertAgain(ctx, documents, refused); err != nil {
+		return nil, err
+	}
 	return looked, s.lookAt(ctx, records, looked, refused)
+}
+
+// insertAgain replaces what removed records have left by some of the documents.
+func (s *Identities) insertAgain(ctx context.Context, documents []identityRecord, at []int) error {
+	if len(at) == 0 {
+		return nil
+	}
+	keys := make([]string, len(at))
+	for k, i := range at {
+		keys[k] = documents[i].ID
+	}
+	there, err := byID[identityRecord](ctx, s.c, "look for identities that were removed", keys)
+	if err != nil {
+		return err
+	}
+	var writes []write
+	for _, i := range at {
+		d := documents[i]
+		if left := there[d.ID]; left.err == nil && left.record.Gone != 0 {
+			w := write{key: d.ID, filter: bson.D{{Key: fieldID, Value: d.ID}, {Key: fieldRevision, Value: left.record.Revision}}}
+			d.ID = ""
+			w.update = mongo.Pipeline{operator("$replaceWith", operator("$literal", d))}
+			writes = append(writes, w)
+		}
+	}
+	_, err = s.c.bulk(ctx, "insert identities again", writes)
+	return err
+}
+
+// removeRecord replaces the record that a filter finds by a new revision, and reports whether there was one.
+func (s *Identities) removeRecord(ctx context.Context, filter bson.D) (bool, error) {
+	left := bson.D{{Key: fieldVersion, Value: int32(version)}, {Key: fieldRevision, Value: bson.NewObjectID()}, {Key: fieldGone, Value: "$$NOW"}}
+	result, err := s.c.UpdateOne(ctx, filter, mongo.Pipeline{operator("$replaceWith", left)})
+	return err == nil && result.MatchedCount > 0, err
 }
 
 // lookAt replaces some results by the records that are there.
@@ -140,8 +181,8 @@ func (s *Identities) Confirm(ctx context.Context, records []identity.Record) ([]
 func (s *Identities) Withdraw(ctx context.Context, r identity.Record) (withdrawn bool, err error) {
 	open := append(withNumber(r), bson.E{Key: fieldInForce, Value: operator("$ne", true)})
 	err = s.c.call(ctx, "withdraw an identity", func(ctx context.Context) error {
-		result, err := s.c.DeleteOne(ctx, open)
-		if withdrawn = true; err != nil || result.DeletedCount > 0 {
+		removed, err := s.removeRecord(ctx, open)
+		if withdrawn = true; err != nil || removed {
 			return err
 		}
 		inForce, err := s.c.has(ctx, withNumber(r))
@@ -157,7 +198,7 @@ func (s *Identities) Remove(ctx context.Context, r identity.Record) error {
 		return nil
 	}
 	return s.c.call(ctx, "remove an identity", func(ctx context.Context) error {
-		_, err := s.c.DeleteOne(ctx, withNumber(r))
+		_, err := s.removeRecord(ctx, withNumber(r))
 		return err
 	})
 }

@@ -72,12 +72,12 @@ const (
 	// Of identities and topics.
 	fieldNumber  = "number"
 	fieldInForce = "in_force"
+	fieldGone    = "gone" // when it was removed
 
 	// Of topics.
 	fieldRoot    = "root"   // the first segment
 	fieldParent  = "parent" // number of the topic above
 	fieldRemoval = "mark"   // token of a deletion
-	fieldGone    = "gone"   // when it was removed
 
 	// Of publish_keys.
 	fieldMessage = "message_id"

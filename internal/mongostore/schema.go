@@ -54,6 +54,8 @@ var (
 	byTopic = index{keys: ascending(fieldWithin, fieldID), partial: bson.D{{Key: fieldWithin, Value: exists}}}
 	// byUnfinished holds only the messages that are not delivered yet.
 	byUnfinished = index{keys: ascending(fieldUnfinished, fieldID), partial: bson.D{{Key: fieldUnfinished, Value: true}}}
+	// byGone removes what is left of removed records.
+	byGone = index{keys: ascending(fieldGone), partial: bson.D{{Key: fieldGone, Value: exists}}, expires: true}
 	// byPending holds only the edges whose change is not in both collections yet, in followers. It is nearly always empty.
 	byPending = index{keys: ascending(fieldFollower, fieldFollowee), partial: bson.D{{Key: fieldPending, Value: true}}}
 )
@@ -88,12 +90,12 @@ func schemas() []schema {
 		{name: fanoutsName, key: hashedID},
 		{name: keysName, key: hashedID, indexes: []index{{keys: ascending(fieldExpires), expires: true}}},
 		// Identities are looked up by id, a thousand at a time, and so are the lists of users.
-		{name: identitiesName, key: hashedID},
+		{name: identitiesName, key: hashedID, indexes: []index{byGone}},
 		{name: listsName, key: hashedID},
 		{
 			// A topic and those below it lie side by side. The id alone is unique in each shard, and says in which shard it is.
 			name: topicsName, key: ascending(fieldRoot, fieldID),
-			indexes: []index{{keys: ascending(fieldGone), partial: bson.D{{Key: fieldGone, Value: exists}}, expires: true}},
+			indexes: []index{byGone},
 		},
 		{name: metaName},
 	}

@@ -39,7 +39,15 @@ func claiming() []mutation {
 		},
 		{
 			name: "removing an item whose record is not in force", trap: "a process that has seen the item puts the record in force",
-			edits: []edit{{claimGo, "found.Err == nil && found.Record.Number != item.Number", "found.Err == nil && (found.Record.Number != item.Number || !found.Record.InForce)"}},
+			edits: []edit{
+				{claimGo, "found.Err == nil && found.Record.Number != item.Number", "found.Err == nil && (found.Record.Number != item.Number || !found.Record.InForce)"},
+				{claimGo, "		err = s.settle(ctx, lines, looked)\n", ""},
+			},
+			pkg: claims, run: "^TestClaimsUnderWayCount$",
+		},
+		{
+			name: "a claim cut short that keeps its place", trap: "a list is full of what the user does not see",
+			edits: []edit{{claimGo, "		err = s.settle(ctx, lines, looked)\n", ""}},
 			pkg:   claims, run: "^TestClaimsUnderWayCount$",
 		},
 		{

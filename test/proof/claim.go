@@ -9,7 +9,8 @@ package main
 // other.
 //
 // A deletion removes the record, if it still has the number, and then the item. An item is dead if its record does not have its number. A claim
-// that finds a list full removes dead items. If there are none, it removes its record, unless that is in force.
+// that finds a list full removes dead items, and puts those in force whose claims are not finished. If none is dead, it removes its record, unless
+// that is in force.
 //
 // So a number is inserted once, before its item. This makes an item that was found dead stay dead, and a record that was put in force have an item.
 type claiming struct {
@@ -21,6 +22,7 @@ type claiming struct {
 	claims  int8
 	deletes int8
 	crashes int8
+	lates   int8 // writes that come late (claim_late.go)
 }
 
 const (
@@ -35,8 +37,10 @@ type claimed struct {
 	lists   [claimUsers]ownList
 	hosts   [3]claimant
 	fault   claimFault
+	late    lateClaim
+	again   int8 // the number of a record that was inserted late, after its claim was answered
 
-	claims, deletes, crashes int8 // left
+	claims, deletes, crashes, lates int8 // left
 }
 
 // identityRecord is the record of a value. Without a number it is not there.
@@ -71,6 +75,7 @@ const (
 	claimReads
 	claimLists
 	claimTidies
+	claimSettles
 	claimAdds
 	claimConfirms
 	claimWithdraws
@@ -87,15 +92,20 @@ const (
 	claimSound claimFault = iota
 	wrong204
 	wrong409
+	wrong422
 	undone
 	notTheirs
+	claimedAgain
 )
 
 var claimFaults = [...]string{
 	wrong204:  "a claim is answered with 204, and the identity is not the user's",
 	wrong409:  "a claim is answered with 409, and the identity is not another user's",
+	wrong422:  "a claim is answered with 422 because of an identity that is not in force",
 	undone:    "an identity in force is removed without a deletion",
 	notTheirs: "a deletion for a user removes the identity of another",
+
+	claimedAgain: "an identity is claimed again after the claim was answered",
 }
 
 func (l *ownList) len() int8 {
@@ -134,7 +144,7 @@ func (l *ownList) where(matches func(ownItem) bool) (places ids) {
 }
 
 func (m *claiming) initial() []claimed {
-	return []claimed{{claims: m.claims, deletes: m.deletes, crashes: m.crashes}}
+	return []claimed{{claims: m.claims, deletes: m.deletes, crashes: m.crashes, lates: m.lates}}
 }
 
 func (m *claiming) next(s claimed, yield func(event, claimed)) {
@@ -152,12 +162,18 @@ func (m *claiming) next(s claimed, yield func(event, claimed)) {
 			t := s
 			t.crashes--
 			t.hosts[i] = claimant{}
+			if t.late.does != claimantFree && t.late.host == n {
+				t.late.host = noHost
+			}
 			yield(happened("host %d crashes", n), m.normal(t))
 		}
+		m.send(s, n, yield)
 		t := s
 		e := m.step(&t, n)
+		m.after(&s, &t, n)
 		yield(e, m.normal(t))
 	}
+	m.arrive(s, yield)
 }
 
 // begin lets a request begin.
@@ -217,7 +233,7 @@ func (m *claiming) step(s *claimed, n int8) event {
 			}
 		}
 		return happened("host %d reads number %d of value %d, of user %d", n, record.number, value, record.user)
-	case claimLists, claimTidies, claimAdds:
+	case claimLists, claimTidies, claimSettles, claimAdds:
 		return m.list(s, n)
 	case claimConfirms:
 		same := record.number == h.record.number
@@ -298,15 +314,27 @@ func (m *claiming) list(s *claimed, n int8) event {
 		}
 		item := h.list[h.checked]
 		record := s.records[item.value]
-		if record.number != item.number || m.mutation == unconfirmedDead && !record.inForce {
+		switch {
+		case record.number != item.number || m.mutation == unconfirmedDead && !record.inForce:
+			h.dead |= 1 << h.checked
+		case !record.inForce && m.mutation != unsettled:
+			h.phase = claimSettles
+			return happened("host %d reads the record of item %d, which is not in force", n, item.number)
+		default:
+		}
+		m.checked(s, h)
+		return happened("host %d reads the record of item %d, which has number %d", n, item.number, record.number)
+	case claimSettles:
+		item := h.list[h.checked]
+		record := &s.records[item.value]
+		if record.number == item.number {
+			record.inForce = true
+		} else {
 			h.dead |= 1 << h.checked
 		}
-		if h.checked++; h.checked == h.list.len() {
-			if h.phase = claimAdds; h.dead == 0 {
-				h.phase = claimWithdraws
-			}
-		}
-		return happened("host %d reads the record of item %d, which has number %d", n, item.number, record.number)
+		h.phase = claimTidies
+		m.checked(s, h)
+		return happened("host %d puts item %d in force", n, item.number)
 	default:
 		own := &s.lists[user]
 		if *own != h.list && m.mutation != listUncompared {
@@ -319,6 +347,22 @@ func (m *claiming) list(s *claimed, n int8) event {
 			h.phase = claimInserts
 		}
 		return happened("host %d adds number %d to the list of user %d, and removes dead items (set %d)", n, h.record.number, user, int8(h.dead))
+	}
+}
+
+// checked continues with the next item of a full list.
+func (m *claiming) checked(s *claimed, h *claimant) {
+	if h.checked++; h.checked < h.list.len() {
+		return
+	}
+	if h.phase = claimAdds; h.dead != 0 {
+		return
+	}
+	h.phase = claimWithdraws
+	for _, item := range h.list {
+		if record := s.records[item.value]; item.number != 0 && record.number == item.number && !record.inForce {
+			s.fault = wrong422
+		}
 	}
 }
 

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // fresh returns a number that nothing has. Numbers are only compared with each other, so normal gives those that are left the least ones.
 func (s *claimed) fresh() int8 {
@@ -25,6 +28,10 @@ func (s *claimed) numbers(visit func(*int8)) {
 			visit(&h.seen[v])
 		}
 	}
+	visit(&s.late.record.number)
+	s.late.from.numbers(visit)
+	s.late.to.numbers(visit)
+	visit(&s.again)
 }
 
 func (l *ownList) numbers(visit func(*int8)) {
@@ -38,7 +45,7 @@ func (m *claiming) normal(s claimed) claimed {
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		switch h.phase {
-		case claimTidies, claimAdds, deleteDrops:
+		case claimTidies, claimSettles, claimAdds, deleteDrops:
 		default:
 			h.list, h.checked, h.dead = ownList{}, 0, 0
 		}
@@ -52,6 +59,12 @@ func (m *claiming) normal(s claimed) claimed {
 		default:
 			h.record.inForce = false
 		}
+	}
+	if !slices.ContainsFunc(s.records[:], func(r identityRecord) bool { return r.number == s.again }) {
+		s.again = 0
+	}
+	if s.late.does != claimantFree && s.late.does != claimInserts {
+		s.late.answered, s.late.record.inForce = false, false
 	}
 	var names [64]int8
 	next := int8(0)
@@ -73,6 +86,9 @@ func (m *claiming) wrong(s claimed) string {
 		return claimFaults[s.fault]
 	}
 	for v, r := range s.records {
+		if r.inForce && r.number == s.again {
+			return claimFaults[claimedAgain]
+		}
 		if r.inForce && !s.lists[r.user].has(r.number) {
 			return fmt.Sprintf("value %d is in force for user %d, whose list does not have it", v, r.user)
 		}
@@ -140,8 +156,16 @@ func claimInstances() []instance {
 			searchToTheEnd(&claiming{limit: 1, values: 2, hosts: 2, claims: 3, deletes: 1, crashes: 1}),
 		},
 		{
+			"claim-late", "as claim, a late write", false,
+			searchToTheEnd(&claiming{limit: 1, values: 1, hosts: 2, claims: 3, deletes: 2, crashes: 1, lates: 1}),
+		},
+		{
 			"claim-3-long", "2 values, 2 users with a list of 1; 3 claims, a deletion, a crash, 3 hosts", true,
 			search(&claiming{limit: 1, values: 2, hosts: 3, claims: 3, deletes: 1, crashes: 1}),
+		},
+		{
+			"claim-2-late-long", "as claim-2, a late write", true,
+			searchToTheEnd(&claiming{limit: 1, values: 2, hosts: 2, claims: 3, deletes: 1, crashes: 1, lates: 1}),
 		},
 		{
 			"claim-again-long", "a value, 2 users with a list of 2; 4 claims, 3 deletions, a crash, 3 hosts", true,
@@ -173,6 +197,10 @@ func claimShortcuts() []shortcut {
 	claims(itemFirst, "remove the item, and then the record", one)
 	claims(itemByValue, "remove an item by its value", one)
 	claims(numberUncompared, "remove a record without comparing its number", one)
+	claims(unsettled, "leave an item whose claim is not finished in a full list", two)
+	late := one
+	late.lates = 1
+	claims(insertedLate, "remove a record, and insert another whatever was there", late)
 	claims(numberReused, "insert a record again under its number", three)
 	return all
 }

@@ -138,6 +138,9 @@ func (m *closure) next(s closable, yield func(event, closable)) {
 			t.crashes--
 			t.crashed = true
 			t.hosts[i] = closer{}
+			if t.late.of != ofNothing && t.late.host == n {
+				t.late.host = noHost
+			}
 			yield(happened("host %d crashes", n), m.normal(t))
 		}
 		m.send(s, n, yield)

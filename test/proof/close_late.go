@@ -10,12 +10,14 @@ package main
 type lateWrite struct {
 	of       lateKind
 	topic    int8
-	host     int8 // that sent it
+	host     int8 // that sent it, or noHost if that has crashed
 	answered bool // the host has created the topic by another write since
 
 	from, to         topicRecord
 	fromEdge, toEdge topicEdge
 }
+
+const noHost = int8(-1)
 
 type lateKind uint8
 

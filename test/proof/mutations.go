@@ -193,6 +193,8 @@ const (
 	itemByValue
 	numberUncompared
 	numberReused
+	unsettled
+	insertedLate
 
 	lookBefore
 	markIgnored
