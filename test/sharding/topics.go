@@ -163,7 +163,7 @@ func topicTable(f *forum) string {
 	fmt.Fprintf(&b, "**messages to topics**: %d messages to %d topics, %d returns of users with %d subscriptions.\n\n", len(f.past), len(f.famous)+roots, len(returns), subscriptions)
 	b.WriteString("| found by | shards for the first page | for the newest 1,000 | documents a message | writes |\n| --- | --- | --- | --- | --- |\n")
 	fmt.Fprintf(&b, "| an array in the message, `{from: 1, _id: 1}` | %s | %s | 1 | %s |\n", cell("all"), cell("all"), cell("messages"))
-	fmt.Fprintf(&b, "| a document for each topic, `{topic: 1, _id: 1}` | %s | %s | 2 more | %s |\n", cell("page search"), cell("limit search"), cell("writes"))
+	fmt.Fprintf(&b, "| a document for each topic, `{topic: 1, message: 1}` | %s | %s | 2 more | %s |\n", cell("page search"), cell("limit search"), cell("writes"))
 	fmt.Fprintf(&b, "| the same, and then the messages | %s | %s | | |\n", cell("page both"), cell("limit both"))
 	return b.String()
 }
