@@ -185,7 +185,7 @@ func (s *assembly) inboxes() {
 	p, rehydrator, letters := s.parts, s.rehydrator, s.services.DeadLetters
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
-		inbox.Stores{Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
+		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now, Level: s.settings.Level,
 			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue,

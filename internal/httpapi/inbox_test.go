@@ -11,6 +11,7 @@ import (
 	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // TestWire records requests and answers byte by byte.
@@ -19,6 +20,10 @@ func TestWire(t *testing.T) {
 	w := newWorld(t, settings{})
 	w.see(t, "bob", "cy")
 	w.deliver(t, "bob", 1, 3)
+	m := messagetest.Message(3, "ann")
+	m.To, m.Topics = []message.UserID{"al", "bob", "cy"}, []message.Topic{"news", "programming/go"}
+	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
+	require.NoError(t, err)
 	published := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages",
 		`{"from":"ann","to":["bob"],"audience":"followers","body":"<b>","content_type":"text/html","attrs":{ "n": 1 }}`)
 	id := strings.Split(published, `"`)[3]

@@ -126,7 +126,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Following: followings,
 		Topics:    subscriptions,
 		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
+			inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Level: change.level},
 		),
 		Rehydrate: rehydrator,

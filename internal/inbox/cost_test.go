@@ -101,7 +101,7 @@ func newMeasured(t *testing.T) measured {
 			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
 		})
 	service := inbox.New(
-		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
+		inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
 		inbox.Options{Rules: current, Now: time.Now})
 	return measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service}
 }

@@ -17,8 +17,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Stores are the stores that hold inboxes.
+// Stores are the stores that hold inboxes, and the messages that pages show.
 type Stores struct {
+	// Messages is needed by Addressed only.
+	Messages message.Store
 	Buckets  bucket.Store
 	Users    userstate.Store
 	Appender *bucket.Appender

@@ -57,7 +57,8 @@ func TestPublishAndRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, client.InboxPage{
 		Messages: []client.InboxMessage{{
-			ID: receipt.ID, From: "ann", Sent: receipt.Sent, Body: draft.Body, ContentType: draft.ContentType, Attrs: draft.Attrs,
+			ID: receipt.ID, From: "ann", Sent: receipt.Sent, To: draft.To, ToCount: 1, Body: draft.Body, ContentType: draft.ContentType,
+			Attrs: draft.Attrs,
 		}},
 		Total: 1, Unread: 1, Complete: true, BucketsRead: 1,
 	}, page)

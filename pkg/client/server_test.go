@@ -67,7 +67,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 			Partitions: partition.DefaultCount, Rules: userstate.DefaultRules, Now: now,
 		}),
 		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
+			inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: now, Level: func() int { return settings.Highest }},
 		),
 		Rehydrate: rehydrator,

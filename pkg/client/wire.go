@@ -189,14 +189,20 @@ type Seen struct {
 	LastViewed time.Time      `json:"last_viewed"`
 }
 
-// InboxMessage is a message in an inbox.
+// InboxMessage is a message in an inbox. To, ToCount, Audience and Topics are those of the published message. They are empty if it was removed
+// since, or the server is of an earlier release.
 type InboxMessage struct {
-	ID          message.ID      `json:"id"`
-	From        message.UserID  `json:"from"`
-	Sent        Time            `json:"sent"`
-	Body        string          `json:"body"`
-	ContentType string          `json:"content_type,omitempty"`
-	Attrs       json.RawMessage `json:"attrs,omitempty"`
+	ID   message.ID     `json:"id"`
+	From message.UserID `json:"from"`
+	Sent Time           `json:"sent"`
+	// To are at most 16 of the users whom the message names, the reader first if it names them. ToCount counts all of them.
+	To          []message.UserID `json:"to,omitempty"`
+	ToCount     int              `json:"to_count,omitempty"`
+	Audience    message.Audience `json:"audience,omitempty"`
+	Topics      []message.Topic  `json:"topics,omitempty"`
+	Body        string           `json:"body"`
+	ContentType string           `json:"content_type,omitempty"`
+	Attrs       json.RawMessage  `json:"attrs,omitempty"`
 }
 
 // InboxPage is one page of an inbox.
