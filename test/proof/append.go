@@ -23,6 +23,9 @@ type appending struct {
 	marks    bool // the order of slots matters, because a search may set a read mark
 	gap      ids  // messages in a gap: writers append their tombstones
 	expiring bool // messages expire (retain.go)
+
+	declares, undeclares, raises int8 // attributes that are declared and deleted, and stubs (declare.go)
+	more                         bool // a push writes more facets than its decl says
 }
 
 const (
@@ -41,6 +44,8 @@ type inbox struct {
 	expired int8 // P: all messages up to it have expired
 	lowest  int8 // the lowest bucket of the embedded store, where messages expire
 	gapped  ids  // messages in a gap that the user may delete
+
+	declarations
 
 	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
 	counter int8 // the next slot (a mutation)
@@ -61,6 +66,8 @@ type bucket struct {
 	stub  bool   // emptied, because all has expired; ids are what it held
 
 	purged int8 // the greatest P for which it was emptied (retain.go)
+
+	facets [maxDeclared]ids // for each number, the ids that are in the index (declare.go)
 }
 
 // writer is an Append under way, and what the writer knows: see pending in pkg/bucket.
@@ -70,6 +77,7 @@ type writer struct {
 	all      ids
 	entries  ids // neither pushed nor found yet
 
+	knowledge
 	own      int8 // the size that it is configured with
 	old      bool // it is of an old release
 	hint     int8
@@ -106,6 +114,7 @@ const (
 	lower         // at a bucket below it
 	upward        // at one bucket after the other (a mutation)
 	pushing
+	loading // the declarations
 	counted // push onto the slot that the counter gave (a mutation)
 )
 
@@ -114,6 +123,7 @@ const maxRefusals = 6
 
 func (m *appending) initial() []inbox {
 	s := inbox{deletes: m.deletes, now: m.messages + m.held, gapped: m.gap}
+	s.declares, s.undeclares, s.raises = m.declares, m.undeclares, m.raises
 	if m.mutation == onceForBatch {
 		s.now = 1
 	}
@@ -151,7 +161,7 @@ func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 		for c := range m.configured(&s, n) {
 			t := s
 			w := &t.writers[n]
-			*w = writer{phase: looking, attempts: w.attempts - 1, old: w.old, all: all, entries: all, hint: c.hint, own: c.own}
+			*w = writer{phase: looking, attempts: w.attempts - 1, old: w.old, all: all, entries: all, hint: c.hint, own: c.own, knowledge: c.knowledge}
 			hint := c.hint
 			if m.mutation == onceForBatch {
 				w.now = s.now
@@ -216,6 +226,10 @@ func (m *appending) work(s inbox, n int8, yield func(event, inbox)) {
 		m.lookUp(s, n, yield)
 	case pushing:
 		m.push(s, n, yield)
+	case loading:
+		m.load(&s, w)
+		m.planOnto(w, w.head, w.seen)
+		yield(happened("writer %d loads the declarations, up to %d", n, w.knows), m.normal(s))
 	case counted:
 		if b := &s.buckets[min(w.head/m.capacity, maxBuckets-1)]; b.ids&w.all != 0 {
 			s.removed |= b.ids & w.all // twice in one bucket
@@ -239,7 +253,7 @@ func (m *appending) look(s *inbox, w *writer) {
 			w.hint = 0
 			return
 		}
-		to := m.first(w.own)
+		to := m.first(w.own, w.knows)
 		w.plan(push{bucket: 0, entries: w.entries.oldest(to.cap), guard: true, sized: to})
 		w.fill(extent{sized: to})
 		return
@@ -323,12 +337,16 @@ func (w *writer) fill(onto extent) {
 
 // planOnto plans a push onto a bucket that was seen or, if it was full, onto the one after it.
 func (m *appending) planOnto(w *writer, bucket int8, seen extent) {
+	if m.mustLoad(w, seen) {
+		w.phase, w.head, w.seen, w.next, w.filled = loading, bucket, seen, push{}, extent{}
+		return
+	}
 	if m.mutation == sizeConfigured {
 		seen.cap = w.own
 	}
 	p := push{bucket: bucket, entries: w.entries.oldest(seen.cap - seen.slots), sized: seen.sized}
 	if seen.slots >= seen.cap {
-		to := m.after(seen.sized, w.own, bucket+1)
+		to := m.after(seen.sized, w.own, bucket+1, w.knows)
 		p = push{bucket: bucket + 1, entries: w.entries.oldest(to.cap), create: true, floor: seen.last, sized: to}
 		seen = extent{last: seen.last, sized: to}
 	}
@@ -361,8 +379,12 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	}
 	if !b.exists {
 		*b = bucket{exists: true, floor: p.floor, last: p.floor, sized: p.sized}
-		if m.mutation == lastForgotten {
+		switch m.mutation {
+		case lastForgotten:
 			b.last = 0
+		case withoutDecl: // it is covered if it was created after the declaration
+			b.decl = s.given
+		default:
 		}
 		if m.mutation == onceForBatch && p.bucket > 0 {
 			b.created = w.now // with timeForFloor, the host's clock is behind by more than there are messages
@@ -371,6 +393,7 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	if m.repaired || m.expiring {
 		b.note(p, m.gap, m.marks)
 	}
+	m.index(&s, w, p)
 	b.slots += p.entries.len()
 	b.ids |= p.entries
 	b.last = max(b.last, p.entries.most())
@@ -388,24 +411,6 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 		m.planOnto(w, p.bucket, filled)
 	}
 	yield(happened("writer %d pushes "+p.entries.String()+" onto bucket %d", n, p.bucket), m.normal(s))
-}
-
-// note keeps what reading needs of a push: see placed.mayBeLate in internal/mongostore.
-func (b *bucket) note(p push, gap ids, ordered bool) {
-	least := p.entries.least()
-	proved := p.bucket == 0 || p.guard || p.create && p.floor < least
-	if !proved && (b.late == 0 || least < b.late) {
-		b.late = least
-	}
-	slot := b.slots
-	b.dead |= p.entries & gap
-	if !ordered {
-		return
-	}
-	for rest := p.entries; rest != 0; rest &= rest - 1 {
-		b.order |= uint16(rest.least()) << (4 * slot)
-		slot++
-	}
 }
 
 // floor returns the floor of a bucket, or what takes its place.
@@ -442,7 +447,10 @@ func (m *appending) finish(s *inbox, w *writer) {
 }
 
 // rest is the writer between two attempts.
-func (w *writer) rest() writer { return writer{attempts: w.attempts, old: w.old} }
+func (w *writer) rest() writer {
+	w.loads = 0
+	return writer{attempts: w.attempts, old: w.old, knowledge: w.knowledge}
+}
 
 // delete lets the owner delete an entry.
 func (m *appending) delete(s inbox, yield func(event, inbox)) {
@@ -467,6 +475,7 @@ func (m *appending) delete(s inbox, yield func(event, inbox)) {
 
 // surroundings are what happens besides, with some mutations.
 func (m *appending) surroundings(s inbox, yield func(event, inbox)) {
+	m.declare(s, yield)
 	if s.now < m.messages {
 		t := s
 		t.now++

@@ -16,7 +16,7 @@ func (m *appending) wrong(s inbox) string {
 			return fmt.Sprintf("bucket %d is there, and bucket %d is not full", i, i-1)
 		}
 	}
-	if w := m.sizesWrong(&s); w != "" {
+	if w := m.sizesWrong(&s) + m.declarationsWrong(&s); w != "" {
 		return w
 	}
 	if back := seen & s.removed; back != 0 {
@@ -70,7 +70,13 @@ func (m *appending) normal(s inbox) inbox {
 // before reports whether a writer comes before another one.
 func (m *appending) before(w, o *writer) bool {
 	a, b := w.weight(), o.weight()
-	return a > b || a == b && m.sizes != nil && w.sizes() > o.sizes()
+	if a == b && m.sizes != nil {
+		a, b = w.sizes(), o.sizes()
+	}
+	if a == b && m.declares > 0 {
+		a, b = w.declared(), o.declared()
+	}
+	return a > b
 }
 
 // weight is a number that is different for different writers, if all buckets have one size.
@@ -98,6 +104,9 @@ func (m *appending) show(s inbox) string {
 	for i, bucket := range s.buckets {
 		if bucket.exists {
 			fmt.Fprintf(&b, "bucket %d {%v} of %d, floor %d, last %d; ", i, bucket.ids, bucket.cap, bucket.floor, bucket.last)
+			for n := int8(1); n <= max(bucket.decl, s.given); n++ {
+				fmt.Fprintf(&b, "decl %d, facets of %d {%v}; ", bucket.decl, n, bucket.facets[n-1])
+			}
 		}
 	}
 	fmt.Fprintf(&b, "acknowledged {%v}", s.acknowledged)

@@ -260,5 +260,5 @@ func instances() []instance {
 			search(&scanning{owners: 4, batch: 3, repeats: 2, crashes: 2, leaves: 1}),
 		},
 	}
-	return slices.Concat(all, repairInstances(), retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances())
+	return slices.Concat(all, repairInstances(), retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances(), declareInstances())
 }

@@ -214,6 +214,15 @@ const (
 	noRevision
 	revisionRemoved
 
+	withoutDecl
+	declUnnamed
+	declLowered
+	declUnloaded
+	facetsLater
+	declaredAgain
+	declOfLive
+	oldUnversioned
+
 	mutations // how many there are, with correct
 )
 
@@ -368,7 +377,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts())
+	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts(), declareShortcuts())
 }
 
 // repairShortcuts are those in the repair of an inbox.

@@ -119,7 +119,7 @@ func (m *repairing) appended(s inbox, id int8) inbox {
 	}
 	b := &s.buckets[n]
 	if !b.exists {
-		*b = bucket{exists: true, floor: floor, last: floor, sized: m.first(m.capacity)}
+		*b = bucket{exists: true, floor: floor, last: floor, sized: m.first(m.capacity, 0)}
 	}
 	b.note(push{bucket: n, entries: 1 << id, guard: floor < id}, 0, m.marks)
 	b.slots++
@@ -334,4 +334,22 @@ func (m *repairing) show(s poisoned) string {
 		fmt.Fprintf(&text, "; cursor %+v", s.cursor)
 	}
 	return text.String()
+}
+
+// note keeps what reading needs of a push: see placed.mayBeLate in internal/mongostore.
+func (b *bucket) note(p push, gap ids, ordered bool) {
+	least := p.entries.least()
+	proved := p.bucket == 0 || p.guard || p.create && p.floor < least
+	if !proved && (b.late == 0 || least < b.late) {
+		b.late = least
+	}
+	slot := b.slots
+	b.dead |= p.entries & gap
+	if !ordered {
+		return
+	}
+	for rest := p.entries; rest != 0; rest &= rest - 1 {
+		b.order |= uint16(rest.least()) << (4 * slot)
+		slot++
+	}
 }

@@ -69,9 +69,9 @@ func (m *retaining) arrived(s *retained, id int8) bool {
 			break
 		}
 	}
-	p := push{bucket: n, entries: 1 << id, guard: s.buckets[n].floor < id, sized: m.first(m.capacity)}
+	p := push{bucket: n, entries: 1 << id, guard: s.buckets[n].floor < id, sized: m.first(m.capacity, 0)}
 	if b := s.buckets[n]; b.exists && b.slots == b.cap {
-		p = push{bucket: n + 1, entries: 1 << id, create: true, floor: b.last, sized: m.after(b.sized, m.capacity, n+1)}
+		p = push{bucket: n + 1, entries: 1 << id, create: true, floor: b.last, sized: m.after(b.sized, m.capacity, n+1, 0)}
 	}
 	b := &s.buckets[p.bucket]
 	if !b.exists {

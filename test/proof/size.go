@@ -20,6 +20,7 @@ type sized struct {
 	cap    int8
 	base   int8 // slots in all earlier buckets; no push is compared with it
 	marked bool // an old release refuses it
+	decl   int8 // the greatest number of a declaration that its creator knew (declare.go)
 }
 
 func (b *bucket) extent() extent { return extent{b.slots, b.last, b.sized} }
@@ -27,7 +28,8 @@ func (b *bucket) extent() extent { return extent{b.slots, b.last, b.sized} }
 // configuration is what an attempt begins with.
 type configuration struct {
 	hint, own int8
-	sized     // what the push onto the hint names
+	knowledge
+	sized // what the push onto the hint names
 }
 
 // configured yields each hint with each size that a process can be configured with. The size of the hint's bucket may be in the hint.
@@ -41,25 +43,29 @@ func (m *appending) configured(s *inbox, n int8) iter.Seq[configuration] {
 		for hint := range m.hints(s) {
 			b := s.buckets[hint]
 			for _, own := range sizes {
-				to := m.first(own)
-				same := b.cap == to.cap
-				known := b.exists && !same && !s.writers[n].old && m.mutation != sizeConfigured
-				if known && !yield(configuration{hint, own, b.sized}) {
-					return
-				}
-				if !yield(configuration{hint, own, to}) {
-					return
+				for _, knows := range m.known(s, n) {
+					to := m.first(own, knows.knows)
+					same := b.cap == to.cap && b.decl == to.decl
+					known := b.exists && !same && !s.writers[n].old && m.mutation != sizeConfigured && b.decl <= knows.knows
+					if known && !yield(configuration{hint, own, knows, b.sized}) {
+						return
+					}
+					if !yield(configuration{hint, own, knows, to}) {
+						return
+					}
 				}
 			}
 		}
 	}
 }
 
-// first returns what the first bucket says, if a process that is configured with a size creates it.
-func (m *appending) first(own int8) sized { return sized{cap: own, marked: own != m.capacity} }
+// first returns what the first bucket says, if a process that is configured with a size, and knows declarations, creates it.
+func (m *appending) first(own, knows int8) sized {
+	return sized{cap: own, marked: own != m.capacity || knows > 0, decl: knows}
+}
 
 // after returns what the bucket after one that was seen full says.
-func (m *appending) after(seen sized, own, bucket int8) sized {
+func (m *appending) after(seen sized, own, bucket, knows int8) sized {
 	to := sized{cap: own, base: seen.base + seen.cap}
 	switch m.mutation {
 	case baseOfBelief:
@@ -72,12 +78,13 @@ func (m *appending) after(seen sized, own, bucket int8) sized {
 	if !to.marked {
 		to.base = m.capacity * bucket
 	}
+	to.decl, to.marked = knows, to.marked || knows > 0
 	return to
 }
 
 // fits is the part of a push's condition that concerns sizes.
 func (m *appending) fits(b bucket, p push) bool {
-	same := b.cap == p.cap && (!b.marked || !p.old)
+	same := b.cap == p.cap && m.named(b, p)
 	if !b.exists || m.mutation == sizeConfigured || m.mutation == sizeUnnamed {
 		same = true
 	}
@@ -86,7 +93,7 @@ func (m *appending) fits(b bucket, p push) bool {
 
 // refuses ends the attempt of a writer of an old release that comes to a marked bucket.
 func (m *appending) refuses(s *inbox, w *writer, bucket int8, yield func(event, inbox)) bool {
-	if !w.old || bucket < 0 || !s.buckets[bucket].marked || m.mutation == sizeUnnamed {
+	if !w.old || bucket < 0 || !s.buckets[bucket].marked || m.mutation == sizeUnnamed || m.mutation == oldUnversioned && w.phase == pushing {
 		return false
 	}
 	*w = w.rest()
