@@ -1,7 +1,6 @@
 package mongostore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -19,8 +18,6 @@ const (
 	authorsPerQuery = 250
 	// stretchesPerQuery is how many different id ranges one query has. Each range may belong to many authors.
 	stretchesPerQuery = 100
-	// countedPerPage is how many messages of topics are counted in one search, which reads a few times that number.
-	countedPerPage = maxSample / 4
 )
 
 // ToFollowers implements message.Store. Messages of topics are searched on every shard.
@@ -34,14 +31,14 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 type sourceRanges struct {
 	authors map[message.UserID][]message.Range
 	topics  map[message.Topic][]message.Range
-	// all is the window that holds all of them, and allTopics that of the ranges of topics.
-	all, allTopics window
+	// all is the window that holds all of them.
+	all window
 }
 
 func bySource(ranges []message.Range) sourceRanges {
 	s := sourceRanges{
 		authors: make(map[message.UserID][]message.Range), topics: make(map[message.Topic][]message.Range),
-		all: window{from: message.MaxID}, allTopics: window{from: message.MaxID},
+		all: window{from: message.MaxID},
 	}
 	for _, in := range ranges {
 		if !in.After.Next().Less(in.Before) {
@@ -49,7 +46,6 @@ func bySource(ranges []message.Range) sourceRanges {
 		}
 		if topic, ok := in.From.Topic(); ok {
 			s.topics[topic] = append(s.topics[topic], in)
-			s.allTopics = s.allTopics.with(in)
 		} else {
 			s.authors[in.From.Author()] = append(s.authors[in.From.Author()], in)
 		}
@@ -66,11 +62,6 @@ func (s sourceRanges) parts() (parts []searchPart) {
 			keep: func(id message.ID, r *refRecord) bool { return s.ofAuthor(r.From, id) },
 		})
 	}
-	return append(parts, s.topicParts()...)
-}
-
-// topicParts is parts for the topics alone.
-func (s sourceRanges) topicParts() (parts []searchPart) {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(s.topics)), authorsPerQuery) {
 		parts = append(parts, searchPart{
 			filter: bson.D{{Key: fieldWithin, Value: in(some)}}, index: byTopic.name(), fields: []string{fieldWithin},
@@ -158,80 +149,86 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []m
 	return messages, missing, err
 }
 
-// CountToFollowers implements message.Store. The index holds every field that counting the messages of authors needs, so a server that can
-// answer from the index alone reads no message. Messages of topics are read, because one message has several topics.
-func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
-	for _, stretches := range stretchesOf(ranges) {
-		filter := bson.D{
-			{Key: "$or", Value: stretches},
-			{Key: fieldAudience, Value: message.AudienceFollowers},
-			{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())},
-		}
-		err := s.c.call(ctx, "count messages", func(ctx context.Context) error {
-			n, err := s.c.CountDocuments(ctx, filter, options.Count().SetHint(byFrom.name()))
-			if err == nil {
-				count += n
-			}
-			return err
-		})
+// CountToFollowers implements message.Store. The server counts, because a server may read all messages of a topic to find those in a window, and
+// pages would be windows. The index holds every field that counting the messages of authors needs, so a server that can answer from the index alone
+// reads no message, unless there are topics, too.
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (int64, error) {
+	count := int64(0)
+	var counted []bson.D // what each further query leaves out, because a message has several topics
+	for _, stretches := range stretchesOf(ranges, topicIn) {
+		n, err := s.count(ctx, bson.D{{Key: "$or", Value: without(counted, stretches)}}, byTopic, slack)
 		if err != nil {
 			return 0, err
 		}
+		count, counted = count+n, append(counted, stretches...)
 	}
-	ofTopics, err := s.countOfTopics(ctx, bySource(ranges), slack)
-	return count + ofTopics, err
-}
-
-// countOfTopics counts the messages of topics in the ranges, each once, without those that are in the ranges of their authors. It reads them in
-// pages, so that neither a call nor the memory grows with their number.
-func (s *Messages) countOfTopics(ctx context.Context, ranges sourceRanges, slack time.Duration) (count int64, err error) {
-	q := search{bounds: ranges.allTopics, order: message.OldestFirst, limit: countedPerPage, first: recently}
-	for _, part := range ranges.topicParts() {
-		part.filter = append(part.filter, bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
-		part.fields = append(part.fields, fieldAudience)
-		ofTopic := part.keep
-		part.keep = func(id message.ID, r *refRecord) bool {
-			toFollowers := r.Audience == message.AudienceFollowers && ranges.ofAuthor(r.From, id)
-			return !toFollowers && ofTopic(id, r)
-		}
-		q.parts = append(q.parts, part)
-	}
-	for len(q.parts) > 0 {
-		page, err := s.search(ctx, q)
+	for _, stretches := range stretchesOf(ranges, authorIn) {
+		filter := bson.D{{Key: "$or", Value: without(counted, stretches)}, {Key: fieldAudience, Value: message.AudienceFollowers}}
+		n, err := s.count(ctx, filter, byFrom, slack)
 		if err != nil {
 			return 0, err
 		}
-		count += int64(len(page))
-		if len(page) < q.limit {
-			break
-		}
-		last := page[len(page)-1].ID
-		// The next page takes about as long a window. The whole rest would be read for each page.
-		q.bounds.from, q.first = last.Next(), max(time.Millisecond, last.Time().Sub(page[0].ID.Time()))
+		count += n
 	}
 	return count, nil
 }
 
-// stretchesOf returns filters that find every message in ranges of authors exactly once. Each group of filters is one query. Ranges of
-// many authors often have the same ends, so one filter covers many authors.
-func stretchesOf(ranges []message.Range) (groups [][]bson.D) {
+// count counts the messages that match a filter and are not void.
+func (s *Messages) count(ctx context.Context, filter bson.D, by index, slack time.Duration) (count int64, err error) {
+	filter = append(filter, bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
+	err = s.c.call(ctx, "count messages", func(ctx context.Context) error {
+		count, err = s.c.CountDocuments(ctx, filter, options.Count().SetHint(by.name()))
+		return err
+	})
+	return count, err
+}
+
+// without adds to each filter that none of others matches.
+func without(others, filters []bson.D) []bson.D {
+	if len(others) == 0 {
+		return filters
+	}
+	rest := make([]bson.D, len(filters))
+	for i, filter := range filters {
+		rest[i] = append(slices.Clone(filter), bson.E{Key: "$nor", Value: others})
+	}
+	return rest
+}
+
+// authorIn returns the field and the value by which messages of an author are found, or false if the source of a range is a topic.
+func authorIn(in message.Range) (field, value string, ok bool) {
+	return fieldFrom, string(in.From), !in.From.IsTopic()
+}
+
+// topicIn is authorIn for a topic.
+func topicIn(in message.Range) (field, value string, ok bool) {
+	topic, ok := in.From.Topic()
+	return fieldWithin, string(topic), ok
+}
+
+// stretchesOf returns filters that find every message in the ranges of some sources, of one source exactly once. Each group of filters is one
+// query. Ranges of many sources often have the same ends, so one filter covers many sources.
+func stretchesOf(ranges []message.Range, by func(message.Range) (field, value string, ok bool)) (groups [][]bson.D) {
 	type stretch struct{ after, before message.ID }
-	authors := make(map[stretch][]message.UserID)
-	for _, in := range ranges {
-		if at := (stretch{in.After, in.Before}); in.After.Next().Less(in.Before) && !in.From.IsTopic() {
-			authors[at] = append(authors[at], in.From.Author())
+	sources := make(map[stretch][]string)
+	name := ""
+	for _, r := range ranges {
+		if field, value, ok := by(r); ok && r.After.Next().Less(r.Before) {
+			name = field
+			at := stretch{r.After, r.Before}
+			sources[at] = append(sources[at], value)
 		}
 	}
 	var filters []bson.D
 	size := 0
-	for at, from := range authors {
-		slices.SortFunc(from, cmp.Compare)
-		for some := range slices.Chunk(from, authorsPerQuery) {
+	for at, all := range sources {
+		slices.Sort(all)
+		for some := range slices.Chunk(all, authorsPerQuery) {
 			if size += len(some); size > authorsPerQuery || len(filters) == stretchesPerQuery {
 				groups, filters, size = append(groups, filters), nil, len(some)
 			}
 			filters = append(filters, bson.D{
-				{Key: fieldFrom, Value: in(some)},
+				{Key: name, Value: in(some)},
 				{Key: fieldID, Value: bson.D{{Key: "$gt", Value: uuid(at.after)}, {Key: "$lt", Value: uuid(at.before)}}},
 			})
 		}

@@ -4,7 +4,6 @@ package mongostore_test
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,10 +15,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// TestCountOfTopicsIsBounded counts many messages of two topics, and demands that not many more records are read than there are.
-func TestCountOfTopicsIsBounded(t *testing.T) {
+// TestServerCountsTopics counts many messages of two topics, and demands that the server returns none of them.
+func TestServerCountsTopics(t *testing.T) {
 	t.Parallel()
-	const count, times = 24_000, 2
+	const count = 4000
 	_, opts := create(t)
 	var records atomic.Int64
 	opts.Monitor = &event.CommandMonitor{
@@ -50,10 +49,8 @@ func TestCountOfTopicsIsBounded(t *testing.T) {
 			{Key: "stored_at", Value: id.Time()},
 		}
 	}
-	for some := range slices.Chunk(messages, 4000) {
-		_, err := raw(t, opts).Collection("messages").InsertMany(t.Context(), some)
-		require.NoError(t, err)
-	}
+	_, err := raw(t, opts).Collection("messages").InsertMany(t.Context(), messages)
+	require.NoError(t, err)
 	var ranges []message.Range
 	for _, topic := range topics {
 		ranges = append(ranges, message.Range{From: topic.Source(), Before: message.MaxID})
@@ -62,5 +59,5 @@ func TestCountOfTopicsIsBounded(t *testing.T) {
 	n, err := store.CountToFollowers(t.Context(), ranges, time.Minute)
 	require.NoError(t, err)
 	require.EqualValues(t, count, n)
-	require.LessOrEqual(t, records.Load(), int64(times*count))
+	require.LessOrEqual(t, records.Load(), int64(1), "the server returns a number")
 }

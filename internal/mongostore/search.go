@@ -165,10 +165,9 @@ func (q search) inOrder(refs []message.Ref) []message.Ref {
 
 // refRecord is the part of a message that a search reads.
 type refRecord struct {
-	ID       bson.Binary      `bson:"_id"`
-	From     message.UserID   `bson:"from"`
-	Within   []message.Topic  `bson:"within"`
-	Audience message.Audience `bson:"audience"`
+	ID     bson.Binary     `bson:"_id"`
+	From   message.UserID  `bson:"from"`
+	Within []message.Topic `bson:"within"`
 }
 
 // read returns the wanted messages in a window, in no order, and whether they are all of them.

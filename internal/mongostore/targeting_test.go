@@ -28,7 +28,7 @@ var scattering = map[string]string{
 	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author; or a raise of a horizon, for any later message; or the collector goes through all messages that may be removed",
 	"messages find to,_id":            "messages that name a user: their authors can be anybody",
 	"messages find within,_id":        "messages of topics: their authors can be anybody",
-	"messages find within,lag,_id":    "the number of messages of topics, when a gap is counted",
+	"messages aggregate $or,lag":      "the number of messages of topics, when a gap is counted",
 	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
 	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",
 	"followers find _id":              "the collector goes through all edges, once a day",
