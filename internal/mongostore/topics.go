@@ -93,7 +93,7 @@ func (s *Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, 
 	for i, step := range steps {
 		topics[i] = step.From.Topic
 	}
-	late := s.c.db.latest(ctx)
+	late := soon(ctx, min(s.c.db.opts.ClockTolerance(), s.c.db.opts.KeyGrace)/2)
 	stored, err := s.stored(ctx, topics)
 	if err != nil {
 		return nil, err

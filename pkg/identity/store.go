@@ -90,7 +90,8 @@ type Store interface {
 	// Insert inserts each record of whose identity there is none, not in force and under a number that Insert chooses. It returns the
 	// records that are there. A result without a number says that a record was there and has been removed meanwhile.
 	//
-	// If the answer of a server is lost, Insert tries again under another number. So no number is inserted twice.
+	// If the answer of a server is lost, Insert tries again under another number. So no number is inserted twice. The first attempt may be
+	// carried out later, but not after another insert of the identity.
 	Insert(ctx context.Context, records []Record) ([]Looked, error)
 	// Confirm puts each record in force that has the given number, and returns the records that are there.
 	Confirm(ctx context.Context, records []Record) ([]Looked, error)

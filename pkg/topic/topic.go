@@ -49,6 +49,9 @@ type Store interface {
 	// Step carries out each step on its own: it applies if the stored record is From. It returns the records as they are stored afterwards, in the
 	// order of steps. If To is returned, this call or another one has carried the step out. If another record is returned, the step was refused, or
 	// another write came after it. No two steps may be of the same topic.
+	//
+	// A step whose call has returned an error may be carried out later, but not after another write of the same topic, even if the record is From
+	// again.
 	Step(ctx context.Context, steps []Step) ([]Record, error)
 
 	// List returns the records of a topic and of all topics below it, of topics above after, ascending, at most limit. An empty topic under
