@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -29,14 +30,14 @@ func newBench(p program.Process) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire or identities")
+				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire, identities or counts")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
 	cmd.AddCommand(
 		newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p),
-		newBenchExpire(p), newBenchIdentities(p),
+		newBenchExpire(p), newBenchIdentities(p), newBenchCounts(p),
 	)
 	return cmd
 }
@@ -199,6 +200,28 @@ func newBenchIdentities(p program.Process) *cobra.Command {
 	b.number(&o.Users, "users", "number of users")
 	b.number(&o.Lookups, "lookups", "number of lookups of one identity; there are a tenth as many of several")
 	b.number(&o.Together, "together", "number of identities in a lookup of several")
+	return b.cmd
+}
+
+func newBenchCounts(p program.Process) *cobra.Command {
+	o := bench.CountsOptions{Users: client.MaxCountedUsers, Messages: 200, Requests: 200}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "counts",
+		Short: "Measure counting many inboxes",
+		Long: "Measure requests for the counts of many inboxes: as they are, and when half of the messages have expired. Also\n" +
+			"measure a page of 50 without and with whom its messages are for, and the same page again, without HTTP. On\n" +
+			"MongoDB it counts the commands of each.",
+		Example: "  fanmail bench counts\n  fanmail bench counts --users 100 --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Counts(ctx, o) })
+	b.number(&o.Users, "users", "number of inboxes that a request counts, at most 1,000")
+	b.number(&o.Messages, "messages", "number of messages in each inbox")
+	b.number(&o.Requests, "requests", "number of requests of each kind")
+	b.checks = append(b.checks, func() error {
+		if o.Users > client.MaxCountedUsers {
+			return fmt.Errorf("--users is %d: give at most %d", o.Users, client.MaxCountedUsers)
+		}
+		return nil
+	})
 	return b.cmd
 }
 

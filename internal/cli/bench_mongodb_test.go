@@ -42,3 +42,18 @@ func TestBenchRehydrate(t *testing.T) {
 		require.Greater(t, commands.Value, 1., row.Case)
 	}
 }
+
+// TestBenchCounts counts the commands that count many inboxes, and those of a page.
+func TestBenchCounts(t *testing.T) {
+	t.Parallel()
+	uri, database := testenv.MongoDB(t)
+	command := append(strings.Fields("bench counts --users 30 --messages 120 --requests 3 --json --store mongodb --mongodb-timeout 30s"),
+		"--mongodb-uri", uri, "--mongodb-database", database[:min(len(database), 20)])
+	report := fromJSON[bench.Report](t, fanmail(t, append(command, small...)...))
+	require.Len(t, report.Rows, 5)
+	for _, row := range report.Rows {
+		commands := row.Figures[len(row.Figures)-1]
+		require.Equal(t, "commands", commands.Name, row.Case)
+		require.GreaterOrEqual(t, commands.Value, 2., row.Case)
+	}
+}

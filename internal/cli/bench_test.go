@@ -65,6 +65,13 @@ func TestBench(t *testing.T) {
 		"identities --users 300 --lookups 20 --together 200": {
 			"a record for each identity": {"claims", "lookup of one p50", "lookup of one p99", "lookup of many p50", "lookup of many p99"},
 		},
+		"counts --users 30 --messages 120 --requests 3": {
+			"a page":                   {"took p50", "took p99"},
+			"a page with names":        {"took p50", "took p99"},
+			"the same page again":      {"took p50", "took p99"},
+			"30 inboxes":               {"took p50", "took p99"},
+			"30 inboxes, half expired": {"took p50", "took p99"},
+		},
 		"rehydrate --users 2 --authors 20 --missed 3,60": {
 			"3 missed":  {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
 			"60 missed": {"first page p50", "first page p99", "rebuilt p50", "rebuilt p99"},
