@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	topicalMessages = 50_000
+	topicalMessages = 200_000
 	topicalAuthors  = 1000
 	topicalTopics   = 200
 	// topicalRead is how many messages a read finds, of all topics, and subscribedTo how many of the topics it names.

@@ -28,9 +28,13 @@ func (w window) length(now message.ID) time.Duration {
 	return max(time.Millisecond, least(w.to, now).Time().Sub(w.from.Time()))
 }
 
-// filter adds the bounds of the window to a filter.
+// filter adds the bounds of the window to a filter. It leaves out a bound that excludes nothing, because DocumentDB applies two bounds only after it
+// has read all matches of an index of an array, and one at once.
 func (w window) filter(filter bson.D) bson.D {
-	bounds := bson.D{{Key: "$gte", Value: uuid(w.from)}, {Key: "$lt", Value: uuid(w.to)}}
+	bounds := bson.D{{Key: "$gte", Value: uuid(w.from)}}
+	if w.to.Less(message.MaxID) {
+		bounds = append(bounds, bson.E{Key: "$lt", Value: uuid(w.to)})
+	}
 	return append(slices.Clone(filter), bson.E{Key: fieldID, Value: bounds})
 }
 
