@@ -77,6 +77,10 @@ type Limits struct {
 type Inbox struct {
 	// BucketSize is how many slots a new bucket gets.
 	BucketSize int `key:"bucket_size"`
+	// FilterBuckets is how many buckets a page with a filter reads at most.
+	FilterBuckets int `key:"filter_buckets"`
+	// FilterMessages is how many messages a page with a filter reads at most outside of buckets.
+	FilterMessages int `key:"filter_messages"`
 }
 
 // Idempotency configures idempotency keys.
@@ -321,7 +325,7 @@ func Default() Config {
 			Page:       200,
 			BatchLines: 10_000,
 		},
-		Inbox:       Inbox{BucketSize: 50},
+		Inbox:       Inbox{BucketSize: 50, FilterBuckets: 200, FilterMessages: 2000},
 		Idempotency: Idempotency{TTL: 24 * time.Hour},
 		Fanout: Fanout{
 			ExpressWorkers: 8,

@@ -144,6 +144,8 @@ func (c Config) fanout(v *validator) {
 }
 
 func (c Config) rehydrate(v *validator) {
+	within(v, "inbox.filter_buckets", c.Inbox.FilterBuckets, 2, 1_000_000)
+	within(v, "inbox.filter_messages", c.Inbox.FilterMessages, 2, 1_000_000)
 	within(v, "rehydrate.limit", c.Rehydrate.Limit, 0, 100_000_000)
 	within(v, "rehydrate.workers", c.Rehydrate.Workers, 1, 1024)
 	within(v, "rehydrate.queue", c.Rehydrate.Queue, 1, 10_000_000)

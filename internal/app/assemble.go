@@ -190,6 +190,7 @@ func (s *assembly) inboxes() {
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now, Level: s.settings.Level,
 			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue,
 			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},
 	)
 	s.services.Inbox = inboxes

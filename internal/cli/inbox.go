@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/rivo/uniseg"
@@ -36,10 +37,15 @@ func newInbox(p program.Process) *cobra.Command {
 			"first line of its body.\n\n" +
 			"Reading an inbox keeps the user active, unless you give --peek. If the user was dormant or never seen, the\n" +
 			"server starts to rebuild the inbox. The inbox is loading until the rebuild is complete.\n\n" +
+			"With --attr, --from and --unread, print only the messages for which all of these conditions hold, at most four. A\n" +
+			"condition on a declared attribute (fanmail attribute) is NAME:OP:VALUE, where OP is eq, ne, lt, lte, gt, gte, in\n" +
+			"(values separated by commas) or exists (true or false). The server looks at a part of a large inbox only, so a\n" +
+			"page may be empty although there are older messages: --all looks at everything.\n\n" +
 			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many. This needs\n" +
 			"format level 3 (fanmail admin upgrade).",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id\n" +
 			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
+			"  fanmail inbox ben --unread --from ann --attr total:gte:64 --attr type:in:invoice,reminder --all\n" +
 			"  fanmail inbox ben --purge-until 2026-01-01T00:00:00Z --dry-run",
 		Args: program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,6 +92,9 @@ func newInbox(p program.Process) *cobra.Command {
 		cmd.Flags().TimeVar(bound.at, name, time.Time{}, []string{time.RFC3339Nano}, bound.usage)
 	}
 	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as a visit of the user")
+	cmd.Flags().StringArrayVar(&i.options.Attrs, "attr", nil, "print only messages whose attribute meets this `condition`, NAME:OP:VALUE; may be repeated")
+	cmd.Flags().StringVar((*string)(&i.options.From), "from", "", "print only messages of this author")
+	cmd.Flags().BoolVar(&i.options.Unread, "unread", false, "print only unread messages")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
 	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
 	return cmd
@@ -96,7 +105,7 @@ func (i *inboxCommand) checkPurge(cmd *cobra.Command, purges bool) error {
 	if !purges && i.purge.DryRun {
 		return program.Usagef("--dry-run goes with --purge-until")
 	}
-	for _, name := range []string{"all", "before", "limit", "peek", "since", "until"} {
+	for _, name := range []string{"all", "attr", "before", "from", "limit", "peek", "since", "unread", "until"} {
 		if purges && cmd.Flags().Changed(name) {
 			return program.Usagef("--purge-until prints no messages: give it without --%s", name)
 		}
@@ -134,15 +143,30 @@ func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user mes
 	})
 }
 
-// bounds returns the flags that bound when the messages were sent.
-func (i *inboxCommand) bounds() (flags string) {
+// bounds returns the flags that say which messages are printed.
+func (i *inboxCommand) bounds() string {
+	var flags strings.Builder
 	if t := i.options.Since; !t.IsZero() {
-		flags += " --since " + t.Format(time.RFC3339Nano)
+		flags.WriteString(" --since " + t.Format(time.RFC3339Nano))
 	}
 	if t := i.options.Until; !t.IsZero() {
-		flags += " --until " + t.Format(time.RFC3339Nano)
+		flags.WriteString(" --until " + t.Format(time.RFC3339Nano))
 	}
-	return flags
+	if i.options.From != "" {
+		flags.WriteString(" --from " + shellWord(string(i.options.From)))
+	}
+	if i.options.Unread {
+		flags.WriteString(" --unread")
+	}
+	for _, condition := range i.options.Attrs {
+		flags.WriteString(" --attr " + shellWord(condition))
+	}
+	return flags.String()
+}
+
+// shellWord returns a text as one word for a shell.
+func shellWord(text string) string {
+	return "'" + strings.ReplaceAll(program.Printable(text), "'", `'\''`) + "'"
 }
 
 func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user message.UserID) error {

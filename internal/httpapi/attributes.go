@@ -20,7 +20,11 @@ func (s *server) listAttributes(w *response, r *http.Request) error {
 }
 
 func (s *server) attribute(w *response, r *http.Request) error {
-	d, err := s.Settings.Attribute(r.Context(), r.PathValue("name"))
+	name := r.PathValue("name")
+	if err := attribute.ValidateName(name); err != nil {
+		return err
+	}
+	d, err := s.Settings.Attribute(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -52,9 +56,12 @@ func (s *server) deleteAttribute(w *response, r *http.Request) error {
 	if err := attribute.ValidateName(name); err != nil {
 		return err
 	}
-	if err := s.Settings.Undeclare(r.Context(), name); err != nil {
+	removed, err := s.Settings.Undeclare(r.Context(), name)
+	if err != nil {
 		return err
 	}
-	s.line(w, s.opts.Logger.Info()).Str("attribute", name).Msg("an attribute is not declared any more")
+	if removed {
+		s.line(w, s.opts.Logger.Info()).Str("attribute", name).Msg("an attribute is not declared any more")
+	}
 	return noContent(w)
 }

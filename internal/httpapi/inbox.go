@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/fanmail/fanmail/internal/inbox"
@@ -33,6 +34,9 @@ func (s *server) inbox(w *response, r *http.Request) error {
 	if request.Until, err = queryTime(query, "until"); err != nil {
 		return err
 	}
+	if request.Filter, err = queryFilter(query); err != nil {
+		return err
+	}
 	page, err := s.Inbox.Read(r.Context(), user, request)
 	if err != nil {
 		return err
@@ -50,6 +54,7 @@ func (s *server) inbox(w *response, r *http.Request) error {
 		}
 	}
 	w.Header().Set(client.BucketsReadHeader, strconv.Itoa(page.Buckets))
+	w.Header().Set(client.MessagesReadHeader, strconv.Itoa(page.Messages))
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.InboxPage{
 		Messages: messages, Next: client.Cursor(page.Next), Total: page.Total, Unread: page.Unread, Complete: page.Complete,
 	})
@@ -84,6 +89,16 @@ func (s *server) counts(w *response, r *http.Request) error {
 		answer.Counts[i] = client.InboxCount(c)
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
+}
+
+// queryFilter returns the conditions of a page.
+func queryFilter(query url.Values) (f inbox.Filter, err error) {
+	f.Attrs, f.From = query["attr"], message.UserID(query.Get("from"))
+	if query.Has("from") && f.From == "" {
+		return f, &message.InvalidError{Field: "from", Reason: "is empty: leave it out for all authors"}
+	}
+	f.Unread, err = queryFlag(query, "unread")
+	return f, err
 }
 
 func (s *server) markRead(w *response, r *http.Request) error {

@@ -165,6 +165,7 @@ func TestEveryOperation(t *testing.T) {
 		{200, "login", "POST", "/v1/users/bob/login?wait=1s", "", "", ""},
 		{422, "login", "POST", "/v1/users/bob/login?wait=x", "", "", ""},
 		{200, "inbox", "GET", "/v1/users/bob/inbox?limit=50&peek=true&since=2026-01-02T00:00:00Z&until=2100-01-02T00:00:00Z", "", "", ""},
+		{200, "inbox", "GET", "/v1/users/bob/inbox?from=ann&unread=true", "", "", ""},
 		{422, "inbox", "GET", "/v1/users/bob/inbox?before=x", "", "", ""},
 		{200, "countInboxes", "POST", "/v1/inboxes:counts", `{"users":["bob","nobody","bob"]}`, "", ""},
 		{422, "countInboxes", "POST", "/v1/inboxes:counts", `{"users":["bob",""]}`, "", ""},

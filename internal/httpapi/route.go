@@ -21,8 +21,8 @@ type endpoint struct {
 	handle func(*response, *http.Request) error
 	// access is the required permission; the zero value admits only operators.
 	access access
-	// query lists the allowed query parameters, each at most once.
-	query []string
+	// query lists the allowed query parameters, each at most once, except those of repeated.
+	query, repeated []string
 	// body means that the endpoint reads a JSON body.
 	body bool
 	// needs, unless it is nil, returns why the endpoint serves no request now. It is asked before the request is looked at.
@@ -96,7 +96,7 @@ func clean(escaped string) bool {
 
 func (e endpoint) run(w *response, r *http.Request) error {
 	if r.URL.RawQuery != "" {
-		if err := checkQuery(r.URL.RawQuery, e.query); err != nil {
+		if err := checkQuery(r.URL.RawQuery, e.query, e.repeated); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (e endpoint) run(w *response, r *http.Request) error {
 	return e.handle(w, r)
 }
 
-func checkQuery(raw string, known []string) error {
+func checkQuery(raw string, known, repeated []string) error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
 		return refuse(client.ProblemMalformed, "", "the query cannot be read: separate parameters by & and percent-encode their values")
@@ -120,7 +120,7 @@ func checkQuery(raw string, known []string) error {
 		case !slices.Contains(known, name):
 			return refuse(client.ProblemInvalid, shorten(name), "the query parameter %q is unknown: this path takes %s",
 				shorten(name), strings.Join(known, ", "))
-		case len(query[name]) > 1:
+		case len(query[name]) > 1 && !slices.Contains(repeated, name):
 			return refuse(client.ProblemInvalid, name, "the query parameter %q is there %d times: give it once", name, len(query[name]))
 		}
 	}

@@ -60,7 +60,10 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.login, access: owner, query: []string{"wait"}},
 	})
 	rehydrator.route("/v1/users/{user}/inbox", methods{
-		http.MethodGet: {handle: s.inbox, access: owner, query: []string{"before", "limit", "peek", "since", "until"}},
+		http.MethodGet: {
+			handle: s.inbox, access: owner, repeated: []string{"attr"},
+			query: []string{"attr", "before", "from", "limit", "peek", "since", "unread", "until"},
+		},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
 		http.MethodPost: {handle: s.markRead, access: owner, body: true},

@@ -2,6 +2,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -40,6 +42,11 @@ type Options struct {
 	Level func() int
 	// BucketSize, unless it is nil, returns how many slots new buckets get.
 	BucketSize func() int
+	// Attributes, unless it is nil, returns the attributes that are declared now.
+	Attributes func() attribute.Set
+	// FilterBuckets and FilterMessages bound what a page with a Filter reads: buckets, and messages for gaps and for an inbox that is not
+	// complete. They are at least 2; zero means 200 and 2,000.
+	FilterBuckets, FilterMessages int
 	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
 	Viewed func(message.UserID)
 	// Purged, unless it is nil, is called with each user whose purge point has risen. It must not block.
@@ -64,6 +71,11 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	if opts.BucketSize == nil {
 		opts.BucketSize = func() int { return bucket.Capacity }
 	}
+	if opts.Attributes == nil {
+		opts.Attributes = func() attribute.Set { return attribute.Set{} }
+	}
+	opts.FilterBuckets = cmp.Or(opts.FilterBuckets, defaultFilterBuckets)
+	opts.FilterMessages = cmp.Or(opts.FilterMessages, defaultFilterMessages)
 	if opts.Retention == nil {
 		opts.Retention = func() userstate.Retention { return userstate.Retention{} }
 	}

@@ -19,12 +19,12 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) metrics {
 	factory := promauto.With(registerer)
 	first := factory.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "fanmail_first_page_duration_seconds", Help: "How long the first page of an inbox took, also of one that is being rebuilt.",
+		Name: "fanmail_first_page_duration_seconds", Help: "How long the first page of an inbox took, also of one that is being rebuilt. Pages with a filter do not count.",
 		Buckets: meter.Requests(),
 	}, []string{"complete"})
 	return metrics{
 		warm: first.WithLabelValues("true"), cold: first.WithLabelValues("false"),
-		buckets: meter.NewSizes(registerer, "fanmail_page_buckets", "Buckets that were read for a page.", 0, 1, 2, 3, 4, 8, 16, 32),
+		buckets: meter.NewSizes(registerer, "fanmail_page_buckets", "Buckets that were read for a page without a filter.", 0, 1, 2, 3, 4, 8, 16, 32),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Page is a page of an inbox as its owner sees it.
 type Page struct {
-	// Entries are newest first. There may be fewer than the limit if some were deleted.
+	// Entries are newest first. There may be fewer than the limit if some were deleted, and of a page with a filter none, though there is a Next.
 	Entries []bucket.Entry
 	// Next is the cursor of the next page, or empty at the end.
 	Next string
@@ -22,16 +22,18 @@ type Page struct {
 	// Complete reports whether the inbox is kept warm and is not being rebuilt. Otherwise fan out on read answered the page: its
 	// messages are right, but there may be more.
 	Complete bool
-	// Buckets counts the buckets that were read.
-	Buckets int
+	// Buckets counts the buckets that were read, and Messages the messages that a filter has had read for gaps and the like.
+	Buckets  int
+	Messages int
 }
 
 // Request selects a page.
 type Request struct {
-	// Before is Next of an earlier page with the same Since and Until, or empty for the first page.
+	// Before is Next of an earlier page with the same Since, Until and Filter, or empty for the first page.
 	Before string
 	// Since and Until bound when the messages were sent: at or after Since, and before Until. The zero times bound nothing.
 	Since, Until time.Time
+	Filter       Filter
 	// Limit is the greatest number of messages.
 	Limit int
 	// Peek makes the request not count as a view.
@@ -60,12 +62,17 @@ func (r Request) bounds() (above, below message.ID) {
 // ceiling returns the first whole millisecond that is not before t.
 func ceiling(t time.Time) time.Time { return t.Add(time.Millisecond - 1).Truncate(time.Millisecond) }
 
-// Read returns a page. It returns bucket.ErrCursor for a cursor of another inbox, and a *message.InvalidError for bounds that are not valid.
+// Read returns a page. It returns bucket.ErrCursor for a cursor of another inbox, a *message.InvalidError for bounds or a filter that are not
+// valid, and a *settings.LevelError for a filter by attributes below their level.
 // Reading counts as viewing, unless Peek is set: it starts the rebuild of the inbox of a user who was dormant or never seen, and does not
 // wait for it.
 func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (Page, error) {
 	began, rules := s.opts.Now(), s.opts.Rules()
 	if err := req.validate(); err != nil {
+		return Page{}, err
+	}
+	matching, err := s.parse(req.Filter)
+	if err != nil {
 		return Page{}, err
 	}
 	var before *bucket.Cursor
@@ -81,16 +88,17 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		return Page{}, err
 	}
 	above, below := req.bounds()
+	feed := s.rehydrator.Feed(user, rules)
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below,
+		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Filter: s.filter(matching, state, feed),
 		Limit: req.Limit, Capacity: s.opts.BucketSize(), DeletionsFrom: deletionsFrom(state),
 		Purged: state.Purged, Oldest: state.Oldest,
-		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: s.rehydrator.Feed(user, rules).Newest,
+		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: feed.Newest,
 	})
 	if err != nil {
 		return Page{}, err
 	}
-	result := Page{Entries: page.Entries, Buckets: page.Buckets, Complete: s.complete(state, rules)}
+	result := Page{Entries: page.Entries, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(state, rules)}
 	result.Total, result.Unread = bucket.Counts(page.Slots, page.Deletions, state.ReadMark, state.Gaps, page.Expired)
 	for _, id := range page.Absent {
 		if !state.InGap(id.Time()) {
@@ -101,7 +109,9 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	if page.Next != nil {
 		result.Next = page.Next.Encode(user)
 	}
-	s.metrics.count(result, before == nil, s.opts.Now().Sub(began))
+	if matching.count() == 0 { // a filtered page may read a hundred times as much
+		s.metrics.count(result, before == nil, s.opts.Now().Sub(began))
+	}
 	return result, nil
 }
 

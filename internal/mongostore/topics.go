@@ -127,7 +127,7 @@ func replaceTopic(there topicRecord, found bool, to topic.Record, late bson.Date
 		w.filter, w.upsert = append(w.filter, notThere), true
 		revision = failAfter(late, fieldID, revision)
 	}
-	fields := bson.D{{Key: fieldRoot, Value: root(to.Topic)}, {Key: fieldVersion, Value: int32(version)}, {Key: fieldRevision, Value: revision}}
+	fields := bson.D{{Key: fieldRoot, Value: operator("$literal", root(to.Topic))}, {Key: fieldVersion, Value: int32(version)}, {Key: fieldRevision, Value: revision}}
 	add := func(field string, has bool, value any) {
 		if has {
 			fields = append(fields, bson.E{Key: field, Value: value})

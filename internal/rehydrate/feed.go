@@ -141,37 +141,51 @@ func (f *Feed) Cuts(ctx context.Context, s userstate.State, to message.ID) ([]us
 }
 
 // collect returns the messages of a stretch, in order, at most limit.
-func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Order, limit int) ([]bucket.Entry, error) {
-	var found []bucket.Entry
-	if err := f.Open(ctx); err != nil {
-		return nil, err
-	}
-	ranges := f.ranges(s)
+func (f *Feed) collect(ctx context.Context, s bucket.Stretch, order message.Order, limit int) (found []bucket.Entry, err error) {
 	for len(found) < limit && !s.Empty() {
-		want := limit - len(found)
-		messages, err := f.read(ctx, ranges, s, order, want)
-		if err != nil {
+		var some []bucket.Entry
+		if some, s, _, err = f.step(ctx, s, order, limit-len(found)); err != nil {
 			return nil, err
 		}
-		if err := f.confirm(ctx, messages); err != nil {
-			return nil, err
-		}
-		for _, m := range messages {
-			if f.holds(m) {
-				found = append(found, bucket.EntryOf(m.Message))
-			}
-		}
-		if len(messages) < want {
-			break
-		}
-		if last := messages[want-1].ID; order == message.OldestFirst {
-			s.After = last
-		} else {
-			s.Before = last
-		}
-		ranges = f.ranges(s)
+		found = append(found, some...)
 	}
 	return found, nil
+}
+
+// Search reads the newest messages of a stretch, at most limit by edges and at most limit that name the user. It returns those that are for the user,
+// descending, the part of the stretch that is not examined, and how many messages it has read.
+func (f *Feed) Search(ctx context.Context, s bucket.Stretch, limit int) (found []bucket.Entry, left bucket.Stretch, read int, err error) {
+	return f.step(ctx, s, message.NewestFirst, limit)
+}
+
+// step is Search in either order.
+func (f *Feed) step(
+	ctx context.Context, s bucket.Stretch, order message.Order, limit int,
+) (found []bucket.Entry, left bucket.Stretch, read int, err error) {
+	if err := f.Open(ctx); err != nil {
+		return nil, s, 0, err
+	}
+	messages, read, err := f.read(ctx, f.ranges(s), s, order, limit)
+	if err != nil {
+		return nil, s, read, err
+	}
+	if err := f.confirm(ctx, messages); err != nil {
+		return nil, s, read, err
+	}
+	for _, m := range messages {
+		if f.holds(m) {
+			found = append(found, bucket.EntryOf(m.Message))
+		}
+	}
+	switch {
+	case len(messages) < limit:
+		return found, bucket.Stretch{}, read, nil
+	case order == message.OldestFirst:
+		s.After = messages[limit-1].ID
+	default:
+		s.Before = messages[limit-1].ID
+	}
+	return found, s, read, nil
 }
 
 // confirm reads the edges again that decide about messages sent from confirmFrom on. The edges are then newer than the messages. Older
@@ -206,20 +220,21 @@ func (f *Feed) confirm(ctx context.Context, messages []message.Stored) error {
 	return nil
 }
 
-// read returns messages of a stretch that may be for the user, in order, at most limit.
+// read returns messages of a stretch that may be for the user, in order, at most limit. It also returns how many it has read.
 func (f *Feed) read(
 	ctx context.Context, ranges []message.Range, s bucket.Stretch, order message.Order, limit int,
-) (messages []message.Stored, err error) {
+) (messages []message.Stored, read int, err error) {
 	if len(ranges) > 0 {
 		if messages, err = f.messages.ToFollowers(ctx, ranges, order, limit); err != nil {
-			return nil, fmt.Errorf("messages of authors and topics that %s follows: %w", f.user, err)
+			return nil, 0, fmt.Errorf("messages of authors and topics that %s follows: %w", f.user, err)
 		}
 	}
 	named, err := f.messages.Naming(ctx, f.user, s.After, s.Before, order, limit)
 	if err != nil {
-		return nil, fmt.Errorf("messages that name %s: %w", f.user, err)
+		return nil, len(messages), fmt.Errorf("messages that name %s: %w", f.user, err)
 	}
 	messages = append(messages, named...)
+	read = len(messages)
 	slices.SortFunc(messages, func(x, y message.Stored) int {
 		if order == message.NewestFirst {
 			x, y = y, x
@@ -227,7 +242,7 @@ func (f *Feed) read(
 		return x.ID.Compare(y.ID)
 	})
 	messages = slices.CompactFunc(messages, func(x, y message.Stored) bool { return x.ID == y.ID })
-	return messages[:min(limit, len(messages))], nil
+	return messages[:min(limit, len(messages))], read, nil
 }
 
 // holds reports whether a message is for the user.

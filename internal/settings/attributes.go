@@ -52,10 +52,12 @@ func (s *Service) Declare(ctx context.Context, name string, t attribute.Type) (d
 	if err := (attribute.Declaration{Name: name, Type: t}).Validate(); err != nil {
 		return false, err
 	}
+	given := 0 // the number that an attempt has written; its answer may have been lost
 	err = s.changeAttributes(ctx, func(r *Record) (changed bool, err error) {
 		for _, d := range r.Declared {
 			switch {
 			case d.Name == name && d.Type == t:
+				declared = d.Number == given
 				return false, nil
 			case d.Name == name:
 				return false, &TypeError{Declared: d}
@@ -64,23 +66,25 @@ func (s *Service) Declare(ctx context.Context, name string, t attribute.Type) (d
 		if len(r.Declared) >= attribute.Max {
 			return false, &message.InvalidError{Field: "name", Reason: fmt.Sprintf("is one too many: %d attributes are declared, so delete one first", attribute.Max)}
 		}
-		declared = true
 		r.LastDeclared++
+		declared, given = true, r.LastDeclared
 		r.Declared = append(slices.Clone(r.Declared), attribute.Declaration{Name: name, Type: t, Number: r.LastDeclared})
 		return true, nil
 	})
 	return declared && err == nil, err
 }
 
-// Undeclare removes the declaration of an attribute, if there is one. Its number is never given again. This process uses the change when
+// Undeclare removes the declaration of an attribute, and reports whether there was one. Its number is never given again. This process uses the change when
 // Undeclare returns, all others within 5 s. Undeclare is idempotent.
-func (s *Service) Undeclare(ctx context.Context, name string) error {
-	return s.changeAttributes(ctx, func(r *Record) (bool, error) {
+func (s *Service) Undeclare(ctx context.Context, name string) (removed bool, err error) {
+	err = s.changeAttributes(ctx, func(r *Record) (bool, error) {
 		left := slices.DeleteFunc(slices.Clone(r.Declared), func(d attribute.Declaration) bool { return d.Name == name })
 		changed := len(left) < len(r.Declared)
+		removed = removed || changed
 		r.Declared = left
 		return changed, nil
 	})
+	return removed && err == nil, err
 }
 
 // changeAttributes replaces the record by what change makes of it, and uses it. It begins again if another process was first. If the answer of

@@ -2,10 +2,11 @@ package settings_test
 
 import (
 	"fmt"
-	"sync"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/attribute"
@@ -18,7 +19,8 @@ func TestAttributesNeedTheirLevel(t *testing.T) {
 	need := &settings.LevelError{Level: 1, Needed: 5}
 	_, err := a.Declare(t.Context(), "total", attribute.Number)
 	require.Equal(t, need, err)
-	require.Equal(t, need, a.Undeclare(t.Context(), "total"))
+	_, err = a.Undeclare(t.Context(), "total")
+	require.Equal(t, need, err)
 	_, err = a.Service.Attributes(t.Context())
 	require.Equal(t, need, err)
 	_, err = a.Attribute(t.Context(), "total")
@@ -44,8 +46,11 @@ func TestDeclaring(t *testing.T) {
 	require.Equal(t, 2, b.Current.Attributes().Greatest(), "who finds a declaration uses it")
 	_, err = b.Declare(t.Context(), "due", attribute.Bool)
 	require.Equal(t, &settings.TypeError{Declared: attribute.Declaration{Name: "due", Type: attribute.Time, Number: 2}}, err)
-	require.NoError(t, a.Undeclare(t.Context(), "due"))
-	require.NoError(t, a.Undeclare(t.Context(), "due"))
+	for _, there := range []bool{true, false} {
+		removed, err := a.Undeclare(t.Context(), "due")
+		require.NoError(t, err)
+		require.Equal(t, there, removed)
+	}
 	require.Equal(t, 2, a.Current.Attributes().Greatest())
 	_, found := b.Current.Attributes().Find("due")
 	require.True(t, found, "until it reads the record again")
@@ -65,17 +70,19 @@ func TestDeclaringByMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings.Highest)
 	const processes = attribute.Max / 4
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	for i := range processes {
-		p := w.process(t, fmt.Sprint(i), nil)
-		wg.Go(func() {
+		p := w.process(t, strconv.Itoa(i), nil)
+		group.Go(func() error {
 			for n := range 4 {
-				_, err := p.Declare(t.Context(), fmt.Sprintf("a%d-%d", i, n), attribute.Number)
-				require.NoError(t, err)
+				if _, err := p.Declare(t.Context(), fmt.Sprintf("a%d-%d", i, n), attribute.Number); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	require.NoError(t, group.Wait())
 	all, err := w.process(t, "last", nil).Service.Attributes(t.Context())
 	require.NoError(t, err)
 	numbers := make(map[int]bool)

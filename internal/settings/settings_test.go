@@ -173,7 +173,7 @@ func TestTheUpgradeWaitsForOldProcesses(t *testing.T) {
 	_, err = a.Upgrade(t.Context(), true)
 	var old *settings.TooOldError
 	require.ErrorAs(t, err, &old)
-	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 4: "+
+	require.EqualError(t, err, "the process old (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only, and this needs 5: "+
 		"upgrade or stop it, and repeat this a minute later")
 	w.clock.pass(time.Millisecond)
 	_, err = a.Upgrade(t.Context(), true)

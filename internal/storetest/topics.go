@@ -39,6 +39,7 @@ func (s topicSuite) run(t *testing.T) {
 	t.Run("Step/writes and removes what it began with", s.step)
 	t.Run("Step/is refused by another record", s.refused)
 	t.Run("Step/of many topics", s.many)
+	t.Run("Step/of topics with a dollar sign", s.dollars)
 	t.Run("Step/by many has one winner", s.concurrently)
 	t.Run("Get/returns records in the order of topics", s.get)
 	t.Run("List/of a subtree ascends above after up to limit", s.list)
@@ -121,6 +122,20 @@ func (s topicSuite) step(t *testing.T) {
 	none, err := h.Store.Step(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
+}
+
+// dollars writes topics whose names are expressions to a server.
+func (s topicSuite) dollars(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	for _, path := range []string{"$x", "$", "$$NOW", "news/$y", "$x/$$ROOT"} {
+		at := absent(path)
+		for _, to := range lives(path) {
+			require.Equal(t, to, h.step(t, at, to))
+			require.Equal(t, to, h.get(t, path))
+			at = to
+		}
+	}
 }
 
 func (s topicSuite) refused(t *testing.T) {

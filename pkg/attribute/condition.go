@@ -40,8 +40,19 @@ type Condition struct {
 	Values []Value
 }
 
-// ParseCondition returns the condition of a text such as total:gte:64.5 in the form NAME:OP:VALUE, which ends at the first two colons. It returns
-// a *message.InvalidError for the given field.
+// UndeclaredError says that a condition names an attribute that is not declared.
+type UndeclaredError struct {
+	// Name is the name, cut after MaxNameBytes.
+	Name string
+}
+
+// Error names the attribute.
+func (e *UndeclaredError) Error() string {
+	return fmt.Sprintf("the attribute %q is not declared: declare it first", e.Name)
+}
+
+// ParseCondition returns the condition of a text such as total:gte:64.5 in the form NAME:OP:VALUE, which is split at the first two colons. It
+// returns an *UndeclaredError, or a *message.InvalidError for the given field.
 func (s Set) ParseCondition(field, text string) (Condition, error) {
 	invalid := func(format string, args ...any) (Condition, error) {
 		return Condition{}, &message.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
@@ -53,11 +64,7 @@ func (s Set) ParseCondition(field, text string) (Condition, error) {
 	name, op := parts[0], Operator(parts[1])
 	d, declared := s.Find(name)
 	if !declared {
-		hint := "declare it first"
-		if similar := s.Similar(name); len(similar) > 0 {
-			hint = "do you mean " + strings.Join(similar, " or ") + "?"
-		}
-		return invalid("names the attribute %q, which is not declared: %s", shortened(name), hint)
+		return Condition{}, &UndeclaredError{Name: shortened(name)}
 	}
 	switch {
 	case !slices.Contains(operators, op):
@@ -123,7 +130,7 @@ func (t Type) operand(text string) (v Value, err error) {
 
 // numeric reports whether a text is a JSON number. ParseFloat also takes inf, nan, hexadecimal numbers and underscores.
 func numeric(text string) bool {
-	return text != "" && strings.ContainsAny(text[:1], "-0123456789") && json.Valid([]byte(text))
+	return strings.Trim(text, "-+.0123456789eE") == "" && json.Valid([]byte(text))
 }
 
 // split splits a text at commas. After a backslash, a comma or a backslash stands for itself.

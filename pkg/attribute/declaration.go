@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -103,24 +101,4 @@ func (s Set) All() []Declaration {
 func (s Set) Find(name string) (Declaration, bool) {
 	d, found := s.byName[name]
 	return d, found
-}
-
-// Similar returns the declared names that may be meant by a name, the likeliest first; at most three.
-func (s Set) Similar(name string) []string {
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var near []candidate
-	for known := range s.byName {
-		if d := levenshtein.ComputeDistance(name, known); d <= max(2, len(known)/3) {
-			near = append(near, candidate{known, d})
-		}
-	}
-	slices.SortFunc(near, func(x, y candidate) int { return cmp.Or(x.distance-y.distance, cmp.Compare(x.name, y.name)) })
-	var names []string
-	for _, c := range near[:min(3, len(near))] {
-		names = append(names, c.name)
-	}
-	return names
 }

@@ -15,8 +15,11 @@ import (
 
 // all declares an attribute of each type, named after the type.
 var all = attribute.NewSet(5, []attribute.Declaration{
-	{Name: "string", Type: attribute.String, Number: 1}, {Name: "strings", Type: attribute.Strings, Number: 2}, {Name: "number", Type: attribute.Number, Number: 3},
-	{Name: "bool", Type: attribute.Bool, Number: 4}, {Name: "time", Type: attribute.Time, Number: 5},
+	{Name: "string", Type: attribute.String, Number: 1},
+	{Name: "strings", Type: attribute.Strings, Number: 2},
+	{Name: "number", Type: attribute.Number, Number: 3},
+	{Name: "bool", Type: attribute.Bool, Number: 4},
+	{Name: "time", Type: attribute.Time, Number: 5},
 })
 
 func TestCheckReadsValues(t *testing.T) {
@@ -84,14 +87,6 @@ func TestNumbersSurvive(t *testing.T) {
 			require.Error(t, err, literal)
 		}
 	})
-}
-
-func TestSimilar(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{"number"}, all.Similar("nmber"))
-	require.Equal(t, []string{"string", "strings"}, all.Similar("string "))
-	require.Empty(t, all.Similar("invoice"))
-	require.Empty(t, attribute.Set{}.Similar("invoice"))
 }
 
 func TestDeclarationsAreChecked(t *testing.T) {

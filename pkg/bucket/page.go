@@ -15,8 +15,9 @@ type Page struct {
 	Entries []Entry
 	// Next is where the next page begins, or nil at the end of the inbox.
 	Next *Cursor
-	// Buckets counts the buckets whose entries were read for this page.
-	Buckets int
+	// Buckets counts the buckets whose entries were read for this page, and Messages the messages that a Filter has had read.
+	Buckets  int
+	Messages int
 	// Slots counts the taken slots of the whole inbox, and Deletions its tombstones. Counts takes both.
 	Slots     int64
 	Deletions Deletions
@@ -38,6 +39,8 @@ type PageRequest struct {
 	// Purged is the owner's purge point, and Oldest a bucket with a floor at or below it. The page shows nothing up to Purged.
 	Purged message.ID
 	Oldest uint32
+	// Filter selects the entries; nil selects all.
+	Filter *Filter
 	// Limit is the greatest number of entries.
 	Limit int
 	// Capacity is that of new buckets, or zero for Capacity. It is a hint: how many buckets ReadPage reads at first.
@@ -49,7 +52,7 @@ type PageRequest struct {
 	// Growing says that a rehydration is appending, or will append, older messages to the buckets.
 	Growing bool
 	// OnRead returns at most limit entries of a stretch, the newest, descending. It also returns entries that are in a bucket.
-	// ReadPage calls it only if there are absent stretches.
+	// ReadPage calls it only if there are absent stretches, and no filter.
 	OnRead func(ctx context.Context, s Stretch, limit int) ([]Entry, error)
 }
 
@@ -121,19 +124,27 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 	} else {
 		err = r.fromCursor(ctx, *r.Before)
 	}
-	for err == nil && len(r.held()) < req.Limit && r.lower() {
-		err = r.readBelow(ctx)
-	}
-	if err == nil {
-		err = r.readAbsent(ctx)
+	if err == nil && req.Filter != nil {
+		err = r.fill(ctx)
+	} else {
+		for err == nil && len(r.held()) < req.Limit && r.lower() {
+			err = r.readBelow(ctx)
+		}
+		if err == nil {
+			err = r.readAbsent(ctx)
+		}
 	}
 	if err == nil {
 		r.expired, err = readExpired(ctx, store, req.Owner, r.head, r.Purged, r.Oldest, r.spent)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return Page{}, fmt.Errorf("page of %s: %w", req.Owner, err)
+	case req.Filter != nil:
+		return r.filteredPage(), nil
+	default:
+		return r.page(), nil
 	}
-	return r.page(), nil
 }
 
 // reading is a page being read.
@@ -153,12 +164,17 @@ type reading struct {
 	late   int      // how many buckets above run were read, because entries came late to them
 	newest []Entry  // of the buckets that were read, the newest first, at most Limit and one more; tombstones included
 	absent []Entry  // in no bucket that was read, the newest first
+	search searching
 }
 
 // span is how many buckets the first read takes: as many as the page needs if no message came late, and they have the capacity of the hint,
 // or else the larger one of Capacity and that of new buckets. There may be smaller ones: then the page reads again.
 func (r *reading) span() uint32 {
-	return bucketsFor(r.Limit, cmp.Or(r.Hint.Cap, max(r.Capacity, Capacity))) + 1
+	span := bucketsFor(r.Limit, cmp.Or(r.Hint.Cap, max(r.Capacity, Capacity))) + 1
+	if r.Filter != nil {
+		span = min(span, uint32(max(1, r.Filter.Buckets))) //nolint:gosec // it is small
+	}
+	return span
 }
 
 // bucketsFor returns how many buckets of a capacity so many entries fill.
@@ -263,6 +279,9 @@ func (r *reading) readBelow(ctx context.Context) error {
 	lowest := r.lowest()
 	high := lowest.Sequence - 1
 	count := min(bucketsFor(r.Limit-len(r.held()), max(lowest.Cap, 1)), lowest.Sequence, uint32(len(r.run))) //nolint:gosec // at most a page
+	if r.Filter != nil {
+		count = min(r.more(), lowest.Sequence)
+	}
 	more, err := r.store.Range(ctx, r.Owner, lowest.Sequence-count, high, int(count))
 	if err != nil {
 		return err
@@ -299,8 +318,8 @@ func (r *reading) merge(b Bucket) {
 		r.Above = greater(r.Above, b.Last)
 	}
 	added := make([]Entry, 0, len(b.Entries))
-	for _, e := range b.Entries {
-		if !e.ID.IsZero() && e.ID.Less(r.bound) {
+	for slot, e := range b.Entries {
+		if !e.ID.IsZero() && e.ID.Less(r.bound) && (r.Filter == nil || r.takes(&b, slot)) {
 			added = append(added, e)
 		}
 	}

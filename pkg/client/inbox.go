@@ -20,6 +20,12 @@ type InboxOptions struct {
 	Before Cursor
 	// Since and Until bound when the messages were sent: at or after Since, and before Until. The zero times bound nothing. Give each page of a listing the same bounds.
 	Since, Until time.Time
+	// From selects the messages of an author, Unread those that are not read, and Attrs those whose declared attributes meet conditions such as
+	// total:gte:64. At most four conditions are allowed, and all must hold. A page may then be empty and have a Next: give each page of a listing
+	// the same conditions.
+	From   message.UserID
+	Unread bool
+	Attrs  []string
 	// Peek makes the request not count as viewing the inbox.
 	Peek bool
 }
@@ -45,6 +51,15 @@ func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptio
 	if opts.Peek {
 		query.Set("peek", "true")
 	}
+	if opts.From != "" {
+		query.Set("from", string(opts.From))
+	}
+	if opts.Unread {
+		query.Set("unread", "true")
+	}
+	if len(opts.Attrs) > 0 {
+		query["attr"] = opts.Attrs
+	}
 	var page InboxPage
 	err = c.do(ctx, call{
 		method: http.MethodGet, path: path, query: query, idempotent: true,
@@ -53,7 +68,12 @@ func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptio
 				return err
 			}
 			var err error
-			page.BucketsRead, err = strconv.Atoi(header.Get(BucketsReadHeader))
+			if page.BucketsRead, err = strconv.Atoi(header.Get(BucketsReadHeader)); err != nil {
+				return err
+			}
+			if read := header.Get(MessagesReadHeader); read != "" { // releases without filters do not send it
+				page.MessagesRead, err = strconv.Atoi(read)
+			}
 			return err
 		},
 	})

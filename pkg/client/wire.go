@@ -218,6 +218,8 @@ type InboxPage struct {
 	Complete bool `json:"complete"`
 	// BucketsRead counts the buckets that the server read for this page. It comes from the header BucketsReadHeader.
 	BucketsRead int `json:"-"`
+	// MessagesRead counts the messages that a filter had the server read outside of buckets. It comes from the header MessagesReadHeader.
+	MessagesRead int `json:"-"`
 }
 
 // MaxCountedUsers is the greatest number of users of one CountsRequest.
@@ -264,6 +266,8 @@ type ReadMark struct {
 const (
 	// BucketsReadHeader is the header with the number of buckets that the server read for a page.
 	BucketsReadHeader = "Fanmail-Buckets-Read"
+	// MessagesReadHeader is the header with the number of messages that a filter had the server read outside of buckets.
+	MessagesReadHeader = "Fanmail-Messages-Read"
 	// IdempotencyKeyHeader is the header with the idempotency key of a request. In a batch with the key k, the message on line n
 	// has the key k#n.
 	IdempotencyKeyHeader = "Idempotency-Key"

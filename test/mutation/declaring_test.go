@@ -11,6 +11,8 @@ func declaring() []mutation {
 		settings     = "./internal/settings"
 		attribute    = "./pkg/attribute"
 		publish      = "./internal/publish"
+		filterGo     = "pkg/bucket/filter.go"
+		pages        = "^TestModel$/^Pages$/^and_counts_(of_rehydrations_)?at_random$"
 	)
 	return []mutation{
 		{
@@ -52,6 +54,41 @@ func declaring() []mutation {
 			name: "a repeat is checked again", trap: "a declaration since then hides that the message was stored",
 			edits: []edit{{addressGo, " || a.refused != nil\n", "\n"}},
 			pkg:   publish, run: "^TestDeclaredAttributes$",
+		},
+		{
+			name: "a filtered page that has spent its buckets ends at the floor", trap: "the entry whose id is the floor is in no page",
+			edits: []edit{{filterGo, "		end = r.least().Next()\n", "		end = r.least()\n"}},
+			pkg:   suite, run: pages,
+		},
+		{
+			name: "a filtered page never reads beyond its budget", trap: "where floors are the same, each page ends where it began",
+			edits: []edit{{filterGo, "	return !r.least().Next().Less(r.bound) //", "	return false //"}},
+			pkg:   suite, run: pages,
+		},
+		{
+			name: "a filtered page that has spent its messages is the last one", trap: "the rest of the inbox is in no page",
+			edits: []edit{{filterGo, "				r.search.unread = s.Before\n", ""}},
+			pkg:   suite, run: pages,
+		},
+		{
+			name: "a filtered page finds in a gap what is in a bucket", trap: "it shows it twice, or after its deletion",
+			edits: []edit{{filterGo, "				if r.search.examined[e.ID] {\n", "				if r.search.examined == nil && r.search.examined[e.ID] {\n"}},
+			pkg:   suite, run: pages,
+		},
+		{
+			name: "unread by the id alone", trap: "what came late after the mark counts as unread, and is not shown",
+			edits: []edit{{"pkg/bucket/inbox.go", "!m.UpTo.Less(f.Entry.ID) && f.Position < m.Slots\n", "!m.UpTo.Less(f.Entry.ID)\n"}},
+			pkg:   suite, run: pages,
+		},
+		{
+			name: "a filter by attributes below its level", trap: "what a process of an older release published was not checked",
+			edits: []edit{{"internal/inbox/filter.go", "	if err := settings.Require(s.opts.Level(), settings.Attributes); err != nil {\n		return m, err\n	}\n", ""}, {"internal/inbox/filter.go", "	\"github.com/fanmail/fanmail/internal/settings\"\n", ""}},
+			pkg:   "./internal/inbox", run: "^TestFilterNeedsItsLevel$",
+		},
+		{
+			name: "a filtered page spends its messages twice", trap: "a request reads more than its budget",
+			edits: []edit{{filterGo, "(r.Filter.Messages-r.search.messages)/2, searchedAtOnce)\n			if", "r.Filter.Messages-r.search.messages, searchedAtOnce)\n			if"}},
+			pkg:   suite, run: pages,
 		},
 	}
 }

@@ -272,6 +272,7 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"mark":         func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, r.fresh+200).Draw(t, "up to")) },
 			"first page":   func(t *rapid.T) { r.page(t, nil, 1<<30) },
 			"window":       func(t *rapid.T) { r.drawWindow(t, r.fresh+200) },
+			"filter":       r.drawFiltered,
 			"next page": func(t *rapid.T) {
 				if r.cursor == nil {
 					t.Skip("there is no next page")

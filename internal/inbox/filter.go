@@ -1,0 +1,130 @@
+package inbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+
+	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/pkg/attribute"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+const (
+	defaultFilterBuckets  = 200
+	defaultFilterMessages = 2000
+)
+
+// MaxConditions is how many conditions a Filter has at most.
+const MaxConditions = 4
+
+// Filter says which messages a page shows: those for which all conditions hold. The zero Filter has none.
+type Filter struct {
+	// From is the author; empty for any.
+	From message.UserID
+	// Unread selects the messages that are not read.
+	Unread bool
+	// Attrs are conditions on declared attributes, such as total:gte:64: see attribute.Set.ParseCondition.
+	Attrs []string
+}
+
+// count returns how many conditions the filter has.
+func (f Filter) count() int {
+	n := len(f.Attrs)
+	if f.From != "" {
+		n++
+	}
+	if f.Unread {
+		n++
+	}
+	return n
+}
+
+// matcher is a Filter whose conditions are parsed.
+type matcher struct {
+	Filter
+	conditions []attribute.Condition
+	named      attribute.Set // the attributes of the conditions
+}
+
+// parse returns a *message.InvalidError for a filter that is not valid, or a *settings.LevelError.
+func (s *Service) parse(f Filter) (m matcher, err error) {
+	m.Filter = f
+	if n := f.count(); n > MaxConditions {
+		return m, &message.InvalidError{
+			Field: "attr", Reason: fmt.Sprintf("is one of %d conditions, with from and unread: at most %d are allowed", n, MaxConditions),
+		}
+	}
+	if f.From != "" {
+		if err := f.From.Validate("from"); err != nil {
+			return m, err
+		}
+	}
+	if len(f.Attrs) == 0 {
+		return m, nil
+	}
+	if err := settings.Require(s.opts.Level(), settings.Attributes); err != nil {
+		return m, err
+	}
+	declared := s.opts.Attributes()
+	var named []attribute.Declaration
+	for _, text := range f.Attrs {
+		c, err := declared.ParseCondition("attr", text)
+		if undeclared, ok := errors.AsType[*attribute.UndeclaredError](err); ok {
+			err = &message.InvalidError{
+				Field: "attr", Reason: fmt.Sprintf("names the attribute %q, which is not declared: %s", undeclared.Name, hint(declared, undeclared.Name)),
+			}
+		}
+		if err != nil {
+			return m, err
+		}
+		m.conditions, named = append(m.conditions, c), append(named, c.Declaration)
+	}
+	m.named = attribute.NewSet(declared.Greatest(), named)
+	return m, nil
+}
+
+// hint says which declared attributes may be meant by a name, at most three.
+func hint(declared attribute.Set, name string) string {
+	distance := func(d attribute.Declaration) int { return levenshtein.ComputeDistance(name, d.Name) }
+	similar := slices.DeleteFunc(declared.All(), func(d attribute.Declaration) bool { return distance(d) > max(1, len(d.Name)/3) })
+	slices.SortStableFunc(similar, func(x, y attribute.Declaration) int { return cmp.Compare(distance(x), distance(y)) })
+	var names []string
+	for _, d := range similar[:min(3, len(similar))] {
+		names = append(names, d.Name)
+	}
+	if len(names) == 0 {
+		return "declare it first"
+	}
+	return "do you mean " + strings.Join(names, " or ") + "?"
+}
+
+// matches reports whether all conditions hold for a message of the inbox.
+func (m matcher) matches(found bucket.Found, state userstate.State) bool {
+	if m.From != "" && found.Entry.From != m.From || m.Unread && state.ReadMark.Says(found, state.Gaps) {
+		return false
+	}
+	if len(m.conditions) == 0 {
+		return true
+	}
+	values := m.named.Read(found.Entry.Attrs)
+	return !slices.ContainsFunc(m.conditions, func(c attribute.Condition) bool { return !c.Holds(values) })
+}
+
+// filter returns the filter of a page, or nil if there are no conditions.
+func (s *Service) filter(m matcher, state userstate.State, feed *rehydrate.Feed) *bucket.Filter {
+	if m.count() == 0 {
+		return nil
+	}
+	return &bucket.Filter{
+		Keep:    func(found bucket.Found) bool { return m.matches(found, state) },
+		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: feed.Search,
+	}
+}
