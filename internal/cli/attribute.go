@@ -15,9 +15,9 @@ func newAttribute(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attribute",
 		Short: "Declare, list or delete attributes",
-		Long: "Declare, list or delete attributes. Publishers refuse a message whose value of a declared attribute has another\n" +
-			"type. An attribute is a top-level key of the attrs of messages. At most 32 can be declared. This needs format\n" +
-			"level 5 (fanmail admin upgrade).",
+		Long: "Declare, list or delete attributes. An attribute is a top-level key of the attrs of messages. Inboxes can be\n" +
+			"filtered by declared attributes (fanmail inbox --attr), and publishers refuse a message whose value has another\n" +
+			"type. At most 32 can be declared. This needs format level 5 (fanmail admin upgrade).",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -95,7 +95,8 @@ func newAttributeDelete(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "delete NAME",
 		Short:   "Delete an attribute",
-		Long:    "Delete an attribute. Messages keep their attrs, which are not checked any more. You can repeat it.",
+		Long:    "Delete an attribute. Messages keep their attrs. Filters by it are refused from then on, everywhere within 5 s. You\n" +
+			"can repeat it.",
 		Example: "  fanmail attribute delete total",
 		Args:    program.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
