@@ -93,9 +93,9 @@ func newAttributeList(p program.Process) *cobra.Command {
 func newAttributeDelete(p program.Process) *cobra.Command {
 	var s server
 	cmd := &cobra.Command{
-		Use:     "delete NAME",
-		Short:   "Delete an attribute",
-		Long:    "Delete an attribute. Messages keep their attrs. Filters by it are refused from then on, everywhere within 5 s. You\n" +
+		Use:   "delete NAME",
+		Short: "Delete an attribute",
+		Long: "Delete an attribute. Messages keep their attrs. Filters by it are refused from then on, everywhere within 5 s. You\n" +
 			"can repeat it.",
 		Example: "  fanmail attribute delete total",
 		Args:    program.Exactly("NAME"),
