@@ -56,7 +56,7 @@ func TestFromTheFuture(t *testing.T) {
 			require.Zero(t, summary.Repaired[client.FindingFromFuture])
 			require.Contains(t, w.fanmail(ctx, "dlq", "list"), "there are no dead letters")
 
-			require.Contains(t, w.fanmail(ctx, "admin", "upgrade", "--yes"), "format level 4")
+			require.Contains(t, w.fanmail(ctx, "admin", "upgrade", "--yes"), "the database has format level")
 			var publishing sync.WaitGroup
 			publishing.Go(func() { w.number(ctx, c, before, before+beside) })
 			w.findings(ctx, c, true)
