@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/event"
 
-	"github.com/fanmail/fanmail/internal/storetest"
-	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/topic"
 )
 
 // TestCursorsAreClosed checks that the server drops the rest of a long answer when the caller gives up between two parts.
@@ -19,7 +19,15 @@ func TestCursorsAreClosed(t *testing.T) {
 	t.Parallel()
 	users := numbered(500) // more than a server sends at first
 	db, opts := create(t)
-	require.NoError(t, storetest.See(t.Context(), db.Users(), messagetest.Epoch, users...))
+	var topics []message.Topic
+	var steps []topic.Step
+	for _, user := range users {
+		t := message.Topic(user)
+		topics = append(topics, t)
+		steps = append(steps, topic.Step{From: topic.Record{Topic: t}, To: topic.Record{Topic: t, Number: 1, InForce: true}})
+	}
+	_, err := db.Topics().Step(t.Context(), steps)
+	require.NoError(t, err)
 	var begun, closed atomic.Int64
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
@@ -34,7 +42,7 @@ func TestCursorsAreClosed(t *testing.T) {
 			closed.Add(1)
 		}
 	}}
-	_, err := open(t, opts).Users().Lookup(ctx, users)
+	_, err = open(t, opts).Topics().Get(ctx, topics)
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualValues(t, 1, begun.Load())
 	require.EqualValues(t, 1, closed.Load())
