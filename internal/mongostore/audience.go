@@ -156,14 +156,14 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 	count := int64(0)
 	var counted []bson.D // what each further query leaves out, because a message has several topics
 	for _, stretches := range stretchesOf(ranges, topicIn) {
-		n, err := s.count(ctx, bson.D{{Key: "$or", Value: without(counted, stretches)}}, byTopic, slack)
+		n, err := s.count(ctx, anyBut(stretches, counted), byTopic, slack)
 		if err != nil {
 			return 0, err
 		}
 		count, counted = count+n, append(counted, stretches...)
 	}
 	for _, stretches := range stretchesOf(ranges, authorIn) {
-		filter := bson.D{{Key: "$or", Value: without(counted, stretches)}, {Key: fieldAudience, Value: message.AudienceFollowers}}
+		filter := append(anyBut(stretches, counted), bson.E{Key: fieldAudience, Value: message.AudienceFollowers})
 		n, err := s.count(ctx, filter, byFrom, slack)
 		if err != nil {
 			return 0, err
@@ -183,16 +183,13 @@ func (s *Messages) count(ctx context.Context, filter bson.D, by index, slack tim
 	return count, err
 }
 
-// without adds to each filter that none of others matches.
-func without(others, filters []bson.D) []bson.D {
-	if len(others) == 0 {
-		return filters
+// anyBut returns a filter for what one of filters matches, and none of others. It names the others once, so that a query grows with the sum of both.
+func anyBut(filters, others []bson.D) bson.D {
+	filter := bson.D{{Key: "$or", Value: filters}}
+	if len(others) > 0 {
+		filter = append(filter, bson.E{Key: "$nor", Value: others})
 	}
-	rest := make([]bson.D, len(filters))
-	for i, filter := range filters {
-		rest[i] = append(slices.Clone(filter), bson.E{Key: "$nor", Value: others})
-	}
-	return rest
+	return filter
 }
 
 // authorIn returns the field and the value by which messages of an author are found, or false if the source of a range is a topic.

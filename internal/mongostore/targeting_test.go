@@ -29,6 +29,7 @@ var scattering = map[string]string{
 	"messages find to,_id":            "messages that name a user: their authors can be anybody",
 	"messages find within,_id":        "messages of topics: their authors can be anybody",
 	"messages aggregate $or,lag":      "the number of messages of topics, when a gap is counted",
+	"messages aggregate $or,$nor,lag": "the same for further topics, without the messages that were counted",
 	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
 	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",
 	"followers find _id":              "the collector goes through all edges, once a day",
@@ -228,6 +229,9 @@ func TestScattering(t *testing.T) {
 	ofTopic := []message.Range{{From: message.TopicOf("news").Source(), Before: message.MaxID}}
 	_, err = db.Messages().ToFollowers(ctx, ofTopic, message.NewestFirst, 1)
 	require.NoError(t, err)
+	for _, name := range numbered(500) { // more than one query takes
+		ofTopic = append(ofTopic, message.Range{From: message.TopicOf(string(name)).Source(), Before: message.MaxID})
+	}
 	_, err = db.Messages().CountToFollowers(ctx, ofTopic, time.Minute)
 	require.NoError(t, err)
 	_, err = db.Messages().Unfinished(ctx, message.ID{}, 1)

@@ -59,6 +59,7 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("ToFollowers/and counts at random", s.toFollowersAtRandom)
 	t.Run("CountToFollowers/leaves void messages out", s.countLeavesVoidOut)
 	t.Run("CountToFollowers/of many messages of topics", s.countsManyOfTopics)
+	t.Run("CountToFollowers/of many authors and topics", s.countsForMany)
 	t.Run("Verdict/is decided by the clock and the timing of the insert", s.verdictIsDecided)
 	t.Run("Verdict/is not changed by a later insert", s.verdictIsKept)
 	t.Run("Verdict/is that of the settings of the insert", s.verdictIsNotJudgedAgain)

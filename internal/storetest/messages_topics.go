@@ -3,6 +3,7 @@ package storetest
 import (
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -148,4 +149,24 @@ func (s messageSuite) countsManyOfTopics(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, test.want, count)
 	}
+}
+
+// countsForMany counts for a user who has followed many authors, and subscribed to many topics, each at another time.
+func (s messageSuite) countsForMany(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	both := topical(3000, "author-7", "topic-3", "topic-4")
+	both.Audience = message.AudienceFollowers
+	h.insert(t, both, topical(3001, "ann", "topic-1499"), messagetest.Message(3002, "author-1499"), topical(3003, "author-9", "other"))
+	var ranges []message.Range
+	for n := range 1500 {
+		name := strconv.Itoa(n)
+		for _, from := range []message.Range{of("topic-" + name), by(message.UserID("author-" + name))} {
+			from.After = messagetest.ID(n)
+			ranges = append(ranges, from)
+		}
+	}
+	count, err := h.Messages.CountToFollowers(t.Context(), ranges, message.MaxSlack)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, count)
 }
