@@ -2,9 +2,11 @@ package natsbus_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -96,6 +98,53 @@ func TestTakeOutlivesTheServer(t *testing.T) {
 	got := receive(t, behind)
 	require.NoError(t, got.err)
 	require.NoError(t, got.held.Done(patient(t)))
+}
+
+// A server that stops answers "no responders" for a moment, as if the consumer were gone. The request to declare it again is then lost
+// with the connection.
+func TestTakeOutlivesAServerThatStopsWhileItDeclares(t *testing.T) {
+	t.Parallel()
+	port := testenv.FreePort(t)
+	opts := natsserver.Options{Dir: t.TempDir(), Addr: "127.0.0.1:" + port}
+	first := start(t, opts)
+	b := connect(t, natsbus.Options{URL: first.ClientURL()})
+	behind := takeBehind(patient(t), b, event.Bulk, 0)
+	first.Stop()
+
+	silent, asked := startSilent(t, port)
+	select {
+	case <-asked:
+	case <-patient(t).Done():
+		require.Fail(t, "the consumer was not declared again")
+	}
+	silent.Shutdown()
+	silent.WaitForShutdown()
+
+	other := connect(t, natsbus.Options{Server: start(t, opts)})
+	require.NoError(t, other.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	got := receive(t, behind)
+	require.NoError(t, got.err)
+	require.NoError(t, got.held.Done(patient(t)))
+}
+
+// startSilent starts a server at the port that has no streams and never answers a declaration of a consumer. The channel
+// receives what it leaves without an answer.
+func startSilent(t *testing.T, port string) (*server.Server, <-chan *nats.Msg) {
+	t.Helper()
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	silent, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: number, NoSigs: true})
+	require.NoError(t, err)
+	t.Cleanup(silent.Shutdown)
+	silent.Start()
+	require.True(t, silent.ReadyForConnections(patience))
+	nc, err := nats.Connect(silent.ClientURL(), nats.Timeout(patience))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	asked := make(chan *nats.Msg, 16)
+	_, err = nc.ChanSubscribe("$JS.API.CONSUMER.CREATE.>", asked)
+	require.NoError(t, err)
+	return silent, asked
 }
 
 func TestTakeDeclaresAgainWhatIsDeleted(t *testing.T) {

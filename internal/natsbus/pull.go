@@ -197,10 +197,10 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 	return got
 }
 
-// restore declares a consumer again that was deleted, or whose server has lost its streams.
+// restore declares a consumer again that was deleted, or whose server has lost its streams. A server that stops looks the same, and takes
+// the request with it: the next connection ends the wait for an answer that never comes.
 func (b *Bus) restore(ctx context.Context, src source) {
-	// A request without a timeout never ends if the connection breaks.
-	ctx, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
+	ctx, cancel := b.withinConnection(ctx)
 	defer cancel()
 	err := b.declareConsumer(ctx, src)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -214,6 +214,20 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	case ctx.Err() == nil:
 		b.complaints.Warn().Err(err).Str("consumer", src.consumer.Durable).Msg("cannot declare the consumer again")
 	}
+}
+
+// withinConnection returns a context that ends at the next reconnect, or after RequestTimeout. The caller must cancel it.
+func (b *Bus) withinConnection(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, b.opts.RequestTimeout)
+	reconnected := b.reconnected.next()
+	go func() {
+		select {
+		case <-reconnected:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // declareStreamOf declares the stream of a consumer. It declares the streams that Fanmail cannot work without together.
