@@ -17,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/internal/tracing"
+	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
 // Options configures an App, in addition to its configuration.
@@ -53,6 +54,7 @@ type App struct {
 	group  startstop.Group
 	// settings has the rules and the format level in force.
 	settings *settings.Current
+	appender *bucket.Appender
 }
 
 // New returns an App that is not started.
@@ -123,6 +125,9 @@ func (a *App) URL() string {
 	}
 	return "http://" + a.server.addr()
 }
+
+// Appender returns the appender of the roles. The app must have been started. Benchmarks fill inboxes with it.
+func (a *App) Appender() *bucket.Appender { return a.appender }
 
 // Stop accepts no more requests and tasks, lets those in progress finish until ctx ends, and closes the store and the bus. It is
 // idempotent.

@@ -34,8 +34,7 @@ import (
 // assembly builds the roles of a process.
 type assembly struct {
 	*App
-	parts    Parts
-	appender *bucket.Appender
+	parts Parts
 	// candidates are the users to whom messages are worth a head start.
 	candidates *candidates.Set
 	panics     *panics.Recorder // of the loops

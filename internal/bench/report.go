@@ -21,13 +21,21 @@ type Row struct {
 	X float64 `json:"x,omitempty"`
 }
 
+// Fact is a condition of a run that is no number.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 // Report is the result of a benchmark.
 type Report struct {
 	Benchmark string `json:"benchmark"`
 	Store     string `json:"store"`
 	// Runs is the number of runs. Each figure is the median of them.
-	Runs int   `json:"runs"`
-	Rows []Row `json:"rows"`
+	Runs int `json:"runs"`
+	// Facts are those of the first run.
+	Facts []Fact `json:"facts,omitempty"`
+	Rows  []Row  `json:"rows"`
 	// XName is the name of the rows' X. Plotted are the names of the figures in a plot.
 	XName   string   `json:"x_name,omitempty"`
 	Plotted []string `json:"plotted,omitempty"`

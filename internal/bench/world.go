@@ -266,8 +266,13 @@ func (w *world) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (r
 	if err != nil {
 		return 0, fmt.Errorf("make a folder: %w", err)
 	}
-	rate, err = measure(pebbleraw.Options{
-		Dir: dir, CacheBytes: int64(w.cfg.Embedded.Cache), MemTableBytes: int64(w.cfg.Embedded.Memtable), Body: w.env.Body,
-	})
+	rate, err = measure(w.rawOptions(dir))
 	return rate, errors.Join(err, os.RemoveAll(dir))
+}
+
+// rawOptions returns the options of a database with the memory of the embedded store.
+func (w *world) rawOptions(dir string) pebbleraw.Options {
+	return pebbleraw.Options{
+		Dir: dir, CacheBytes: int64(w.cfg.Embedded.Cache), MemTableBytes: int64(w.cfg.Embedded.Memtable), Body: w.env.Body,
+	}
 }

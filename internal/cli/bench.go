@@ -30,14 +30,14 @@ func newBench(p program.Process) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire, identities or counts")
+				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire, identities, counts or find")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
 	cmd.AddCommand(
 		newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p),
-		newBenchExpire(p), newBenchIdentities(p), newBenchCounts(p),
+		newBenchExpire(p), newBenchIdentities(p), newBenchCounts(p), newBenchFind(p),
 	)
 	return cmd
 }
@@ -225,6 +225,38 @@ func newBenchCounts(p program.Process) *cobra.Command {
 	return b.cmd
 }
 
+func newBenchFind(p program.Process) *cobra.Command {
+	o := bench.FindOptions{Entries: 100_000, Page: 50, Requests: 20, Walks: 3, Inboxes: 5000, Messages: 2, Rounds: 5, Seed: 1}
+	b := newBenchmark(p, &cobra.Command{
+		Use:   "find",
+		Short: "Measure finding messages by declared attributes",
+		Long: "Measure finding messages in one inbox by declared attributes: one with four values, and one whose value differs in\n" +
+			"each message. Their conditions match 1 in 10, 1 in 1,000 and 1 in 100,000 messages. The first page is all requests\n" +
+			"until it is full. A run fails unless it finds exactly the messages that match, in their order.\n\n" +
+			"Then measure appending messages of ten attributes to many inboxes while none, 1 and 10 of these are declared.\n\n" +
+			"Beside both it measures another layout: a record for each message, with an index for each attribute. On MongoDB\n" +
+			"the figures include the bytes of each index.",
+		Example: "  fanmail bench find\n  fanmail bench find --late --entries 20000\n" +
+			"  fanmail bench find --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
+	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Find(ctx, o) })
+	b.number(&o.Entries, "entries", "number of messages in the inbox, at most 1,000,000")
+	b.number(&o.Page, "page", "number of messages of a page")
+	b.number(&o.Requests, "requests", "number of reads of each first page")
+	b.number(&o.Walks, "walks", "number of reads of all pages")
+	b.cmd.Flags().BoolVar(&o.Late, "late", false, "declare the attributes when half of the messages are in the inbox, and not before")
+	b.number(&o.Inboxes, "inboxes", "number of inboxes that are appended to")
+	b.number(&o.Messages, "messages", "number of messages that are appended to each in a round")
+	b.number(&o.Rounds, "rounds", "number of rounds of appending; the figures are medians")
+	b.cmd.Flags().Uint64Var(&o.Seed, "seed", o.Seed, "decides which messages match")
+	b.checks = append(b.checks, func() error {
+		if o.Entries > bench.MaxFindEntries {
+			return fmt.Errorf("--entries is %d: give at most %d", o.Entries, bench.MaxFindEntries)
+		}
+		return nil
+	})
+	return b.cmd
+}
+
 // benchmark is a command that measures something.
 type benchmark struct {
 	cmd    *cobra.Command
@@ -329,6 +361,11 @@ func printReport(w io.Writer, r bench.Report) error {
 	}
 	if err := printf(w, "%s, store %s%s\n", r.Benchmark, r.Store, runs); err != nil {
 		return err
+	}
+	for _, f := range r.Facts {
+		if err := printf(w, "  %-22s %s\n", f.Name, f.Value); err != nil {
+			return err
+		}
 	}
 	for _, row := range r.Rows {
 		if err := printf(w, "%s\n", row.Case); err != nil {

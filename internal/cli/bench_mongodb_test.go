@@ -57,3 +57,31 @@ func TestBenchCounts(t *testing.T) {
 		require.GreaterOrEqual(t, commands.Value, 2., row.Case)
 	}
 }
+
+// TestBenchFindOnMongoDB finds as many messages as match, and lists every index of the inboxes and of the other layout.
+func TestBenchFindOnMongoDB(t *testing.T) {
+	t.Parallel()
+	uri, database := testenv.MongoDB(t)
+	report := benchFind(t, append([]string{
+		"--late", "--store", "mongodb", "--mongodb-timeout", "30s", "--mongodb-uri", uri, "--mongodb-database", database[:min(len(database), 20)],
+	}, small...)...)
+	require.Contains(t, fact(report, "durability"), "majority")
+	require.NotEqual(t, "none", fact(report, "server"))
+	for name, indexes := range map[string][]string{
+		"stored":                          {"index _id_", "index owner_sequence"},
+		"stored, a record for each entry": {"index _id_", "index owner_kind_id", "index owner_serial_id"},
+	} {
+		sizes := figures(report, name)
+		var sum float64
+		for figure, size := range sizes {
+			if strings.HasPrefix(figure, "index ") {
+				sum += size
+			}
+		}
+		require.InEpsilon(t, sizes["all indexes"], sum, 1e-9, name)
+		require.Positive(t, sizes["on disk"], name)
+		for _, index := range indexes {
+			require.Positive(t, sizes[index], "%s: %s", name, index)
+		}
+	}
+}

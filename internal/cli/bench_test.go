@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,12 @@ func TestBench(t *testing.T) {
 	}
 }
 
+func TestBenchFacts(t *testing.T) {
+	t.Parallel()
+	text := fanmail(t, append(strings.Fields("bench find --entries 60 --inboxes 3 --requests 1 --walks 1 --rounds 1 --dir "+t.TempDir()), small...)...)
+	require.Regexp(t, `(?s)^find, store embedded\n  server +none\n  durability +each append is synced\n.*\n4 values, 1 in 10\n  found +6.00 \n`, text)
+}
+
 func TestBenchPlots(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "read.svg")
@@ -110,4 +117,95 @@ func TestBenchPlots(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "<svg")
 	require.Contains(t, string(svg), "fanmail bench read, store embedded")
+}
+
+// TestBenchFind finds as many messages as match, whether the attributes were declared before or not.
+func TestBenchFind(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string]string{"early": "", "late": "--late"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			report := benchFind(t, append(small, strings.Fields("--dir "+t.TempDir()+" "+flags)...)...)
+			require.Equal(t, "each append is synced", fact(report, "durability"))
+			require.Equal(t, "none", fact(report, "server"))
+			require.Equal(t, name == "late", strings.Contains(fact(report, "attributes declared"), "after half"))
+			figures := names(report)
+			require.Equal(t, []string{"files"}, figures["stored"])
+			require.Equal(t, []string{"records", "all indexes"}, figures["stored, a record for each entry"])
+		})
+	}
+}
+
+// benchFind runs bench find in a small inbox, and checks what does not depend on the store.
+func benchFind(t *testing.T, flags ...string) bench.Report {
+	t.Helper()
+	command := strings.Fields("bench find --json --entries 2000 --page 30 --requests 2 --walks 1 --inboxes 30 --messages 1 --rounds 2")
+	report := fromJSON[bench.Report](t, fanmail(t, append(command, flags...)...))
+	require.NotEmpty(t, fact(report, "server"))
+	for _, name := range []string{"processors", "load average before", "load average after"} {
+		require.NotEmpty(t, fact(report, name), name)
+	}
+	found, got := map[string]int{"1 in 10": 200, "1 in 1,000": 2, "1 in 100,000": 1}, names(report)
+	for _, attribute := range []string{"4 values, ", "a value each, "} {
+		for share, n := range found {
+			own, other := attribute+share, attribute+share+", a record for each entry"
+			common := []string{"found", "first request p50", "first page p50", "all pages p50", "requests"}
+			require.Equal(t, common, got[other])
+			require.Equal(t, append(common, "buckets read", "messages read"), got[own])
+			for _, name := range []string{own, other} {
+				f := figures(report, name)
+				require.Equal(t, n, int(f["found"]), name)
+				require.LessOrEqual(t, max(1, n/30), int(f["requests"]), name)
+				require.Positive(t, f["first request p50"], name)
+				require.LessOrEqual(t, f["first request p50"], f["first page p50"], name)
+				require.Positive(t, f["all pages p50"], name)
+			}
+			require.Positive(t, figures(report, own)["buckets read"], own)
+			require.Zero(t, figures(report, own)["messages read"], "the inbox has no gap")
+		}
+	}
+	for _, name := range []string{"appending, %d declared", "appending, a record for each entry, %d indexed"} {
+		none, one, all := figures(report, fmt.Sprintf(name, 0)), figures(report, fmt.Sprintf(name, 1)), figures(report, fmt.Sprintf(name, 10))
+		require.Positive(t, none["entries"], name)
+		require.NotContains(t, none, "of none", name)
+		require.InEpsilon(t, one["entries"]/none["entries"], one["of none"], 1e-9, name)
+		require.InEpsilon(t, all["entries"]/none["entries"], all["of none"], 1e-9, name)
+	}
+	least := figures(report, "appending, a record for each entry, 1 indexed")["all indexes"]
+	require.Greater(t, figures(report, "appending, a record for each entry, 10 indexed")["all indexes"], least)
+	return report
+}
+
+// names returns the names of the figures of each case.
+func names(report bench.Report) map[string][]string {
+	names := make(map[string][]string)
+	for _, row := range report.Rows {
+		for _, f := range row.Figures {
+			names[row.Case] = append(names[row.Case], f.Name)
+		}
+	}
+	return names
+}
+
+// figures returns the figures of a case by name.
+func figures(report bench.Report, of string) map[string]float64 {
+	figures := make(map[string]float64)
+	for _, row := range report.Rows {
+		if row.Case == of {
+			for _, f := range row.Figures {
+				figures[f.Name] = f.Value
+			}
+		}
+	}
+	return figures
+}
+
+// fact returns a fact of a report.
+func fact(report bench.Report, name string) string {
+	for _, f := range report.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
 }

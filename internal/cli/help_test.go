@@ -12,7 +12,7 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "serve", "demo", "config", "import", "import follows", "import users", "import identities", "import topics", "import subscriptions", "publish", "login", "identity", "identity set", "identity get", "identity delete", "identity list", "topic", "topic create", "topic list", "topic delete", "subscribe", "unsubscribe", "inbox", "status", "explain", "audit", "bench", "bench fanout", "bench burst", "bench mixed", "bench publish", "bench read", "bench rehydrate", "bench expire", "bench identities",
+		"", "serve", "demo", "config", "import", "import follows", "import users", "import identities", "import topics", "import subscriptions", "publish", "login", "identity", "identity set", "identity get", "identity delete", "identity list", "topic", "topic create", "topic list", "topic delete", "subscribe", "unsubscribe", "inbox", "status", "explain", "audit", "bench", "bench fanout", "bench burst", "bench mixed", "bench publish", "bench read", "bench rehydrate", "bench expire", "bench identities", "bench find",
 		"dlq", "dlq list", "dlq show", "dlq redrive", "dlq drop",
 		"admin", "admin init", "admin settings", "admin processes", "admin upgrade",
 	} {

@@ -1,5 +1,6 @@
 // Package mongoraw measures what a MongoDB server does with guarded upserts of inbox entries, and nothing else: the limit that the
-// store's own speed is judged by. It also has a layout of identities that the store's own is compared with.
+// store's own speed is judged by. It also has a layout of identities and one of entries that the store's
+// own are compared with.
 package mongoraw
 
 import (

@@ -1,5 +1,5 @@
 // Package pebbleraw measures what Pebble does with the records of an embedded store, and nothing else: the limit that the
-// store's own speed is judged by.
+// store's own speed is judged by. It also has a layout of entries that the store's own is compared with.
 package pebbleraw
 
 import (
@@ -78,9 +78,7 @@ func Syncs(opts Options, n, writers int) (rate float64, err error) {
 }
 
 func measure(opts Options, n int, write func(*pebble.DB) error) (rate float64, err error) {
-	cache := pebble.NewCache(opts.CacheBytes)
-	defer cache.Unref()
-	db, err := pebble.Open(opts.Dir, &pebble.Options{Logger: quiet{}, Cache: cache, MemTableSize: uint64(opts.MemTableBytes)}) //nolint:gosec // the caller checks it
+	db, err := open(opts)
 	if err != nil {
 		return 0, fmt.Errorf("raw limit of Pebble: %w", err)
 	}
@@ -91,6 +89,12 @@ func measure(opts Options, n int, write func(*pebble.DB) error) (rate float64, e
 		return 0, fmt.Errorf("raw limit of Pebble: %w", err)
 	}
 	return float64(n) / took.Seconds(), nil
+}
+
+func open(opts Options) (*pebble.DB, error) {
+	cache := pebble.NewCache(opts.CacheBytes)
+	defer cache.Unref()
+	return pebble.Open(opts.Dir, &pebble.Options{Logger: quiet{}, Cache: cache, MemTableSize: uint64(opts.MemTableBytes)}) //nolint:gosec // the caller checks it
 }
 
 // quiet is a logger of what is not worth telling of a store that is thrown away.

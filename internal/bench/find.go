@@ -1,0 +1,530 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fanmail/fanmail/internal/mongostore/mongoraw"
+	"github.com/fanmail/fanmail/pkg/attribute"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// FindOptions configure Env.Find.
+type FindOptions struct {
+	// Entries is the number of messages in the inbox, at most MaxFindEntries, and Page that of a page.
+	Entries, Page int
+	// Requests is how often each first page is read, and Walks how often all pages are.
+	Requests, Walks int
+	// Late says that the attributes are declared when half of the messages are in the inbox, and not before.
+	Late bool
+	// Inboxes is the number of inboxes that are appended to, Messages how many messages each gets in a round, and Rounds how many rounds there
+	// are.
+	Inboxes, Messages, Rounds int
+	// Seed decides which messages match.
+	Seed uint64
+}
+
+// MaxFindEntries is the greatest number of messages in the inbox.
+const MaxFindEntries = 1_000_000
+
+// findable are the attributes of the messages: kind has four values, and serial has another one in each message.
+var findable = attribute.NewSet(2, []attribute.Declaration{
+	{Name: "kind", Type: attribute.String, Number: 1}, {Name: "serial", Type: attribute.Number, Number: 2},
+})
+
+// Find measures finding messages of one inbox by declared attributes, and appending messages whose attributes are declared. It does the same in a
+// layout with a record for each entry.
+func (e Env) Find(ctx context.Context, o FindOptions) (Report, error) {
+	report := Report{Benchmark: "find", Store: e.Config.Store}
+	if err := e.find(ctx, o, &report); err != nil {
+		return Report{}, err
+	}
+	rows, err := e.declaring(ctx, o)
+	report.Rows = append(report.Rows, rows...)
+	report.Facts = append(report.Facts, Fact{"load average after", loadAverage()})
+	return report, err
+}
+
+// find measures finding messages.
+func (e Env) find(ctx context.Context, o FindOptions, report *Report) (err error) {
+	w, err := e.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	if report.Facts, err = w.facts(ctx); err != nil {
+		return err
+	}
+	declared := "before the first message"
+	if o.Late {
+		declared = "after half of the messages"
+	}
+	report.Facts = append(report.Facts, Fact{"attributes declared", declared})
+	f := &finding{world: w, o: o}
+	f.draw()
+	e.Tell(fmt.Sprintf("filling an inbox with %d messages", o.Entries))
+	if err := f.fill(ctx); err != nil {
+		return err
+	}
+	own, err := f.inboxSizes(ctx, true)
+	if err != nil {
+		return err
+	}
+	if err := f.storeMatches(ctx); err != nil {
+		return err
+	}
+	e.Tell("filling the other layout: " + ofEntries)
+	other, err := w.openEntries(ctx, "find", findable, findable)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, other.close(ctx)) }()
+	for some := range slices.Chunk(f.entries, together) {
+		if err := other.insert(ctx, []message.UserID{finder}, some); err != nil {
+			return err
+		}
+	}
+	if err := settle(ctx); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		name string
+		page pager
+	}{{"", f.ownPage}, {", " + ofEntries, f.otherPage(other)}} {
+		for _, s := range f.searches {
+			e.Tell("finding " + s.name + l.name)
+			figures, err := f.measure(ctx, s, l.page)
+			if err != nil {
+				return fmt.Errorf("%s%s: %w", s.name, l.name, err)
+			}
+			report.Rows = append(report.Rows, Row{Case: s.name + l.name, Figures: figures})
+		}
+	}
+	theirs, err := other.sizes(ctx, true)
+	report.Rows = append(report.Rows, Row{Case: "stored", Figures: own}, Row{Case: "stored, " + ofEntries, Figures: theirs})
+	return err
+}
+
+// finder is the owner of the inbox.
+const finder = message.UserID("finder")
+
+type finding struct {
+	*world
+	o        FindOptions
+	entries  []bucket.Entry
+	searches []search
+	matches  map[message.ID]bool // of any search
+}
+
+// search is a search with its conditions, and with the ids that it finds, newest first.
+type search struct {
+	name  string
+	attrs []string
+	want  []message.ID
+}
+
+// draw draws the messages and the searches.
+func (f *finding) draw() {
+	n := f.o.Entries
+	share := func(of int) int { return max(1, n/of) }
+	random := rand.New(rand.NewPCG(f.o.Seed, 0)) //nolint:gosec // it is no secret
+	ranks, serials := random.Perm(n), random.Perm(n)
+	f.entries = f.textEntries(0, n, random)
+	kinds := make([]string, n)
+	for i, rank := range ranks {
+		for _, kind := range []struct {
+			name  string
+			share int
+		}{{"once", share(100_000)}, {"seldom", share(1000)}, {"often", share(10)}} {
+			if kinds[i] == "" && rank < kind.share {
+				kinds[i] = kind.name
+			}
+			rank -= kind.share
+		}
+		if kinds[i] == "" {
+			kinds[i] = "mostly"
+		}
+		f.entries[i].Attrs = fmt.Appendf(nil, `{"kind":%q,"serial":%d}`, kinds[i], serials[i])
+	}
+	for _, s := range []struct{ name, kind string }{{"1 in 10", "often"}, {"1 in 1,000", "seldom"}, {"1 in 100,000", "once"}} {
+		f.add("4 values, "+s.name, func(i int) bool { return kinds[i] == s.kind }, "kind:eq:"+s.kind)
+	}
+	for _, s := range []struct {
+		name  string
+		share int
+	}{{"1 in 10", share(10)}, {"1 in 1,000", share(1000)}} {
+		from := random.IntN(n - s.share + 1)
+		f.add("a value each, "+s.name, func(i int) bool { return serials[i] >= from && serials[i] < from+s.share },
+			fmt.Sprintf("serial:gte:%d", from), fmt.Sprintf("serial:lt:%d", from+s.share))
+	}
+	one := random.IntN(n)
+	f.add("a value each, 1 in 100,000", func(i int) bool { return serials[i] == one }, fmt.Sprintf("serial:eq:%d", one))
+}
+
+// textEntries is entries with bodies that compress no better than texts do: of random letters.
+func (w *world) textEntries(first, n int, random *rand.Rand) []bucket.Entry {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	entries := w.entries(first, n)
+	for i := range entries {
+		body := make([]byte, w.env.Body)
+		for k := range body {
+			body[k] = letters[random.IntN(len(letters))]
+		}
+		entries[i].Body = string(body)
+	}
+	return entries
+}
+
+// add adds a search for the entries that match.
+func (f *finding) add(name string, match func(int) bool, attrs ...string) {
+	s := search{name: name, attrs: attrs}
+	if f.matches == nil {
+		f.matches = make(map[message.ID]bool)
+	}
+	for i, e := range slices.Backward(f.entries) {
+		if match(i) {
+			s.want = append(s.want, e.ID)
+			f.matches[e.ID] = true
+		}
+	}
+	f.searches = append(f.searches, s)
+}
+
+// fill declares the attributes, and fills the inbox.
+func (f *finding) fill(ctx context.Context) error {
+	if err := f.see(ctx, f.env.Now(), []message.UserID{finder}); err != nil {
+		return err
+	}
+	parts := [][]bucket.Entry{nil, f.entries}
+	if f.o.Late {
+		half := len(f.entries) / 2
+		parts = [][]bucket.Entry{f.entries[:half], f.entries[half:]}
+	}
+	into := f.appending([]message.UserID{finder})
+	for i, part := range parts {
+		if i == 1 {
+			if err := f.declare(ctx, findable.All()); err != nil {
+				return err
+			}
+		}
+		for some := range slices.Chunk(part, together) {
+			if err := into.append(ctx, some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// declare declares attributes, in the order of their numbers.
+func (w *world) declare(ctx context.Context, all []attribute.Declaration) error {
+	for _, d := range all {
+		if err := w.client.DeclareAttribute(ctx, client.Attribute{Name: d.Name, Type: d.Type}); err != nil {
+			return fmt.Errorf("declare %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// appending appends entries to inboxes, and remembers where their heads are.
+type appending struct {
+	appender *bucket.Appender
+	owners   []message.UserID
+	heads    []bucket.Hint
+}
+
+func (w *world) appending(owners []message.UserID) *appending {
+	return &appending{appender: w.app.Appender(), owners: owners, heads: make([]bucket.Hint, len(owners))}
+}
+
+// append appends entries to all inboxes. It requires that none of them was there.
+func (a *appending) append(ctx context.Context, entries []bucket.Entry) error {
+	appends := make([]bucket.Append, len(a.owners))
+	for i, owner := range a.owners {
+		appends[i] = bucket.Append{Owner: owner, Hint: a.heads[i], Entries: entries}
+	}
+	results, err := a.appender.Append(ctx, appends)
+	if err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	for i, r := range results {
+		if r.Err == nil && r.New != len(entries) {
+			r.Err = fmt.Errorf("%d entries are new, want %d", r.New, len(entries))
+		}
+		if r.Err != nil {
+			return fmt.Errorf("append to the inbox of %s: %w", a.owners[i], r.Err)
+		}
+		a.heads[i] = r.Head
+	}
+	return nil
+}
+
+// storeMatches stores the messages that a search finds, because pages read whom these are for.
+func (f *finding) storeMatches(ctx context.Context) error {
+	var found []bucket.Entry
+	for _, e := range f.entries {
+		if f.matches[e.ID] {
+			found = append(found, e)
+		}
+	}
+	for some := range slices.Chunk(found, together) {
+		if err := f.store(ctx, finder, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inboxSizes returns what the inboxes take, and each index if that is asked for. The embedded store has no index, and the size is that of all of its
+// files.
+func (w *world) inboxSizes(ctx context.Context, each bool) ([]Figure, error) {
+	if w.onMongoDB() {
+		s, err := mongoraw.InboxSizes(ctx, string(w.cfg.MongoDB.URI), w.cfg.MongoDB.Database)
+		return figuresOf(s, each), err
+	}
+	if err := settle(ctx); err != nil {
+		return nil, err
+	}
+	files, err := w.size()
+	return []Figure{{"files", files, "MiB"}}, err
+}
+
+// figuresOf returns the sizes of a collection. The names of the indexes are the server's.
+func figuresOf(s mongoraw.Sizes, each bool) []Figure {
+	var sum float64
+	var indexes []Figure
+	for _, x := range s.Indexes {
+		sum += x.Bytes / (1 << 20)
+		if each {
+			indexes = append(indexes, Figure{"index " + x.Name, x.Bytes / (1 << 20), "MiB"})
+		}
+	}
+	return append([]Figure{
+		{"documents", s.Documents / (1 << 20), "MiB"}, {"on disk", s.Storage / (1 << 20), "MiB"}, {"all indexes", sum, "MiB"},
+	}, indexes...)
+}
+
+// walk is what pages have told.
+type walk struct {
+	ids                         []message.ID
+	requests, buckets, messages int
+	next                        client.Cursor
+	ended                       bool
+}
+
+// pager continues a walk by one request.
+type pager func(ctx context.Context, s search, w *walk) error
+
+// ownPage reads pages of the server.
+func (f *finding) ownPage(ctx context.Context, s search, w *walk) error {
+	page, err := f.client.Inbox(ctx, finder, client.InboxOptions{Limit: f.o.Page, Attrs: s.attrs, Before: w.next, Peek: true})
+	for _, m := range page.Messages {
+		w.ids = append(w.ids, m.ID)
+	}
+	w.requests++
+	w.buckets += page.BucketsRead
+	w.messages += page.MessagesRead
+	w.next, w.ended = page.Next, page.Next == ""
+	return err
+}
+
+// otherPage reads pages of the other layout. A page that is not full is the last one.
+func (f *finding) otherPage(l entriesLayout) pager {
+	return func(ctx context.Context, s search, w *walk) error {
+		conditions := make([]attribute.Condition, len(s.attrs))
+		for i, text := range s.attrs {
+			var err error
+			if conditions[i], err = findable.ParseCondition("attr", text); err != nil {
+				return err
+			}
+		}
+		below := message.MaxID
+		if len(w.ids) > 0 {
+			below = w.ids[len(w.ids)-1]
+		}
+		ids, err := l.find(ctx, finder, conditions, below, f.o.Page)
+		w.ids = append(w.ids, ids...)
+		w.requests++
+		w.ended = len(ids) < f.o.Page
+		return err
+	}
+}
+
+// measure reads the first request, the first page and all pages of a search.
+func (f *finding) measure(ctx context.Context, s search, page pager) ([]Figure, error) {
+	var first, full, all times
+	for range f.o.Requests {
+		var w walk
+		began := time.Now() //nolint:forbidigo // what is measured is time
+		for !w.ended && len(w.ids) < f.o.Page {
+			if err := page(ctx, s, &w); err != nil {
+				return nil, err
+			}
+			if w.requests == 1 {
+				first = append(first, time.Since(began))
+			}
+		}
+		full = append(full, time.Since(began))
+		if want := s.want[:min(f.o.Page, len(s.want))]; !slices.Equal(w.ids[:min(f.o.Page, len(w.ids))], want) {
+			return nil, fmt.Errorf("the first page has %d messages, want %d others", len(w.ids), len(want))
+		}
+	}
+	var w walk
+	for range f.o.Walks {
+		w = walk{}
+		began := time.Now() //nolint:forbidigo // what is measured is time
+		for !w.ended {
+			if err := page(ctx, s, &w); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, time.Since(began))
+		if !slices.Equal(w.ids, s.want) {
+			return nil, fmt.Errorf("all pages have %d messages, and %d match, or they are others", len(w.ids), len(s.want))
+		}
+	}
+	figures := []Figure{
+		{"found", float64(len(w.ids)), ""},
+		{"first request p50", first.percentile(50), "ms"},
+		{"first page p50", full.percentile(50), "ms"},
+		{"all pages p50", all.percentile(50), "ms"},
+		{"requests", float64(w.requests), ""},
+	}
+	if w.buckets > 0 {
+		figures = append(figures, Figure{"buckets read", float64(w.buckets), ""}, Figure{"messages read", float64(w.messages), ""})
+	}
+	return figures, nil
+}
+
+// The messages that are appended to many inboxes have ten attributes. Half of them have one of four values, and half another value in each message.
+const pushedAttributes = 10
+
+func pushedSet() []attribute.Declaration {
+	all := make([]attribute.Declaration, pushedAttributes)
+	for i := range all {
+		all[i] = attribute.Declaration{Name: fmt.Sprintf("key-%d", i), Type: attribute.String, Number: i + 1}
+		if i%2 == 1 {
+			all[i].Type = attribute.Number
+		}
+	}
+	return all
+}
+
+func pushedAttrs(random *rand.Rand) (json.RawMessage, error) {
+	attrs := make(map[string]any)
+	for _, d := range pushedSet() {
+		attrs[d.Name] = fmt.Sprintf("value-%d", random.IntN(4))
+		if d.Type == attribute.Number {
+			attrs[d.Name] = random.IntN(1_000_000_000)
+		}
+	}
+	return json.Marshal(attrs)
+}
+
+// lane is a way to append, measured in turns with others.
+type lane struct {
+	name   string
+	append func(ctx context.Context, entries []bucket.Entry) error
+	sizes  func(ctx context.Context, each bool) ([]Figure, error)
+	rates  []float64
+}
+
+// declaring measures appending while no, one and all attributes are declared, and in the other layout with as many indexes.
+func (e Env) declaring(ctx context.Context, o FindOptions) (rows []Row, err error) {
+	all := pushedSet()
+	owners := users("user", 0, o.Inboxes)
+	var lanes []*lane
+	var first *world
+	for _, n := range []int{0, 1, pushedAttributes} {
+		w, err := e.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, w.close(ctx)) }()
+		if first == nil {
+			first = w
+		}
+		if err := errors.Join(w.see(ctx, e.Now(), owners), w.declare(ctx, all[:n])); err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, w.declaredLane(fmt.Sprintf("appending, %d declared", n), owners))
+	}
+	for _, n := range []int{0, 1, pushedAttributes} {
+		l, err := first.openEntries(ctx, fmt.Sprintf("appended_%d", n), attribute.NewSet(pushedAttributes, all), attribute.NewSet(pushedAttributes, all[:n]))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, l.close(ctx)) }()
+		lanes = append(lanes, &lane{
+			name:   fmt.Sprintf("appending, %s, %d indexed", ofEntries, n),
+			append: func(ctx context.Context, entries []bucket.Entry) error { return l.insert(ctx, owners, entries) },
+			sizes:  l.sizes,
+		})
+	}
+	e.Tell(fmt.Sprintf("appending to %d inboxes in %d rounds", o.Inboxes, o.Rounds))
+	if err := first.takeTurns(ctx, o, lanes); err != nil {
+		return nil, err
+	}
+	for i, l := range lanes {
+		slices.Sort(l.rates)
+		rate := l.rates[(len(l.rates)-1)/2]
+		figures := []Figure{{"entries", rate, "/s"}}
+		if none := i / 3 * 3; i > none {
+			figures = append(figures, Figure{"of none", rate / rows[none].Figures[0].Value, ""})
+		}
+		sizes, err := l.sizes(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, Row{Case: l.name, Figures: append(figures, sizes...)})
+	}
+	return rows, nil
+}
+
+// declaredLane returns the lane of a world.
+func (w *world) declaredLane(name string, owners []message.UserID) *lane {
+	var into []*appending
+	for some := range slices.Chunk(owners, w.cfg.Fanout.BatchOwners) { // as fan-out does
+		into = append(into, w.appending(some))
+	}
+	return &lane{name: name, sizes: w.inboxSizes, append: func(ctx context.Context, entries []bucket.Entry) error {
+		for _, a := range into {
+			if err := a.append(ctx, entries); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// takeTurns lets each lane append the same messages, one after the other. In each round another lane is the first.
+func (w *world) takeTurns(ctx context.Context, o FindOptions, lanes []*lane) error {
+	random := rand.New(rand.NewPCG(o.Seed, 1)) //nolint:gosec // it is no secret
+	for round := range o.Rounds {
+		entries := w.textEntries(round*o.Messages, o.Messages, random)
+		for i := range entries {
+			var err error
+			if entries[i].Attrs, err = pushedAttrs(random); err != nil {
+				return err
+			}
+		}
+		for turn := range lanes {
+			l := lanes[(round+turn)%len(lanes)]
+			began := time.Now() //nolint:forbidigo // what is measured is time
+			for i := range entries {
+				if err := l.append(ctx, entries[i:i+1]); err != nil {
+					return fmt.Errorf("%s: %w", l.name, err)
+				}
+			}
+			l.rates = append(l.rates, float64(o.Inboxes*o.Messages)/time.Since(began).Seconds())
+		}
+	}
+	return nil
+}
