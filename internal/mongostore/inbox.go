@@ -25,6 +25,30 @@ func newInbox(c collection) *Inbox { return &Inbox{c: c} }
 
 // Range implements bucket.Store.
 func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	return s.between(ctx, owner, low, high, limit, options.Find())
+}
+
+// RangeOnly implements bucket.Store.
+func (s *Inbox) RangeOnly(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) ([]bucket.Bucket, error) {
+	return s.between(ctx, owner, low, high, limit, options.Find().SetProjection(only(field)))
+}
+
+// only is a projection onto a bucket of which each entry has one field of its contents.
+func only(field bucket.Field) bson.D {
+	name := map[bucket.Field]string{bucket.FieldFrom: fieldEntryFrom, bucket.FieldAttrs: fieldEntryAttrs}[field]
+	projection := append(slices.Clip(outlined), bson.E{Key: fieldPurged, Value: 1})
+	for _, kept := range []string{fieldDeleted, fieldExpired, name} {
+		projection = append(projection, bson.E{Key: path(fieldEntries, kept), Value: 1})
+	}
+	return projection
+}
+
+// between returns the buckets from low to high, at most limit, as a query finds them.
+func (s *Inbox) between(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, find *options.FindOptionsBuilder,
+) ([]bucket.Bucket, error) {
 	if low > high || limit <= 0 {
 		return nil, nil
 	}
@@ -32,7 +56,6 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 		{Key: fieldOwner, Value: owner},
 		{Key: fieldSequence, Value: bson.D{{Key: "$gte", Value: int64(low)}, {Key: "$lte", Value: int64(high)}}},
 	}
-	find := options.Find()
 	if int64(limit) <= int64(high)-int64(low) { // there may be more than limit: sort, so that the server leaves out the right ones
 		find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limit))
 	}

@@ -24,9 +24,11 @@ const (
 	fieldStub       = "stub"       // true if it is a stub
 	fieldTombstoned = "tombstoned" // of a stub: number of the tombstones that it had
 
-	fieldEntryID = "id"
-	fieldExpired = "expired" // true if the entry was emptied
-	fieldSlot    = "slot"
+	fieldEntryID    = "id"
+	fieldEntryFrom  = "from"
+	fieldEntryAttrs = "attrs"
+	fieldExpired    = "expired" // true if the entry was emptied
+	fieldSlot       = "slot"
 )
 
 // bucketRecord is the stored form of a bucket.
@@ -88,7 +90,7 @@ type entryRecord struct {
 }
 
 // contentFields are the fields of an entry that it loses when it expires.
-var contentFields = []string{"from", "body", "content_type", "attrs", "recovered"}
+var contentFields = []string{fieldEntryFrom, "body", "content_type", fieldEntryAttrs, "recovered"}
 
 type tombstoneRecord struct {
 	Slot int32        `bson:"slot"`

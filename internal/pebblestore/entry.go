@@ -217,6 +217,30 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered}, nil
 }
 
+// only returns the entry with one field of its contents. The others are not decoded.
+func (r *entryRecord) only(field bucket.Field) (bucket.Entry, error) {
+	e := bucket.Entry{ID: r.id, Deleted: r.deleted, Expired: r.expired}
+	if r.deleted || r.expired {
+		return e, nil
+	}
+	var err error
+	switch field {
+	case bucket.FieldFrom:
+		var c struct {
+			From message.UserID `cbor:"1,keyasint"`
+		}
+		err = decode(spaceInbox, r.content, &c)
+		e.From = c.From
+	case bucket.FieldAttrs:
+		var c struct {
+			Attrs json.RawMessage `cbor:"4,keyasint,omitempty"`
+		}
+		err = decode(spaceInbox, r.content, &c)
+		e.Attrs = c.Attrs
+	}
+	return e, err
+}
+
 // at returns the record's place as that of a tombstone.
 func (r *entryRecord) at(sequence uint32, slot int) bucket.Tombstone {
 	return bucket.Tombstone{Sequence: sequence, Slot: slot, Position: r.size.position(sequence, slot), ID: r.id}

@@ -102,7 +102,21 @@ func outline(it *pebble.Iterator, prefix []byte) (bucket.Outline, error) {
 }
 
 // Range implements bucket.Store.
-func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) (_ []bucket.Bucket, err error) {
+func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+	return s.between(ctx, owner, low, high, limit, (*entryRecord).entry)
+}
+
+// RangeOnly implements bucket.Store.
+func (s *Inbox) RangeOnly(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) ([]bucket.Bucket, error) {
+	return s.between(ctx, owner, low, high, limit, func(r *entryRecord) (bucket.Entry, error) { return r.only(field) })
+}
+
+// between is Range. entry returns what it reads of an entry.
+func (s *Inbox) between(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, entry func(*entryRecord) (bucket.Entry, error),
+) (_ []bucket.Bucket, err error) {
 	if err := s.db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +131,7 @@ func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint3
 	if err != nil {
 		return nil, err
 	}
-	buckets, err := readDown(it, owner, appendPlace(prefix, high, pastSlots), low, limit)
+	buckets, err := readDown(it, owner, appendPlace(prefix, high, pastSlots), low, limit, entry)
 	if low < gone.lowest && len(buckets) < limit {
 		buckets = append(buckets, gone.stub(owner))
 	}
@@ -152,8 +166,10 @@ func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32
 	return r.floor, true, nil
 }
 
-// readDown returns at most limit buckets of an owner, from the one below a key down to low.
-func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint32, limit int) ([]bucket.Bucket, error) {
+// readDown returns at most limit buckets of an owner, from the one below a key down to low. entry returns what it reads of an entry.
+func readDown(
+	it *pebble.Iterator, owner message.UserID, below []byte, low uint32, limit int, entry func(*entryRecord) (bucket.Entry, error),
+) ([]bucket.Bucket, error) {
 	var buckets []bucket.Bucket
 	for found := it.SeekLT(below); found; found = it.Prev() {
 		sequence, slot := placeOf(it.Key())
@@ -181,7 +197,7 @@ func readDown(it *pebble.Iterator, owner message.UserID, below []byte, low uint3
 		if r.expired && b.Purged.Less(r.id) {
 			b.Purged = r.id
 		}
-		if b.Entries[slot], err = r.entry(); err != nil {
+		if b.Entries[slot], err = entry(&r); err != nil {
 			return nil, err
 		}
 	}
@@ -206,7 +222,7 @@ func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uin
 	defer closeIter(it, &err)
 	var buckets []bucket.Bucket
 	for _, sequence := range sequences {
-		found, err := readDown(it, owner, appendPlace(slices.Clip(prefix), sequence, pastSlots), sequence, 1)
+		found, err := readDown(it, owner, appendPlace(slices.Clip(prefix), sequence, pastSlots), sequence, 1, (*entryRecord).entry)
 		if err != nil {
 			return nil, fmt.Errorf("bucket %d of %s: %w", sequence, owner, err)
 		}

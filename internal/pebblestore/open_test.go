@@ -166,7 +166,11 @@ func TestUseAfterClose(t *testing.T) {
 		"Forget":     func() error { _, err := db.Keys().Forget(ctx, now, 1); return err },
 		"Push":       func() error { _, err := db.Inbox().Push(ctx, nil); return err },
 		"Heads":      func() error { _, err := db.Inbox().Heads(ctx, nil); return err },
-		"Range":      func() error { _, err := db.Inbox().Range(ctx, "bob", 0, 0, 1); return err },
+		"RangeOnly": func() error {
+			_, err := db.Inbox().RangeOnly(ctx, "bob", 0, 0, 1, bucket.FieldFrom)
+			return err
+		},
+		"Range": func() error { _, err := db.Inbox().Range(ctx, "bob", 0, 0, 1); return err },
 		"Overlapping": func() error {
 			_, err := db.Inbox().Overlapping(ctx, "bob", 0, message.ID{})
 			return err

@@ -56,7 +56,10 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"delete": func(ctx context.Context) error { return db.Inbox().Delete(ctx, "ann", 0, m.ID) },
 		"blank":  func(ctx context.Context) error { return db.Inbox().Blank(ctx, "ann", 0, 0, m.ID) },
 		"heads":  func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, refs)) },
-		"range":  func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9)) },
+		"range only": func(ctx context.Context) error {
+			return first(db.Inbox().RangeOnly(ctx, "ann", 0, 9, 9, bucket.FieldAttrs))
+		},
+		"range": func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9)) },
 		"outlines": func(ctx context.Context) error {
 			return first(db.Inbox().Outlines(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}))
 		},

@@ -16,6 +16,7 @@ func (m *Metrics) Inbox(store bucket.Store) bucket.Store {
 		persist:     m.operation("inbox.persist"),
 		heads:       m.operation("inbox.heads"),
 		ranges:      m.operation("inbox.range"),
+		rangesOnly:  m.operation("inbox.range_only"),
 		newest:      m.operation("inbox.newest"),
 		floor:       m.operation("inbox.floor"),
 		overlapping: m.operation("inbox.overlapping"),
@@ -33,7 +34,7 @@ type inbox struct {
 	bucket.Store
 	appends *appends
 
-	push, persist, heads, ranges, newest, floor, overlapping, delete, blank, lower, empty, deletions, outlines, deletionsOf operation
+	push, persist, heads, ranges, rangesOnly, newest, floor, overlapping, delete, blank, lower, empty, deletions, outlines, deletionsOf operation
 }
 
 func (s *inbox) Push(ctx context.Context, pushes []bucket.Push) (outcomes []bucket.Outcome, err error) {
@@ -57,6 +58,13 @@ func (s *inbox) Heads(ctx context.Context, refs []bucket.Ref) (heads []bucket.Ou
 func (s *inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) (buckets []bucket.Bucket, err error) {
 	defer s.ranges.done(ctx, s.ranges.now(), &err)
 	return s.Store.Range(ctx, owner, low, high, limit)
+}
+
+func (s *inbox) RangeOnly(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) (buckets []bucket.Bucket, err error) {
+	defer s.rangesOnly.done(ctx, s.rangesOnly.now(), &err)
+	return s.Store.RangeOnly(ctx, owner, low, high, limit, field)
 }
 
 func (s *inbox) Newest(

@@ -36,6 +36,27 @@ func EntryOf(m message.Message) Entry {
 	return Entry{ID: m.ID, From: m.From, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs}
 }
 
+// Field names a part of the contents of an entry.
+type Field int
+
+// The fields that can be read alone.
+const (
+	FieldFrom Field = iota + 1
+	FieldAttrs
+)
+
+// Only returns the entry without its contents but for one field. Its ID, Deleted and Expired stay.
+func (e Entry) Only(field Field) Entry {
+	only := Entry{ID: e.ID, Deleted: e.Deleted, Expired: e.Expired}
+	switch field {
+	case FieldFrom:
+		only.From = e.From
+	case FieldAttrs:
+		only.Attrs = e.Attrs
+	}
+	return only
+}
+
 // Sent returns when the entry's message was sent.
 func (e Entry) Sent() time.Time { return e.ID.Time() }
 

@@ -75,6 +75,9 @@ func (r *reading) mayRead() bool {
 // more returns how many buckets readBelow reads for a filtered page.
 func (r *reading) more() uint32 {
 	atOnce := max(1, filteredAtOnce/max(1, r.lowest().Cap))
+	if r.field != 0 { // nothing is left out but tombstones
+		atOnce = min(atOnce, max(1, int(bucketsFor(r.Limit-len(r.held()), max(1, r.lowest().Cap)))))
+	}
 	return uint32(min(max(1, r.Filter.Buckets-len(r.run)-r.late), atOnce)) //nolint:gosec // it is small
 }
 

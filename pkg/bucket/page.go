@@ -151,6 +151,7 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 type reading struct {
 	PageRequest
 	store Store
+	field Field      // the only one that is read; zero for all
 	bound message.ID // only entries below it belong to this page or a later one
 	order func(x, y Entry) int
 
@@ -282,7 +283,7 @@ func (r *reading) readBelow(ctx context.Context) error {
 	if r.Filter != nil {
 		count = min(r.more(), lowest.Sequence)
 	}
-	more, err := r.store.Range(ctx, r.Owner, lowest.Sequence-count, high, int(count))
+	more, err := r.between(ctx, lowest.Sequence-count, high, int(count))
 	if err != nil {
 		return err
 	}

@@ -159,6 +159,9 @@ type Store interface {
 	// is not above its Sequence, also if high is below it.
 	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]Bucket, error)
 
+	// RangeOnly returns what Range does, but of the contents of each entry one field only. See Entry.Only.
+	RangeOnly(ctx context.Context, owner message.UserID, low, high uint32, limit int, field Field) ([]Bucket, error)
+
 	// Floor returns the floor of a bucket, and whether the bucket exists. It reads less than Range: searches by floors need no entries. A bucket
 	// that was removed counts as existing, without a floor.
 	Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error)

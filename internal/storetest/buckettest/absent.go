@@ -273,6 +273,7 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"first page":   func(t *rapid.T) { r.page(t, nil, 1<<30) },
 			"window":       func(t *rapid.T) { r.drawWindow(t, r.fresh+200) },
 			"filter":       r.drawFiltered,
+			"newest":       r.drawNewest,
 			"next page": func(t *rapid.T) {
 				if r.cursor == nil {
 					t.Skip("there is no next page")

@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Push/creates a bucket once", s.createConcurrently)
 	t.Run("Heads/in the order of refs", s.heads)
 	t.Run("Range/both ends included, the highest first", s.ranges)
+	t.Run("RangeOnly/is Range with one field", s.rangesOnly)
 	t.Run("Floor/of each bucket", s.floors)
 	t.Run("Newest/is what Range and Deletions say", s.newest)
 	t.Run("Overlapping/buckets to which a message came late", s.overlapping)

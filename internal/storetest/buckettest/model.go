@@ -162,6 +162,19 @@ func (m *Model) Range(_ context.Context, owner message.UserID, low, high uint32,
 	return buckets[:min(limit, len(buckets))], nil
 }
 
+// RangeOnly implements bucket.Store.
+func (m *Model) RangeOnly(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) ([]bucket.Bucket, error) {
+	buckets, err := m.Range(ctx, owner, low, high, limit)
+	for _, b := range buckets {
+		for i, e := range b.Entries {
+			b.Entries[i] = e.Only(field)
+		}
+	}
+	return buckets, err
+}
+
 // Floor implements bucket.Store.
 func (m *Model) Floor(_ context.Context, owner message.UserID, sequence uint32) (message.ID, bool, error) {
 	buckets := m.between(owner, sequence, sequence)

@@ -297,6 +297,7 @@ func (s suite) randomReaders(t *testing.T) {
 			"trim":   r.trim,
 			"window": func(t *rapid.T) { r.drawWindow(t, fresh) },
 			"filter": r.drawFiltered,
+			"newest": r.drawNewest,
 			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "up to")) },
 			"delete": func(t *rapid.T) {
 				if len(r.arrived) == 0 {

@@ -84,6 +84,15 @@ func (s *Seam) Range(ctx context.Context, owner message.UserID, low, high uint32
 	})
 }
 
+// RangeOnly implements bucket.Store.
+func (s *Seam) RangeOnly(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) ([]bucket.Bucket, error) {
+	return through(ctx, s, &Op{Method: "RangeOnly"}, func() ([]bucket.Bucket, error) {
+		return s.Store.RangeOnly(ctx, owner, low, high, limit, field)
+	})
+}
+
 // Floor implements bucket.Store.
 func (s *Seam) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
 	exists, err = through(ctx, s, &Op{Method: "Floor"}, func() (found bool, err error) {

@@ -331,6 +331,13 @@ func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32
 	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit) })
 }
 
+// RangeOnly implements bucket.Store.
+func (s Inbox) RangeOnly(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) ([]bucket.Bucket, error) {
+	return through(ctx, "RangeOnly", func() ([]bucket.Bucket, error) { return s.Store.RangeOnly(ctx, owner, low, high, limit, field) })
+}
+
 // Lower implements bucket.Store.
 func (s Inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
 	return through(ctx, "Lower", func() (bool, error) { return s.Store.Lower(ctx, owner, as, floor, last) })

@@ -1,0 +1,96 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/fanmail/fanmail/pkg/message"
+)
+
+// NewestRequest asks for the newest messages of an inbox, with one field of their contents.
+type NewestRequest struct {
+	Owner message.UserID
+	// Hint is a hint for the head. It may be behind the head.
+	Hint Hint
+	// Purged is the owner's purge point.
+	Purged message.ID
+	// Field is the field to read.
+	Field Field
+	// Limit is the greatest number of messages.
+	Limit int
+	// Capacity is that of new buckets, or zero for Capacity. It is a hint.
+	Capacity int
+	// Absent are the stretches whose messages may be missing in the buckets, in no particular order.
+	Absent []Stretch
+	// Buckets, Messages and OnRead are those of a Filter.
+	Buckets  int
+	Messages int
+	OnRead   func(ctx context.Context, s Stretch, limit int) (entries []Entry, left Stretch, read int, err error)
+}
+
+// Newest are the newest messages of an inbox.
+type Newest struct {
+	// Found are the messages, the newest first. Deleted ones are not among them.
+	Found []Found
+	// Whole reports whether these are all messages of the inbox. It is false if ReadNewest has not looked at the rest.
+	Whole bool
+	// Buckets counts the buckets that were read, and Messages the messages that OnRead has read.
+	Buckets  int
+	Messages int
+}
+
+// ReadNewest reads the newest messages of an inbox by their ids, whatever their order in the buckets. If the request's numbers of buckets or
+// messages do not suffice, it returns fewer than Limit, but none is missing between those that it returns.
+//
+// It usually takes one call of the store, because it looks for no tombstones or expired messages below those that it returns.
+func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, error) {
+	places := make(map[message.ID]Found)
+	filter := &Filter{
+		Keep: func(f Found) bool {
+			places[f.Entry.ID] = f
+			return true
+		},
+		Buckets: req.Buckets, Messages: req.Messages,
+		OnRead: func(ctx context.Context, s Stretch, limit int) ([]Entry, Stretch, int, error) {
+			entries, left, read, err := req.OnRead(ctx, s, limit)
+			for i, e := range entries {
+				entries[i] = e.Only(req.Field)
+			}
+			return entries, left, read, err
+		},
+	}
+	r := reading{
+		PageRequest: PageRequest{
+			Owner: req.Owner, Hint: req.Hint, Above: req.Purged, Purged: req.Purged, Filter: filter,
+			Limit:    req.Limit + 1, // one more tells whether these are all
+			Capacity: req.Capacity, Absent: req.Absent,
+		},
+		store: store, field: req.Field, bound: message.MaxID, order: newestFirst,
+	}
+	span := r.span()
+	buckets, err := r.between(ctx, r.Hint.Sequence-min(r.Hint.Sequence, span-1), math.MaxUint32, int(span))
+	if err == nil {
+		err = r.add(buckets)
+	}
+	if err == nil {
+		err = r.fill(ctx)
+	}
+	if err != nil {
+		return Newest{}, fmt.Errorf("newest messages of %s: %w", req.Owner, err)
+	}
+	page := r.filteredPage()
+	newest := Newest{Whole: page.Next == nil && len(page.Entries) <= req.Limit, Buckets: page.Buckets, Messages: page.Messages}
+	for _, e := range page.Entries[:min(req.Limit, len(page.Entries))] {
+		newest.Found = append(newest.Found, places[e.ID])
+	}
+	return newest, nil
+}
+
+// between is Store.Range for the owner, or Store.RangeOnly if only one field is read.
+func (r *reading) between(ctx context.Context, low, high uint32, limit int) ([]Bucket, error) {
+	if r.field == 0 {
+		return r.store.Range(ctx, r.Owner, low, high, limit)
+	}
+	return r.store.RangeOnly(ctx, r.Owner, low, high, limit, r.field)
+}
