@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,12 +15,8 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/httpapi"
-	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	recorded "github.com/fanmail/fanmail/internal/settings"
-	"github.com/fanmail/fanmail/internal/storetest/messagetest"
-	"github.com/fanmail/fanmail/pkg/attribute"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -119,95 +113,4 @@ func TestSettings(t *testing.T) {
 		require.Equal(t, "inbox.bucket_size", p.Field)
 	}
 	require.Equal(t, 20, current.BucketSize())
-}
-
-func TestAttributes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, settings{})
-	services := w.services
-	services.Audit = new(audit.Service) // never called
-	var current *recorded.Current
-	current, services.Settings = recordedIn(t, w.db.Settings(), w)
-	w.handler = httpapi.New(services, w.options)
-	const path = "/v1/admin/attributes/"
-	problem := func(status int, method, target, body string) client.Problem {
-		before := w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/attributes", "")
-		var p client.Problem
-		require.NoError(t, json.Unmarshal([]byte(w.must(t, status, method, target, body)), &p))
-		require.Equal(t, before, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/attributes", ""), "nothing has changed")
-		return p
-	}
-
-	require.JSONEq(t, `{"attributes":[]}`, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/attributes", ""))
-	w.must(t, http.StatusCreated, http.MethodPut, path+"total", `{"type":"number"}`)
-	w.must(t, http.StatusNoContent, http.MethodPut, path+"total", `{"type":"number"}`)
-	require.Equal(t, "the attribute total is declared as number: delete it first, or choose another name",
-		problem(http.StatusConflict, http.MethodPut, path+"total", `{"type":"string"}`).Detail)
-	require.Equal(t, "type", problem(http.StatusUnprocessableEntity, http.MethodPut, path+"due", `{"type":"date"}`).Field)
-	require.Equal(t, "name", problem(http.StatusUnprocessableEntity, http.MethodPut, path+"due%20date", `{"type":"time"}`).Field)
-	require.Equal(t, client.ProblemNotFound, problem(http.StatusNotFound, http.MethodGet, path+"due", "").Type)
-	require.JSONEq(t, `{"name":"total","type":"number"}`, w.must(t, http.StatusOK, http.MethodGet, path+"total", ""))
-	for i := range attribute.Max - 1 {
-		w.must(t, http.StatusCreated, http.MethodPut, path+"a"+strconv.Itoa(i), `{"type":"bool"}`)
-	}
-	require.Contains(t, problem(http.StatusUnprocessableEntity, http.MethodPut, path+"due", `{"type":"time"}`).Detail, "32 attributes are declared")
-	w.must(t, http.StatusNoContent, http.MethodDelete, path+"total", "")
-	w.must(t, http.StatusNoContent, http.MethodDelete, path+"total", "")
-	w.must(t, http.StatusCreated, http.MethodPut, path+"total", `{"type":"string"}`)
-	d, found := current.Attributes().Find("total")
-	require.True(t, found)
-	require.Equal(t, attribute.Declaration{Name: "total", Type: attribute.String, Number: attribute.Max + 1}, d, "a number of its own")
-}
-
-// TestFilteredInbox filters over HTTP. Bad conditions name the parameter, and are no view.
-func TestFilteredInbox(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, settings{})
-	services := w.services
-	services.Audit = new(audit.Service) // never called
-	var current *recorded.Current
-	current, services.Settings = recordedIn(t, w.db.Settings(), w)
-	services.Inbox = inbox.New(
-		inbox.Stores{Messages: w.db.Messages(), Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender}, services.Rehydrate,
-		inbox.Options{Rules: current.Rules, Now: w.clock, Level: current.Level, Attributes: current.Attributes},
-	)
-	w.handler = httpapi.New(services, w.options)
-	w.must(t, http.StatusCreated, http.MethodPut, "/v1/admin/attributes/total", `{"type":"number"}`)
-	w.must(t, http.StatusCreated, http.MethodPut, "/v1/admin/attributes/kind", `{"type":"string"}`)
-	w.see(t, "bob")
-	var entries []bucket.Entry
-	for n, attrs := range []string{`{"total":64,"kind":"a,b"}`, `{"total":65,"kind":"c"}`, `{"total":66}`, `{"kind":"c"}`} {
-		entries = append(entries, bucket.Entry{ID: messagetest.ID(n + 1), From: "ann", Body: "x", Attrs: json.RawMessage(attrs)})
-	}
-	_, err := w.appender.Append(t.Context(), []bucket.Append{{Owner: "bob", Entries: entries}})
-	require.NoError(t, err)
-	c, err := client.New(w.serve(t), client.Options{})
-	require.NoError(t, err)
-	defer c.Close()
-	shown := func(opts client.InboxOptions) (ns []int) {
-		opts.Peek = true
-		for m, err := range c.InboxAll(t.Context(), "bob", opts) {
-			require.NoError(t, err)
-			ns = append(ns, slices.IndexFunc(entries, func(e bucket.Entry) bool { return e.ID == m.ID })+1)
-		}
-		return ns
-	}
-	require.Equal(t, []int{3, 2}, shown(client.InboxOptions{Attrs: []string{"total:gt:64"}}))
-	require.Equal(t, []int{2}, shown(client.InboxOptions{Attrs: []string{"total:gt:64", "kind:exists:true"}, From: "ann", Unread: true}))
-	require.Equal(t, []int{4, 2, 1}, shown(client.InboxOptions{Attrs: []string{`kind:in:c,a\,b`}, Limit: 1}))
-	require.Empty(t, shown(client.InboxOptions{From: "ben"}))
-	answer := w.ask(t, http.MethodGet, "/v1/users/bob/inbox?peek=true&attr=total:eq:66", "")
-	require.Equal(t, []string{"1", "0"}, []string{answer.Header().Get(client.BucketsReadHeader), answer.Header().Get(client.MessagesReadHeader)})
-
-	seen := w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob", "")
-	w.pass(time.Hour)
-	for query, field := range map[string]string{
-		"attr=totl:eq:1": "attr", "attr=total:eq": "attr", "attr=total:like:1": "attr", "attr=total:eq:one": "attr", "attr=": "attr", "from=": "from",
-		"unread=yes": "unread", "from=a&from=b": "from", "attr=total:eq:1&attr=total:eq:1&attr=total:eq:1&attr=total:eq:1&unread=true": "attr", "kind=a": "kind",
-	} {
-		var p client.Problem
-		require.NoError(t, json.Unmarshal([]byte(w.must(t, http.StatusUnprocessableEntity, http.MethodGet, "/v1/users/bob/inbox?"+query, "")), &p))
-		require.Equal(t, field, p.Field, query)
-	}
-	require.Equal(t, seen, w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob", ""), "none of them was a view")
 }
