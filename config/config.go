@@ -77,9 +77,9 @@ type Limits struct {
 type Inbox struct {
 	// BucketSize is how many slots a new bucket gets.
 	BucketSize int `key:"bucket_size"`
-	// FilterBuckets is how many buckets a page with a filter reads at most.
+	// FilterBuckets is how many buckets a page with a filter, or a count by values, reads at most.
 	FilterBuckets int `key:"filter_buckets"`
-	// FilterMessages is how many messages a page with a filter reads at most outside of buckets.
+	// FilterMessages is how many messages these read at most outside of buckets.
 	FilterMessages int `key:"filter_messages"`
 }
 

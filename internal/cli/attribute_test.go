@@ -29,6 +29,8 @@ func TestAttributeCommands(t *testing.T) {
 	require.Contains(t, fail(program.ExitFailed, "publish", "--from", "ann", "--to", "ben", "--attrs", `{"total":"many"}`),
 		"attrs.total is declared as number, and is not a number")
 	require.NotEmpty(t, ask("publish", "--from", "ann", "--to", "ben", "--attrs", `{"total":64.5}`))
+	require.Contains(t, fail(program.ExitFailed, "inbox", "ben", "--count-by", "attr:totl"), "do you mean total?")
+	require.Equal(t, "zoe: 0 messages counted; there may be more\n", ask("inbox", "zoe", "--count-by", "from"))
 	require.Empty(t, ask("attribute", "delete", "total"))
 	require.Empty(t, ask("attribute", "delete", "total"))
 	require.NotEmpty(t, ask("publish", "--from", "ann", "--to", "ben", "--attrs", `{"total":"many"}`))

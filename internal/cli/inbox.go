@@ -25,6 +25,7 @@ type inboxCommand struct {
 	output  output
 	options client.InboxOptions
 	all     bool
+	countBy string
 	purge   client.Purge
 }
 
@@ -41,11 +42,14 @@ func newInbox(p program.Process) *cobra.Command {
 			"condition on a declared attribute (fanmail attribute) is NAME:OP:VALUE, where OP is eq, ne, lt, lte, gt, gte, in\n" +
 			"(values separated by commas) or exists (true or false). The server looks at a part of a large inbox only, so a\n" +
 			"page may be empty although there are older messages: --all looks at everything.\n\n" +
+			"With --count-by, print instead how many of the newest 1,000 messages, and how many unread ones, each author has\n" +
+			"(from), or each value of a declared attribute (attr:NAME). This is no visit of the user.\n\n" +
 			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many. This needs\n" +
 			"format level 3 (fanmail admin upgrade).",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id\n" +
 			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
 			"  fanmail inbox ben --unread --from ann --attr total:gte:64 --attr type:in:invoice,reminder --all\n" +
+			"  fanmail inbox ben --count-by attr:type\n" +
 			"  fanmail inbox ben --purge-until 2026-01-01T00:00:00Z --dry-run",
 		Args: program.Exactly("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +63,9 @@ func newInbox(p program.Process) *cobra.Command {
 			if i.options.Limit < 1 {
 				return program.Usagef("--limit is %d: give 1 or more", i.options.Limit)
 			}
+			if err := i.checkCount(cmd); err != nil {
+				return err
+			}
 			purges := cmd.Flags().Changed("purge-until")
 			if err := i.checkPurge(cmd, purges); err != nil {
 				return err
@@ -70,6 +77,9 @@ func newInbox(p program.Process) *cobra.Command {
 			defer c.Close()
 			if purges {
 				return i.printPurged(cmd.Context(), c, user)
+			}
+			if i.countBy != "" {
+				return i.printCounts(cmd.Context(), c, user)
 			}
 			if i.all {
 				return i.printAll(cmd.Context(), c, user)
@@ -96,6 +106,7 @@ func newInbox(p program.Process) *cobra.Command {
 	cmd.Flags().StringVar((*string)(&i.options.From), "from", "", "print only messages of this author")
 	cmd.Flags().BoolVar(&i.options.Unread, "unread", false, "print only unread messages")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
+	cmd.Flags().StringVar(&i.countBy, "count-by", "", "print counts by `what`: from, or attr:NAME")
 	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
 	return cmd
 }

@@ -73,6 +73,8 @@ func TestPublishAndRead(t *testing.T) {
 		t.Parallel()
 		text := fanmail(t, "inbox", "ben", "--server", url, "--peek")
 		require.Regexp(t, `^ben: 2 messages, 2 unread\n.{19}  ann  second\\x1b\[2J\n.{19}  ann  first\n$`, text)
+		text = fanmail(t, "inbox", "ben", "--server", url, "--count-by", "from")
+		require.Equal(t, "ben: 2 messages counted\n    2      2 unread  ann\n", text)
 	})
 	t.Run("inbox on a narrow terminal", func(t *testing.T) {
 		t.Parallel()

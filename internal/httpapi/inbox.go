@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -88,6 +89,27 @@ func (s *server) counts(w *response, r *http.Request) error {
 	for i, c := range counted {
 		answer.Counts[i] = client.InboxCount(c)
 	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
+}
+
+func (s *server) countBy(w *response, r *http.Request) error {
+	user, err := pathUser(r)
+	if err != nil {
+		return err
+	}
+	values, err := s.Inbox.CountBy(r.Context(), user, r.URL.Query().Get("by"))
+	if err != nil {
+		return err
+	}
+	answer := client.ValueCounts{Counts: make([]client.ValueCount, len(values.Counts)), Counted: values.Counted, Complete: values.Complete}
+	for i, c := range values.Counts {
+		if at, ok := c.Value.(time.Time); ok {
+			c.Value = client.Time{Time: at}
+		}
+		answer.Counts[i] = client.ValueCount(c)
+	}
+	w.Header().Set(client.BucketsReadHeader, strconv.Itoa(values.Buckets))
+	w.Header().Set(client.MessagesReadHeader, strconv.Itoa(values.Messages))
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }
 

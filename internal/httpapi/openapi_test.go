@@ -167,6 +167,8 @@ func TestEveryOperation(t *testing.T) {
 		{200, "inbox", "GET", "/v1/users/bob/inbox?limit=50&peek=true&since=2026-01-02T00:00:00Z&until=2100-01-02T00:00:00Z", "", "", ""},
 		{200, "inbox", "GET", "/v1/users/bob/inbox?from=ann&unread=true", "", "", ""},
 		{422, "inbox", "GET", "/v1/users/bob/inbox?before=x", "", "", ""},
+		{200, "countBy", "GET", "/v1/users/bob/inbox/counts?by=from", "", "", ""},
+		{422, "countBy", "GET", "/v1/users/bob/inbox/counts?by=to", "", "", ""},
 		{200, "countInboxes", "POST", "/v1/inboxes:counts", `{"users":["bob","nobody","bob"]}`, "", ""},
 		{422, "countInboxes", "POST", "/v1/inboxes:counts", `{"users":["bob",""]}`, "", ""},
 		{204, "markRead", "POST", "/v1/users/bob/inbox/read", `{"up_to":"` + one + `"}`, "", ""},

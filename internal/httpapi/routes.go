@@ -65,6 +65,9 @@ func (s *server) routes() {
 			query: []string{"attr", "before", "from", "limit", "peek", "since", "unread", "until"},
 		},
 	})
+	rehydrator.route("/v1/users/{user}/inbox/counts", methods{
+		http.MethodGet: {handle: s.countBy, access: owner, query: []string{"by"}},
+	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
 		http.MethodPost: {handle: s.markRead, access: owner, body: true},
 	})

@@ -77,10 +77,8 @@ func (s *Service) parse(f Filter) (m matcher, err error) {
 	var named []attribute.Declaration
 	for _, text := range f.Attrs {
 		c, err := declared.ParseCondition("attr", text)
-		if undeclared, ok := errors.AsType[*attribute.UndeclaredError](err); ok {
-			err = &message.InvalidError{
-				Field: "attr", Reason: fmt.Sprintf("names the attribute %q, which is not declared: %s", undeclared.Name, hint(declared, undeclared.Name)),
-			}
+		if unknown, ok := errors.AsType[*attribute.UndeclaredError](err); ok {
+			err = undeclared("attr", declared, unknown.Name)
 		}
 		if err != nil {
 			return m, err
@@ -89,6 +87,13 @@ func (s *Service) parse(f Filter) (m matcher, err error) {
 	}
 	m.named = attribute.NewSet(declared.Greatest(), named)
 	return m, nil
+}
+
+// undeclared returns the error for a parameter that names an attribute that is not declared.
+func undeclared(field string, declared attribute.Set, name string) error {
+	return &message.InvalidError{
+		Field: field, Reason: fmt.Sprintf("names the attribute %q, which is not declared: %s", name, hint(declared, name)),
+	}
 }
 
 // hint says which declared attributes may be meant by a name, at most three.

@@ -44,8 +44,8 @@ type Options struct {
 	BucketSize func() int
 	// Attributes, unless it is nil, returns the attributes that are declared now.
 	Attributes func() attribute.Set
-	// FilterBuckets and FilterMessages bound what a page with a Filter reads: buckets, and messages for gaps and for an inbox that is not
-	// complete. They are at least 2; zero means 200 and 2,000.
+	// FilterBuckets and FilterMessages bound what a page with a Filter and CountBy read: buckets, and messages for gaps and for an inbox that is
+	// not complete. They are at least 2; zero means 200 and 2,000.
 	FilterBuckets, FilterMessages int
 	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
 	Viewed func(message.UserID)

@@ -117,6 +117,26 @@ func (c *Client) Counts(ctx context.Context, users []message.UserID) ([]InboxCou
 	return answer.Counts, err
 }
 
+// CountByAuthor counts the newest 1,000 messages of a user's inbox by their authors. It does not count as viewing the inbox.
+func (c *Client) CountByAuthor(ctx context.Context, user message.UserID) (ValueCounts, error) {
+	return c.countBy(ctx, user, "from")
+}
+
+// CountByAttribute counts the newest 1,000 messages of a user's inbox by the values of a declared attribute. It does not count as viewing the
+// inbox.
+func (c *Client) CountByAttribute(ctx context.Context, user message.UserID, name string) (ValueCounts, error) {
+	return c.countBy(ctx, user, "attr:"+name)
+}
+
+func (c *Client) countBy(ctx context.Context, user message.UserID, by string) (answer ValueCounts, err error) {
+	path, err := userPath("user", user, "/inbox/counts")
+	if err != nil {
+		return answer, err
+	}
+	err = c.do(ctx, call{method: http.MethodGet, path: path, query: url.Values{"by": {by}}, idempotent: true, read: jsonInto(&answer)})
+	return answer, err
+}
+
 // MarkRead marks all messages of a user's inbox up to and including upTo as read. It is idempotent.
 func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	path, err := userPath("user", user, "/inbox/read")

@@ -244,6 +244,25 @@ type InboxCount struct {
 	Complete bool  `json:"complete"`
 }
 
+// ValueCounts are how many of the newest 1,000 messages of an inbox have each author, or each value of an attribute.
+type ValueCounts struct {
+	// Counts are ordered by Total, descending, and then by Value. At most 1,000 values are there.
+	Counts []ValueCount `json:"counts"`
+	// Counted counts the messages. A message with a list of strings counts once for each of its strings.
+	Counted int `json:"counted"`
+	// Complete reports whether these are all messages of the inbox, with all their values.
+	Complete bool `json:"complete"`
+}
+
+// ValueCount is how many messages have a value.
+type ValueCount struct {
+	// Value is a string, also for a time, a float64 or a bool. It is nil for messages without the attribute.
+	Value any `json:"value"`
+	// Total counts the messages, Unread those of them that are not marked as read.
+	Total  int64 `json:"total"`
+	Unread int64 `json:"unread"`
+}
+
 // Purge lets all messages of an inbox expire that were sent at Until or before.
 type Purge struct {
 	// Until counts to the millisecond. It is not in the future.
