@@ -226,7 +226,7 @@ func newBenchCounts(p program.Process) *cobra.Command {
 }
 
 func newBenchFind(p program.Process) *cobra.Command {
-	o := bench.FindOptions{Entries: 100_000, Page: 50, Requests: 20, Walks: 3, Inboxes: 5000, Messages: 2, Rounds: 5, Seed: 1}
+	o := bench.FindOptions{Entries: 100_000, Page: 50, Requests: 10, Walks: 3, Inboxes: 5000, Messages: 2, Rounds: 9, Seed: 1}
 	b := newBenchmark(p, &cobra.Command{
 		Use:   "find",
 		Short: "Measure finding messages by declared attributes",
