@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/bench"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // small reduces the space that a benchmark reserves.
@@ -208,4 +209,55 @@ func fact(report bench.Report, name string) string {
 		}
 	}
 	return ""
+}
+
+// TestBenchDormancy replays a trace of which the second half is known: ben looks after four days and after ten, and cy never again.
+func TestBenchDormancy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "trace.ndjson")
+	lines := `# days 0 to 20
+{"view":"ben","time":"2026-01-01T00:00:00Z"}
+{"view":"cy","time":"2026-01-01T00:00:00Z"}
+{"view":"ben","time":"2026-01-11T00:00:00Z"}
+{"publish":"ann","to":["ben","cy"],"time":"2026-01-12T00:00:00Z"}
+{"publish":"ann","to":["ben","cy"],"time":"2026-01-14T12:00:00Z"}
+{"view":"ben","time":"2026-01-15T00:00:00Z"}
+{"view":"ben","time":"2026-01-21T00:00:00Z"}
+`
+	require.NoError(t, os.WriteFile(file, []byte(lines), 0o600))
+	flags := append(strings.Fields("--followers 300 --returns 10 --json --dir "+dir), small...)
+	report := fromJSON[bench.Report](t, fanmail(t, append([]string{"bench", "dormancy", file}, flags...)...))
+	got := make(map[string]map[string]float64)
+	for _, row := range report.Rows {
+		got[row.Case] = make(map[string]float64)
+		for _, f := range row.Figures {
+			got[row.Case][f.Name] = f.Value
+		}
+	}
+	for threshold, want := range map[string][4]float64{
+		"threshold 1 d":  {1, 3, 1, 1},
+		"threshold 2 d":  {1, 3, 1, 1},
+		"threshold 3 d":  {1, 3, 1, 1},
+		"threshold 5 d":  {2, 2, 0, 0},
+		"threshold 14 d": {4, 0, 0, 0},
+	} {
+		row := got[threshold]
+		require.Equal(t, want, [4]float64{row["copies"], row["skipped"], row["rebuilds"], row["messages rebuilt"]}, threshold)
+	}
+	prices, four := got["prices"], got["threshold 14 d"]
+	for name, price := range prices {
+		if name != "rebuild" && name != "message rebuilt" { // these are differences of two measured times
+			require.Positive(t, price, name)
+		}
+	}
+	require.InEpsilon(t, 4*prices["copy"]/1e6, four["cost"], 1e-9)
+	require.InEpsilon(t, 3*prices["page"]/1e3, four["waiting for first pages"], 1e-3)
+	require.LessOrEqual(t, got["optimum, with hindsight"]["copies"], 2.0, "nobody copies for cy")
+	require.Contains(t, got, "habits, learned in the first half")
+
+	require.NoError(t, os.WriteFile(file, []byte(lines+`{"view":"ben"}`), 0o600))
+	wrong := run{args: append([]string{"bench", "dormancy", file}, flags...)}.do(t.Context(), t)
+	require.Equal(t, program.ExitFailed, wrong.code)
+	require.Equal(t, "fanmail: "+file+`: line 9: "time" is missing`+"\n", wrong.stderr)
 }

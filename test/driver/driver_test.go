@@ -84,6 +84,19 @@ func TestCelebrities(t *testing.T) {
 	}, lines(stdout))
 }
 
+func TestViews(t *testing.T) {
+	t.Parallel()
+	code, stdout, _ := run(t, "views", "--mails", write(t, `{"from":"ann","to":["ben","cy"],"body":"mail 0 at second 90"}`+"\n"))
+	require.Zero(t, code)
+	require.Equal(t, []string{
+		`{"view":"ann","time":"2026-01-01T00:01:29.999Z"}`,
+		`{"publish":"ann","to":["ben","cy"],"time":"2026-01-01T00:01:30Z"}`,
+	}, lines(stdout))
+	code, _, stderr := run(t, "views", "--mails", write(t, `{"from":"ann","to":["ben"],"body":"hello"}`+"\n"))
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, `:1: the body "hello" does not tell the second`)
+}
+
 // shaky is a server that breaks off every other request, half of them after it has accepted the message, and that is sometimes
 // busy, or says that its clock is ahead.
 type shaky struct {
