@@ -24,6 +24,8 @@ type CountsOptions struct {
 	Messages int
 	// Requests is the number of requests of each kind.
 	Requests int
+	// Dormant is the number of dormant users whose inboxes are counted, in a world of its own; 0 for none.
+	Dormant int
 }
 
 // pageOf is the number of messages of a page that is measured.
@@ -50,6 +52,13 @@ func (e Env) Counts(ctx context.Context, o CountsOptions) (_ Report, err error) 
 		}
 	}
 	report := Report{Benchmark: "counts", Store: e.Config.Store}
+	if o.Dormant > 0 {
+		row, err := e.badges(ctx, o.Dormant)
+		if err != nil {
+			return Report{}, fmt.Errorf("counting %d dormant users: %w", o.Dormant, err)
+		}
+		report.Rows = append(report.Rows, row)
+	}
 	measure := func(name string, do func(i int) error) error {
 		e.Tell("measuring " + name)
 		took, before := make(times, o.Requests), w.commands.Load()
@@ -67,7 +76,7 @@ func (e Env) Counts(ctx context.Context, o CountsOptions) (_ Report, err error) 
 		report.Rows = append(report.Rows, Row{Case: name, Figures: figures})
 		return nil
 	}
-	count := func(want int) func(int) error { return func(int) error { return w.count(ctx, all, want) } }
+	count := func(want int) func(int) error { return func(int) error { return w.count(ctx, all, want, true) } }
 	pages := w.inboxes()
 	page := func(names bool) func(int) error {
 		return func(i int) error { return readPage(ctx, pages, readers[i], names) }
@@ -82,6 +91,66 @@ func (e Env) Counts(ctx context.Context, o CountsOptions) (_ Report, err error) 
 		measure(fmt.Sprintf("%d inboxes, half expired", o.Users), count(len(entries)-cut-1)),
 	)
 	return report, err
+}
+
+// badges counts the inboxes of dormant users, each with one message, by requests for 1,000 users, one after the other. Then it requires that none
+// of them became active: their records are as they were, and a message to all of them skips all.
+func (e Env) badges(ctx context.Context, dormant int) (_ Row, err error) {
+	w, err := e.open(ctx)
+	if err != nil {
+		return Row{}, err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	const author = "celebrity"
+	all, entries := users("user", 0, dormant), w.entries(0, 1)
+	seen := e.Now().Add(-2 * w.cfg.DormantAfter).UTC().Truncate(time.Millisecond)
+	e.Tell(fmt.Sprintf("making %d dormant users", dormant))
+	err = errors.Join(w.see(ctx, seen, all), w.follow(ctx, message.UserID(author).Source(), all), w.preload(ctx, all, entries), settle(ctx))
+	if err != nil {
+		return Row{}, err
+	}
+	e.Tell(fmt.Sprintf("counting the inboxes of %d dormant users", dormant))
+	var took times
+	began, commands := time.Now(), w.commands.Load() //nolint:forbidigo // what is measured is time
+	for some := range slices.Chunk(all, client.MaxCountedUsers) {
+		asked := time.Now() //nolint:forbidigo // as above
+		if err := w.count(ctx, some, len(entries), false); err != nil {
+			return Row{}, err
+		}
+		took = append(took, time.Since(asked))
+	}
+	rate := float64(dormant) / time.Since(began).Seconds()
+	commands = w.commands.Load() - commands
+
+	e.Tell("looking whether one of them became active")
+	for some := range slices.Chunk(all, together) {
+		states, err := userstate.States(w.parts.Users.Lookup(ctx, some))
+		if err != nil {
+			return Row{}, fmt.Errorf("look up users: %w", err)
+		}
+		for i, state := range states {
+			if was := (userstate.State{User: some[i], LastViewed: seen}); !state.Same(was) {
+				return Row{}, fmt.Errorf("the record of a user who was counted changed: %+v", state)
+			}
+		}
+	}
+	ids, err := w.publish(ctx, w.toFollowers(author))
+	if err != nil {
+		return Row{}, err
+	}
+	total, err := w.await(ctx, ids)
+	if err != nil {
+		return Row{}, err
+	}
+	if want := (client.Fanout{Skipped: int64(dormant)}); total != want {
+		return Row{}, fmt.Errorf("a message after the counts was delivered to %d and skipped %d, want 0 and %d", total.Delivered, total.Skipped, dormant)
+	}
+	row := Row{Case: fmt.Sprintf("%d dormant users", dormant), Figures: append([]Figure{{"counted", rate, "/s"}}, latency("request", took)...)}
+	row.Figures = append(row.Figures, Figure{"skipped by the next message", float64(total.Skipped), ""})
+	if w.onMongoDB() {
+		row.Figures = append(row.Figures, Figure{"commands", float64(commands) / float64(len(took)), ""})
+	}
+	return row, nil
 }
 
 // store stores the messages of entries, as if their fan-out were done. They name a user.
@@ -101,14 +170,14 @@ func (w *world) store(ctx context.Context, named message.UserID, entries []bucke
 	return nil
 }
 
-// count counts inboxes by one request, and requires that each has so many messages.
-func (w *world) count(ctx context.Context, all []message.UserID, want int) error {
+// count counts inboxes by one request, and requires that each has so many messages, and whether it is complete.
+func (w *world) count(ctx context.Context, all []message.UserID, want int, complete bool) error {
 	counts, err := w.client.Counts(ctx, all)
 	if err != nil {
 		return err
 	}
 	wrong := slices.IndexFunc(counts, func(c client.InboxCount) bool {
-		return c.Total != int64(want) || c.Unread != int64(want) || !c.Complete
+		return c.Total != int64(want) || c.Unread != int64(want) || c.Complete != complete
 	})
 	if wrong >= 0 {
 		return fmt.Errorf("%s has the counts %+v, want %d", all[wrong], counts[wrong], want)

@@ -212,13 +212,19 @@ func newBenchCounts(p program.Process) *cobra.Command {
 		Short: "Measure counting many inboxes",
 		Long: "Measure requests for the counts of many inboxes: as they are, and when half of the messages have expired. Also\n" +
 			"measure a page of 50 without and with whom its messages are for, and the same page again, without HTTP. On\n" +
-			"MongoDB it counts the commands of each.",
-		Example: "  fanmail bench counts\n  fanmail bench counts --users 100 --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
+			"MongoDB it counts the commands of each.\n\n" +
+			"With --dormant, count the inboxes of so many dormant users first, each once, 1,000 by a request. The run fails\n" +
+			"if one of them became active by that: if a record changed, or the next message to all does not skip all.",
+		Example: "  fanmail bench counts\n  fanmail bench counts --dormant 1000000 --requests 20\n  fanmail bench counts --users 100 --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Counts(ctx, o) })
 	b.number(&o.Users, "users", "number of inboxes that a request counts, at most 1,000")
 	b.number(&o.Messages, "messages", "number of messages in each inbox")
 	b.number(&o.Requests, "requests", "number of requests of each kind")
+	b.cmd.Flags().IntVar(&o.Dormant, "dormant", 0, "number of dormant users whose inboxes are counted")
 	b.checks = append(b.checks, func() error {
+		if o.Dormant < 0 {
+			return fmt.Errorf("--dormant is %d: give 0 or more", o.Dormant)
+		}
 		if o.Users > client.MaxCountedUsers {
 			return fmt.Errorf("--users is %d: give at most %d", o.Users, client.MaxCountedUsers)
 		}

@@ -47,10 +47,11 @@ func TestBenchRehydrate(t *testing.T) {
 func TestBenchCounts(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.MongoDB(t)
-	command := append(strings.Fields("bench counts --users 30 --messages 120 --requests 3 --json --store mongodb --mongodb-timeout 30s"),
+	command := append(strings.Fields("bench counts --users 30 --messages 120 --requests 3 --dormant 1200 --json --store mongodb --mongodb-timeout 30s"),
 		"--mongodb-uri", uri, "--mongodb-database", database[:min(len(database), 20)])
 	report := fromJSON[bench.Report](t, fanmail(t, append(command, small...)...))
-	require.Len(t, report.Rows, 5)
+	require.Len(t, report.Rows, 6)
+	require.Equal(t, bench.Figure{Name: "skipped by the next message", Value: 1200}, report.Rows[0].Figures[3])
 	for _, row := range report.Rows {
 		commands := row.Figures[len(row.Figures)-1]
 		require.Equal(t, "commands", commands.Name, row.Case)

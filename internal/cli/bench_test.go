@@ -67,7 +67,8 @@ func TestBench(t *testing.T) {
 		"identities --users 300 --lookups 20 --together 200": {
 			"a record for each identity": {"claims", "lookup of one p50", "lookup of one p99", "lookup of many p50", "lookup of many p99"},
 		},
-		"counts --users 30 --messages 120 --requests 3": {
+		"counts --users 30 --messages 120 --requests 3 --dormant 1200": {
+			"1200 dormant users":       {"counted", "request p50", "request p99", "skipped by the next message"},
 			"a page":                   {"took p50", "took p99"},
 			"a page with names":        {"took p50", "took p99"},
 			"the same page again":      {"took p50", "took p99"},

@@ -42,6 +42,7 @@ func TestWrongUsage(t *testing.T) {
 		"bad user":                  {args: "inbox a/b", want: `user contains '/', which a user id may not`},
 		"bad id":                    {args: "status 1", want: `id is not a UUID of the form`},
 		"nothing to measure":        {args: "bench", want: `say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire, identities, counts, find or dormancy`},
+		"fewer than no users":       {args: "bench counts --dormant -1", want: `--dormant is -1: give 0 or more`},
 		"more than an hour of ids":  {args: "bench find --entries 1000001", want: `--entries is 1000001: give at most 1000000`},
 		"expiring at once":          {args: "bench expire --max-age 1ms", want: `--max-age is 1ms and --every 10s: give 1s or more`},
 		"measured never":            {args: "bench read --runs 0", want: `--runs is 0: give 1 or more`},
