@@ -45,6 +45,20 @@ func (db *DB) collect(collected chan<- prometheus.Metric) {
 	}
 }
 
+// Written returns the bytes that were written to the log, by flushes and by compactions since the store was opened, or zeros when it is closed.
+func (db *DB) Written() (log, flushed, compacted uint64) {
+	if db.begin(context.Background()) != nil {
+		return 0, 0, 0
+	}
+	defer db.end()
+	m := db.engine.Metrics()
+	for i := range m.Levels {
+		flushed += m.Levels[i].TableBytesFlushed
+		compacted += m.Levels[i].TableBytesCompacted
+	}
+	return m.WAL.BytesWritten, flushed, compacted
+}
+
 // stalls counts, measures and logs the times in which Pebble stops all writes. It is safe for concurrent use.
 type stalls struct {
 	log zerolog.Logger
