@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/pkg/attribute"
@@ -30,7 +29,7 @@ type Entries struct {
 // OpenEntries opens the layout in a collection that it makes. The documents have the values of attributes, and there is an index for each of indexed.
 // The caller must close it.
 func OpenEntries(ctx context.Context, opts Options, collection string, attributes attribute.Set, indexed []string) (*Entries, error) {
-	client, err := connect(opts.URI)
+	client, err := Connect(opts.URI, nil)
 	if err != nil {
 		return nil, fmt.Errorf("a document for each entry: %w", err)
 	}
@@ -41,20 +40,12 @@ func OpenEntries(ctx context.Context, opts Options, collection string, attribute
 	return l, nil
 }
 
-// prepare makes the collection. It reads as the store does.
+// prepare makes the collection.
 func (l *Entries) prepare(ctx context.Context, collection string, indexed []string) error {
-	var hello struct {
-		SetName string `bson:"setName"`
-		Msg     string `bson:"msg"`
-	}
-	if err := l.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+	db, err := Database(ctx, l.client, l.opts.Database)
+	if err != nil {
 		return err
 	}
-	concern := readconcern.Local()
-	if hello.SetName != "" || hello.Msg == "isdbgrid" {
-		concern = readconcern.Linearizable()
-	}
-	db := l.client.Database(l.opts.Database, options.Database().SetReadConcern(concern))
 	if err := db.CreateCollection(ctx, collection); err != nil {
 		return err
 	}
@@ -67,7 +58,7 @@ func (l *Entries) prepare(ctx context.Context, collection string, indexed []stri
 		keys := bson.D{{Key: "owner", Value: 1}, {Key: field(name), Value: 1}, {Key: "id", Value: 1}}
 		indexes[i] = mongo.IndexModel{Keys: keys, Options: options.Index().SetName("owner_" + name + "_id")}
 	}
-	_, err := l.c.Indexes().CreateMany(ctx, indexes)
+	_, err = l.c.Indexes().CreateMany(ctx, indexes)
 	return err
 }
 
@@ -168,4 +159,4 @@ func (l *Entries) Find(ctx context.Context, owner message.UserID, conditions []a
 }
 
 // Sizes returns the sizes of the layout's collection.
-func (l *Entries) Sizes(ctx context.Context) (Sizes, error) { return sizes(ctx, l.c) }
+func (l *Entries) Sizes(ctx context.Context) (Sizes, error) { return SizesOf(ctx, l.c) }

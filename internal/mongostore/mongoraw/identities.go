@@ -24,7 +24,7 @@ type Identities struct {
 // OpenIdentities opens the layout in a database that has the store's collections, and creates its indexes. On a sharded cluster, it shards both
 // layouts. The caller must close it.
 func OpenIdentities(ctx context.Context, uri, database string, kinds []identity.Kind) (*Identities, error) {
-	client, err := connect(uri)
+	client, err := Connect(uri, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"golang.org/x/sync/errgroup"
 
@@ -30,7 +32,7 @@ type Options struct {
 // Upserts makes pushes onto the first bucket of each owner, one after the other, and returns how many deliveries that were in a second.
 // The owners are in the order in which fan-out has them.
 func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes [][]bucket.Entry) (rate float64, err error) {
-	client, err := connect(opts.URI)
+	client, err := Connect(opts.URI, nil)
 	if err != nil {
 		return 0, fmt.Errorf("raw limit of MongoDB: %w", err)
 	}
@@ -47,12 +49,28 @@ func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes 
 	return float64(deliveries) / time.Since(began).Seconds(), nil
 }
 
-// connect connects with the write concern of the store.
-func connect(uri string) (*mongo.Client, error) {
+// Connect connects with the write concern of the store. The monitor may be nil.
+func Connect(uri string, monitor *event.CommandMonitor) (*mongo.Client, error) {
 	journaled := true
 	majority := writeconcern.Majority()
 	majority.Journal = &journaled
-	return mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority))
+	return mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority).SetMonitor(monitor))
+}
+
+// Database returns a database that is read with the read concern of the store.
+func Database(ctx context.Context, client *mongo.Client, name string) (*mongo.Database, error) {
+	var hello struct {
+		SetName string `bson:"setName"`
+		Msg     string `bson:"msg"`
+	}
+	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+		return nil, err
+	}
+	concern := readconcern.Local()
+	if hello.SetName != "" || hello.Msg == "isdbgrid" {
+		concern = readconcern.Linearizable()
+	}
+	return client.Database(name, options.Database().SetReadConcern(concern)), nil
 }
 
 // Spread pushes entries onto the first bucket of each owner.

@@ -30,14 +30,14 @@ type IndexSize struct {
 // InboxSizes returns the sizes of the store's inboxes.
 func InboxSizes(ctx context.Context, uri, database string) (s Sizes, err error) {
 	err = with(ctx, uri, func(client *mongo.Client) error {
-		s, err = sizes(ctx, client.Database(database).Collection("inbox"))
+		s, err = SizesOf(ctx, client.Database(database).Collection("inbox"))
 		return err
 	})
 	return s, err
 }
 
-// sizes returns the sizes of a collection, of all shards together. The indexes are in the order of their names.
-func sizes(ctx context.Context, c *mongo.Collection) (Sizes, error) {
+// SizesOf returns the sizes of a collection, of all shards together. The indexes are in the order of their names.
+func SizesOf(ctx context.Context, c *mongo.Collection) (Sizes, error) {
 	var found []struct {
 		Storage struct {
 			Size    float64            `bson:"size"`
@@ -90,7 +90,7 @@ func Server(ctx context.Context, uri string) (name string, err error) {
 
 // with calls do with a client of a server.
 func with(ctx context.Context, uri string, do func(*mongo.Client) error) (err error) {
-	client, err := connect(uri)
+	client, err := Connect(uri, nil)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func Run(t *testing.T, now time.Time, names []string, open func(t *testing.T, na
 					require.NoError(t, err)
 					require.Equal(t, ids[:min(n, len(ids))], got, "%d of %s", n, owner)
 					require.GreaterOrEqual(t, documents, 1)
-					require.LessOrEqual(t, documents, len(got))
+					require.LessOrEqual(t, documents, len(got)+1) // buckets reads the one below the head, too
 					if name == "newest-n" {
 						require.Equal(t, 1, documents)
 					}
