@@ -14,12 +14,14 @@ import (
 const notTold = "not told"
 
 // facts returns what figures depend on beside the options. The load average is that of now, before the run.
-func (w *world) facts(ctx context.Context) ([]Fact, error) {
+func (w *world) facts(ctx context.Context) ([]Fact, error) { return w.env.facts(ctx) }
+
+func (e Env) facts(ctx context.Context) ([]Fact, error) {
 	server, durability := "none", "each append is synced"
-	if w.onMongoDB() {
+	if e.onMongoDB() {
 		durability = "each write is acknowledged by a majority, from the journal"
 		var err error
-		if server, err = mongoraw.Server(ctx, string(w.cfg.MongoDB.URI)); err != nil {
+		if server, err = mongoraw.Server(ctx, string(e.Config.MongoDB.URI)); err != nil {
 			return nil, err
 		}
 		if server == "" {

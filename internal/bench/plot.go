@@ -3,6 +3,8 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -11,8 +13,18 @@ import (
 )
 
 // Plot draws the figures in Plotted over the rows' X, with logarithmic axes. The extension of the file selects the format, for example
-// figures.svg. Plot returns an error if fewer than two rows have an X.
+// figures.svg. Plot returns an error if fewer than two rows have an X. A report with Charts is drawn as these instead, each in a file of its
+// own, for example figures-send.svg.
 func (r Report) Plot(file string) error {
+	for _, c := range r.Charts {
+		ext := filepath.Ext(file)
+		if err := r.chart(c, strings.TrimSuffix(file, ext)+"-"+c.Name+ext); err != nil {
+			return err
+		}
+	}
+	if len(r.Charts) > 0 {
+		return nil
+	}
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("fanmail bench %s, store %s", r.Benchmark, r.Store)
 	p.X.Label.Text = r.XName
@@ -34,6 +46,34 @@ func (r Report) Plot(file string) error {
 	}
 	p.Legend.Top = true
 	if err := p.Save(16*vg.Centimeter, 10*vg.Centimeter, file); err != nil {
+		return fmt.Errorf("plot: %w", err)
+	}
+	return nil
+}
+
+// chart draws a bar chart.
+func (r Report) chart(c Chart, file string) error {
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("fanmail bench %s, store %s: %s", r.Benchmark, r.Store, c.Case)
+	var values plotter.Values
+	var names []string
+	for _, row := range r.Rows {
+		name, is := strings.CutSuffix(row.Case, " "+c.Case)
+		for _, f := range row.Figures {
+			if is && f.Name == c.Figure {
+				values, names = append(values, f.Value), append(names, name)
+				p.Y.Label.Text = fmt.Sprintf("%s (%s)", f.Name, f.Unit)
+			}
+		}
+	}
+	bars, err := plotter.NewBarChart(values, vg.Centimeter)
+	if err != nil {
+		return fmt.Errorf("plot %s: %w", c.Name, err)
+	}
+	p.Add(bars)
+	p.NominalX(names...)
+	p.Y.Min = 0
+	if err := p.Save(20*vg.Centimeter, 10*vg.Centimeter, file); err != nil {
 		return fmt.Errorf("plot: %w", err)
 	}
 	return nil

@@ -39,7 +39,12 @@ type Report struct {
 	// XName is the name of the rows' X. Plotted are the names of the figures in a plot.
 	XName   string   `json:"x_name,omitempty"`
 	Plotted []string `json:"plotted,omitempty"`
+	// Charts are bar charts, which are drawn instead of a plot.
+	Charts []Chart `json:"-"`
 }
+
+// Chart is a bar chart of one figure, with a bar for each row whose case ends with Case.
+type Chart struct{ Name, Case, Figure string }
 
 // median returns a report with the medians of several runs of the same benchmark.
 func median(runs []Report) Report {

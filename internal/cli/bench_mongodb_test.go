@@ -86,3 +86,15 @@ func TestBenchFindOnMongoDB(t *testing.T) {
 		}
 	}
 }
+
+// TestBenchLayoutsOnMongoDB compares the layouts of MongoDB, and lists the indexes of each.
+func TestBenchLayoutsOnMongoDB(t *testing.T) {
+	t.Parallel()
+	uri, database := testenv.MongoDB(t)
+	layouts := []string{"on-read", "on-write", "counter", "open-bucket", "newest-n", "dated", "buckets"}
+	report := benchLayouts(t, layouts, "--store", "mongodb", "--mongodb-timeout", "30s", "--mongodb-uri", uri, "--mongodb-database", database[:min(len(database), 20)])
+	require.Contains(t, fact(report, "durability"), "majority")
+	require.InDelta(t, 1, figures(report, "on-read send")["documents"], 0)
+	require.InDelta(t, 24, figures(report, "counter send")["documents"], 0, "a counter and a push for each recipient")
+	require.Contains(t, names(report)["dated size"], "index inbox.expires_1")
+}

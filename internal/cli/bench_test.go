@@ -138,6 +138,58 @@ func TestBenchFind(t *testing.T) {
 	}
 }
 
+// TestBenchLayouts compares the layouts of the embedded store, and draws three charts.
+func TestBenchLayouts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	layouts := []string{"on-read", "on-write", "counter", "open-bucket", "newest-n", "dated", "bucket-values", "buckets"}
+	report := benchLayouts(t, layouts, append([]string{"--plot", filepath.Join(dir, "layouts.svg"), "--runs", "2"}, small...)...)
+	require.Equal(t, "each append is synced", fact(report, "durability"))
+	for _, chart := range []string{"send", "read", "size"} {
+		svg, err := os.ReadFile(filepath.Join(dir, "layouts-"+chart+".svg"))
+		require.NoError(t, err)
+		require.Contains(t, string(svg), "bucket-values")
+	}
+	require.Positive(t, figures(report, "buckets send")["log"])
+	require.InDelta(t, 2, figures(report, "newest-n read 50")["documents"]+figures(report, "newest-n read 100")["documents"], 0, "a record each")
+}
+
+// benchLayouts runs bench layouts in small inboxes, and checks what does not depend on the store.
+func benchLayouts(t *testing.T, layouts []string, flags ...string) bench.Report {
+	t.Helper()
+	dir := t.TempDir()
+	command := strings.Fields("bench layouts --json --recipients 12 --there 15 --messages 4 --bucket-size 5 --newest 10 --redeliver 0.5 --dir " + dir)
+	report := fromJSON[bench.Report](t, fanmail(t, append(command, flags...)...))
+	var cases []string
+	for _, row := range report.Rows {
+		cases = append(cases, row.Case)
+	}
+	var want []string
+	for _, l := range layouts {
+		for _, part := range []string{"send", "read 50", "read 100", "size", "right"} {
+			want = append(want, l+" "+part)
+		}
+		send, read, right := figures(report, l+" send"), figures(report, l+" read 50"), figures(report, l+" right")
+		require.Positive(t, send["answered p50"], l)
+		require.LessOrEqual(t, send["answered p50"], send["readable p50"], l)
+		require.GreaterOrEqual(t, send["documents"], 1., l)
+		require.Positive(t, read["took p50"], l)
+		require.LessOrEqual(t, read["took p50"], read["took p99"], l)
+		require.Positive(t, figures(report, l+" size")["in all"], l)
+		require.Positive(t, right["made again"], l)
+		twice := l == "counter" || l == "open-bucket" || l == "newest-n" || l == "dated"
+		require.Equal(t, twice, right["double"] > 0, l)
+		if l != "newest-n" { // what it shows twice pushes others out
+			require.Zero(t, right["lost"], l)
+		}
+	}
+	require.Equal(t, want, cases)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left, "nothing is left behind")
+	return report
+}
+
 // benchFind runs bench find in a small inbox, and checks what does not depend on the store.
 func benchFind(t *testing.T, flags ...string) bench.Report {
 	t.Helper()
