@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/duration"
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -98,16 +99,17 @@ func (r Recorded) With(texts map[string]string) (Recorded, error) {
 // maxDocument is the size of a document that MongoDB refuses.
 const maxDocument = 16 * MiB
 
-// buckets checks the size of new buckets. A bucket on MongoDB is one document.
+// buckets checks the size of new buckets. A bucket on MongoDB is one document, with entries and their facets.
 func (r Recorded) buckets(v *validator) {
 	if r.Store != StoreMongoDB {
 		within(v, "inbox.bucket_size", r.BucketSize, 1, bucket.MaxCapacity)
 		return
 	}
-	most := int((maxDocument - 1) / max(r.EntryBytes, entryRest))
+	const facets = Size(attribute.MaxFacetBytes)
+	most := int((maxDocument - 1) / (max(r.EntryBytes, entryRest) + facets))
 	v.require("inbox.bucket_size", r.BucketSize >= 1 && r.BucketSize <= most,
-		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, stay below the %s of a MongoDB document",
-		r.BucketSize, most, r.EntryBytes, maxDocument)
+		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, and as many facets of %s, stay below the %s of a MongoDB document",
+		r.BucketSize, most, r.EntryBytes, facets, maxDocument)
 }
 
 // retention checks what expires. A message must not expire before it can have arrived, and not be removed while its key is remembered.

@@ -54,6 +54,9 @@ func (a *App) assemble(p Parts) http.Handler {
 		App: a, parts: p, panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
 	s.appender = bucket.NewAppender(p.Inbox, p.Users).WithCapacity(a.settings.BucketSize).WithOpened(s.grown)
+	if p.Index != nil {
+		s.appender = s.appender.WithDeclarations(a.settings.Attributes, a.settings.Load)
+	}
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.addCandidates()
 	s.addTopics()
@@ -184,7 +187,7 @@ func (s *assembly) inboxes() {
 	p, rehydrator, letters := s.parts, s.rehydrator, s.services.DeadLetters
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
-		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Users: p.Users, Appender: s.appender}, rehydrator,
+		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now, Level: s.settings.Level,
 			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue,

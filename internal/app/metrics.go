@@ -20,6 +20,9 @@ import (
 func measure(p Parts, opts Options) Parts {
 	stores := storemetrics.New(opts.Metrics, opts.Now)
 	p.Messages, p.Keys, p.Inbox = stores.Messages(p.Messages), stores.Keys(p.Keys), stores.Inbox(p.Inbox)
+	if p.Index != nil {
+		p.Index = stores.Index(p.Index)
+	}
 	p.Users, p.Edges, p.Progress = stores.Users(p.Users), stores.Edges(p.Edges), stores.Progress(p.Progress)
 	p.Identities = stores.Identities(p.Identities)
 	p.Topics = stores.Topics(p.Topics)

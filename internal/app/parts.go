@@ -18,6 +18,8 @@ type Parts struct {
 	Messages message.Store
 	Keys     message.KeyStore
 	Inbox    bucket.Store
+	// Index is that of Inbox; nil if there is none.
+	Index    bucket.Index
 	Users    userstate.Store
 	Edges    follow.Store
 	Progress progress.Store

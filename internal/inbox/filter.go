@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,6 +131,28 @@ func (s *Service) filter(m matcher, state userstate.State, feed *rehydrate.Feed)
 	}
 	return &bucket.Filter{
 		Keep:    func(found bucket.Found) bool { return m.matches(found, state) },
-		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: feed.Search,
+		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: feed.Search, Search: s.search(m, state.User),
 	}
+}
+
+// search returns how an index finds the entries of a page: by the condition that the fewest entries may meet. It returns nil if there is no index, or no
+// condition for it.
+func (s *Service) search(m matcher, user message.UserID) *bucket.Search {
+	if s.stores.Index == nil {
+		return nil
+	}
+	search, best := &bucket.Search{Index: s.stores.Index}, attribute.Unindexed
+	for _, c := range m.conditions {
+		if facets, selectivity := c.Facets(); selectivity > best {
+			best, search.Facets, search.Number = selectivity, facets, c.Declaration.Number
+		}
+	}
+	if best == attribute.Unindexed {
+		return nil
+	}
+	search.Purged = func(ctx context.Context) (message.ID, error) {
+		state, err := s.state(ctx, user)
+		return state.Purged, err
+	}
+	return search
 }

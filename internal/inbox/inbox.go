@@ -24,6 +24,8 @@ type Stores struct {
 	// Messages is needed by Addressed only.
 	Messages message.Store
 	Buckets  bucket.Store
+	// Index is that of Buckets; nil if there is none.
+	Index    bucket.Index
 	Users    userstate.Store
 	Appender *bucket.Appender
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// version is the format version that every document carries, except sized buckets, messages with topics and edges to topics. A document with another version is refused.
+// version is the format version that every document carries, except buckets that bucketRecord names, messages with topics and edges to topics. A document with another version is refused.
 const version = 1
 
 // checkVersion returns an error unless a document has a version that this release reads.
@@ -17,7 +17,7 @@ func checkVersion(collection string, found int32) error {
 	highest := int32(version)
 	switch collection {
 	case inboxName:
-		highest = versionSized
+		highest = versionDeclared
 	case messagesName, followersName, followingName:
 		highest = versionTopical
 	}

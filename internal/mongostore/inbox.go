@@ -119,6 +119,8 @@ func inboxSchema() schema {
 			{keys: ascending(fieldOwner, fieldSequence), unique: true},
 			{keys: ascending(fieldOwner, fieldLate), partial: bson.D{{Key: fieldLate, Value: exists}}},
 			{keys: ascending(fieldOwner, fieldDeleted), partial: bson.D{{Key: fieldDeleted, Value: exists}}},
+			// Only buckets with facets are in it: none as long as no attribute is declared.
+			{keys: ascending(fieldOwner, fieldFacets, fieldSequence), partial: bson.D{{Key: fieldFacets, Value: exists}}},
 		},
 	}
 }

@@ -84,18 +84,22 @@ func expiredFields(purged message.ID) bson.D {
 		counted := operator("$cond", bson.A{expired, of, 0})
 		return operator("$sum", operator("$map", bson.D{{Key: "input", Value: "$" + fieldEntries}, {Key: "in", Value: counted}}))
 	}
-	return append(fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldFloor, fieldLast),
+	return append(fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldDecl, fieldFloor, fieldLast),
 		bson.E{Key: "expired", Value: sum(1)}, bson.E{Key: "bytes", Value: sum(operator("$bsonSize", "$$this"))})
 }
 
 // emptyWhole returns the update that makes a stub of a bucket. The count of tombstones moves to a field that is not in the index of deletions. A
-// stub needs no purge point: its last says what has expired.
+// stub needs no purge point: its last says what has expired. It keeps its decl, and needs no facets.
 func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) *mongo.UpdateOneModel {
-	filter := append(bucketOf(owner, o.Sequence), ofThisVersion, noStub, capIs(o.Cap),
+	filter := append(bucketOf(owner, o.Sequence), versionIs(o.Decl), noStub, capIs(o.Cap),
 		bson.E{Key: fieldSlots, Value: o.Cap}, bson.E{Key: fieldLast, Value: operator("$lte", uuid(purged))})
+	unset := bson.D{{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}, {Key: fieldPurged, Value: ""}}
+	if o.Decl > 0 {
+		unset = append(unset, bson.E{Key: fieldFacets, Value: ""})
+	}
 	update := bson.D{
 		{Key: "$set", Value: bson.D{{Key: fieldStub, Value: true}, {Key: fieldEntries, Value: bson.A{}}}},
-		{Key: "$unset", Value: bson.D{{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}, {Key: fieldPurged, Value: ""}}},
+		{Key: "$unset", Value: unset},
 		{Key: "$rename", Value: operator(fieldDeleted, fieldTombstoned)},
 		{Key: "$max", Value: operator(fieldVersion, int32(versionEmptied))},
 	}
@@ -111,7 +115,7 @@ func emptyPart(owner message.UserID, o bucket.Outline, purged message.ID) *mongo
 			{Key: prefix + fieldExpired, Value: operator("$ne", true)},
 		}
 	}
-	filter := append(bucketOf(owner, o.Sequence), ofThisVersion, noStub,
+	filter := append(bucketOf(owner, o.Sequence), versionIs(o.Decl), noStub,
 		bson.E{Key: fieldEntries, Value: operator("$elemMatch", expired(""))})
 	of := func(name string) string { return path(fieldEntries, "$[e]", name) }
 	var unset bson.D

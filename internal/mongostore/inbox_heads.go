@@ -100,7 +100,7 @@ func (s *Inbox) highest(ctx context.Context, at []bucket.Ref, open []int, wanted
 }
 
 // outlined is a projection onto the fields that an outline needs.
-var outlined = fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldFloor, fieldLast, fieldStub, path(fieldEntries, fieldEntryID))
+var outlined = fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldDecl, fieldFloor, fieldLast, fieldStub, path(fieldEntries, fieldEntryID))
 
 // anyOf returns a filter for the wanted buckets of owners. The owners are ordered by their highest known bucket.
 func anyOf(at []bucket.Ref, ordered []int, wanted func(uint32) bson.D) bson.D {

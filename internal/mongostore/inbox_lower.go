@@ -15,7 +15,7 @@ import (
 // repetition finds the bounds that the first attempt wrote.
 func (s *Inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (applied bool, err error) {
 	floor, last = as.Lowered(floor, last)
-	at := append(bucketOf(owner, as.Sequence), ofThisVersion, noStub, bson.E{Key: fieldSlots, Value: as.Slots()})
+	at := append(bucketOf(owner, as.Sequence), versionIs(as.Decl), noStub, bson.E{Key: fieldSlots, Value: as.Slots()})
 	from := append(slices.Clip(at), boundsAre(as.Floor, as.Last)...)
 	to := append(slices.Clip(at), boundsAre(floor, last)...)
 	repeated := false

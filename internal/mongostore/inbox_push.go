@@ -96,10 +96,11 @@ func place(pushes []bucket.Push, outcomes []bucket.Outcome) ([]placed, error) {
 const (
 	pushBytes  = 512 + message.MaxUserIDBytes
 	entryBytes = 64
+	facetBytes = 16
 )
 
 func (p placed) bytes() int {
-	n := pushBytes
+	n := pushBytes + facetBytes*len(p.push.Facets)
 	for _, e := range p.entries {
 		n += len(e) + entryBytes
 	}
@@ -217,11 +218,21 @@ func (p placed) model() *mongo.UpdateOneModel {
 		{Key: "$max", Value: operator(fieldLast, uuid(last))},
 	}
 	switch {
+	case p.push.Decl > 0: // the same for all pushes: the upsert inserts what the filter says
+		filter = append(filter, declared, bson.E{Key: fieldDecl, Value: int32(p.push.Decl)}, bson.E{Key: fieldCap, Value: capacity}) //nolint:gosec // it counts declarations
+		if p.mustExist() {
+			update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldID, notAnID)})
+		} else if base > 0 {
+			filter = append(filter, bson.E{Key: fieldBase, Value: base})
+		}
+		if len(p.push.Facets) > 0 {
+			update = append(update, bson.E{Key: "$addToSet", Value: operator(fieldFacets, operator("$each", p.push.Facets))})
+		}
 	case p.mustExist():
-		filter = append(filter, ofThisVersion, capIs(capacity))
+		filter = append(filter, undeclared, capIs(capacity))
 		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldID, notAnID)})
 	case !sized(p.push.Sequence, capacity, base): // the conditions are no equalities, so that a bucket of version 2 matches, too
-		filter = append(filter, ofThisVersion, capIs(capacity))
+		filter = append(filter, undeclared, capIs(capacity))
 		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldVersion, version)})
 	default: // the upsert inserts what the filter says
 		filter = append(filter, bson.E{Key: fieldVersion, Value: versionSized}, bson.E{Key: fieldCap, Value: capacity})

@@ -152,7 +152,7 @@ func TestBucketOfAnotherVersion(t *testing.T) {
 	_, err := inbox.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entriesOf(1, 2), Guard: true}})
 	require.NoError(t, err)
 	documents := raw(t, opts).Collection("inbox")
-	_, err = documents.UpdateOne(ctx, bson.D{{Key: "owner", Value: "ann"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}})
+	_, err = documents.UpdateOne(ctx, bson.D{{Key: "owner", Value: "ann"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 4}}}})
 	require.NoError(t, err)
 	var before, after bson.M
 	require.NoError(t, documents.FindOne(ctx, bson.D{}).Decode(&before))

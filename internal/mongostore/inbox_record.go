@@ -15,6 +15,8 @@ const (
 	fieldSlots      = "slots"      // how many slots are taken
 	fieldCap        = "cap"        // of a sized bucket: how many slots it has
 	fieldBase       = "base"       // of a sized bucket: how many slots all earlier buckets have; absent if 0
+	fieldDecl       = "decl"       // as in bucket.Bucket; absent if 0
+	fieldFacets     = "facets"     // those of the entries for the declarations up to decl, each once
 	fieldEntries    = "entries"    // the entries and tombstones, in the order of slots
 	fieldFloor      = "floor"      // as in bucket.Bucket; bucket 0 has none
 	fieldLast       = "last"       // as in bucket.Bucket
@@ -38,6 +40,10 @@ const (
 // query.
 //
 // A sized bucket, a stub and a bucket with expired entries have version 2, so that earlier releases refuse them. All others have bucket.Capacity and bucket.FormatBase.
+// A bucket with a decl has version 3, and tells its capacity and base. No update changes a decl, or lowers a version.
+//
+// Facets only come, with the entries in one update, and go together when the bucket becomes a stub. An index on facets finds the buckets of which
+// an entry may meet a condition.
 //
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
 // counted, because a page needs all tombstones but the entries of only two buckets. The tombstone keeps the id of a blanked
@@ -49,6 +55,7 @@ type bucketRecord struct {
 	Slots      int32             `bson:"slots"`
 	Cap        int32             `bson:"cap,omitempty"`
 	Base       int64             `bson:"base,omitempty"`
+	Decl       int32             `bson:"decl,omitempty"`
 	Entries    []entryRecord     `bson:"entries"`
 	Floor      *bson.Binary      `bson:"floor,omitempty"`
 	Last       bson.Binary       `bson:"last"`
@@ -61,8 +68,25 @@ type bucketRecord struct {
 // versionSized is the version of a sized bucket, from format level 3 on.
 const versionSized = 2
 
-// ofThisVersion is a condition that makes updates skip documents of other versions.
-var ofThisVersion = bson.E{Key: fieldVersion, Value: in([]int{version, versionSized})}
+// versionDeclared is the version of a bucket with a decl, from format level 5 on.
+const versionDeclared = 3
+
+var (
+	// ofThisVersion is a condition that makes updates skip documents of other versions.
+	ofThisVersion = bson.E{Key: fieldVersion, Value: in([]int{version, versionSized, versionDeclared})}
+	// undeclared is a condition on a bucket: it has no decl.
+	undeclared = bson.E{Key: fieldVersion, Value: in([]int{version, versionSized})}
+	// declared is a condition on a bucket: it has one.
+	declared = bson.E{Key: fieldVersion, Value: versionDeclared}
+)
+
+// versionIs is a condition on a bucket with a decl, or without one: it has such a version.
+func versionIs(decl int) bson.E {
+	if decl > 0 {
+		return declared
+	}
+	return undeclared
+}
 
 // sized reports whether a bucket is sized. One whose numbers are those of the format is not, whatever is below it.
 func sized(sequence uint32, capacity int, base int64) bool {
@@ -132,11 +156,12 @@ const maxSlots = 1 << 15
 
 // bounds returns the outline of the bucket without its ids.
 func (r *bucketRecord) bounds() (o bucket.Outline, err error) {
-	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > maxSlots || r.Cap < 0 || r.Base < 0 {
+	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > maxSlots || r.Cap < 0 || r.Base < 0 || r.Decl < 0 {
 		return o, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d of %d slots", r.Sequence, r.Owner, r.slots(), r.Cap))
 	}
 	o.Sequence = uint32(r.Sequence)
 	o.Cap, o.Base = r.size()
+	o.Decl = int(r.Decl)
 	if o.Floor, err = optionalID(r.Floor); err == nil {
 		o.Last, err = idOf(inboxName, r.Last)
 	}
@@ -156,7 +181,7 @@ func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
 	if err != nil {
 		return bucket.Bucket{}, err
 	}
-	b = bucket.Bucket{Owner: r.Owner, Sequence: o.Sequence, Cap: o.Cap, Base: o.Base, Floor: o.Floor, Last: o.Last, Stub: r.Stub}
+	b = bucket.Bucket{Owner: r.Owner, Sequence: o.Sequence, Cap: o.Cap, Base: o.Base, Decl: o.Decl, Floor: o.Floor, Last: o.Last, Stub: r.Stub}
 	if b.Purged, err = optionalID(r.Purged); err != nil || b.Stub {
 		return b, err
 	}

@@ -102,7 +102,8 @@ func runInbox(t *testing.T, b Backend) {
 	var of func(db Database) buckettest.Harness
 	of = func(db Database) buckettest.Harness {
 		reopen := func(t *testing.T) buckettest.Harness { t.Helper(); return of(db.Reopen(t)) }
-		return buckettest.Harness{Store: db.Inbox, Reopen: reopen, Interleavings: b.Interleavings}
+		index, _ := db.Inbox.(bucket.Index)
+		return buckettest.Harness{Store: db.Inbox, Index: index, Reopen: reopen, Interleavings: b.Interleavings}
 	}
 	buckettest.Run(t, func(t *testing.T) buckettest.Harness { t.Helper(); return of(b.New(t)) })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -40,11 +41,17 @@ type Appender struct {
 	hints    Hints
 	capacity func() int
 	opened   func(message.UserID) // nil if no caller asks for it
+	// declared and load are those of WithDeclarations.
+	declared func() attribute.Set
+	load     func(context.Context) error
 }
 
 // NewAppender returns an Appender on a store. It raises a hint when it sees that a head is further than the hint said.
 func NewAppender(store Store, hints Hints) *Appender {
-	return &Appender{store: store, hints: hints, capacity: func() int { return Capacity }}
+	return &Appender{
+		store: store, hints: hints, capacity: func() int { return Capacity },
+		declared: func() attribute.Set { return attribute.Set{} }, load: func(context.Context) error { return nil },
+	}
 }
 
 // WithCapacity returns an Appender like a, whose new buckets get as many slots as capacity returns: at least 1, and at most what the store
@@ -61,6 +68,15 @@ func (a *Appender) WithCapacity(capacity func() int) *Appender {
 func (a *Appender) WithOpened(opened func(owner message.UserID)) *Appender {
 	with := *a
 	with.opened = opened
+	return &with
+}
+
+// WithDeclarations returns an Appender like a, for a store with an Index. Declared returns the declarations that this process knows, and load makes
+// it know at least those that were durable when load was called. The Appender calls load if a bucket has a Decl above what declared says.
+// Appenders with different knowledge can share a store.
+func (a *Appender) WithDeclarations(declared func() attribute.Set, load func(context.Context) error) *Appender {
+	with := *a
+	with.declared, with.load = declared, load
 	return &with
 }
 
@@ -86,11 +102,16 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Appended, error) {
 	results := make([]Appended, len(appends))
 	work := make([]*pending, 0, len(appends))
-	capacity := a.capacity()
+	capacity, known := a.capacity(), &knowledge{declared: a.declared()}
+	for i := range appends {
+		if err := a.learn(ctx, known, appends[i].Hint.Decl); err != nil && !errors.Is(err, message.ErrCorrupt) { // then a look says what is damaged
+			return nil, err
+		}
+	}
 	for i := range appends {
 		results[i].Head = appends[i].Hint
 		if len(appends[i].Entries) > 0 {
-			work = append(work, newPending(&appends[i], &results[i], capacity))
+			work = append(work, newPending(&appends[i], &results[i], capacity, known))
 		}
 	}
 	var raised []Head
@@ -156,7 +177,7 @@ func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
 			}
 			return err
 		}
-		p.planOnto(head.Sequence, Extent{Slots: head.Slots(), Last: head.Last, Cap: head.Cap, Base: head.Base})
+		p.planOnto(head.Sequence, Extent{Slots: head.Slots(), Last: head.Last, Cap: head.Cap, Base: head.Base, Decl: head.Decl})
 	}
 	return nil
 }
@@ -185,11 +206,14 @@ func apart[W damageable](work []W, do func([]W) error) error {
 	return apart(work[half:], do)
 }
 
-// lookBelow drops the entries that a bucket below the head holds. The head was read before, so all these buckets are full and do
+// lookBelow learns the declarations of the head, and drops the entries that a bucket below the head holds. The head was read before, so all these buckets are full and do
 // not change any more, but that they may be emptied. All that the buckets below a stub held counts as found: it is at or below the last of the
 // stub.
 func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) error {
 	const stride = 8 // buckets a query: a late message is rarely older than a few buckets
+	if err := a.learn(ctx, p.known, head.Decl); err != nil {
+		return err
+	}
 	floor, sequence := head.Floor, head.Sequence
 	for !head.Stub && len(p.entries) > 0 && sequence > 0 && !floor.Less(p.entries[0].ID) {
 		low := sequence - min(sequence, stride)
@@ -227,6 +251,7 @@ func (a *Appender) push(ctx context.Context, work []*pending) error {
 		pushes := make([]Push, len(pushers))
 		for i, p := range pushers {
 			pushes[i] = *p.next
+			pushes[i].Facets = p.known.facets(p.next)
 		}
 		outcomes, err := a.store.Push(ctx, pushes)
 		if err != nil {

@@ -67,6 +67,9 @@ type Bucket struct {
 	// Cap is the number of slots, and Base the number of slots in all earlier buckets. Both are fixed when the bucket is created.
 	Cap  int
 	Base int64
+	// Decl says that the facets of the bucket are those of its entries for all declarations with numbers up to it. It is fixed when the bucket is
+	// created, and never below that of the bucket before. It is zero if its creator knew of no declaration, and in a store without an Index.
+	Decl int
 	// Floor is at or above every id in any earlier bucket; zero in bucket 0. Tombstones of void messages do not count.
 	Floor message.ID
 	// Last is at or above every id in this or any earlier bucket. Tombstones of void messages do not count.
@@ -99,6 +102,7 @@ type Outline struct {
 	Sequence uint32
 	Cap      int
 	Base     int64
+	Decl     int
 	Floor    message.ID
 	Last     message.ID
 	// IDs are the ids of the entries and tombstones in the order of their slots. A stub has none.
@@ -127,7 +131,7 @@ func (b Bucket) Outline() Outline {
 	for i, e := range b.Entries {
 		ids[i] = e.ID
 	}
-	return Outline{Sequence: b.Sequence, Cap: b.Cap, Base: b.Base, Floor: b.Floor, Last: b.Last, IDs: ids, Stub: b.Stub}
+	return Outline{Sequence: b.Sequence, Cap: b.Cap, Base: b.Base, Decl: b.Decl, Floor: b.Floor, Last: b.Last, IDs: ids, Stub: b.Stub}
 }
 
 // Position is that of Bucket.
@@ -139,6 +143,8 @@ type Hint struct {
 	Sequence uint32
 	// Cap is the number of slots of that bucket, or zero if that is not known, or is the capacity that new buckets get.
 	Cap int
+	// Decl is that of the bucket.
+	Decl int
 	// Floor is the floor of that bucket, or above it if Repair has lowered it since.
 	Floor message.ID
 }

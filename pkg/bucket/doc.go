@@ -19,6 +19,11 @@
 //
 // So if the floor of a bucket is below a message's id, no earlier bucket holds that message.
 //
+// A bucket may also have facets, by which an Index finds it. Its Decl says for which declarations of attributes it has those of all its entries. A
+// push names the Decl as it names the capacity, and adds the facets of its entries. So a writer that knows fewer declarations adds no entry without its
+// facets: the store refuses the push, and the writer loads the declarations. A writer that creates a bucket knows at least the declarations of the
+// bucket below. So the buckets without the facets of a declaration are the lowest ones.
+//
 // Fan-out delivers its work at least once. Processes stall and continue later, and clocks differ. Therefore the Appender uses only
 // atomic updates of single buckets (Store.Push), and no clock:
 //

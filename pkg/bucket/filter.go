@@ -20,6 +20,8 @@ type Filter struct {
 	// OnRead reads the newest messages of a stretch, at most twice the limit. It returns those that are for the owner, descending, the part of the
 	// stretch that it has not examined, and how many messages it has read: at least one, unless no part is left.
 	OnRead func(ctx context.Context, s Stretch, limit int) (entries []Entry, left Stretch, read int, err error)
+	// Search finds the buckets that may have entries of the page; nil reads all.
+	Search *Search
 }
 
 // Found is an entry, and where ReadPage found it.
@@ -50,6 +52,7 @@ type searching struct {
 	absent []message.ID
 	// messages counts the messages that were read, and calls how often OnRead was called.
 	messages, calls int
+	found           found
 }
 
 // takes reports whether an entry of a bucket belongs to a filtered page.
@@ -89,7 +92,7 @@ func (r *reading) fill(ctx context.Context) error {
 			return err
 		}
 		if len(r.held())+len(r.absent) >= r.Limit || !r.search.unread.IsZero() || !r.lower() || !r.mayRead() {
-			return nil
+			return r.raiseAbove(ctx)
 		}
 		if err := r.readBelow(ctx); err != nil {
 			return err

@@ -161,7 +161,7 @@ type reading struct {
 	spent     map[uint32]spent // of the buckets of run, if something has expired
 	expired   Expired
 
-	run    []Bucket // consecutive, the highest first; without the entries, which are in newest
+	run    []Bucket // consecutive but for what Filter.Search leaves out, the highest first; without the entries, which are in newest
 	late   int      // how many buckets above run were read, because entries came late to them
 	newest []Entry  // of the buckets that were read, the newest first, at most Limit and one more; tombstones included
 	absent []Entry  // in no bucket that was read, the newest first
@@ -277,13 +277,18 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 // readBelow reads as many more buckets as the rest of the page fills, if they have the capacity of the lowest one. They may be larger, so it
 // reads at most as many as were read before.
 func (r *reading) readBelow(ctx context.Context) error {
-	lowest := r.lowest()
-	high := lowest.Sequence - 1
-	count := min(bucketsFor(r.Limit-len(r.held()), max(lowest.Cap, 1)), lowest.Sequence, uint32(len(r.run))) //nolint:gosec // at most a page
-	if r.Filter != nil {
-		count = min(r.more(), lowest.Sequence)
+	if r.searches() {
+		if found, err := r.readCandidates(ctx); found || err != nil {
+			return err
+		}
 	}
-	more, err := r.between(ctx, lowest.Sequence-count, high, int(count))
+	above := r.above()
+	high := above - 1
+	count := min(bucketsFor(r.Limit-len(r.held()), max(r.lowest().Cap, 1)), above, uint32(len(r.run))) //nolint:gosec // at most a page
+	if r.Filter != nil {
+		count = min(r.more(), above)
+	}
+	more, err := r.between(ctx, above-count, high, int(count))
 	if err != nil {
 		return err
 	}
@@ -296,20 +301,34 @@ func (r *reading) readBelow(ctx context.Context) error {
 // add adds consecutive buckets below those of run, the highest first. It fails if one is missing between two others.
 func (r *reading) add(buckets []Bucket) error {
 	for _, b := range buckets {
-		if above := r.lowest().Sequence; len(r.run) > 0 && b.Sequence+1 < above {
+		if above := r.above(); len(r.run) > 0 && b.Sequence+1 < above {
 			return lost(r.Owner, above-1)
 		}
-		r.merge(b)
-		if !r.Purged.IsZero() {
-			if r.spent == nil {
-				r.spent = make(map[uint32]spent)
-			}
-			r.spent[b.Sequence] = b.spent(r.Purged)
-		}
-		b.Entries = nil
-		r.run = append(r.run, b)
+		r.take(b)
 	}
 	return nil
+}
+
+// take adds a bucket below those of run. Buckets between these have no entry of the page.
+func (r *reading) take(b Bucket) {
+	r.merge(b)
+	if !r.Purged.IsZero() {
+		if r.spent == nil {
+			r.spent = make(map[uint32]spent)
+		}
+		r.spent[b.Sequence] = b.spent(r.Purged)
+	}
+	b.Entries = nil
+	r.run = append(r.run, b)
+}
+
+// above returns the bucket above the next one that is read in order.
+func (r *reading) above() uint32 {
+	above := r.lowest().Sequence
+	if r.search.found.done {
+		above = min(above, r.search.found.first+1)
+	}
+	return above
 }
 
 // merge merges the entries of a bucket into newest. Its cost does not depend on how many buckets were read before, because an entry that

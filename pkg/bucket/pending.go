@@ -15,6 +15,7 @@ type pending struct {
 	result  *Appended
 
 	capacity int // of the buckets that this Append creates
+	known    *knowledge
 
 	hint  Hint // the highest bucket known to exist
 	moved bool // hint is ahead of the hint that the caller passed
@@ -28,28 +29,32 @@ type pending struct {
 	refusals int
 }
 
-// newPending plans a push onto the bucket of the hint. If the hint does not say its capacity, or the bucket does not exist, the push names
-// that of new buckets. A bucket with another one refuses it.
 func (p *pending) damaged(err error) { p.result.Err = err }
 
-func newPending(a *Append, result *Appended, capacity int) *pending {
-	p := &pending{owner: a.Owner, entries: a.Entries, result: result, capacity: capacity, hint: a.Hint}
-	if named := p.named(); len(p.entries) <= named && p.hint.Floor.Less(p.entries[0].ID) {
-		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Cap: named, Entries: p.entries, Guard: true}
+// newPending plans a push onto the bucket of the hint. If the hint does not say its capacity, or the bucket does not exist, the push names
+// that of new buckets. A bucket with another one refuses it. The push names the Decl of the hint. So a bucket 0 that it creates may have none, though
+// declarations are known: an inbox without a hint mostly has a bucket 0, without a Decl if it is old.
+func newPending(a *Append, result *Appended, capacity int, known *knowledge) *pending {
+	p := &pending{owner: a.Owner, entries: a.Entries, result: result, capacity: capacity, known: known, hint: a.Hint}
+	if named := p.named(); len(p.entries) <= named && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {
+		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Cap: named, Decl: p.hint.Decl, Entries: p.entries, Guard: true}
 	}
 	return p
 }
 
 func (p *pending) finished() bool { return len(p.entries) == 0 || p.result.Err != nil }
 
-// saw raises the hint to a bucket that exists. If a push onto the hint would name another capacity than that bucket has, the hint gets its
-// capacity.
+// saw raises the hint to a bucket that exists. If a push onto the hint would name another capacity or Decl than that bucket has, the hint gets
+// those of the bucket.
 func (p *pending) saw(o Outline) {
 	if o.Sequence > p.hint.Sequence {
-		p.hint, p.moved = Hint{Sequence: o.Sequence, Floor: o.Floor}, true
+		p.hint, p.moved = Hint{Sequence: o.Sequence, Decl: o.Decl, Floor: o.Floor}, true
 	}
 	if o.Sequence == p.hint.Sequence && o.Cap != p.named() {
 		p.hint.Cap, p.moved = o.Cap, true
+	}
+	if o.Sequence == p.hint.Sequence && o.Decl != p.hint.Decl {
+		p.hint.Decl, p.moved = o.Decl, true
 	}
 }
 
@@ -77,15 +82,16 @@ func (p *pending) planFirst() {
 		p.hint = Hint{} // ahead of the head, which never happens to a sound store: look again from bucket 0
 		return
 	}
-	p.plan(Push{Sequence: 0, Guard: true}, Extent{Cap: p.capacity})
+	p.plan(Push{Sequence: 0, Guard: true}, Extent{Cap: p.capacity, Decl: p.known.declared.Greatest()})
 }
 
 // planOnto plans a push onto a bucket that was seen or, if that was full, onto the next one: as many entries as fit, oldest first.
 // None of the entries is in that bucket or below it. A bucket above it exists only if it was full. The next bucket begins where the full one
-// ends, whatever capacity this Appender believes in.
+// ends, whatever capacity this Appender believes in. It gets all declarations that this process knows: at least those of the full one.
 func (p *pending) planOnto(sequence uint32, seen Extent) {
 	if seen.Slots >= seen.Cap {
 		next := Extent{Last: seen.Last, Cap: p.capacity, Base: seen.Base + int64(seen.Cap)}
+		next.Decl = p.known.declared.Greatest()
 		p.plan(Push{Sequence: sequence + 1, Create: true, Floor: seen.Last, Base: next.Base}, next)
 		return
 	}
@@ -98,6 +104,7 @@ func (p *pending) plan(push Push, onto Extent) {
 	}
 	room := onto.Cap - onto.Slots
 	push.Owner, push.Cap = p.owner, onto.Cap
+	push.Decl = onto.Decl
 	push.Entries = p.entries[:min(room, len(p.entries))]
 	p.next, p.filled = &push, Extent{}
 	if newest := push.Entries[len(push.Entries)-1].ID; len(push.Entries) == room {
@@ -117,13 +124,16 @@ func (p *pending) refused(seen Extent) {
 	sequence := p.next.Sequence
 	p.next = nil
 	p.refusals++
-	if sequence == p.hint.Sequence && seen.Cap > 0 && seen.Cap != p.named() {
-		p.hint.Cap = seen.Cap // for the caller; the store of hints may do without
+	if sequence == p.hint.Sequence && seen.Cap > 0 {
+		if seen.Cap != p.named() {
+			p.hint.Cap = seen.Cap // for the caller; the store of hints may do without
+		}
+		p.hint.Decl = seen.Decl
 	}
 	switch {
 	case p.refusals == maxRefused:
 		p.result.Err = fmt.Errorf("append to %s: %w: %d pushes were refused", p.owner, ErrContended, p.refusals)
-	case p.refusals == 1 && seen.Slots > 0 && seen.Last.Less(p.entries[0].ID):
+	case p.refusals == 1 && p.known.reaches(seen.Decl) && seen.Slots > 0 && seen.Last.Less(p.entries[0].ID):
 		p.planOnto(sequence, seen)
 	}
 }
@@ -134,8 +144,8 @@ func (p *pending) pushed() {
 	p.result.New += len(done.Entries)
 	p.entries = p.entries[len(done.Entries):]
 	p.next = nil
-	if done.Create {
-		p.saw(Outline{Sequence: done.Sequence, Cap: done.Cap, Floor: done.Floor})
+	if done.Create || done.Sequence == 0 && done.Decl > 0 {
+		p.saw(Outline{Sequence: done.Sequence, Cap: done.Cap, Decl: done.Decl, Floor: done.Floor})
 	}
 	if p.filled.Slots > 0 {
 		p.planOnto(done.Sequence, p.filled) // the rest can go on without another look

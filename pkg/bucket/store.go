@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -21,7 +22,7 @@ var (
 
 // Push is one conditional append to one bucket.
 //
-// It applies if and only if the bucket exists or may be created by it, has Cap slots and room for all the entries, holds
+// It applies if and only if the bucket exists or may be created by it, has Cap slots, the Decl, and room for all the entries, holds
 // no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids. A store may apply it
 // although the bucket holds the tombstone of an id above its last: Repair has lowered that bucket's last, and the message is void.
 // Bucket 0 may be created by any push, every other bucket only by one with Create set. Such a push names the floor, and does not
@@ -32,6 +33,11 @@ type Push struct {
 	// Cap is the number of slots that the bucket must have, and gets if the push creates it. Zero stands for Capacity, and for a Base of
 	// FormatBase.
 	Cap int
+	// Decl is the Decl that the bucket must have, and gets if the push creates it. A store without an Index ignores it.
+	Decl int
+	// Facets are those of the entries for all declarations up to Decl that the caller does not know to be deleted. The push adds them to those
+	// of the bucket. A store without an Index ignores them. The slice is shared between pushes.
+	Facets []attribute.Facet
 	// Entries are 1 to Cap entries, ascending by id, each id once. A tombstone is the only entry of its push. The bucket
 	// is afterwards as if the message had been pushed and then deleted, and so are the Deletions. A store may refuse a
 	// tombstone because another push to the same bucket is applied at the same time.
@@ -76,10 +82,11 @@ type Outcome struct {
 type Extent struct {
 	// Slots counts the taken slots.
 	Slots int
-	// Last, Cap and Base are those of the bucket: see Bucket.
+	// Last, Cap, Base and Decl are those of the bucket: see Bucket.
 	Last message.ID
 	Cap  int
 	Base int64
+	Decl int
 }
 
 // Ref names the lowest bucket in which Heads searches for an owner's head.

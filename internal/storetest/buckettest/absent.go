@@ -218,7 +218,7 @@ func (r *rehydration) deleteShown(t *rapid.T) {
 		if !r.absent.gapOf(n) {
 			r.bounded = true
 		}
-		require.Equal(t, 1, appendTombstone(t, r.store, r.owner, r.hint, n))
+		require.Equal(t, 1, r.append(t, r.store, []bucket.Entry{{ID: id(n), Deleted: true}}))
 		r.arrived = append(r.arrived, n)
 	}
 	r.delete(t, n)
@@ -233,7 +233,7 @@ func (r *rehydration) page(t *rapid.T, before *bucket.Cursor, bound int) {
 		appendSome := func() {
 			if missing := r.missing(); len(missing) > 0 {
 				some := missing[:min(len(missing), rapid.IntRange(0, 60).Draw(t, "appended meanwhile"))]
-				appendAll(t, store, r.owner, r.hint, some)
+				r.append(t, store, entries(some...))
 				r.arrived = append(r.arrived, some...)
 			}
 		}
@@ -249,10 +249,11 @@ func (r *rehydration) page(t *rapid.T, before *bucket.Cursor, bound int) {
 // sequence of pages shows each message once, in order, and leaves none out.
 func (s suite) randomRehydrations(t *testing.T) {
 	t.Parallel()
-	store := s.open(t).Store
-	owner := owners()
+	h := s.open(t)
+	store, owner := h.Store, owners()
 	rapid.Check(t, func(t *rapid.T) {
 		r := &rehydration{reader: newReader(store, owner()), fresh: 10_000}
+		r.registry, r.index = newRegistry(), h.Index
 		if ns, capacities := drawPrefill(t); len(ns) > 0 {
 			prefill(t, store, r.owner, ns, capacities...)
 			r.arrived = ns
@@ -274,6 +275,8 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"window":       func(t *rapid.T) { r.drawWindow(t, r.fresh+200) },
 			"filter":       r.drawFiltered,
 			"newest":       r.drawNewest,
+			"search":       r.drawSearched,
+			"declare":      r.declare,
 			"next page": func(t *rapid.T) {
 				if r.cursor == nil {
 					t.Skip("there is no next page")

@@ -12,6 +12,8 @@ import (
 // Harness is a freshly opened, empty store.
 type Harness struct {
 	Store bucket.Store
+	// Index is that of the store; nil if there is none.
+	Index bucket.Index
 	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
 	// old harness is used after that.
 	Reopen func(t *testing.T) Harness
@@ -68,6 +70,12 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Sizes/change under writers", s.sizesChange)
 	t.Run("Sizes/that add up to the format's", s.sizesAddUp)
 	t.Run("Sizes/and the buckets of a page", s.sizedPagesCost)
+	t.Run("Declare/pushes name a decl", s.pushNamesDecl)
+	t.Run("Declare/beside writers at random", s.randomDeclarations)
+	t.Run("Declare/and hints", s.declaredHints)
+	t.Run("Declare/pages read few buckets", s.searchesCost)
+	t.Run("Declare/pages beside an emptier", s.searchesBesideEmptier)
+	t.Run("Declare/beside writers in parallel", s.declareInParallel)
 	t.Run("Reopen/keeps buckets", s.reopenKeepsBuckets)
 	t.Run("Append/by many in parallel", s.appendConcurrently)
 	t.Run("Append/avoids the trap of", s.testTraps)

@@ -36,6 +36,6 @@ func TestRemovingModel(t *testing.T) {
 
 func harness(model *buckettest.Model) buckettest.Harness {
 	var h buckettest.Harness
-	h = buckettest.Harness{Store: model, Reopen: func(*testing.T) buckettest.Harness { return h }}
+	h = buckettest.Harness{Store: model, Index: model, Reopen: func(*testing.T) buckettest.Harness { return h }}
 	return h
 }

@@ -25,10 +25,16 @@ func (a *absence) search(ctx context.Context, s bucket.Stretch, limit int) (foun
 // requireFiltered reads all pages of the messages that a filter keeps, and compares them with the model. Each page leads on, and keeps its budget.
 func (r *reader) requireFiltered(t tester, one, of, buckets, messages, limit int, unread bool) {
 	t.Helper()
-	kept := func(id message.ID) bool { return (int(id[15])+int(id[14]))%of < one }
+	kept := func(e bucket.Entry) bool { return (int(e.ID[15])+int(e.ID[14]))%of < one }
+	r.requireKept(t, kept, nil, buckets, messages, limit, unread)
+}
+
+// requireKept reads all pages of the entries that a filter keeps.
+func (r *reader) requireKept(t tester, kept func(bucket.Entry) bool, search *bucket.Search, buckets, messages, limit int, unread bool) {
+	t.Helper()
 	var want []int
 	for _, n := range r.below(1 << 30) {
-		if kept(id(n)) && !r.deleted[n] && (!unread || !r.seen[n]) {
+		if kept(entry(n)) && !r.deleted[n] && (!unread || !r.seen[n]) {
 			want = append(want, n)
 		}
 	}
@@ -39,9 +45,9 @@ func (r *reader) requireFiltered(t tester, one, of, buckets, messages, limit int
 		req.Filter = &bucket.Filter{
 			Keep: func(f bucket.Found) bool {
 				require.False(t, f.Entry.Deleted)
-				return kept(f.Entry.ID) && (!unread || !r.mark.Says(f, r.absent.counted()))
+				return kept(f.Entry) && (!unread || !r.mark.Says(f, r.absent.counted()))
 			},
-			Buckets: buckets, Messages: messages,
+			Buckets: buckets, Messages: messages, Search: search,
 			OnRead: func(ctx context.Context, s bucket.Stretch, limit int) ([]bucket.Entry, bucket.Stretch, int, error) {
 				found, left, n, err := r.absent.search(ctx, s, limit)
 				read += n
@@ -64,7 +70,7 @@ func (r *reader) requireFiltered(t tester, one, of, buckets, messages, limit int
 		require.NoError(t, err)
 		req.Before = &next
 	}
-	require.Equal(t, idsOf(entries(want...)), got, "%d of %d, unread only: %v, %d a page", one, of, unread, limit)
+	require.Equal(t, idsOf(entries(want...)), got, "unread only: %v, %d a page", unread, limit)
 }
 
 // unbudgeted returns how many buckets a page may read beyond its budget: those to which messages came late, and those with the floor of

@@ -18,7 +18,11 @@ import (
 var id = messagetest.ID
 
 // entry returns the copy of the message with the nth id.
-func entry(n int) bucket.Entry { return bucket.EntryOf(messagetest.Message(n, "author")) }
+func entry(n int) bucket.Entry {
+	e := bucket.EntryOf(messagetest.Message(n, "author"))
+	e.Attrs = attrsOf(n)
+	return e
+}
 
 func entries(ns ...int) []bucket.Entry {
 	out := make([]bucket.Entry, len(ns))
@@ -80,7 +84,7 @@ func (in inbox) hint(sequence int) bucket.Hint {
 	if sequence >= len(in) {
 		return bucket.Hint{}
 	}
-	return bucket.Hint{Sequence: in[sequence].Sequence, Floor: in[sequence].Floor}
+	return bucket.Hint{Sequence: in[sequence].Sequence, Decl: in[sequence].Decl, Floor: in[sequence].Floor}
 }
 
 // check returns the first violation of an invariant of package bucket, or nil.
@@ -262,6 +266,8 @@ func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
 		case head.Hint.Cap != 0 && head.Hint.Cap != b[0].Cap:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d of %d slots, which has %d", head.Hint.Sequence, head.Hint.Cap, b[0].Cap)
+		case head.Hint.Decl > b[0].Decl && b[0].Decl > 0:
+			h.wrong = fmt.Errorf("the hint was raised to bucket %d with the decl %d, which has %d", head.Hint.Sequence, head.Hint.Decl, b[0].Decl)
 		}
 		if h.hint.Sequence < head.Hint.Sequence || h.hint.Sequence == head.Hint.Sequence && h.hint.Cap == 0 {
 			h.hint = head.Hint

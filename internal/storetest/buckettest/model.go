@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -23,6 +24,7 @@ type Model struct {
 	blanked map[place]message.ID             // the ids that entries had before they were blanked
 	late    map[place]message.ID             // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
 	removed map[message.UserID]bucket.Bucket // the stub that stands for the buckets that were removed
+	facets  map[place][]attribute.Facet      // those of each bucket; slot is 0
 }
 
 // place is a slot of an owner's inbox.
@@ -36,7 +38,7 @@ type place struct {
 func NewModel() *Model {
 	return &Model{
 		inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}, late: map[place]message.ID{},
-		removed: map[message.UserID]bucket.Bucket{},
+		removed: map[message.UserID]bucket.Bucket{}, facets: map[place][]attribute.Facet{},
 	}
 }
 
@@ -56,7 +58,7 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 		}
 		outcomes[i].Applied = m.push(p)
 		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied && !m.Silent {
-			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last, Cap: b.Cap, Base: b.Base}
+			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last, Cap: b.Cap, Base: b.Base, Decl: b.Decl}
 		}
 	}
 	return outcomes, nil
@@ -75,12 +77,12 @@ func (m *Model) push(p bucket.Push) bool {
 		if p.Sequence > 0 && !p.Create || m.isRemoved(p.Owner, p.Sequence) {
 			return false
 		}
-		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: capacity, Base: base}
+		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: capacity, Base: base, Decl: p.Decl}
 		if p.Create {
 			b.Floor, b.Last = p.Floor, p.Floor
 		}
 	}
-	if p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Cap != capacity || b.Slots()+len(p.Entries) > b.Cap {
+	if b.Decl != p.Decl || p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Cap != capacity || b.Slots()+len(p.Entries) > b.Cap {
 		return false
 	}
 	for _, e := range p.Entries {
@@ -103,6 +105,8 @@ func (m *Model) push(p bucket.Push) bool {
 		m.inboxes[p.Owner] = map[uint32]*bucket.Bucket{}
 	}
 	m.inboxes[p.Owner][p.Sequence] = b
+	at := place{owner: p.Owner, sequence: p.Sequence}
+	m.facets[at] = append(m.facets[at], p.Facets...)
 	return true
 }
 
@@ -291,4 +295,27 @@ func (m *Model) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.De
 		deletions[i], _ = m.Deletions(ctx, ref.Owner, ref.Sequence)
 	}
 	return deletions, nil
+}
+
+// Candidates implements bucket.Index.
+func (m *Model) Candidates(
+	_ context.Context, owner message.UserID, ranges []attribute.FacetRange, low, high uint32, limit int,
+) ([]bucket.Bucket, error) {
+	buckets := slices.DeleteFunc(m.between(owner, low, high), func(b bucket.Bucket) bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return b.Stub || !slices.ContainsFunc(m.facets[place{owner: owner, sequence: b.Sequence}], func(f attribute.Facet) bool {
+			return slices.ContainsFunc(ranges, func(r attribute.FacetRange) bool { return r.Holds(f) })
+		})
+	})
+	return buckets[:min(limit, len(buckets))], nil
+}
+
+// Decl implements bucket.Index.
+func (m *Model) Decl(_ context.Context, owner message.UserID, sequence uint32) (int, bool, error) {
+	buckets := m.between(owner, sequence, sequence)
+	if len(buckets) == 0 {
+		return 0, false, nil
+	}
+	return buckets[0].Decl, true, nil
 }

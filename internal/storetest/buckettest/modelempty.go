@@ -53,6 +53,7 @@ func (m *Model) emptyWhole(b *bucket.Bucket) bucket.Emptied {
 		delete(m.blanked, place{b.Owner, b.Sequence, slot})
 	}
 	delete(m.late, place{owner: b.Owner, sequence: b.Sequence})
+	delete(m.facets, place{owner: b.Owner, sequence: b.Sequence})
 	if m.Removes {
 		above := m.inboxes[b.Owner][b.Sequence+1]
 		m.removed[b.Owner] = bucket.Bucket{Owner: b.Owner, Sequence: b.Sequence, Cap: int(above.Base), Last: above.Floor, Stub: true}

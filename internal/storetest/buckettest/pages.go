@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -33,6 +34,21 @@ type reader struct {
 	emptied int // buckets were emptied of those up to this one
 	oldest  uint32
 	buckets int // the number of buckets read for the last page
+
+	// registry, unless it is nil, has the declarations, and knows is what the process knows of them that appends. Index is that of the store.
+	registry *registry
+	knows    attribute.Set
+	index    bucket.Index
+}
+
+// append appends entries, and returns how many are new.
+func (r *reader) append(t tester, store bucket.Store, entries []bucket.Entry) int {
+	t.Helper()
+	appender := r.registry.appender(store, noHints{}, &r.knows, nil).WithCapacity(func() int { return r.capacity })
+	results, err := appender.Append(t.Context(), []bucket.Append{{Owner: r.owner, Hint: r.hint, Entries: entries}})
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	return results[0].New
 }
 
 func newReader(store bucket.Store, owner message.UserID) *reader {
@@ -43,7 +59,7 @@ func newReader(store bucket.Store, owner message.UserID) *reader {
 func (r *reader) deliver(t tester, ns []int) {
 	t.Helper()
 	ns = slices.DeleteFunc(ordered(ns), func(n int) bool { return slices.Contains(r.arrived, n) || n <= r.emptied })
-	require.Equal(t, len(ns), appendSized(t, r.store, r.owner, r.hint, ns, r.capacity))
+	require.Equal(t, len(ns), r.append(t, r.store, entries(ns...)))
 	r.arrived = append(r.arrived, ns...)
 }
 
@@ -249,11 +265,12 @@ func (r *reader) delete(t tester, n int) {
 // randomReaders reads pages, sets marks, counts and deletes while messages arrive, some of them late.
 func (s suite) randomReaders(t *testing.T) {
 	t.Parallel()
-	store := s.open(t).Store
-	owner := owners()
+	h := s.open(t)
+	store, owner := h.Store, owners()
 	var others []*reader // of earlier checks
 	rapid.Check(t, func(t *rapid.T) {
 		r := newReader(store, owner())
+		r.registry, r.index = newRegistry(), h.Index
 		others = append(others, r)
 		if ns, capacities := drawPrefill(t); len(ns) > 0 {
 			prefill(t, store, r.owner, ns, capacities...)
@@ -294,11 +311,13 @@ func (s suite) randomReaders(t *testing.T) {
 					r.empty(t)
 				}
 			},
-			"trim":   r.trim,
-			"window": func(t *rapid.T) { r.drawWindow(t, fresh) },
-			"filter": r.drawFiltered,
-			"newest": r.drawNewest,
-			"mark":   func(t *rapid.T) { r.setMark(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "up to")) },
+			"trim":    r.trim,
+			"window":  func(t *rapid.T) { r.drawWindow(t, fresh) },
+			"filter":  r.drawFiltered,
+			"newest":  r.drawNewest,
+			"search":  r.drawSearched,
+			"declare": r.declare,
+			"mark":    func(t *rapid.T) { r.setMark(t, rapid.IntRange(r.purged+1, max(r.purged, fresh)+2).Draw(t, "up to")) },
 			"delete": func(t *rapid.T) {
 				if len(r.arrived) == 0 {
 					return

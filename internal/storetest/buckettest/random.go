@@ -125,6 +125,8 @@ type randomRun struct {
 	prefilled, pool []int
 	deleted         map[message.ID]bool
 	faulty          bool
+	// between, unless it is nil, is called before each step.
+	between func(t *rapid.T)
 }
 
 // play steps the writers until all have finished.
@@ -133,6 +135,9 @@ func (r *randomRun) play(t *rapid.T) {
 	for left := r.runnable(); len(left) > 0; left = r.runnable() {
 		if rapid.IntRange(0, 19).Draw(t, "delete") == 0 {
 			r.deleteOne(t)
+		}
+		if r.between != nil {
+			r.between(t)
 		}
 		f := noFault
 		if faults {

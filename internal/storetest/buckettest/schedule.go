@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -54,6 +55,8 @@ type writer struct {
 	reported []int // the messages of which Append has said that they are in the inbox
 	added    int   // the sum of New
 	failed   error // an error that is not a crash
+	// knows is what it has loaded of the declarations.
+	knows attribute.Set
 }
 
 // stage lets writers append to one owner's inbox. Exactly one of the writers, or none, runs at any time.
@@ -69,12 +72,20 @@ type stage struct {
 	purged message.ID
 	// gone are the ids that stubs held.
 	gone map[message.ID]bool
+	// registry, unless it is nil, has the declarations. Each writer knows those of them that it has loaded.
+	registry *registry
 }
 
 // newStage starts a writer for each list of jobs. They stand before their first operations.
 func newStage(t tester, store bucket.Store, owner message.UserID, jobs [][]job) *stage {
 	t.Helper()
-	s := &stage{store: store, owner: owner, hints: &hintBook{store: store}, seen: readInbox(t, store, owner)}
+	return newDeclaringStage(t, store, owner, jobs, nil)
+}
+
+// newDeclaringStage is newStage with declarations.
+func newDeclaringStage(t tester, store bucket.Store, owner message.UserID, jobs [][]job, declared *registry) *stage {
+	t.Helper()
+	s := &stage{store: store, owner: owner, hints: &hintBook{store: store}, seen: readInbox(t, store, owner), registry: declared}
 	for _, j := range jobs {
 		w := &writer{jobs: j, parked: make(chan string), resume: make(chan fault)}
 		s.writers = append(s.writers, w)
@@ -91,7 +102,8 @@ func (s *stage) run(ctx context.Context, w *writer) {
 		if j.current {
 			j.hint = s.hints.hint
 		}
-		appender := bucket.NewAppender(seam, seam).WithCapacity(func() int { return cmp.Or(j.capacity, bucket.Capacity) })
+		load := func(ctx context.Context) error { return w.before(ctx, &Op{Method: "Load"}) }
+		appender := s.registry.appender(seam, seam, &w.knows, load).WithCapacity(func() int { return cmp.Or(j.capacity, bucket.Capacity) })
 		results, err := appender.Append(ctx, []bucket.Append{{Owner: s.owner, Hint: j.hint, Entries: entries(j.ns...)}})
 		if err == nil {
 			err = results[0].Err
@@ -145,7 +157,7 @@ func (w *writer) step(f fault) {
 // step lets a writer carry out one operation, with a fault or without, and returns what is wrong after it.
 func (s *stage) step(t tester, w *writer, f fault) error {
 	t.Helper()
-	reads := slices.Contains([]string{"Heads", "Range", "Floor", "Overlapping"}, w.next)
+	reads := slices.Contains([]string{"Heads", "Range", "Floor", "Overlapping", "Load"}, w.next)
 	w.step(f)
 	if reads && w.next != "" {
 		return nil // nothing has changed, and nothing was reported
@@ -168,6 +180,9 @@ func (s *stage) check(t tester) error {
 		return err
 	}
 	if err := s.lose(now); err != nil {
+		return err
+	}
+	if err := now.declares(s.seen); err != nil {
 		return err
 	}
 	s.seen = now
@@ -259,7 +274,7 @@ func appendToAll(t tester, stages []*stage, ns []int, hint func(*stage) (bucket.
 	if len(appends) == 0 {
 		return added
 	}
-	results, err := bucket.NewAppender(stages[0].store, noHints{}).Append(t.Context(), appends)
+	results, err := stages[0].registry.appender(stages[0].store, noHints{}, new(attribute.Set), nil).Append(t.Context(), appends)
 	require.NoError(t, err)
 	for k, r := range results {
 		require.NoError(t, r.Err)
