@@ -90,5 +90,20 @@ func declaring() []mutation {
 			edits: []edit{{filterGo, "(r.Filter.Messages-r.search.messages)/2, searchedAtOnce)\n			if", "r.Filter.Messages-r.search.messages, searchedAtOnce)\n			if"}},
 			pkg:   suite, run: pages,
 		},
+		{
+			name: "a push names a decl that was not loaded", trap: "PROTOCOLS BM4: entries without their facets are in a bucket that is covered",
+			edits: []edit{{"pkg/bucket/declared.go", "	if k.reaches(decl) {\n		return nil", "	if k.reaches(decl) || decl > 0 {\n		return nil"}},
+			pkg:   suite, run: "^TestModel$/^Declare$",
+		},
+		{
+			name: "a search does not read the purge point again", trap: "PROTOCOLS PM3: a page lacks a message whose bucket became a stub",
+			edits: []edit{{"pkg/bucket/search.go", "	if !r.search.found.used {", "	if r.search.found.used || !r.search.found.used {"}},
+			pkg:   suite, run: "^TestModel$/^Declare$",
+		},
+		{
+			name: "a list with too many elements has no facet", trap: "searches miss its entry",
+			edits: []edit{{"pkg/attribute/facet.go", "			own = []Facet{d.facet(bare, 0)}\n", "			own = nil\n"}},
+			pkg:   attribute, run: "^TestFacetsNeverMiss$",
+		},
 	}
 }
