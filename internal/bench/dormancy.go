@@ -61,11 +61,11 @@ func (e Env) Dormancy(ctx context.Context, o DormancyOptions) (Report, error) {
 	}
 	thresholds := thresholds()
 	for _, t := range thresholds {
-		add(fmt.Sprintf("threshold %d d", t.Days()), float64(t.Days()), o.Trace.Replay(t, middle))
+		add(fmt.Sprintf("threshold %d d", t.Days()), float64(t.Days()), o.Trace.Replay(t, prices, middle))
 	}
 	cheapest := o.Trace.Cheapest(thresholds, middle, prices)
-	add(fmt.Sprintf("threshold %d d, cheapest in the first half", cheapest.Days()), 0, o.Trace.Replay(cheapest, middle))
-	add("habits, learned in the first half", 0, o.Trace.Replay(trace.Learn(o.Trace, middle, prices), middle))
+	add(fmt.Sprintf("threshold %d d, cheapest in the first half", cheapest.Days()), 0, o.Trace.Replay(cheapest, prices, middle))
+	add("habits, learned in the first half", 0, o.Trace.Replay(trace.Learn(o.Trace, middle, prices), prices, middle))
 	add("optimum, with hindsight", 0, best)
 	return report, nil
 }
@@ -78,7 +78,7 @@ func thresholds() (all []trace.Threshold) {
 }
 
 func (e Env) prices(ctx context.Context, o DormancyOptions) (p trace.Prices, err error) {
-	p.Bytes = float64(e.Body)
+	p.Bytes, p.Limit = float64(e.Body), e.Config.Rehydrate.Limit
 	if p.Copy, err = e.priceOf(ctx, o.Followers, 0); err != nil {
 		return p, err
 	}

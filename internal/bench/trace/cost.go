@@ -8,6 +8,8 @@ type Prices struct {
 	Copy, Skipping float64
 	// Rebuild is the cost of rebuilding an inbox, and RebuildMessage that of each message in it, besides.
 	Rebuild, RebuildMessage float64
+	// Limit is the greatest number of messages in a rebuild: the newest ones. The others are read when somebody asks for them. 0 means no limit.
+	Limit int
 	// Page is the time until a user sees the first page of an inbox that is up to date, and FirstPage of one that is to be rebuilt.
 	Page, FirstPage time.Duration
 	// Bytes is the size of a copy.
@@ -18,7 +20,7 @@ type Prices struct {
 type Result struct {
 	// Copies is the number of messages that were copied as they came, and Skipped of those that were not.
 	Copies, Skipped int
-	// Rebuilds is the number of inboxes that were rebuilt, and Rebuilt the number of messages in them that had been skipped.
+	// Rebuilds is the number of inboxes that were rebuilt, and Rebuilt the number of messages that were appended to them.
 	Rebuilds, Rebuilt int
 	// Views is the number of views, rebuilt inboxes included.
 	Views int
@@ -36,6 +38,14 @@ func (p Prices) Waited(r Result) time.Duration {
 
 // Written is the size of all copies, rebuilt ones included.
 func (p Prices) Written(r Result) float64 { return p.Bytes * float64(r.Copies+r.Rebuilt) }
+
+// rebuilt returns how many of the skipped messages are in a rebuild.
+func (p Prices) rebuilt(skipped int) int {
+	if p.Limit == 0 {
+		return skipped
+	}
+	return min(skipped, p.Limit)
+}
 
 func (r Result) plus(other Result) Result {
 	r.Copies += other.Copies
@@ -66,16 +76,16 @@ func (d Threshold) Warm(_ Inbox, lastView, at time.Time) bool {
 	return at.Sub(lastView) <= time.Duration(d)
 }
 
-// Replay computes what a policy costs from a time on. What happened before is known to the policy. An inbox that has become dormant stays dormant until
+// Replay computes what a policy does from a time on. What happened before is known to the policy. An inbox that has become dormant stays dormant until
 // its owner looks.
-func (t *Trace) Replay(p Policy, from time.Time) (total Result) {
+func (t *Trace) Replay(policy Policy, p Prices, from time.Time) (total Result) {
 	for _, inbox := range t.Inboxes {
-		total = total.plus(inbox.replay(p, from))
+		total = total.plus(inbox.replay(policy, p, from))
 	}
 	return total
 }
 
-func (events Inbox) replay(p Policy, from time.Time) (r Result) {
+func (events Inbox) replay(policy Policy, p Prices, from time.Time) (r Result) {
 	var lastView time.Time
 	skipped := 0
 	for i, e := range events {
@@ -87,10 +97,10 @@ func (events Inbox) replay(p Policy, from time.Time) (r Result) {
 			}
 			if counts && skipped > 0 {
 				r.Rebuilds++
-				r.Rebuilt += skipped
+				r.Rebuilt += p.rebuilt(skipped)
 			}
 			lastView, skipped = e.At, 0
-		case skipped > 0 || lastView.IsZero() || !p.Warm(events[:i], lastView, e.At):
+		case skipped > 0 || lastView.IsZero() || !policy.Warm(events[:i], lastView, e.At):
 			skipped++
 			if counts {
 				r.Skipped++
@@ -102,8 +112,9 @@ func (events Inbox) replay(p Policy, from time.Time) (r Result) {
 	return r
 }
 
-// Best computes the cheapest result from a time on, with hindsight: who knows when each user looks next copies all messages until then, or none. It is
-// the least cost of any policy, because both costs are linear in the number of messages.
+// Best computes the cheapest result from a time on, with hindsight: who knows when each user looks next copies all messages until then, or none. That
+// is a lower bound for every policy if skipping costs no more than a copy: nothing between all and none is cheaper, because a further skipped message
+// never costs more than the one before. It may copy for users who have never looked, and begins with inboxes that are up to date.
 func (t *Trace) Best(p Prices, from time.Time) (total Result) {
 	for _, events := range t.Inboxes {
 		waiting := 0
@@ -115,7 +126,7 @@ func (t *Trace) Best(p Prices, from time.Time) (total Result) {
 			default:
 				warm, cold := Result{Views: 1, Copies: waiting}, Result{Views: 1}
 				if waiting > 0 {
-					cold = Result{Views: 1, Skipped: waiting, Rebuilds: 1, Rebuilt: waiting}
+					cold = Result{Views: 1, Skipped: waiting, Rebuilds: 1, Rebuilt: p.rebuilt(waiting)}
 				}
 				if p.Cost(warm) <= p.Cost(cold) {
 					total = total.plus(warm)

@@ -28,7 +28,8 @@ type Habits struct {
 // steps are the ends of the steps of time since a view, in days. The last step has no end.
 var steps = [...]float64{0.25, 0.5, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 270, 365}
 
-// habits is the number of classes of users. Class 0 has not looked recently, each further class looked twice as often as the one before.
+// habits is the number of classes of users by how often they looked before their last view. Class 0 did not look recently, class 1 once, and each
+// further class twice as often as the one before.
 const habits = 7
 
 // Learn learns habits from what happened before a time.
@@ -98,11 +99,16 @@ func (h *Habits) settle() {
 
 // Warm implements Policy.
 func (h *Habits) Warm(past Inbox, lastView, at time.Time) bool {
-	perDay := float64(arrivals(past, at)) / days(recently)
+	observed := min(days(recently), max(1, days(at.Sub(past[0].At))))
+	perDay := float64(arrivals(past, at)) / observed
 	likely, within := h.next(habit(past, lastView), days(at.Sub(lastView)))
 	copies := 1 + perDay*within
 	warm := h.prices.Copy * copies
-	cold := h.prices.Skipping*copies + likely*(h.prices.Rebuild+h.prices.RebuildMessage*copies)
+	rebuilt := copies
+	if h.prices.Limit > 0 {
+		rebuilt = min(copies, float64(h.prices.Limit))
+	}
+	cold := h.prices.Skipping*copies + likely*(h.prices.Rebuild+h.prices.RebuildMessage*rebuilt)
 	return warm <= cold
 }
 
@@ -126,11 +132,11 @@ func (h *Habits) next(class int, away float64) (likely, within float64) {
 	return 1 - still, within
 }
 
-// habit returns the class of a user by the views in the time before the last one.
+// habit returns the class of a user by the views that came recently before the last one.
 func habit(past Inbox, lastView time.Time) int {
 	views := 0
 	for i := len(past) - 1; i >= 0 && lastView.Sub(past[i].At) < recently; i-- {
-		if past[i].View {
+		if past[i].View && past[i].At.Before(lastView) {
 			views++
 		}
 	}
@@ -161,7 +167,7 @@ func (t *Trace) Cheapest(thresholds []Threshold, until time.Time, prices Prices)
 	}
 	least := math.Inf(1)
 	for _, threshold := range thresholds {
-		if cost := prices.Cost(before.Replay(threshold, before.Begin)); cost < least {
+		if cost := prices.Cost(before.Replay(threshold, prices, before.Begin)); cost < least {
 			least, cheapest = cost, threshold
 		}
 	}

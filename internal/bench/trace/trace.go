@@ -56,7 +56,8 @@ func (t *Trace) AddLine(text []byte) error {
 	if l.View != "" {
 		t.Add(l.View, Event{At: l.Time, View: true})
 	}
-	for _, user := range l.To {
+	slices.Sort(l.To)
+	for _, user := range slices.Compact(l.To) {
 		t.Add(user, Event{At: l.Time})
 	}
 	return nil

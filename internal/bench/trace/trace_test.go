@@ -34,7 +34,7 @@ func TestLines(t *testing.T) {
 	t.Parallel()
 	got := trace.New()
 	for _, line := range []string{
-		`{"publish":"ann","to":["ben","cy"],"time":"2026-01-03T00:00:00Z"}`,
+		`{"publish":"ann","to":["cy","ben","cy"],"time":"2026-01-03T00:00:00Z"}`,
 		`{"view":"ben","time":"2026-01-03T01:00:00+01:00"}`,
 		`{"view":"ben","time":"2026-01-02T00:00:00Z"}`,
 	} {
@@ -83,10 +83,13 @@ func TestReplay(t *testing.T) {
 		// Who has become dormant stays it, although the next message comes soon after.
 		"returns": {view(0), arrival(1), arrival(4), arrival(4.5), view(5), arrival(6)},
 	})
-	require.Equal(t, trace.Result{Copies: 4, Skipped: 4, Rebuilds: 1, Rebuilt: 2, Views: 5}, one.Replay(trace.Days(2), at(0)))
-	require.Equal(t, trace.Result{Copies: 6, Skipped: 2, Views: 5}, one.Replay(trace.Days(30), at(0)))
-	require.Equal(t, trace.Result{Copies: 1, Skipped: 1, Rebuilds: 1, Rebuilt: 2, Views: 1}, one.Replay(trace.Days(2), at(4.2)),
+	var prices trace.Prices
+	require.Equal(t, trace.Result{Copies: 4, Skipped: 4, Rebuilds: 1, Rebuilt: 2, Views: 5}, one.Replay(trace.Days(2), prices, at(0)))
+	require.Equal(t, trace.Result{Copies: 6, Skipped: 2, Views: 5}, one.Replay(trace.Days(30), prices, at(0)))
+	require.Equal(t, trace.Result{Copies: 1, Skipped: 1, Rebuilds: 1, Rebuilt: 2, Views: 1}, one.Replay(trace.Days(2), prices, at(4.2)),
 		"what came before that time is in the rebuild, and nothing else of it counts")
+	prices.Limit = 1
+	require.Equal(t, trace.Result{Copies: 4, Skipped: 4, Rebuilds: 1, Rebuilt: 1, Views: 5}, one.Replay(trace.Days(2), prices, at(0)))
 }
 
 func TestCosts(t *testing.T) {
@@ -107,6 +110,7 @@ func TestBest(t *testing.T) {
 		price := rapid.Float64Range(0, 10)
 		prices := trace.Prices{Copy: price.Draw(t, "copy"), Rebuild: price.Draw(t, "rebuild"), RebuildMessage: price.Draw(t, "message")}
 		prices.Skipping = rapid.Float64Range(0, prices.Copy).Draw(t, "skipping")
+		prices.Limit = rapid.IntRange(0, 6).Draw(t, "limit")
 		events := []trace.Event{view(0)}
 		least, waiting := 0.0, 0
 		for i, isView := range rapid.SliceOfN(rapid.Bool(), 0, 20).Draw(t, "events") {
@@ -118,7 +122,11 @@ func TestBest(t *testing.T) {
 			cheapest := prices.Copy * float64(waiting)
 			for copied := range waiting {
 				rest := float64(waiting - copied)
-				cheapest = min(cheapest, prices.Copy*float64(copied)+prices.Rebuild+(prices.Skipping+prices.RebuildMessage)*rest)
+				rebuilt := rest
+				if prices.Limit > 0 {
+					rebuilt = min(rest, float64(prices.Limit))
+				}
+				cheapest = min(cheapest, prices.Copy*float64(copied)+prices.Rebuild+prices.Skipping*rest+prices.RebuildMessage*rebuilt)
 			}
 			least, waiting = least+cheapest, 0
 		}
@@ -126,7 +134,7 @@ func TestBest(t *testing.T) {
 		one := traceOf(map[message.UserID][]trace.Event{"ben": events})
 		require.InDelta(t, least, prices.Cost(one.Best(prices, at(0))), 1e-6)
 		for _, days := range []int{1, 2, 5} {
-			require.GreaterOrEqual(t, prices.Cost(one.Replay(trace.Days(days), at(0)))+1e-6, least)
+			require.GreaterOrEqual(t, prices.Cost(one.Replay(trace.Days(days), prices, at(0)))+1e-6, least)
 		}
 	})
 }
@@ -150,12 +158,12 @@ func TestHabits(t *testing.T) {
 	}
 	both := traceOf(all)
 	prices := trace.Prices{Copy: 1, Rebuild: 50, RebuildMessage: 1}
-	got := both.Replay(trace.Learn(both, at(100), prices), at(100))
+	got := both.Replay(trace.Learn(both, at(100), prices), prices, at(100))
 	require.Equal(t, trace.Result{Copies: 20 * 100, Skipped: 20 * 100, Views: 20 * 100}, got)
 
 	prices.Rebuild = 1e6
-	got = both.Replay(trace.Learn(both, at(20), prices), at(20))
-	require.Equal(t, trace.Result{Copies: 40 * 180, Views: 20*180 + 20*10}, got, "while nobody has left, all are expected back")
+	got = both.Replay(trace.Learn(both, at(20), prices), prices, at(20))
+	require.Equal(t, trace.Result{Copies: 40 * 180, Views: 20*180 + 20*10}, got, "all are expected back while none of them has left")
 }
 
 func TestCheapest(t *testing.T) {
