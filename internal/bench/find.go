@@ -153,7 +153,7 @@ func (f *finding) draw() {
 		}
 		f.entries[i].Attrs = fmt.Appendf(nil, `{"kind":%q,"serial":%d}`, kinds[i], serials[i])
 	}
-	for _, s := range []struct{ name, kind string }{{"1 in 10", "often"}, {"1 in 1,000", "seldom"}, {"1 in 100,000", "once"}} {
+	for _, s := range []struct{ name, kind string }{{"1 in 10", "often"}, {"1 in 1,000", "seldom"}, {f.rarest(), "once"}} {
 		f.add("4 values, "+s.name, func(i int) bool { return kinds[i] == s.kind }, "kind:eq:"+s.kind)
 	}
 	for _, s := range []struct {
@@ -165,7 +165,15 @@ func (f *finding) draw() {
 			fmt.Sprintf("serial:gte:%d", from), fmt.Sprintf("serial:lt:%d", from+s.share))
 	}
 	one := random.IntN(n)
-	f.add("a value each, 1 in 100,000", func(i int) bool { return serials[i] == one }, fmt.Sprintf("serial:eq:%d", one))
+	f.add("a value each, "+f.rarest(), func(i int) bool { return serials[i] == one }, fmt.Sprintf("serial:eq:%d", one))
+}
+
+// rarest names the condition with the fewest matches.
+func (f *finding) rarest() string {
+	if len(f.entries) < 100_000 {
+		return "one"
+	}
+	return "1 in 100,000"
 }
 
 // textEntries is entries with bodies that compress no better than texts do: of random letters.
@@ -454,7 +462,11 @@ func (e Env) declaring(ctx context.Context, o FindOptions) (rows []Row, err erro
 		if err := errors.Join(w.see(ctx, e.Now(), owners), w.declare(ctx, all[:n])); err != nil {
 			return nil, err
 		}
-		lanes = append(lanes, w.declaredLane(fmt.Sprintf("appending, %d declared", n), owners))
+		l, err := w.declaredLane(ctx, n, owners)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, l)
 	}
 	for _, n := range []int{0, 1, pushedAttributes} {
 		l, err := first.openEntries(ctx, fmt.Sprintf("appended_%d", n), attribute.NewSet(pushedAttributes, all), attribute.NewSet(pushedAttributes, all[:n]))
@@ -488,20 +500,32 @@ func (e Env) declaring(ctx context.Context, o FindOptions) (rows []Row, err erro
 	return rows, nil
 }
 
-// declaredLane returns the lane of a world.
-func (w *world) declaredLane(name string, owners []message.UserID) *lane {
+// declaredLane returns the lane of a world in which a number of attributes are declared. It fills the first bucket of each inbox, which has no facets.
+func (w *world) declaredLane(ctx context.Context, declared int, owners []message.UserID) (*lane, error) {
+	size := w.cfg.Inbox.BucketSize
+	earlier := w.entries(-size, size)
 	var into []*appending
 	for some := range slices.Chunk(owners, w.cfg.Fanout.BatchOwners) { // as fan-out does
-		into = append(into, w.appending(some))
-	}
-	return &lane{name: name, sizes: w.inboxSizes, append: func(ctx context.Context, entries []bucket.Entry) error {
-		for _, a := range into {
-			if err := a.append(ctx, entries); err != nil {
-				return err
-			}
+		a := w.appending(some)
+		if err := a.append(ctx, earlier); err != nil {
+			return nil, err
 		}
-		return nil
-	}}
+		into = append(into, a)
+	}
+	return &lane{
+		name: fmt.Sprintf("appending, %d declared", declared), sizes: w.inboxSizes,
+		append: func(ctx context.Context, entries []bucket.Entry) error {
+			for _, a := range into {
+				if err := a.append(ctx, entries); err != nil {
+					return err
+				}
+				if head := a.heads[0]; w.onMongoDB() && head.Decl != declared {
+					return fmt.Errorf("bucket %d has the facets of %d declarations, want %d", head.Sequence, head.Decl, declared)
+				}
+			}
+			return nil
+		},
+	}, nil
 }
 
 // takeTurns lets each lane append the same messages, one after the other. In each round another lane is the first.
