@@ -99,17 +99,26 @@ func (r Recorded) With(texts map[string]string) (Recorded, error) {
 // maxDocument is the size of a document that MongoDB refuses.
 const maxDocument = 16 * MiB
 
-// buckets checks the size of new buckets. A bucket on MongoDB is one document, with entries and their facets.
+// buckets checks the size of new buckets. A bucket on MongoDB is one document.
 func (r Recorded) buckets(v *validator) {
 	if r.Store != StoreMongoDB {
 		within(v, "inbox.bucket_size", r.BucketSize, 1, bucket.MaxCapacity)
 		return
 	}
-	const facets = Size(attribute.MaxFacetBytes)
-	most := int((maxDocument - 1) / (max(r.EntryBytes, entryRest) + facets))
+	most := int((maxDocument - 1) / max(r.EntryBytes, entryRest))
 	v.require("inbox.bucket_size", r.BucketSize >= 1 && r.BucketSize <= most,
-		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, and as many facets of %s, stay below the %s of a MongoDB document",
-		r.BucketSize, most, r.EntryBytes, facets, maxDocument)
+		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, stay below the %s of a MongoDB document",
+		r.BucketSize, most, r.EntryBytes, maxDocument)
+}
+
+// Slots returns how many slots a new bucket gets: BucketSize or, on MongoDB, fewer if so many of the largest entries and their facets would not fit into a
+// document. It is no limit of BucketSize, because older releases recorded sizes for buckets without facets.
+func (r Recorded) Slots() int {
+	if r.Store != StoreMongoDB {
+		return r.BucketSize
+	}
+	const facets = Size(attribute.MaxFacetBytes)
+	return min(r.BucketSize, int((maxDocument-1)/(max(r.EntryBytes, entryRest)+facets)))
 }
 
 // retention checks what expires. A message must not expire before it can have arrived, and not be removed while its key is remembered.

@@ -73,6 +73,18 @@ func TestRecordedWith(t *testing.T) {
 }
 
 // TestBucketsFitIntoADocument bounds the size of buckets by that of the largest entry, whichever of the two changes.
+func TestSlotsLeaveRoomForFacets(t *testing.T) {
+	t.Parallel()
+	r := config.Recorded{Store: config.StoreMongoDB, EntryBytes: 81 * config.KiB, BucketSize: 199}
+	require.Equal(t, 199, r.Slots())
+	r.BucketSize = 202
+	require.Equal(t, 199, r.Slots())
+	r.EntryBytes = config.KiB
+	require.Equal(t, 202, r.Slots())
+	r = config.Recorded{Store: config.StoreEmbedded, EntryBytes: 81 * config.KiB, BucketSize: 202}
+	require.Equal(t, 202, r.Slots())
+}
+
 func TestBucketsFitIntoADocument(t *testing.T) {
 	t.Parallel()
 	c := config.Default()
@@ -81,13 +93,13 @@ func TestBucketsFitIntoADocument(t *testing.T) {
 		size, entry string
 		most        int // 0 if it fits
 	}{
-		{"199", "81KiB", 0},
-		{"200", "81KiB", 199},
+		{"202", "81KiB", 0},
+		{"203", "81KiB", 202},
 		{"127", "128KiB", 0},
 		{"128", "128KiB", 127},
-		{"0", "81KiB", 199},
-		{"8191", "1KiB", 0},
-		{"8192", "1KiB", 8191},
+		{"0", "81KiB", 202},
+		{"16383", "1KiB", 0},
+		{"16384", "1KiB", 16383},
 	} {
 		_, err := c.Recorded().With(map[string]string{"inbox.bucket_size": test.size, "inbox.entry_bytes": test.entry})
 		if test.most == 0 {
@@ -95,12 +107,12 @@ func TestBucketsFitIntoADocument(t *testing.T) {
 			continue
 		}
 		require.EqualError(t, err, fmt.Sprintf("inbox.bucket_size is %s: it must be from 1 to %d, because so many entries of inbox.entry_bytes, "+
-			"which is %s, and as many facets of 1KiB, stay below the 16MiB of a MongoDB document", test.size, test.most, test.entry))
+			"which is %s, stay below the 16MiB of a MongoDB document", test.size, test.most, test.entry))
 	}
-	c.Inbox.BucketSize = 199
+	c.Inbox.BucketSize = 202
 	require.NoError(t, c.Validate())
 	c.Limits.Body += config.KiB
-	require.ErrorContains(t, c.Validate(), "inbox.bucket_size is 199: it must be from 1 to 197")
+	require.ErrorContains(t, c.Validate(), "inbox.bucket_size is 202: it must be from 1 to 199")
 	c.Store = config.StoreEmbedded
 	require.NoError(t, c.Validate())
 }

@@ -97,7 +97,7 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 			}
 			return settings.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-				KeyTTL: r.KeyTTL, BucketSize: r.BucketSize, Texts: r.Texts(), Numbers: r.Numbers(),
+				KeyTTL: r.KeyTTL, BucketSize: r.Slots(), Texts: r.Texts(), Numbers: r.Numbers(),
 				Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 			}, err
 		},
@@ -252,11 +252,11 @@ func TestTheUpgradeMustFitWhatIsRecorded(t *testing.T) {
 			c.Store, c.MongoDB.URI, c.Inbox.BucketSize = config.StoreMongoDB, "mongodb://x", size
 		}
 	}
-	a := w.process(t, "a", mongodb(199))
+	a := w.process(t, "a", mongodb(200))
 	require.Equal(t, 50, a.BucketSize())
 	_, err := a.Upgrade(t.Context(), false)
-	require.EqualError(t, err, "inbox.bucket_size is 199: it must be from 1 to 127, because so many entries of inbox.entry_bytes, which is 128KiB, "+
-		"and as many facets of 1KiB, stay below the 16MiB of a MongoDB document")
+	require.EqualError(t, err, "inbox.bucket_size is 200: it must be from 1 to 127, because so many entries of inbox.entry_bytes, which is 128KiB, "+
+		"stay below the 16MiB of a MongoDB document")
 	require.NoError(t, a.Load(t.Context()))
 	require.Equal(t, settings.Recorded, a.Level())
 	b := w.process(t, "b", mongodb(127))
@@ -264,10 +264,11 @@ func TestTheUpgradeMustFitWhatIsRecorded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 127, b.BucketSize())
 	b.change(t, "inbox.entry_bytes", "81KiB")
-	b.change(t, settings.BucketSizeKey, "199")
+	b.change(t, settings.BucketSizeKey, "202")
+	require.Equal(t, 199, b.BucketSize(), "buckets have room for facets")
 	_, err = b.Change(t.Context(), "inbox.entry_bytes", "82KiB", false, true)
 	require.ErrorAs(t, err, new(*message.InvalidError))
-	require.ErrorContains(t, err, "inbox.bucket_size is 199: it must be from 1 to 197")
+	require.ErrorContains(t, err, "inbox.bucket_size is 202: it must be from 1 to 199")
 }
 
 // TestRetentionNeedsItsLevel lets nothing expire before the upgrade, which has to be confirmed.
@@ -331,11 +332,11 @@ func TestFirstValuesNeedNotFitEachOther(t *testing.T) {
 	}
 	require.NoError(t, w.Settings().Replace(t.Context(), record, older))
 	a := w.process(t, "a", func(c *config.Config) {
-		c.Store, c.MongoDB.URI, c.Inbox.BucketSize, c.Retention.MaxAge = config.StoreMongoDB, "mongodb://x", 199, 5*time.Minute
+		c.Store, c.MongoDB.URI, c.Inbox.BucketSize, c.Retention.MaxAge = config.StoreMongoDB, "mongodb://x", 200, 5*time.Minute
 	})
 	_, err = a.Upgrade(t.Context(), true)
 	require.NoError(t, err)
-	require.Equal(t, 199, a.BucketSize())
+	require.Equal(t, 199, a.BucketSize(), "of 200, to have room for facets")
 	require.Equal(t, 5*time.Minute, a.Retention().MaxAge)
 	require.Equal(t, 30*24*time.Hour, a.Canonical())
 	require.Equal(t, 10*time.Minute, a.Rules().FirstSlack)
