@@ -36,6 +36,9 @@ type Filter struct {
 	Attrs []string
 }
 
+// scanned is the number of buckets that a filtered page reads in order although there is an index. One call reads as many.
+const scanned = 32
+
 // count returns how many conditions the filter has.
 func (f Filter) count() int {
 	n := len(f.Attrs)
@@ -141,7 +144,7 @@ func (s *Service) search(m matcher, user message.UserID) *bucket.Search {
 	if s.stores.Index == nil {
 		return nil
 	}
-	search, best := &bucket.Search{Index: s.stores.Index}, attribute.Unindexed
+	search, best := &bucket.Search{Index: s.stores.Index, Scan: scanned}, attribute.Unindexed
 	for _, c := range m.conditions {
 		if facets, selectivity := c.Facets(); selectivity > best {
 			best, search.Facets, search.Number = selectivity, facets, c.Declaration.Number

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -15,6 +16,8 @@ type Search struct {
 	Number int
 	// Facets are ranges for Index.Candidates. Every entry that Filter.Keep keeps has a facet in one of them.
 	Facets []attribute.FacetRange
+	// Scan is the number of buckets that the page reads in order rather than by the index, which takes several calls: if no more than these are below.
+	Scan int
 	// Purged reads the owner's purge point. A bucket that was left out may have become a stub since the purge point of the request was read. So the page
 	// reads it again, after the buckets.
 	Purged func(ctx context.Context) (message.ID, error)
@@ -33,7 +36,10 @@ type found struct {
 // searches reports whether the next buckets may be left out. Where messages may be missing in the buckets, the page must read all buckets: to a
 // higher one may have come the tombstone of such a message.
 func (r *reading) searches() bool {
-	if r.Filter == nil || r.Filter.Search == nil || r.search.found.done || r.lowest().Decl < r.Filter.Search.Number {
+	if r.Filter == nil || r.Filter.Search == nil || r.search.found.done {
+		return false
+	}
+	if s := r.Filter.Search; r.lowest().Decl < s.Number || int64(r.above()) <= int64(s.Scan) {
 		return false
 	}
 	rest := Stretch{After: r.Above, Before: r.least().Next()}
@@ -109,5 +115,6 @@ func (r *reading) raiseAbove(ctx context.Context) error {
 	}
 	purged, err := r.Filter.Search.Purged(ctx)
 	r.Above = greater(r.Above, purged)
+	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return !r.Above.Less(e.ID) })
 	return err
 }

@@ -460,6 +460,9 @@ func (s suite) searchesCost(t *testing.T) {
 		}
 		require.LessOrEqual(t, read, 2*most+61, "%s: the newest buckets, candidates, and those of before the declaration", text)
 		r.requireKept(t, kept, r.searchFor(c), 50, 100, 200, false)
+		scanning := r.searchFor(c)
+		scanning.Index, scanning.Scan = nil, 200 // all buckets: nobody asks the index
+		r.requireKept(t, kept, scanning, 50, 100, 200, false)
 	}
 }
 
