@@ -214,13 +214,13 @@ func (s suite) declStays(t *testing.T) {
 	ctx := t.Context()
 	push := bucket.Push{Owner: owner, Cap: 5, Decl: 2, Facets: []attribute.Facet{5}, Entries: entries(10, 20, 30), Guard: true}
 	require.True(t, pushOne(t, h.Store, push))
-	requireKept := func(what string) { //nolint:contextcheck // they take the context of the test
+	requireKept := func(what string) {
 		t.Helper()
 		for _, decl := range []int{0, 1, 3} {
 			require.False(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Cap: 5, Decl: decl, Entries: entries(50), Guard: true}), "%s, %d", what, decl)
 		}
 		require.Equal(t, 2, readInbox(t, h.Store, owner)[0].Decl, what)
-		decl, exists, err := h.Index.Decl(ctx, owner, 0)
+		decl, exists, err := h.Index.Decl(t.Context(), owner, 0)
 		require.NoError(t, err)
 		require.True(t, exists)
 		require.Equal(t, 2, decl, what)
