@@ -462,7 +462,7 @@ func (e Env) declaring(ctx context.Context, o FindOptions) (rows []Row, err erro
 		if err := errors.Join(w.see(ctx, e.Now(), owners), w.declare(ctx, all[:n])); err != nil {
 			return nil, err
 		}
-		l, err := w.declaredLane(ctx, n, owners)
+		l, err := w.declaredLane(ctx, n, owners, first.entries(-w.cfg.Inbox.BucketSize, w.cfg.Inbox.BucketSize))
 		if err != nil {
 			return nil, err
 		}
@@ -500,10 +500,9 @@ func (e Env) declaring(ctx context.Context, o FindOptions) (rows []Row, err erro
 	return rows, nil
 }
 
-// declaredLane returns the lane of a world in which a number of attributes are declared. It fills the first bucket of each inbox, which has no facets.
-func (w *world) declaredLane(ctx context.Context, declared int, owners []message.UserID) (*lane, error) {
-	size := w.cfg.Inbox.BucketSize
-	earlier := w.entries(-size, size)
+// declaredLane returns the lane of a world in which a number of attributes are declared. It fills the first bucket of each inbox, which has no facets,
+// with messages that are older than those of takeTurns.
+func (w *world) declaredLane(ctx context.Context, declared int, owners []message.UserID, earlier []bucket.Entry) (*lane, error) {
 	var into []*appending
 	for some := range slices.Chunk(owners, w.cfg.Fanout.BatchOwners) { // as fan-out does
 		a := w.appending(some)
