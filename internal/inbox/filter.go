@@ -144,18 +144,15 @@ func (s *Service) search(m matcher, user message.UserID) *bucket.Search {
 	if s.stores.Index == nil {
 		return nil
 	}
-	search, best := &bucket.Search{Index: s.stores.Index, Scan: scanned}, attribute.Unindexed
-	for _, c := range m.conditions {
-		if facets, selectivity := c.Facets(); selectivity > best {
-			best, search.Facets, search.Number = selectivity, facets, c.Declaration.Number
-		}
-	}
-	if best == attribute.Unindexed {
+	facets, number, selectivity := attribute.Narrowest(m.conditions)
+	if selectivity == attribute.Unindexed {
 		return nil
 	}
-	search.Purged = func(ctx context.Context) (message.ID, error) {
-		state, err := s.state(ctx, user)
-		return state.Purged, err
+	return &bucket.Search{
+		Index: s.stores.Index, Number: number, Facets: facets, Scan: scanned,
+		Purged: func(ctx context.Context) (message.ID, error) {
+			state, err := s.state(ctx, user)
+			return state.Purged, err
+		},
 	}
-	return search
 }

@@ -186,3 +186,21 @@ func (c Condition) Facets() ([]FacetRange, Selectivity) {
 	}
 	return []FacetRange{d.all()}, Present
 }
+
+// Narrowest returns the facets for the condition that usually the fewest entries meet, and the number of its declaration: every entry that meets all
+// conditions has a facet in one of the ranges. Two bounds of one number or time become one range. For Unindexed there is no range.
+func Narrowest(conditions []Condition) (ranges []FacetRange, number int, selectivity Selectivity) {
+	for _, c := range conditions {
+		next, s := c.Facets()
+		switch {
+		case s > selectivity:
+			ranges, number, selectivity = next, c.Declaration.Number, s
+		case s == Bounded && s == selectivity && c.Declaration.Number == number: // each entry has one facet of it
+			both := FacetRange{Low: max(ranges[0].Low, next[0].Low), High: min(ranges[0].High, next[0].High)}
+			if both.Low <= both.High { // otherwise no entry meets both
+				ranges = []FacetRange{both}
+			}
+		}
+	}
+	return ranges, number, selectivity
+}

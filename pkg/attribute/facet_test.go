@@ -104,6 +104,61 @@ func TestFacetsNeverMiss(t *testing.T) {
 	})
 }
 
+// TestNarrowestNeverMisses draws several conditions on few attributes. An entry that meets all of them has a facet in the ranges.
+func TestNarrowestNeverMisses(t *testing.T) {
+	t.Parallel()
+	set := attribute.NewSet(2, []attribute.Declaration{{Name: "n", Type: attribute.Number, Number: 1}, {Name: "s", Type: attribute.Strings, Number: 2}})
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.IntRange(-3, 3)
+		attrs := json.RawMessage(fmt.Sprintf(`{"n":%d,"s":["%d","%d"]}`, number.Draw(t, "n"), number.Draw(t, "s"), number.Draw(t, "s")))
+		var conditions []attribute.Condition
+		for range rapid.IntRange(1, 4).Draw(t, "conditions") {
+			text := rapid.SampledFrom([]string{"n:gte", "n:lt", "n:gt", "n:lte", "n:eq", "n:ne", "s:eq", "s:gte", "s:lt"}).Draw(t, "operator")
+			c, err := set.ParseCondition("attr", fmt.Sprintf("%s:%d", text, number.Draw(t, "operand")))
+			require.NoError(t, err)
+			conditions = append(conditions, c)
+		}
+		ranges, declared, selectivity := attribute.Narrowest(conditions)
+		require.NotEqual(t, attribute.Unindexed, selectivity)
+		require.True(t, slices.ContainsFunc(conditions, func(c attribute.Condition) bool { return c.Declaration.Number == declared }))
+		values := set.Read(attrs)
+		if slices.ContainsFunc(conditions, func(c attribute.Condition) bool { return !c.Holds(values) }) {
+			return
+		}
+		require.True(t, slices.ContainsFunc(set.Facets(attrs), func(f attribute.Facet) bool {
+			return slices.ContainsFunc(ranges, func(r attribute.FacetRange) bool { return r.Holds(f) })
+		}), "%s and %v", attrs, conditions)
+	})
+}
+
+// TestWindow makes one range of two bounds, whatever their order, and leaves out the values on both sides.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	set := attribute.NewSet(1, []attribute.Declaration{{Name: "n", Type: attribute.Number, Number: 1}})
+	condition := func(text string) attribute.Condition {
+		c, err := set.ParseCondition("attr", text)
+		require.NoError(t, err)
+		return c
+	}
+	from, below := condition("n:gte:10"), condition("n:lt:20")
+	for _, window := range [][]attribute.Condition{{from, below}, {below, from}} {
+		ranges, number, selectivity := attribute.Narrowest(window)
+		require.Equal(t, attribute.Bounded, selectivity)
+		require.Equal(t, 1, number)
+		require.Len(t, ranges, 1)
+		for n, want := range map[int]bool{5: false, 10: true, 15: true, 25: false} {
+			facets := set.Facets(json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)))
+			require.Equal(t, want, ranges[0].Holds(facets[0]), n)
+		}
+	}
+	ranges, _, selectivity := attribute.Narrowest([]attribute.Condition{condition("n:gt:20"), condition("n:lt:10")})
+	require.Equal(t, attribute.Bounded, selectivity)
+	require.Len(t, ranges, 1)
+	require.LessOrEqual(t, ranges[0].Low, ranges[0].High, "a range that no entry meets is no range for an index")
+	_, _, selectivity = attribute.Narrowest(nil)
+	require.Equal(t, attribute.Unindexed, selectivity)
+}
+
 // TestFacetsAreOrdered finds the facets of numbers and times in the order of their values, and far apart where the values are.
 func TestFacetsAreOrdered(t *testing.T) {
 	t.Parallel()
