@@ -195,7 +195,7 @@ func Narrowest(conditions []Condition) (ranges []FacetRange, number int, selecti
 		switch {
 		case s > selectivity:
 			ranges, number, selectivity = next, c.Declaration.Number, s
-		case s == Bounded && s == selectivity && c.Declaration.Number == number: // each entry has one facet of it
+		case s == Bounded && selectivity == Bounded && c.Declaration.Number == number: // each entry has one facet of it
 			both := FacetRange{Low: max(ranges[0].Low, next[0].Low), High: min(ranges[0].High, next[0].High)}
 			if both.Low <= both.High { // otherwise no entry meets both
 				ranges = []FacetRange{both}
