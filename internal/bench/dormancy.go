@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -105,16 +106,16 @@ func (e Env) priceOf(ctx context.Context, followers int, dormant float64) (float
 	if err != nil {
 		return 0, err
 	}
-	return valueOf(figures, "took") / float64(followers), nil
+	took, err := valueOf(figures, "took")
+	return took / float64(followers), err
 }
 
-func valueOf(figures []Figure, name string) float64 {
-	for _, f := range figures {
-		if f.Name == name {
-			return f.Value
-		}
+func valueOf(figures []Figure, name string) (float64, error) {
+	i := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == name })
+	if i < 0 {
+		return 0, fmt.Errorf("no figure is named %s", name)
 	}
-	panic("no figure is named " + name)
+	return figures[i].Value, nil
 }
 
 // returned is what users cost who return: the median times until they see a page, before and after their inbox is rebuilt, and the seconds of the machine
@@ -154,7 +155,11 @@ func (e Env) returns(ctx context.Context, n, missed int) (r returned, err error)
 	if err != nil {
 		return r, err
 	}
-	r.first = time.Duration(valueOf(first, "first page p50") * float64(time.Millisecond))
+	p50, err := valueOf(first, "first page p50")
+	if err != nil {
+		return r, err
+	}
+	r.first = time.Duration(p50 * float64(time.Millisecond))
 	var pages times
 	for _, user := range slow.users {
 		began := time.Now() //nolint:forbidigo // what is measured is time
