@@ -17,8 +17,8 @@ const (
 	MaxFacetBytes = 1 << 10
 )
 
-// Facet is what an index of entries keeps of a value of a declared attribute. It may be that of several values, so whoever finds an entry by a facet
-// still checks its conditions. Facets are stored: what makes them never changes.
+// Facet is what an index of entries keeps of a value of a declared attribute. Several values may have the same facet, so a caller that finds an entry by a
+// facet still checks its conditions. Facets are stored: how they are made never changes.
 //
 // From the highest bit down, a facet has a zero bit, 15 bits of the declaration's number, 2 bits of a kind, and 46 bits of the kind's own:
 //
@@ -75,7 +75,7 @@ func (d Declaration) hashOfBool(value bool) Facet {
 // order returns the facet of a number or a time.
 func (d Declaration) order(v Value) Facet {
 	if d.Type == Time {
-		// Times to 8 milliseconds. RFC 3339 knows years from 0 to 9999, which are in the middle of this range.
+		// Times are cut to 8 milliseconds. RFC 3339 knows years from 0 to 9999, which are in the middle of this range.
 		const span = 1 << (ownBits + 3)
 		return d.facet(ordered, uint64(min(max(v.Time+span/4, 0), span-1))>>3)
 	}
@@ -137,7 +137,7 @@ func (s Set) Facets(attrs json.RawMessage) []Facet {
 	return slices.Compact(all)
 }
 
-// Selectivity says how few entries have a facet that a condition needs. The greater it is, the fewer they are, usually.
+// Selectivity says how few entries have a facet that a condition needs. A greater value usually means fewer entries.
 type Selectivity int
 
 // The selectivities.

@@ -32,8 +32,8 @@ type pending struct {
 func (p *pending) damaged(err error) { p.result.Err = err }
 
 // newPending plans a push onto the bucket of the hint. If the hint does not say its capacity, or the bucket does not exist, the push names
-// that of new buckets. A bucket with another one refuses it. The push names the Decl of the hint. So a bucket 0 that it creates may have none, though
-// declarations are known: an inbox without a hint mostly has a bucket 0, without a Decl if it is old.
+// that of new buckets. A bucket with another one refuses it. The push names the Decl of the hint. A user without a hint mostly has
+// no bucket 0, or an old one without a Decl. So bucket 0 may be created without a Decl although declarations are known.
 func newPending(a *Append, result *Appended, capacity int, known *knowledge) *pending {
 	p := &pending{owner: a.Owner, entries: a.Entries, result: result, capacity: capacity, known: known, hint: a.Hint}
 	if named := p.named(); len(p.entries) <= named && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {

@@ -16,7 +16,7 @@ type Search struct {
 	Number int
 	// Facets are ranges for Index.Candidates. Every entry that Filter.Keep keeps has a facet in one of them.
 	Facets []attribute.FacetRange
-	// Scan is the number of buckets that the page reads in order rather than by the index, which takes several calls: if no more than these are below.
+	// Scan is the number of buckets below those read that are not worth the index, which takes several calls. The page reads so few in order.
 	Scan int
 	// Purged reads the owner's purge point. A bucket that was left out may have become a stub since the purge point of the request was read. So the page
 	// reads it again, after the buckets.
@@ -66,7 +66,7 @@ func (r *reading) readCandidates(ctx context.Context) (read bool, err error) {
 		f.done = true
 		return false, nil
 	}
-	// Nearly each has an entry of the page, and may have more.
+	// Nearly each candidate has at least one entry of the page.
 	limit := min(int(r.more()), max(1, r.Limit+1-len(r.held())), 2*len(r.run))
 	buckets, err := s.Index.Candidates(ctx, r.Owner, s.Facets, f.first, above-1, limit)
 	if err != nil {
