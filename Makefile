@@ -1,6 +1,7 @@
 GO ?= go
 MODULE := github.com/fanmail/fanmail
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+ACTIONLINT := $(GO) tool -modfile=tools/actionlint/go.mod actionlint
 LINT_DEPLOY := $(GO) tool -modfile=../../tools/go.mod golangci-lint
 # Runs a command with a MongoDB server for the tests, which it finds or installs, and with the build tags that select the tests for it.
 # It is built and then run, because "go run" would not pass signals on to it.
@@ -89,10 +90,11 @@ cover: ## Measure what the tests cover; coverage.out has the details.
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: lint
-lint: ## Check style and import rules.
+lint: ## Check style, import rules and workflows.
 	$(LINT) config verify
 	$(LINT) run ./...
 	cd deploy/test && $(LINT_DEPLOY) run ./...
+	$(ACTIONLINT) .github/workflows/*.yaml
 
 # Tests hold what is generated to what it is generated from.
 .PHONY: generate

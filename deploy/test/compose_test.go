@@ -70,6 +70,7 @@ func TestComposeRoles(t *testing.T) {
 		require.Equal(t, listens, mountsSecret(service, "tokens"))
 	}
 	require.ElementsMatch(t, roles, running)
+	require.Contains(t, read(t, "..", "test", "services", "containers", "run"), ":-"+project.Services["mongodb-1"].Image+"}", "the image that the tests run on")
 	require.True(t, project.Networks["data"].Internal, "MongoDB and NATS ask nobody who they are")
 	for _, name := range []string{"mongodb-1", "mongodb-2", "mongodb-3", "nats"} {
 		require.Equal(t, []string{"data"}, networks(project.Services[name]))

@@ -118,6 +118,9 @@ func TestImageCompiler(t *testing.T) {
 	_, version, _ := strings.Cut(read(t, "Dockerfile"), "ARG GO_VERSION=")
 	version, _, _ = strings.Cut(version, "\n")
 	require.Contains(t, string(mod), "\ngo "+version+".")
+	workflow := read(t, "..", ".github", "workflows", "ci.yaml")
+	require.Equal(t, 2, strings.Count(workflow, "golang:"+version+"-bookworm"), "the tests run with the same compiler")
+	require.Equal(t, 2, strings.Count(workflow, "golang:"))
 }
 
 // What git tracks is in the context: were it left out, git would call the working tree changed, and so would the version.

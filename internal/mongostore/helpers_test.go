@@ -66,12 +66,13 @@ func open(tb testing.TB, opts mongostore.Options) *mongostore.DB {
 	return db
 }
 
-// create initializes a database that only this test uses, and opens it.
+// create initializes a database that only this test uses, and opens it. On a sharded cluster, it shards the collections.
 func create(tb testing.TB) (*mongostore.DB, mongostore.Options) {
 	tb.Helper()
 	uri, database := testenv.MongoDB(tb)
 	opts := testOptions(tb, uri, database)
-	require.NoError(tb, connect(tb, opts).Init(tb.Context(), false))
+	db := connect(tb, opts)
+	require.NoError(tb, db.Init(tb.Context(), db.Sharded()))
 	return open(tb, opts), opts
 }
 
