@@ -29,8 +29,10 @@ func Names() []string {
 
 // Options say where a layout is, and how large its parts are.
 type Options struct {
-	// Database is one that does not exist.
+	// Database is one that does not exist, unless Existing is set.
 	URI, Database string
+	// Existing says that Open has made the layout in the database before. Close then leaves the database.
+	Existing bool
 	// Operations is the number of writes in a command, Commands how many commands are under way at a time, and Timeout how long a call of the
 	// store may take.
 	Operations, Commands int
@@ -38,21 +40,24 @@ type Options struct {
 	// BucketSize is the number of messages in a full bucket, and Newest how many messages the layout newest-n keeps.
 	BucketSize, Newest int
 	// Now and Logger are those of the store.
-	Now    func() time.Time
-	Logger zerolog.Logger
+	Now    func() time.Time `json:"-"`
+	Logger zerolog.Logger   `json:"-"`
 }
 
 // Layout keeps messages for recipients. One Send may run at a time, and any number of Reads.
 type Layout interface {
 	// Send gives a message to recipients, each named once, and returns how many documents it wrote. A majority acknowledges each.
 	Send(ctx context.Context, e bucket.Entry, recipients []message.UserID) (documents int, err error)
+	// Fill gives messages, ascending by id, to recipients whose inboxes are empty. The inboxes are then as if each message had been sent to all,
+	// and whole buckets were written at once.
+	Fill(ctx context.Context, entries []bucket.Entry, recipients []message.UserID) error
 	// Read returns the newest n messages of a recipient, newest first, and the number of documents that the server returned.
 	Read(ctx context.Context, recipient message.UserID, n int) (ids []message.ID, documents int, err error)
 	// Written returns the bytes of all commands since Open that wrote documents.
 	Written() int64
 	// Sizes returns the sizes of the layout's collections, all together.
 	Sizes(ctx context.Context) (mongoraw.Sizes, error)
-	// Close drops the database and closes the connections.
+	// Close drops the database, unless Existing was set, and closes the connections.
 	Close(ctx context.Context) error
 }
 
@@ -119,6 +124,9 @@ func (l *layout) prepare(ctx context.Context) error {
 		return err
 	}
 	l.c, l.counters = l.db.Collection("inbox"), l.db.Collection("counters")
+	if l.opts.Existing {
+		return nil
+	}
 	for _, c := range l.collections() {
 		if err := l.db.CreateCollection(ctx, c.Name()); err != nil {
 			return err
@@ -247,5 +255,9 @@ func sizesOf(ctx context.Context, collections []*mongo.Collection) (all mongoraw
 // Close implements Layout.
 func (l *layout) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(l.db.Drop(ctx), l.client.Disconnect(ctx))
+	var err error
+	if !l.opts.Existing {
+		err = l.db.Drop(ctx)
+	}
+	return errors.Join(err, l.client.Disconnect(ctx))
 }

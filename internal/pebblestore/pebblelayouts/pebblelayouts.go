@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -25,21 +25,24 @@ func Names() []string {
 
 // Options say where a layout is, and how large its parts are.
 type Options struct {
-	// Dir is an empty folder.
+	// Dir is a folder that is empty, or has the layout. Only one process at a time may open it.
 	Dir string
 	// CacheBytes and MemTableBytes are those of the embedded store.
 	CacheBytes, MemTableBytes int64
 	// BucketSize is the number of messages in a full bucket, and Newest how many messages the layout newest-n keeps.
 	BucketSize, Newest int
 	// Now and Logger are those of the embedded store.
-	Now    func() time.Time
-	Logger zerolog.Logger
+	Now    func() time.Time `json:"-"`
+	Logger zerolog.Logger   `json:"-"`
 }
 
 // Layout keeps messages for recipients. One Send may run at a time, and any number of Reads.
 type Layout interface {
 	// Send gives a message to recipients, each named once, and returns the number of records that it wrote. They survive a crash.
 	Send(ctx context.Context, e bucket.Entry, recipients []message.UserID) (records int, err error)
+	// Fill gives messages, ascending by id, to recipients whose inboxes are empty. The records are then as if each message had been sent to all, and
+	// each record is written once.
+	Fill(ctx context.Context, entries []bucket.Entry, recipients []message.UserID) error
 	// Read returns the newest n messages of a recipient, newest first, and the number of records that it has read.
 	Read(ctx context.Context, recipient message.UserID, n int) (ids []message.ID, records int, err error)
 	// Written returns the bytes that were written to the log, by flushes and by compactions since Open.
@@ -112,25 +115,31 @@ func (l *layout) Send(ctx context.Context, e bucket.Entry, recipients []message.
 	if l.name == "on-read" {
 		return l.sendOnce(e, recipients)
 	}
-	var mu sync.Mutex
+	var written atomic.Int64
+	err = l.spread(ctx, recipients, together, func(owners []message.UserID) error {
+		n, err := l.sendBatch(e, owners)
+		written.Add(int64(n))
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("layout %s: send: %w", l.name, err)
+	}
+	return int(written.Load()), nil
+}
+
+// spread calls do with so many recipients at a time, from two goroutines.
+func (l *layout) spread(ctx context.Context, recipients []message.UserID, at int, do func(owners []message.UserID) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	for owners := range slices.Chunk(recipients, together) {
+	for owners := range slices.Chunk(recipients, at) {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			n, err := l.sendBatch(e, owners)
-			mu.Lock()
-			defer mu.Unlock()
-			records += n
-			return err
+			return do(owners)
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return records, fmt.Errorf("layout %s: send: %w", l.name, err)
-	}
-	return records, nil
+	return group.Wait()
 }
 
 func (l *layout) sendBatch(e bucket.Entry, owners []message.UserID) (records int, err error) {

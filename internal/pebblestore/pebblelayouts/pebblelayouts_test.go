@@ -62,3 +62,37 @@ func TestSizes(t *testing.T) {
 		})
 	}
 }
+
+// TestFill compares the records of inboxes that are filled with those of inboxes that got one message after the other.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	entries := layouttest.Entries(t, time.Now(), 30)
+	recipients := []message.UserID{"bob", "eve"}
+	for _, name := range pebblelayouts.Names() {
+		if name == "buckets" { // both ways are an append
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var records [2]map[string]string
+			for i, give := range []func(l pebblelayouts.Layout){
+				func(l pebblelayouts.Layout) { require.NoError(t, l.Fill(t.Context(), entries, recipients)) },
+				func(l pebblelayouts.Layout) {
+					for _, e := range entries {
+						_, err := l.Send(t.Context(), e, recipients)
+						require.NoError(t, err)
+					}
+				},
+			} {
+				l, err := pebblelayouts.Open(t.Context(), name, options(t))
+				require.NoError(t, err)
+				give(l)
+				records[i], err = pebblelayouts.Records(l)
+				require.NoError(t, err)
+				require.NoError(t, l.Close(t.Context()))
+			}
+			require.NotEmpty(t, records[0])
+			require.Equal(t, records[1], records[0])
+		})
+	}
+}

@@ -22,8 +22,8 @@ const (
 
 const (
 	day = 24 * time.Hour
-	// lifetime is how long the layout dated would keep a bucket.
-	lifetime = 365 * day
+	// lifetimeDays is for how many days the layout dated would keep a bucket.
+	lifetimeDays = 365
 )
 
 func ownerKey(first byte, owner message.UserID, rest ...byte) []byte {
@@ -197,6 +197,12 @@ func byDay(_ message.UserID, e bucket.Entry) (uint64, error) {
 	return uint64(e.ID.Time().UnixMilli() / day.Milliseconds()), nil //nolint:gosec // it is after 1970
 }
 
+// expiryKey returns the key of the index that finds the bucket of a day when it expires.
+func expiryKey(day uint64, bucket []byte) []byte {
+	end := binary.BigEndian.AppendUint64([]byte{indexKeys}, day+lifetimeDays)
+	return append(end, bucket...)
+}
+
 // intoBucket pushes a message into the bucket that place returns.
 func (l *layout) intoBucket(batch *pebble.Batch, owner message.UserID, e bucket.Entry) error {
 	number, err := l.place(owner, e)
@@ -209,8 +215,7 @@ func (l *layout) intoBucket(batch *pebble.Batch, owner message.UserID, e bucket.
 		return err
 	}
 	if l.expires && value == nil {
-		end := binary.BigEndian.AppendUint64([]byte{indexKeys}, number+uint64(lifetime/day))
-		if err := batch.Set(append(end, key...), nil, nil); err != nil {
+		if err := batch.Set(expiryKey(number, key), nil, nil); err != nil {
 			return err
 		}
 	}

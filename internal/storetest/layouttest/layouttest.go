@@ -18,6 +18,7 @@ import (
 // Layout is what all layouts share.
 type Layout interface {
 	Send(ctx context.Context, e bucket.Entry, recipients []message.UserID) (documents int, err error)
+	Fill(ctx context.Context, entries []bucket.Entry, recipients []message.UserID) error
 	Read(ctx context.Context, recipient message.UserID, n int) (ids []message.ID, documents int, err error)
 	Close(ctx context.Context) error
 }
@@ -28,8 +29,22 @@ const BucketSize = 4
 // Newest is the number of messages that newest-n keeps.
 const Newest = 9
 
-// Run sends messages of the day before now through each of the layouts, and requires that reads return the newest, and as few documents as the layout promises. Then it
-// sends some of them again: the layouts that keep a message once must show it once.
+// Entries returns n messages, an hour apart. The first one is sent after the given time.
+func Entries(t *testing.T, sent time.Time, n int) []bucket.Entry {
+	t.Helper()
+	ids := message.NewGenerator(func() time.Time { return sent }, rand.NewChaCha8([32]byte{}))
+	entries := make([]bucket.Entry, n)
+	for i := range entries {
+		sent = sent.Add(time.Hour)
+		id, err := ids.Next()
+		require.NoError(t, err)
+		entries[i] = bucket.Entry{ID: id, From: "ann", Body: fmt.Sprintf("message %d", i)}
+	}
+	return entries
+}
+
+// Run fills inboxes in each of the layouts and sends messages, all of the day before now, and requires that reads return the newest, and as few documents
+// as the layout promises. Then it sends the last message again: the layouts that keep a message once must show it once.
 func Run(t *testing.T, now time.Time, names []string, open func(t *testing.T, name string) Layout) {
 	t.Helper()
 	for _, name := range names {
@@ -37,22 +52,25 @@ func Run(t *testing.T, now time.Time, names []string, open func(t *testing.T, na
 			t.Parallel()
 			l := open(t, name)
 			t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
-			sent, want := now.Add(-24*time.Hour), make(map[message.UserID][]message.ID)
-			ids := message.NewGenerator(func() time.Time { return sent }, rand.NewChaCha8([32]byte{}))
-			var last bucket.Entry
-			for n := range 13 {
-				sent = sent.Add(time.Hour)
-				id, err := ids.Next()
-				require.NoError(t, err)
-				last = bucket.Entry{ID: id, From: "ann", Body: fmt.Sprintf("message %d", n)}
+			const there, sent = 10, 13
+			entries := Entries(t, now.Add(-24*time.Hour), there+sent)
+			want, all := make(map[message.UserID][]message.ID), make([]message.UserID, 5)
+			for r := range all {
+				all[r] = message.UserID(fmt.Sprintf("r%d", r))
+				for _, e := range entries[:there] {
+					want[all[r]] = slices.Insert(want[all[r]], 0, e.ID)
+				}
+			}
+			require.NoError(t, l.Fill(t.Context(), entries[:there], all))
+			last := entries[len(entries)-1]
+			for n, e := range entries[there:] {
 				var recipients []message.UserID
-				for r := range 5 {
+				for r, owner := range all {
 					if n%(r+1) == 0 { // recipient r gets each (r+1)th message
-						owner := message.UserID(fmt.Sprintf("r%d", r))
-						recipients, want[owner] = append(recipients, owner), slices.Insert(want[owner], 0, id)
+						recipients, want[owner] = append(recipients, owner), slices.Insert(want[owner], 0, e.ID)
 					}
 				}
-				documents, err := l.Send(t.Context(), last, recipients)
+				documents, err := l.Send(t.Context(), e, recipients)
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, documents, 1)
 			}
