@@ -2,14 +2,11 @@ package bench
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/config"
@@ -28,6 +25,10 @@ type LayoutsOptions struct {
 	Layouts []string
 	// BucketSize is the number of messages in a full bucket, and Newest how many messages newest-n keeps.
 	BucketSize, Newest int
+	// ReadsPerSend is the number of reads of the newest 50 messages for each delivery, in the cost.
+	ReadsPerSend float64
+	// Server are the names of the server's processes on this machine, whose processor time is read. None means that the server is asked.
+	Server []string
 	// Redeliver is the share of the deliveries that are made again at the end.
 	Redeliver float64
 	// Seed decides the random part of the ids, the bodies, the inboxes that are read, and the deliveries that are made again.
@@ -39,6 +40,10 @@ const (
 	apart = 30 * time.Minute
 	// probed is the number of recipients who are asked whether they can read a message.
 	probed = 100
+	// killedMessages is the number of messages that a child sends. It is killed while it sends the last one.
+	killedMessages = 10
+	// leftBehind is for how many times the time of a send the work that it leaves behind is waited for.
+	leftBehind = 10
 	// readInboxes is the number of random inboxes that are read, at most about as many as there are, in readTurns turns.
 	readInboxes, readTurns = 1000, 10
 )
@@ -46,16 +51,23 @@ const (
 // layoutOf is what the layouts of both stores share.
 type layoutOf interface {
 	Send(ctx context.Context, e bucket.Entry, recipients []message.UserID) (documents int, err error)
+	Fill(ctx context.Context, entries []bucket.Entry, recipients []message.UserID) error
 	Read(ctx context.Context, recipient message.UserID, n int) (ids []message.ID, documents int, err error)
 	Close(ctx context.Context) error
 }
 
 // compared is a layout with what was measured.
 type compared struct {
-	layoutOf
-	name string
+	layoutOf // nil while another process has it
+	// name is the name in the report, and order says how another process opens the layout.
+	name  string
+	order order
 	// written returns the bytes that were written since the layout was opened.
 	written func() []Figure
+	// apart calls do while another process may open the layout.
+	apart func(ctx context.Context, do func() error) error
+	// cool restarts the layout with nothing of it in the memory, and reports whether that is possible.
+	cool func(ctx context.Context) (bool, error)
 	// finish closes the layout, returns its sizes, and removes it.
 	finish func(ctx context.Context) ([]Figure, error)
 
@@ -63,13 +75,15 @@ type compared struct {
 	documents          int
 	before, after      []Figure
 	reads              []reads
-	right              []Figure
+	sending, reading   spent // by sends, and by reads of 50
+	killed, right      []Figure
 }
 
 // reads are the reads of so many of the newest messages.
 type reads struct {
 	n, documents int
 	took         times
+	cold         times // none if the files cannot be dropped from the memory
 }
 
 type comparing struct {
@@ -77,46 +91,79 @@ type comparing struct {
 	o          LayoutsOptions
 	layouts    []*compared
 	recipients []message.UserID
-	entries    []bucket.Entry
-	random     *mathrand.Rand
+	// entries are those that are there, those that are sent, and those that a child sends.
+	entries   []bucket.Entry
+	random    *mathrand.Rand
+	processor processor
 }
 
-// Layouts measures inboxes in different layouts: those of the store, and those of recipes. The layouts get the same messages, and take turns.
+func (x *comparing) there() []bucket.Entry { return x.entries[:x.o.There] }
+func (x *comparing) sent() []bucket.Entry {
+	return x.entries[x.o.There : x.o.There+x.o.Messages]
+}
+func (x *comparing) byChild() []bucket.Entry { return x.entries[x.o.There+x.o.Messages:] }
+
+// layoutAuthor sends all messages.
+const layoutAuthor = message.UserID("author")
+
+// ofServer is the name of the row of the whole server.
+const ofServer = "fanmail"
+
+// Layouts measures inboxes in different layouts: those of the store, and those of recipes. The layouts get the same messages, and take turns. Then it
+// measures the whole server.
 func (e Env) Layouts(ctx context.Context, o LayoutsOptions) (report Report, err error) {
-	report = Report{Benchmark: "layouts", Store: e.Config.Store, Charts: []Chart{
-		{"send", "send", "answered p50"}, {"read", "read 50", "took p50"}, {"size", "size", "in all"},
+	report = Report{Benchmark: "layouts", Store: e.Config.Store, conclude: conclude, Charts: []Chart{
+		{"send", "send", "answered p50"}, {"read", "read 50", "took p50"}, {"size", "size", "in all"}, {"cost", "cost", "cost"},
 	}}
-	if report.Facts, err = e.facts(ctx); err != nil {
+	if report.Facts, err = e.layoutFacts(ctx, o); err != nil {
 		return report, err
 	}
-	x := &comparing{env: e, o: o, recipients: users("user", 0, o.Recipients)}
+	if len(o.Layouts) == 0 {
+		o.Layouts = append(pebblelayouts.Names(), ofServer)
+		if e.onMongoDB() {
+			o.Layouts = append(mongolayouts.Names(), ofServer)
+		}
+	}
+	x := &comparing{env: e, o: o, recipients: users("user", 0, o.Recipients), processor: e.processor(o.Server)}
 	x.draw()
+	if report.Rows, err = x.compare(ctx); err != nil {
+		return report, err
+	}
+	if slices.Contains(o.Layouts, ofServer) {
+		rows, err := x.wholeServer(ctx)
+		if err != nil {
+			return report, fmt.Errorf("%s: %w", ofServer, err)
+		}
+		report.Rows = append(report.Rows, rows...)
+	}
+	report.Facts = append(report.Facts, Fact{"load average after", loadAverage()})
+	return report, nil
+}
+
+// compare measures the layouts.
+func (x *comparing) compare(ctx context.Context) (rows []Row, err error) {
 	defer func() {
 		for _, l := range x.layouts { // those that an error has left
 			_, finishErr := l.finish(context.WithoutCancel(ctx))
 			err = errors.Join(err, finishErr)
 		}
 	}()
-	if err := x.open(ctx); err != nil {
-		return report, err
-	}
-	for _, step := range []func(context.Context) error{x.fill, x.send, x.read, x.redeliver} {
+	for _, step := range []func(context.Context) error{x.open, x.fill, x.send, x.read, x.readCold, x.kill, x.redeliver} {
 		if err := step(ctx); err != nil {
-			return report, err
+			return nil, err
 		}
 	}
-	e.Tell("reading the sizes")
+	x.env.Tell("reading the sizes")
 	for len(x.layouts) > 0 {
 		l := x.layouts[0]
 		x.layouts = x.layouts[1:]
 		sizes, err := l.finish(ctx)
 		if err != nil {
-			return report, err
+			return nil, err
 		}
-		report.Rows = append(report.Rows, l.rows(o.Messages, sizes)...)
+		rows = append(rows, l.rows(x.o, sizes)...)
 	}
-	report.Facts = append(report.Facts, Fact{"load average after", loadAverage()})
-	return report, nil
+	return rows, nil
 }
 
 // draw draws the messages.
@@ -126,7 +173,7 @@ func (x *comparing) draw() {
 	binary.BigEndian.PutUint64(seed[:], x.o.Seed)
 	source := mathrand.NewChaCha8(seed)
 	x.random = mathrand.New(source) //nolint:gosec // it is no secret
-	n := x.o.There + x.o.Messages
+	n := x.o.There + x.o.Messages + killedMessages
 	sent := x.env.Now().Add(-time.Duration(n) * apart)
 	ids := message.NewGenerator(func() time.Time { return sent }, source)
 	for range n {
@@ -139,20 +186,20 @@ func (x *comparing) draw() {
 		for i := range body {
 			body[i] = letters[x.random.IntN(len(letters))]
 		}
-		x.entries = append(x.entries, bucket.Entry{ID: id, From: "author", Body: string(body)})
+		x.entries = append(x.entries, bucket.Entry{ID: id, From: layoutAuthor, Body: string(body)})
 	}
 }
 
 // open opens the layouts.
 func (x *comparing) open(ctx context.Context) error {
-	names, open := pebblelayouts.Names(), x.openEmbedded
+	open := x.openEmbedded
 	if x.env.onMongoDB() {
-		names, open = mongolayouts.Names(), x.openMongoDB
+		open = x.openMongoDB
 	}
-	if len(x.o.Layouts) > 0 {
-		names = x.o.Layouts
-	}
-	for _, name := range names {
+	for _, name := range x.o.Layouts {
+		if name == ofServer {
+			continue
+		}
 		l, err := open(ctx, name)
 		if err != nil {
 			return err
@@ -162,56 +209,6 @@ func (x *comparing) open(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (x *comparing) openEmbedded(ctx context.Context, name string) (*compared, error) {
-	dir, err := os.MkdirTemp(x.env.Dir, "fanmail-bench-layout-")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder: %w", err)
-	}
-	c := x.env.Config.Embedded
-	l, err := pebblelayouts.Open(ctx, name, pebblelayouts.Options{
-		Dir: dir, CacheBytes: int64(c.Cache), MemTableBytes: int64(c.Memtable), BucketSize: x.o.BucketSize, Newest: x.o.Newest,
-		Now: x.env.Now, Logger: x.env.Logger,
-	})
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	written := func() []Figure {
-		log, flushed, compacted := l.Written()
-		return []Figure{{"log", mib(float64(log)), "MiB"}, {"flushed", mib(float64(flushed)), "MiB"}, {"compacted", mib(float64(compacted)), "MiB"}}
-	}
-	finish := func(ctx context.Context) (figures []Figure, err error) {
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		if err := l.Close(ctx); err != nil {
-			return nil, err
-		}
-		records, index, err := pebblelayouts.Sizes(ctx, name, dir)
-		return []Figure{{"records", mib(records), "MiB"}, {"all indexes", mib(index), "MiB"}, {"in all", mib(records + index), "MiB"}}, err
-	}
-	return &compared{layoutOf: l, written: written, finish: finish}, nil
-}
-
-func (x *comparing) openMongoDB(ctx context.Context, name string) (*compared, error) {
-	f, m := x.env.Config.Fanout, x.env.Config.MongoDB
-	l, err := mongolayouts.Open(ctx, name, mongolayouts.Options{
-		URI: string(m.URI), Database: fmt.Sprintf("%s_bench_%s", m.Database, strings.ToLower(rand.Text()[:8])), Timeout: m.Timeout,
-		Operations: m.BulkOperations, Commands: min(m.Concurrency, max(1, f.BatchOwners/m.BulkOperations)),
-		BucketSize: x.o.BucketSize, Newest: x.o.Newest, Now: x.env.Now, Logger: x.env.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	written := func() []Figure { return []Figure{{"requests", mib(float64(l.Written())), "MiB"}} }
-	finish := func(ctx context.Context) ([]Figure, error) {
-		s, err := l.Sizes(ctx)
-		figures := figuresOf(s, true)
-		all := Figure{"in all", figures[1].Value + figures[2].Value, "MiB"} // on disk, and all indexes
-		return append(figures, all), errors.Join(err, l.Close(ctx))
-	}
-	return &compared{layoutOf: l, written: written, finish: finish}, nil
-}
-
-func mib(bytes float64) float64 { return bytes / (1 << 20) }
 
 // turns calls do with each layout. Another layout is the first in each turn.
 func (x *comparing) turns(turn int, do func(*compared) error) error {
@@ -224,15 +221,12 @@ func (x *comparing) turns(turn int, do func(*compared) error) error {
 	return nil
 }
 
-// fill sends the messages that are there at the start.
+// fill fills the inboxes with the messages that are there at the start.
 func (x *comparing) fill(ctx context.Context) error {
-	x.env.Tell(fmt.Sprintf("filling %d inboxes with %d messages in each layout", x.o.Recipients, x.o.There))
-	for turn, e := range x.entries[:x.o.There] {
-		if err := x.turns(turn, func(l *compared) error {
-			_, err := l.Send(ctx, e, x.recipients)
-			return err
-		}); err != nil {
-			return err
+	for _, l := range x.layouts {
+		x.env.Tell(fmt.Sprintf("filling %d inboxes with %d messages: %s", x.o.Recipients, x.o.There, l.name))
+		if err := l.Fill(ctx, x.there(), x.recipients); err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
 		}
 	}
 	return settle(ctx)
@@ -244,31 +238,8 @@ func (x *comparing) send(ctx context.Context) error {
 	for _, l := range x.layouts {
 		l.before = l.written()
 	}
-	for turn, e := range x.entries[x.o.There:] {
-		if err := x.turns(turn, func(l *compared) error {
-			began := x.env.Now()
-			documents, err := l.Send(ctx, e, x.recipients)
-			if err != nil {
-				return err
-			}
-			l.answered = append(l.answered, x.env.Now().Sub(began))
-			l.documents += documents
-			for i := range min(probed, len(x.recipients)) {
-				at := 0
-				if i > 0 {
-					at = i * (len(x.recipients) - 1) / (min(probed, len(x.recipients)) - 1)
-				}
-				ids, _, err := l.Read(ctx, x.recipients[at], 1)
-				if err != nil {
-					return err
-				}
-				if !slices.Equal(ids, []message.ID{e.ID}) {
-					return fmt.Errorf("%s cannot read %s after it was sent", x.recipients[at], e.ID)
-				}
-			}
-			l.readable = append(l.readable, x.env.Now().Sub(began))
-			return nil
-		}); err != nil {
+	for turn, e := range x.sent() {
+		if err := x.turns(turn, func(l *compared) error { return x.sendOne(ctx, l, e) }); err != nil {
 			return err
 		}
 	}
@@ -278,22 +249,71 @@ func (x *comparing) send(ctx context.Context) error {
 	return nil
 }
 
+// sendOne sends a message to all, and lets some of them read it. It then waits until the work that the layout has left behind, such as compactions,
+// is done, and counts it.
+func (x *comparing) sendOne(ctx context.Context, l *compared, e bucket.Entry) error {
+	var answered time.Duration
+	during, err := x.processor.spend(ctx, func() error {
+		began := x.env.Now()
+		documents, err := l.Send(ctx, e, x.recipients)
+		answered = x.env.Now().Sub(began)
+		l.documents += documents
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.answered = append(l.answered, answered)
+	began := x.env.Now()
+	for _, recipient := range x.probes() {
+		ids, _, err := l.Read(ctx, recipient, 1)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(ids, []message.ID{e.ID}) {
+			return fmt.Errorf("%s cannot read %s after it was sent", recipient, e.ID)
+		}
+	}
+	l.readable = append(l.readable, answered+x.env.Now().Sub(began))
+	after, err := x.processor.spend(ctx, func() error { return idle(ctx, leftBehind*answered) })
+	l.sending = l.sending.plus(during, len(x.recipients)).plus(after, 0)
+	return err
+}
+
+// probes returns the recipients who are asked whether they can read a message: the first, the last, and some that are spread evenly between them.
+func (x *comparing) probes() []message.UserID {
+	n := min(probed, len(x.recipients))
+	probes := make([]message.UserID, n)
+	for i := range probes {
+		probes[i] = x.recipients[i*(len(x.recipients)-1)/max(1, n-1)]
+	}
+	return probes
+}
+
 // read reads random inboxes twice, and measures the second time.
 func (x *comparing) read(ctx context.Context) error {
 	x.env.Tell("reading inboxes")
-	var want []message.ID
-	for _, e := range slices.Backward(x.entries) {
-		want = append(want, e.ID)
-	}
 	for turn := range readTurns {
-		some := make([]message.UserID, max(1, min(readInboxes, len(x.recipients))/readTurns))
-		for i := range some {
-			some[i] = x.recipients[x.random.IntN(len(x.recipients))]
-		}
+		some := x.randomInboxes()
 		if err := x.turns(turn, func(l *compared) error {
 			for i := range l.reads {
-				if err := l.readSome(ctx, x, &l.reads[i], some, want); err != nil {
+				r := &l.reads[i]
+				if _, _, err := x.readSome(ctx, l, r.n, some); err != nil { // now they are warm
 					return err
+				}
+				var took times
+				used, err := x.processor.spend(ctx, func() (err error) {
+					var documents int
+					took, documents, err = x.readSome(ctx, l, r.n, some)
+					r.documents += documents
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				r.took = append(r.took, took...)
+				if i == 0 {
+					l.reading = l.reading.plus(used, len(some))
 				}
 			}
 			return nil
@@ -304,98 +324,95 @@ func (x *comparing) read(ctx context.Context) error {
 	return nil
 }
 
-func (l *compared) readSome(ctx context.Context, x *comparing, r *reads, some []message.UserID, want []message.ID) error {
-	n := min(r.n, len(want))
-	if l.name == "newest-n" {
-		n = min(n, x.o.Newest)
-	}
-	for _, measured := range []bool{false, true} {
-		for _, recipient := range some {
-			began := x.env.Now()
-			ids, documents, err := l.Read(ctx, recipient, r.n)
-			took := x.env.Now().Sub(began)
-			if err != nil {
-				return err
+// readCold restarts the layouts, and reads other random inboxes for the first time.
+func (x *comparing) readCold(ctx context.Context) error {
+	x.env.Tell("reading inboxes from the disk")
+	for turn := range readTurns {
+		some := x.randomInboxes()
+		if err := x.turns(turn, func(l *compared) error {
+			for i := range l.reads {
+				cold, err := l.cool(ctx)
+				if err != nil || !cold {
+					return err
+				}
+				took, _, err := x.readSome(ctx, l, l.reads[i].n, some)
+				if err != nil {
+					return err
+				}
+				l.reads[i].cold = append(l.reads[i].cold, took...)
 			}
-			if !slices.Equal(ids, want[:n]) {
-				return fmt.Errorf("%s does not read the newest %d messages", recipient, n)
-			}
-			if measured {
-				r.took = append(r.took, took)
-				r.documents += documents
-			}
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// redeliver makes some deliveries of the measured messages again, and counts what the recipients see. The layout buckets must show each message once.
-func (x *comparing) redeliver(ctx context.Context) error {
-	if x.o.Redeliver == 0 {
-		return nil
+// randomInboxes draws the inboxes that are read in a turn.
+func (x *comparing) randomInboxes() []message.UserID {
+	some := make([]message.UserID, max(1, min(readInboxes, len(x.recipients))/readTurns))
+	for i := range some {
+		some[i] = x.recipients[x.random.IntN(len(x.recipients))]
 	}
-	x.env.Tell("making deliveries again")
-	sent, again := x.entries[x.o.There:], 0
-	pairs := make([][]message.UserID, len(sent))
-	for i := range sent {
-		for _, recipient := range x.recipients {
-			if x.random.Float64() < x.o.Redeliver {
-				pairs[i] = append(pairs[i], recipient)
-				again++
-			}
-		}
+	return some
+}
+
+// readSome reads the newest messages of some inboxes, and requires that they are the right ones.
+func (x *comparing) readSome(ctx context.Context, l *compared, newest int, some []message.UserID) (took times, documents int, err error) {
+	n := min(newest, x.o.There+x.o.Messages)
+	if l.name == "newest-n" {
+		n = min(n, x.o.Newest)
 	}
-	return x.turns(0, func(l *compared) error {
-		for i, e := range sent {
-			if len(pairs[i]) > 0 {
-				if _, err := l.Send(ctx, e, pairs[i]); err != nil {
-					return err
-				}
-			}
+	var want []message.ID
+	for _, e := range slices.Backward(x.entries[x.o.There+x.o.Messages-n : x.o.There+x.o.Messages]) {
+		want = append(want, e.ID)
+	}
+	for _, recipient := range some {
+		began := x.env.Now()
+		ids, read, err := l.Read(ctx, recipient, newest)
+		took = append(took, x.env.Now().Sub(began))
+		if err != nil {
+			return nil, 0, err
 		}
-		double, lost := 0, 0
-		for _, recipient := range x.recipients {
-			ids, _, err := l.Read(ctx, recipient, 2*len(sent)) //nolint:mnd // all, if each is there twice
-			if err != nil {
-				return err
-			}
-			shown := make(map[message.ID]int)
-			for _, id := range ids {
-				shown[id]++
-			}
-			for _, e := range sent {
-				double += max(0, shown[e.ID]-1)
-				lost += max(0, 1-shown[e.ID])
-			}
+		if !slices.Equal(ids, want) {
+			return nil, 0, fmt.Errorf("%s does not read the newest %d messages", recipient, n)
 		}
-		l.right = []Figure{{"made again", float64(again), ""}, {"double", float64(double), ""}, {"lost", float64(lost), ""}}
-		if l.name == "buckets" && double+lost > 0 {
-			return fmt.Errorf("%d deliveries are shown twice, and %d are lost", double, lost)
-		}
-		return nil
-	})
+		documents += read
+	}
+	return took, documents, nil
 }
 
 // rows returns the figures of a layout.
-func (l *compared) rows(messages int, sizes []Figure) []Row {
+func (l *compared) rows(o LayoutsOptions, sizes []Figure) []Row {
 	send := []Figure{
 		{"answered p50", l.answered.percentile(50), "ms"},
 		{"readable p50", l.readable.percentile(50), "ms"},
-		{"documents", float64(l.documents) / float64(messages), "per message"},
+		{"documents", float64(l.documents) / float64(o.Messages), "per message"},
 	}
 	for i, f := range l.after {
-		send = append(send, Figure{f.Name, (f.Value - l.before[i].Value) / float64(messages), "MiB per message"})
+		send = append(send, Figure{f.Name, (f.Value - l.before[i].Value) / float64(o.Messages), "MiB per message"})
 	}
 	rows := []Row{{Case: l.name + " send", Figures: send}}
 	for _, r := range l.reads {
-		rows = append(rows, Row{Case: fmt.Sprintf("%s read %d", l.name, r.n), Figures: append(latency("took", r.took),
-			Figure{"documents", float64(r.documents) / float64(len(r.took)), ""})})
+		rows = append(rows, r.row(l.name))
 	}
-	rows = append(rows, Row{Case: l.name + " size", Figures: sizes})
+	rows = append(rows, Row{Case: l.name + " size", Figures: sizes}, Row{Case: l.name + " cost", Figures: cost(l.sending, l.reading, o.ReadsPerSend)},
+		Row{Case: l.name + " killed", Figures: l.killed})
 	if l.right != nil {
 		rows = append(rows, Row{Case: l.name + " right", Figures: l.right})
 	}
 	return rows
+}
+
+// row returns the figures of reads, in which those of cold reads may be missing.
+func (r reads) row(name string) Row {
+	cold := []Figure{{"cold p50", missing, "ms"}, {"cold p99", missing, "ms"}}
+	if len(r.cold) > 0 {
+		cold = latency("cold", r.cold)
+	}
+	figures := append(append(latency("took", r.took), cold...), Figure{"documents", float64(r.documents) / float64(len(r.took)), ""})
+	return Row{Case: fmt.Sprintf("%s read %d", name, r.n), Figures: figures}
 }
 
 func (e Env) onMongoDB() bool { return e.Config.Store == config.StoreMongoDB }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -44,4 +45,50 @@ func loadAverage() string {
 	}
 	load, _, _ := strings.Cut(string(text), " ")
 	return load
+}
+
+// disk returns the file system of a folder and its device. Only Linux tells them.
+func disk(folder string) string {
+	const (
+		point = 4 // the position of the mount point
+		after = 2 // how many fields behind the separator are read
+	)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	path, pathErr := filepath.EvalSymlinks(folder)
+	if err != nil || pathErr != nil {
+		return notTold
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return notTold
+	}
+	found, longest := notTold, -1
+	for line := range strings.Lines(string(mounts)) {
+		mount, source, _ := strings.Cut(line, " - ")
+		of, from := strings.Fields(mount), strings.Fields(source)
+		if len(of) <= point || len(from) < after {
+			continue
+		}
+		within, err := filepath.Rel(of[point], path)
+		if err == nil && within != ".." && !strings.HasPrefix(within, "../") && len(of[point]) >= longest {
+			found, longest = from[0]+" on "+from[1], len(of[point])
+		}
+	}
+	return found
+}
+
+// layoutFacts adds to the facts those that the figures of layouts depend on.
+func (e Env) layoutFacts(ctx context.Context, o LayoutsOptions) ([]Fact, error) {
+	facts, err := e.facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	where := disk(e.Dir)
+	if e.onMongoDB() {
+		where = notTold // it is the server's
+	}
+	facts = append(facts, Fact{"disk", where}, Fact{"reads per delivery", strconv.FormatFloat(o.ReadsPerSend, 'g', -1, 64)})
+	if e.onMongoDB() && !strings.HasPrefix(facts[0].Value, "MongoDB ") {
+		facts = append(facts, Fact{"valid for", "this server: the figures do not speak for MongoDB"})
+	}
+	return facts, nil
 }

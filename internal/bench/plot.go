@@ -60,11 +60,14 @@ func (r Report) chart(c Chart, file string) error {
 	for _, row := range r.Rows {
 		name, is := strings.CutSuffix(row.Case, " "+c.Case)
 		for _, f := range row.Figures {
-			if is && f.Name == c.Figure {
+			if is && f.Name == c.Figure && f.Told() {
 				values, names = append(values, f.Value), append(names, name)
 				p.Y.Label.Text = fmt.Sprintf("%s (%s)", f.Name, f.Unit)
 			}
 		}
+	}
+	if len(values) == 0 {
+		return nil
 	}
 	bars, err := plotter.NewBarChart(values, vg.Centimeter)
 	if err != nil {

@@ -1,16 +1,54 @@
 package bench
 
 import (
+	"encoding/json"
+	"math"
 	"slices"
 	"time"
 )
 
 // Figure is one measured number.
 type Figure struct {
-	Name  string  `json:"name"`
+	Name string `json:"name"`
+	// Value is NaN if the number is not known. It is null in JSON then.
 	Value float64 `json:"value"`
 	// Unit is the unit of the value, for example "ms"; empty for a ratio.
 	Unit string `json:"unit,omitempty"`
+}
+
+// missing is the value of a number that is not known.
+var missing = math.NaN()
+
+// Told reports whether the number is known.
+func (f Figure) Told() bool { return !math.IsNaN(f.Value) }
+
+// figureJSON is a figure in JSON.
+type figureJSON struct {
+	Name  string   `json:"name"`
+	Value *float64 `json:"value"`
+	Unit  string   `json:"unit,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	text := figureJSON{Name: f.Name, Unit: f.Unit}
+	if f.Told() {
+		text.Value = &f.Value
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *Figure) UnmarshalJSON(data []byte) error {
+	var text figureJSON
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	*f = Figure{Name: text.Name, Value: missing, Unit: text.Unit}
+	if text.Value != nil {
+		f.Value = *text.Value
+	}
+	return nil
 }
 
 // Row holds the figures of one case.
@@ -36,14 +74,19 @@ type Report struct {
 	// Facts are those of the first run.
 	Facts []Fact `json:"facts,omitempty"`
 	Rows  []Row  `json:"rows"`
+	// Conclusions follow from the rows.
+	Conclusions []Fact `json:"conclusions,omitempty"`
 	// XName is the name of the rows' X. Plotted are the names of the figures in a plot.
 	XName   string   `json:"x_name,omitempty"`
 	Plotted []string `json:"plotted,omitempty"`
 	// Charts are bar charts, which are drawn instead of a plot.
 	Charts []Chart `json:"-"`
+
+	// conclude adds rows and conclusions to a report with the medians. It may be nil.
+	conclude func(*Report)
 }
 
-// Chart is a bar chart of one figure, with a bar for each row whose case ends with Case.
+// Chart is a bar chart of one figure, with a bar for each row whose case ends with Case. There is none if no figure is known.
 type Chart struct{ Name, Case, Figure string }
 
 // median returns a report with the medians of several runs of the same benchmark.
@@ -88,5 +131,9 @@ func Run(runs int, benchmark func() (Report, error)) (Report, error) {
 			return Report{}, err
 		}
 	}
-	return median(reports), nil
+	report := median(reports)
+	if report.conclude != nil {
+		report.conclude(&report)
+	}
+	return report, nil
 }

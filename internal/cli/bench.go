@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -39,7 +39,7 @@ func newBench(p program.Process) *cobra.Command {
 	cmd.AddCommand(
 		newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p),
 		newBenchExpire(p), newBenchIdentities(p), newBenchCounts(p), newBenchFind(p), newBenchDormancy(p),
-		newBenchLayouts(p),
+		newBenchLayouts(p), newLayoutSender(p),
 	)
 	return cmd
 }
@@ -265,47 +265,6 @@ func newBenchFind(p program.Process) *cobra.Command {
 	return b.cmd
 }
 
-func newBenchLayouts(p program.Process) *cobra.Command {
-	o := bench.LayoutsOptions{Recipients: 1000, There: 150, Messages: 20, BucketSize: bucket.Capacity, Newest: 100, Redeliver: 0.01, Seed: 1}
-	b := newBenchmark(p, &cobra.Command{
-		Use:   "layouts",
-		Short: "Compare layouts of inboxes",
-		Long: "Compare layouts of inboxes on the same store: buckets is Fanmail's own, called without a server. The others are recipes:\n\n" +
-			"  on-read        a message is stored once, with its recipients; readers find it by an index\n" +
-			"  on-write       a copy for each recipient\n" +
-			"  counter        a counter for each recipient tells in which bucket a copy goes\n" +
-			"  open-bucket    a copy goes into a bucket with room, or opens one\n" +
-			"  newest-n       one bucket for each recipient, which keeps the newest --newest\n" +
-			"  dated          a bucket for each recipient and day, which expires; there are 48 messages a day\n" +
-			"  bucket-values  numbered buckets of one value each, which take a message once (embedded only)\n\n" +
-			"All get the same messages, and take turns. Measure sending to all recipients until the answer, and until 100 of them have\n" +
-			"read the message, one after the other; reading the newest 50 and 100 of 1,000 random inboxes for the second time; and\n" +
-			"the sizes. Then make some deliveries again, and count what is shown twice and what is not shown any more. A run fails\n" +
-			"if a layout does not return the newest messages, or if buckets shows a message twice or not at all.",
-		Example: "  fanmail bench layouts --recipients 10000 --plot layouts.svg\n  fanmail bench layouts --layouts on-read,on-write,buckets\n" +
-			"  fanmail bench layouts --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
-	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Layouts(ctx, o) })
-	b.number(&o.Recipients, "recipients", "number of recipients of each message")
-	b.number(&o.There, "there", "number of messages in each inbox at the start, at least 3 times --bucket-size and at most 10,000")
-	b.number(&o.Messages, "messages", "number of messages that are sent")
-	b.cmd.Flags().StringSliceVar(&o.Layouts, "layouts", nil, "layouts to compare, separated by commas (default all of the store)")
-	b.number(&o.BucketSize, "bucket-size", fmt.Sprintf("number of messages in a full bucket, at most %d", bucket.MaxCapacity))
-	b.number(&o.Newest, "newest", "number of messages that newest-n keeps")
-	b.share(&o.Redeliver, "redeliver", "share of the deliveries that are made again, from 0 to 1")
-	b.cmd.Flags().Uint64Var(&o.Seed, "seed", o.Seed, "decides the messages, the inboxes that are read, and the deliveries that are made again")
-	b.checks = append(b.checks, func() error {
-		const fullBuckets, most = 3, 10_000
-		switch {
-		case o.BucketSize > bucket.MaxCapacity:
-			return fmt.Errorf("--bucket-size is %d: give at most %d", o.BucketSize, bucket.MaxCapacity)
-		case o.There < fullBuckets*o.BucketSize || o.There > most:
-			return fmt.Errorf("--there is %d: give %d, which is %d times --bucket-size, to %d", o.There, fullBuckets*o.BucketSize, fullBuckets, most)
-		}
-		return nil
-	})
-	return b.cmd
-}
-
 // benchmark is a command that measures something.
 type benchmark struct {
 	cmd    *cobra.Command
@@ -426,12 +385,19 @@ func printReport(w io.Writer, r bench.Report) error {
 			}
 		}
 	}
+	for _, c := range r.Conclusions {
+		if err := printf(w, "%s: %s\n", c.Name, c.Value); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // figure formats a number with its significant digits.
 func figure(value float64) string {
 	switch {
+	case math.IsNaN(value):
+		return "not told"
 	case value >= 1000:
 		return count(int64(value))
 	case value >= 100:

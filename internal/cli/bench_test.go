@@ -138,38 +138,45 @@ func TestBenchFind(t *testing.T) {
 	}
 }
 
-// TestBenchLayouts compares the layouts of the embedded store, and draws three charts.
+// TestBenchLayouts compares the layouts of the embedded store, and draws four charts.
 func TestBenchLayouts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	layouts := []string{"on-read", "on-write", "counter", "open-bucket", "newest-n", "dated", "bucket-values", "buckets"}
 	report := benchLayouts(t, layouts, append([]string{"--plot", filepath.Join(dir, "layouts.svg"), "--runs", "2"}, small...)...)
 	require.Equal(t, "each append is synced", fact(report, "durability"))
-	for _, chart := range []string{"send", "read", "size"} {
+	require.Empty(t, fact(report, "valid for"))
+	for _, chart := range []string{"send", "read", "size", "cost"} {
 		svg, err := os.ReadFile(filepath.Join(dir, "layouts-"+chart+".svg"))
 		require.NoError(t, err)
 		require.Contains(t, string(svg), "bucket-values")
 	}
 	require.Positive(t, figures(report, "buckets send")["log"])
 	require.InDelta(t, 2, figures(report, "newest-n read 50")["documents"]+figures(report, "newest-n read 100")["documents"], 0, "a record each")
+	for _, l := range append(layouts, "fanmail") {
+		cost := figures(report, l+" cost")
+		require.Positive(t, cost["send"], l)
+		require.Greater(t, cost["cost"], cost["read 50"], l)
+	}
 }
 
 // benchLayouts runs bench layouts in small inboxes, and checks what does not depend on the store.
 func benchLayouts(t *testing.T, layouts []string, flags ...string) bench.Report {
 	t.Helper()
 	dir := t.TempDir()
-	command := strings.Fields("bench layouts --json --recipients 12 --there 15 --messages 4 --bucket-size 5 --newest 10 --redeliver 0.5 --dir " + dir)
+	command := strings.Fields("bench layouts --json --recipients 12 --there 15 --messages 4 --bucket-size 5 --newest 20 --redeliver 0.5 --reads-per-send 3 --dir " + dir)
 	report := fromJSON[bench.Report](t, fanmail(t, append(command, flags...)...))
 	var cases []string
 	for _, row := range report.Rows {
 		cases = append(cases, row.Case)
 	}
-	var want []string
+	var want, ranks []string
 	for _, l := range layouts {
-		for _, part := range []string{"send", "read 50", "read 100", "size", "right"} {
+		for _, part := range []string{"send", "read 50", "read 100", "size", "cost", "killed", "right"} {
 			want = append(want, l+" "+part)
 		}
-		send, read, right := figures(report, l+" send"), figures(report, l+" read 50"), figures(report, l+" right")
+		ranks = append(ranks, l+" rank")
+		send, read, killed, right := figures(report, l+" send"), figures(report, l+" read 50"), figures(report, l+" killed"), figures(report, l+" right")
 		require.Positive(t, send["answered p50"], l)
 		require.LessOrEqual(t, send["answered p50"], send["readable p50"], l)
 		require.GreaterOrEqual(t, send["documents"], 1., l)
@@ -179,11 +186,22 @@ func benchLayouts(t *testing.T, layouts []string, flags ...string) bench.Report 
 		require.Positive(t, right["made again"], l)
 		twice := l == "counter" || l == "open-bucket" || l == "newest-n" || l == "dated"
 		require.Equal(t, twice, right["double"] > 0, l)
+		require.Equal(t, twice, killed["double"] >= 6, "%s: %f of 12", l, killed["double"])
+		require.Equal(t, twice, killed["double"] > 0, l)
 		if l != "newest-n" { // what it shows twice pushes others out
-			require.Zero(t, right["lost"], l)
+			require.Zero(t, right["lost"]+killed["lost"], l)
+		}
+		for _, column := range []string{"send", "read", "size"} {
+			rank := figures(report, l+" rank")[column]
+			require.True(t, rank >= 1 && rank <= float64(len(layouts)), "%s: %s: %f", l, column, rank)
 		}
 	}
-	require.Equal(t, want, cases)
+	for _, part := range []string{"send", "read 50", "read 100", "size", "cost"} {
+		want = append(want, "fanmail "+part)
+	}
+	require.Equal(t, append(want, ranks...), cases)
+	require.Len(t, report.Conclusions, 9, "three layouts of the source in three columns")
+	require.NotEmpty(t, fact(report, "disk"))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left, "nothing is left behind")

@@ -44,6 +44,7 @@ func TestWrongUsage(t *testing.T) {
 		"nothing to measure":        {args: "bench", want: `say what to measure: fanout, burst, mixed, publish, read, rehydrate, expire, identities, counts, find, dormancy or layouts`},
 		"fewer than no users":       {args: "bench counts --dormant -1", want: `--dormant is -1: give 0 or more`},
 		"too few full buckets":      {args: "bench layouts --there 149", want: `--there is 149: give 150, which is 3 times --bucket-size, to 10000`},
+		"fewer than no reads":       {args: "bench layouts --reads-per-send -1", want: `--reads-per-send is -1: give 0 or more`},
 		"too large buckets":         {args: "bench layouts --bucket-size 256", want: `--bucket-size is 256: give at most 255`},
 		"more than an hour of ids":  {args: "bench find --entries 1000001", want: `--entries is 1000001: give at most 1000000`},
 		"expiring at once":          {args: "bench expire --max-age 1ms", want: `--max-age is 1ms and --every 10s: give 1s or more`},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -96,4 +97,25 @@ func with(ctx context.Context, uri string, do func(*mongo.Client) error) (err er
 	}
 	defer func() { err = errors.Join(err, client.Disconnect(context.WithoutCancel(ctx))) }()
 	return do(client)
+}
+
+// ProcessorTime returns the processor time that the process of a server has used, and whether the server tells it. MongoDB on Linux does.
+func ProcessorTime(ctx context.Context, uri string) (used time.Duration, told bool, err error) {
+	err = with(ctx, uri, func(client *mongo.Client) error {
+		var status struct {
+			Info struct {
+				User   *int64 `bson:"user_time_us"`
+				System *int64 `bson:"system_time_us"`
+			} `bson:"extra_info"`
+		}
+		err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status)
+		if _, refused := errors.AsType[mongo.CommandError](err); refused { // another server
+			return nil
+		}
+		if err == nil && status.Info.User != nil && status.Info.System != nil {
+			used, told = time.Duration(*status.Info.User+*status.Info.System)*time.Microsecond, true
+		}
+		return err
+	})
+	return used, told, err
 }
