@@ -125,12 +125,11 @@ func (w *world) inbox() collection {
 		fresh[e.follower] += w.whole(float64(w.now[e.followee]) / 2)
 	}
 	for owner := range user(len(w.active)) {
-		slots, pushes := 0.0, fresh[owner]
+		pushes := fresh[owner]
 		for _, author := range w.follows[owner] {
-			slots += float64(w.past[author]) * w.lived[owner]
 			pushes += w.now[author]
 		}
-		buckets := uint64(math.Ceil(slots / bucket))
+		buckets := uint64(math.Ceil(w.slots(owner) / bucket))
 		for sequence := range buckets {
 			c.documents = append(c.documents, document{user: owner, n: sequence})
 		}

@@ -44,7 +44,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	w := newWorld(size)
-	say(stdout, "%s\n%s", tables(w), topicTable(newForum(w)))
+	say(stdout, "%s\n%s\n%s", tables(w), topicTable(newForum(w)), inboxTable(w, layouts()))
 	return 0
 }
 

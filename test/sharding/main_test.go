@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,49 @@ func TestPage(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run(nil, &stdout, &stderr), "%s", stderr.String())
 	require.Equal(t, stdout.String(), there, "put the output of go run ./test/sharding into test/sharding/README.md")
+	_, table, _ := strings.Cut(there, "**layouts of inboxes**")
+	_, table, found = strings.Cut(table, "\n\n")
+	require.True(t, found)
+	benchmarks, err := os.ReadFile("../../docs/benchmarks.md")
+	require.NoError(t, err)
+	require.Contains(t, string(benchmarks), "\n"+table, "put the last table into docs/benchmarks.md, too")
+}
+
+// TestInboxes changes the shard key of one layout: the number of shards that its reads ask changes, and no other row.
+func TestInboxes(t *testing.T) {
+	t.Parallel()
+	rows := func(all []inboxes) map[string][]string {
+		rows := make(map[string][]string)
+		for line := range strings.Lines(inboxTable(newWorld(small), all)) {
+			if cells := strings.Split(strings.Trim(line, "| \n"), " | "); len(cells) == 4 {
+				rows[cells[0]] = cells
+			}
+		}
+		return rows
+	}
+	before := rows(layouts())
+	require.Equal(t, rows(layouts()), before, "the same number, the same table")
+	require.Equal(t, "1.0 1.0 1.0", before["`on-read`"][2], "a message is one document")
+	require.Equal(t, "4.0 16.0 64.0", before["`on-read`"][3], "a read does not know who has written")
+	require.Equal(t, "1.0 1.0 1.0", before["`newest-n`"][3], "an inbox is one document")
+	changed := layouts()
+	for i := range changed {
+		if changed[i].name == "on-write" {
+			changed[i].parts[0].key = func(owner user, n uint64) key { return key{hash(uint64(owner), n)} }
+		}
+	}
+	after := rows(changed)
+	least := func(cells []string) float64 {
+		var read [3]float64
+		_, err := fmt.Sscan(cells[3], &read[0], &read[1], &read[2])
+		require.NoError(t, err)
+		return read[2]
+	}
+	require.Less(t, least(before["`on-write`"]), 2.)
+	require.Greater(t, least(after["`on-write`"]), 4.)
+	delete(before, "`on-write`")
+	delete(after, "`on-write`")
+	require.Equal(t, before, after)
 }
 
 func TestRun(t *testing.T) {
