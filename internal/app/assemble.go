@@ -76,6 +76,7 @@ func (a *App) assemble(p Parts) http.Handler {
 		s.services.Room = room.check
 	}
 	a.measureBuild()
+	a.measureExpiry()
 	s.services.Ready, s.services.Metrics = a.ready, telemetry.MetricsHandler(a.opts.Metrics)
 	return httpapi.New(s.services, a.secure(httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,

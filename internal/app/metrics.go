@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/storemetrics"
@@ -41,6 +42,34 @@ func (a *App) measureBuild() {
 			"version": version, "goversion": runtime.Version(), "roles": a.roles(), "store": a.config.Store,
 		},
 	}).Set(1)
+}
+
+// measureExpiry registers the metrics that name when the certificate and the next token expire.
+func (a *App) measureExpiry() {
+	expiry := func(name, help string, at func() time.Time) {
+		promauto.With(a.opts.Metrics).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			if t := at(); !t.IsZero() {
+				return float64(t.Unix())
+			}
+			return 0
+		})
+	}
+	expiry("fanmail_certificate_expires_seconds", "Unix time at which the certificate of the HTTP server expires; 0 without one.", func() time.Time {
+		if a.server.tls == nil {
+			return time.Time{}
+		}
+		current, err := a.server.tls.GetConfigForClient(nil)
+		if err != nil || current.Certificates[0].Leaf == nil {
+			return time.Time{}
+		}
+		return current.Certificates[0].Leaf.NotAfter
+	})
+	expiry("fanmail_token_expires_seconds", "Unix time at which the next token of the tokens file expires; 0 if none will.", func() time.Time {
+		if tokens, ok := a.auth.(*auth.Authenticator); ok {
+			return tokens.NextExpiry()
+		}
+		return time.Time{}
+	})
 }
 
 var availableDesc = prometheus.NewDesc("fanmail_disk_available_bytes", "Free space on the disk of the embedded store.", nil, nil)

@@ -83,6 +83,20 @@ func load[T any](opts Options, name, path string, read func(string) (T, error)) 
 	return v, nil
 }
 
+// NextExpiry returns when the next token of the tokens file expires, or the zero time if none will.
+func (a *Authenticator) NextExpiry() (next time.Time) {
+	if a.tokens == nil {
+		return next
+	}
+	now := a.now()
+	for _, t := range a.tokens.Get() {
+		if t.expires.After(now) && (next.IsZero() || t.expires.Before(next)) {
+			next = t.expires
+		}
+	}
+	return next
+}
+
 // Authenticate returns the principal of a token. It returns ErrUnknown for an unknown token, and an *InvalidError for one that is not
 // valid.
 func (a *Authenticator) Authenticate(text string) (*Principal, error) {

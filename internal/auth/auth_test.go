@@ -94,6 +94,27 @@ tokens:
 	}
 }
 
+// Tokens that have expired, or never will, are not the next to expire.
+func TestNextExpiry(t *testing.T) {
+	t.Parallel()
+	line := func(name, expires string) string {
+		return "\n  - {name: " + name + ", sha256: " + hashOf(long(name)) + ", scopes: [admin]" + expires + "}"
+	}
+	for tokens, want := range map[string]time.Time{
+		line("a", ""): {},
+		line("a", "") + line("b", ", expires: "+epoch.Add(time.Hour).Format(time.RFC3339)) +
+			line("c", ", expires: "+epoch.Add(time.Minute).Format(time.RFC3339)) +
+			line("d", ", expires: "+epoch.Add(-time.Minute).Format(time.RFC3339)) + line("e", ", expires: "+epoch.Format(time.RFC3339)): epoch.Add(time.Minute),
+	} {
+		a, err := auth.New(auth.Options{TokensFile: write(t, "tokens.yaml", "tokens:"+tokens), Now: clock})
+		require.NoError(t, err)
+		require.True(t, want.Equal(a.NextExpiry()), "%v is the next to expire", a.NextExpiry())
+	}
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	require.Zero(t, newJWT(t, pemOf(t, public)).NextExpiry(), "only who issues web tokens knows when they expire")
+}
+
 func TestTokensFilesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	h := hashOf(long(""))

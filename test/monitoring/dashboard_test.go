@@ -2,6 +2,7 @@ package monitoring_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,19 +22,32 @@ type panel struct {
 	}
 }
 
+// chosen are the labels by which an operator chooses processes.
+var chosen = []string{"namespace", "role", "instance"}
+
 func dashboard(t *testing.T) []panel {
 	t.Helper()
 	var board struct {
 		UID        string
 		Panels     []panel
 		Templating struct {
-			List []struct{ Name, Type, Query string }
+			List []struct {
+				Name, Type, AllValue, Definition string
+				IncludeAll                       bool
+			}
 		}
 	}
 	require.NoError(t, json.Unmarshal([]byte(read(t, dashboardFile)), &board))
 	require.Equal(t, "fanmail", board.UID)
-	require.Len(t, board.Templating.List, 1)
+	require.Len(t, board.Templating.List, 1+len(chosen))
 	require.Equal(t, "datasource", board.Templating.List[0].Name)
+	for i, name := range chosen {
+		variable := board.Templating.List[1+i]
+		require.Equal(t, name, variable.Name)
+		require.True(t, variable.IncludeAll, name)
+		require.Equal(t, ".*", variable.AllValue, "also processes without the label %s", name)
+		requireKnown(t, name, variable.Definition)
+	}
 	require.NotEmpty(t, board.Panels)
 	return board.Panels
 }
@@ -68,6 +82,28 @@ func TestDashboardShowsEveryMetric(t *testing.T) {
 	}
 }
 
+// Every query heeds what the operator has chosen. What rules have recorded and alerts are of an installation, and of no process.
+func TestDashboardIsOfTheChosenProcesses(t *testing.T) {
+	t.Parallel()
+	for _, p := range dashboard(t) {
+		for _, target := range p.Targets {
+			for _, found := range queried.FindAllStringSubmatch(target.Expr, -1) {
+				labels := chosen
+				if name := found[1]; strings.Contains(name, ":") || name == "ALERTS" {
+					labels = chosen[:1]
+				}
+				for _, label := range labels {
+					if found[1] != "fanmail:slo_budget:ratio" { // it is the same for all
+						require.Contains(t, found[2], label+`=~"$`+label+`"`, "%s: %s", p.Title, found[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+var queried = regexp.MustCompile(`\b(fanmail[_:][a-z0-9_:]+|process_[a-z_]+|go_[a-z_]+|ALERTS)\b(\{[^}]*\})?`)
+
 // Panels have ids and places of their own, ask the Prometheus that was chosen, and stand in the rows that operators look for.
 func TestDashboardIsSound(t *testing.T) {
 	t.Parallel()
@@ -97,5 +133,5 @@ func TestDashboardIsSound(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Retention", "Process"}, rows)
+	require.Equal(t, []string{"Objectives", "Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Retention", "Process"}, rows)
 }

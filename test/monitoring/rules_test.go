@@ -3,12 +3,16 @@ package monitoring_test
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
+
+// runbook is the public address of docs/operations.md: a pager shows it where there is no clone.
+const runbook = "https://github.com/fanmail/fanmail/blob/main/docs/operations.md"
 
 // rule is a recording rule or an alert.
 type rule struct {
@@ -67,7 +71,7 @@ func requireKnown(t *testing.T, where, expression string) {
 		}
 		require.True(t, ok, "%s: there is no metric %s", where, name)
 		for _, label := range matcher.FindAllStringSubmatch(found[2], -1) {
-			known := append([]string{"job", "instance", "le"}, metric.labels...)
+			known := append([]string{"namespace", "job", "role", "instance", "le"}, metric.labels...)
 			require.Contains(t, known, label[1], "%s: %s has no such label", where, name)
 		}
 	}
@@ -80,6 +84,37 @@ func TestRulesKnowTheirMetrics(t *testing.T) {
 	}
 }
 
+var bound = regexp.MustCompile(`\b(fanmail_[a-z_]+)_bucket\{[^}]*\ble="([^"]+)"`)
+
+// What an objective counts up to is a bound of the histogram: otherwise it would count nothing.
+func TestBoundsAreThoseOfHistograms(t *testing.T) {
+	t.Parallel()
+	running, found := families(t, scrape(t)), 0
+	for _, r := range rules(t) {
+		for _, match := range bound.FindAllStringSubmatch(r.Expr, -1) {
+			found++
+			var bounds []string
+			for _, bucket := range running[match[1]].GetMetric()[0].GetHistogram().GetBucket() {
+				bounds = append(bounds, strconv.FormatFloat(bucket.GetUpperBound(), 'g', -1, 64))
+			}
+			require.Contains(t, bounds, match[2], "%s of %s", r.Record, match[1])
+		}
+	}
+	require.NotZero(t, found)
+}
+
+// Numbers of two installations are never added up: what a rule aggregates, it aggregates by namespace and job.
+func TestRulesKeepInstallationsApart(t *testing.T) {
+	t.Parallel()
+	for _, r := range rules(t) {
+		for _, aggregated := range aggregation.FindAllStringSubmatch(r.Expr, -1) {
+			require.True(t, strings.HasPrefix(aggregated[2], " by (namespace, job"), "%s%s: %s%s", r.Record, r.Alert, aggregated[1], aggregated[2])
+		}
+	}
+}
+
+var aggregation = regexp.MustCompile(`\b(sum|max|min|avg|count|topk)(\s*by \([^)]*\)|\()`)
+
 // Every alert says how bad it is, what is the matter, and where it is explained; and the runbook explains no others.
 func TestEveryAlertIsInTheRunbook(t *testing.T) {
 	t.Parallel()
@@ -91,7 +126,7 @@ func TestEveryAlertIsInTheRunbook(t *testing.T) {
 		alerts = append(alerts, r.Alert)
 		require.Contains(t, []string{"critical", "warning"}, r.Labels["severity"], r.Alert)
 		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
-		require.Equal(t, "docs/operations.md#"+strings.ToLower(r.Alert), r.Annotations["runbook_url"])
+		require.Equal(t, runbook+"#"+strings.ToLower(r.Alert), r.Annotations["runbook_url"])
 	}
 	for line := range strings.Lines(read(t, operationsPage)) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "#### Fanmail"); ok {
