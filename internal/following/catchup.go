@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -24,48 +24,55 @@ type catchUp struct {
 	damaged error
 }
 
-// run appends the messages that were sent by the edges' authors, or to their topics, since their last spans began.
+// run appends the messages that were sent by the edges' authors, or to their topics, since their last spans began. It searches for all of them
+// together, because mostly there are none.
 func (c *catchUp) run(ctx context.Context, edges []follow.Edge) error {
-	bySource := make(map[message.Source][]follow.Edge)
-	for _, e := range edges {
-		bySource[e.Followee] = append(bySource[e.Followee], e)
-	}
-	for source, edges := range bySource {
-		if err := c.source(ctx, source, edges); err != nil {
-			return fmt.Errorf("catch up with %s: %w", source, err)
+	const page = 200
+	ranges := c.ranges(edges)
+	for len(ranges) > 0 {
+		stored, err := c.messages.ToFollowers(ctx, ranges, message.OldestFirst, page)
+		if err != nil {
+			return fmt.Errorf("catch up: %w", err)
+		}
+		if err := c.appendTo(ctx, edges, stored); err != nil {
+			return fmt.Errorf("catch up: %w", err)
+		}
+		if len(stored) < page {
+			break
+		}
+		for i := range ranges {
+			if newest := stored[page-1].ID; ranges[i].After.Less(newest) {
+				ranges[i].After = newest
+			}
 		}
 	}
 	return c.damaged
 }
 
-// source appends the messages of one source.
-func (c *catchUp) source(ctx context.Context, source message.Source, edges []follow.Edge) error {
-	const page = 200
-	slices.SortFunc(edges, func(x, y follow.Edge) int { return strings.Compare(string(x.Follower), string(y.Follower)) })
-	first, last := c.window(edges[0])
-	for _, e := range edges[1:] {
+// ranges returns a range for each source, which holds the windows of its edges.
+func (c *catchUp) ranges(edges []follow.Edge) []message.Range {
+	var ranges []message.Range
+	of := make(map[message.Source]int)
+	for _, e := range edges {
 		since, until := c.window(e)
-		if since.Before(first) {
-			first = since
+		in := message.Range{From: e.Followee, After: message.LastBefore(since), Before: message.MaxID}
+		if until.Before(farFuture) {
+			in.Before = message.MinID(until.Add(time.Millisecond))
 		}
-		if until.After(last) {
-			last = until
+		i, known := of[e.Followee]
+		if !known {
+			of[e.Followee] = len(ranges)
+			ranges = append(ranges, in)
+			continue
+		}
+		if in.After.Less(ranges[i].After) {
+			ranges[i].After = in.After
+		}
+		if ranges[i].Before.Less(in.Before) {
+			ranges[i].Before = in.Before
 		}
 	}
-	for after := message.LastBefore(first); ; {
-		since := []message.Range{{From: source, After: after, Before: message.MaxID}}
-		stored, err := c.messages.ToFollowers(ctx, since, message.OldestFirst, page)
-		if err != nil {
-			return err
-		}
-		if err := c.appendTo(ctx, edges, stored); err != nil {
-			return err
-		}
-		if len(stored) < page || stored[page-1].Sent().After(last) {
-			return nil
-		}
-		after = stored[page-1].ID
-	}
+	return ranges
 }
 
 // farFuture is later than every message.
@@ -82,40 +89,57 @@ func (c *catchUp) window(e follow.Edge) (since, until time.Time) {
 	return since, farFuture
 }
 
-// appendTo appends the messages that fan-out may have missed to the inbox of each edge's follower. The edges are ascending by follower.
+// appendTo appends the messages that fan-out may have missed to the inbox of each edge's follower.
 func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []message.Stored) error {
-	if len(stored) == 0 {
+	reaching := make(map[message.Source][]message.Stored)
+	followed := make(map[message.UserID][]follow.Edge)
+	var pairs []follow.Pair
+	for _, e := range edges {
+		if _, known := reaching[e.Followee]; !known {
+			reaching[e.Followee] = slices.DeleteFunc(slices.Clone(stored), func(m message.Stored) bool { return !m.Reaches(e.Followee) })
+		}
+		if len(reaching[e.Followee]) > 0 {
+			followed[e.Follower] = append(followed[e.Follower], e)
+			pairs = append(pairs, follow.Pair{Follower: e.Follower, Followee: e.Followee})
+		}
+	}
+	if len(pairs) == 0 {
 		return nil
 	}
 	// The edges are read again after the messages, because a follower may have unfollowed before a message was sent.
-	pairs, followers := make([]follow.Pair, len(edges)), make([]message.UserID, len(edges))
-	for i, e := range edges {
-		followers[i] = e.Follower
-		pairs[i] = follow.Pair{Follower: e.Follower, Followee: e.Followee}
-	}
-	current, err := c.edges.Get(ctx, pairs)
+	read, err := c.edges.Get(ctx, pairs)
 	if err != nil {
 		return err
 	}
+	current := make(map[follow.Pair]follow.Edge, len(read))
+	for i, e := range read {
+		current[pairs[i]] = e
+	}
+	followers := slices.Sorted(maps.Keys(followed))
 	looked, err := c.users.Lookup(ctx, followers)
 	if err != nil {
 		return err
 	}
 	var appends []bucket.Append
 	var owed []userstate.State
-	for i, e := range edges {
+	for i, follower := range followers {
 		if err := looked[i].Err; err != nil {
 			c.damaged = cmp.Or(c.damaged, err)
 			continue
 		}
 		state := looked[i].State
-		since, until := c.window(e)
-		entries, leftToGap := c.missed(current[i], state, stored, since, until)
+		var entries []bucket.Entry
+		leftToGap := false
+		for _, e := range followed[follower] {
+			since, until := c.window(e)
+			missed, left := c.missed(current[follow.Pair{Follower: follower, Followee: e.Followee}], state, reaching[e.Followee], since, until)
+			entries, leftToGap = append(entries, missed...), leftToGap || left
+		}
 		if leftToGap {
 			owed = append(owed, state)
 		}
 		if len(entries) > 0 {
-			appends = append(appends, bucket.Append{Owner: e.Follower, Hint: state.Head, Entries: entries})
+			appends = append(appends, bucket.Append{Owner: follower, Hint: state.Head, Entries: eachOnce(entries)})
 		}
 	}
 	if err := userstate.Owe(ctx, c.users, c.rules, owed, c.now, false); err != nil {
@@ -135,6 +159,12 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 		}
 	}
 	return nil
+}
+
+// eachOnce sorts entries by id, and removes what is there twice, because a message reached the follower through several sources.
+func eachOnce(entries []bucket.Entry) []bucket.Entry {
+	slices.SortFunc(entries, func(x, y bucket.Entry) int { return x.ID.Compare(y.ID) })
+	return slices.CompactFunc(entries, func(x, y bucket.Entry) bool { return x.ID == y.ID })
 }
 
 // missed returns the entries of the messages in the window that are for the edge's follower, and whether others are in a gap.

@@ -236,6 +236,50 @@ func TestFollowOfManyCatchesUpWithEach(t *testing.T) {
 	}
 }
 
+// Users begin to follow several authors and to subscribe to topics in one call. Each gets what was sent since then by their own sources, once, although
+// the messages of all are searched together and fill several pages.
+func TestFollowCatchesUpWithSeveralSources(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var pairs []follow.Pair
+	for user, sources := range map[message.UserID][]message.Source{
+		"ann": {"author", "other", message.Topic("go").Source(), message.ParseTopic("go/fmt").Source()},
+		"bob": {"other", "silent"}, "eve": {message.Topic("go").Source()},
+	} {
+		for _, source := range sources {
+			pairs = append(pairs, follow.Pair{Follower: user, Followee: source})
+		}
+	}
+	w.see(t, "eve")
+	actor := rig.Start(t.Context(), rig.StallBefore, 0, func(ctx context.Context) error { return w.Following(0).Follow(ctx, pairs) })
+	want := make(map[message.UserID][]message.ID)
+	for n := range 450 {
+		w.Clock.Advance(time.Millisecond)
+		id := message.MinID(w.Clock.Now())
+		id[6], id[8] = 0x70, 0x80
+		m := message.Message{ID: id, From: "author", Body: "x", Audience: message.AudienceFollowers}
+		to := []message.UserID{"ann"}
+		switch n % 4 {
+		case 0:
+			m.From, to = "other", []message.UserID{"ann", "bob"}
+		case 1:
+			m.From, to = "unknown", nil
+		case 2:
+			m.From, m.Topics, to = "bob", []message.Topic{message.ParseTopic("go/fmt/verbs"), "go"}, []message.UserID{"ann", "eve"}
+		}
+		_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
+		require.NoError(t, err)
+		for _, user := range to {
+			want[user] = append(want[user], id)
+		}
+	}
+	actor.Resume(rig.None, 0)
+	require.NoError(t, actor.Err())
+	for user, ids := range want {
+		require.ElementsMatch(t, ids, w.inbox(t, user), user)
+	}
+}
+
 func TestFollowRefusesAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

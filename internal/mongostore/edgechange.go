@@ -173,7 +173,8 @@ func (s *Edges) latestCompletion(ctx context.Context) bson.DateTime {
 // complete carries out the second and the third write of changes whose first write is done. late is the latestCompletion of when they were
 // read, or begun.
 func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.DateTime) error {
-	mirror, settle := make([]write, len(pending)), make([]write, len(pending))
+	mirror := make([]write, len(pending))
+	settled := make(map[int64][]follow.Pair)
 	for i, r := range pending {
 		p := r.pair()
 		mirror[i] = write{
@@ -188,16 +189,29 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.D
 				{Key: fieldRevision, Value: failAfter(late, fieldFollower, r.Revision)},
 			}...))},
 		}
-		settle[i] = write{
-			key: s.key(p), filter: append(s.filter(p), bson.E{Key: fieldRevision, Value: r.Revision}),
-			update: operator("$unset", bson.D{{Key: fieldPending, Value: ""}}),
-		}
+		settled[r.Revision] = append(settled[r.Revision], p)
 	}
 	if err := s.mirror(ctx, mirror); err != nil {
 		return err
 	}
-	_, err := s.followers.bulk(ctx, "settle edges", settle)
-	return err
+	return s.settle(ctx, settled)
+}
+
+// settle carries out the third write of changes, given by their revision. New edges of one call have the same revision.
+func (s *Edges) settle(ctx context.Context, settled map[int64][]follow.Pair) error {
+	for revision, pairs := range settled {
+		for _, filter := range s.filters(pairs) {
+			filter = append(filter, bson.E{Key: fieldRevision, Value: revision})
+			err := s.followers.call(ctx, "settle edges", func(ctx context.Context) error {
+				_, err := s.followers.UpdateMany(ctx, filter, operator("$unset", bson.D{{Key: fieldPending, Value: ""}}))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // mirror carries out the second write of changes. A write that matches no earlier revision tries to insert and fails on a

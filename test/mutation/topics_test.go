@@ -84,6 +84,16 @@ func topics() []mutation {
 			pkg:   "./internal/following", run: "^TestSubscribingCatchesUp$",
 		},
 		{
+			name: "catching up with each source on its own", trap: "a message that reaches a follower through several topics is there twice in one append",
+			edits: []edit{{"internal/following/catchup.go", "	return slices.CompactFunc(entries, func(x, y bucket.Entry) bool { return x.ID == y.ID })\n", "	return entries\n"}},
+			pkg:   "./internal/following", run: "^TestFollowCatchesUpWithSeveralSources$",
+		},
+		{
+			name: "one page of what was missed", trap: "a follower lacks what was sent while many messages were",
+			edits: []edit{{"internal/following/catchup.go", "		if len(stored) < page {", "		if len(stored) <= page {"}},
+			pkg:   "./internal/following", run: "^TestFollowCatchesUpWithSeveralSources$",
+		},
+		{
 			name: "access without the clause", trap: "a subscriber may not see the message",
 			edits: []edit{{"internal/publish/status.go", "return follow.ForAny(m, user, edges), nil", "return follow.For(m, user, follow.Edge{}) || len(edges) > 0 && !edges[0].Followee.IsTopic() && follow.ForAny(m, user, edges), nil"}},
 			pkg:   "./internal/publish", run: "^TestForSubscribers$",
