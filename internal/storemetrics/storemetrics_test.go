@@ -63,6 +63,7 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 		{reflect.TypeFor[message.Store](), m.Messages(nil)},
 		{reflect.TypeFor[message.KeyStore](), m.Keys(nil)},
 		{reflect.TypeFor[bucket.Store](), m.Inbox(nil)},
+		{reflect.TypeFor[bucket.Index](), m.Index(nil)},
 		{reflect.TypeFor[userstate.Store](), m.Users(nil)},
 		{reflect.TypeFor[follow.Store](), m.Edges(nil)},
 		{reflect.TypeFor[progress.Store](), m.Progress(nil)},

@@ -96,6 +96,16 @@ func declaring() []mutation {
 			pkg:   suite, run: "^TestModel$/^Declare$",
 		},
 		{
+			name: "a bucket says nothing of declarations", trap: "PROTOCOLS BM1: what its entries lack in facets, nobody knows",
+			edits: []edit{{"pkg/bucket/pending.go", "		next.Decl = p.known.declared.Greatest()\n", ""}},
+			pkg:   suite, run: "^TestModel$/^Declare$",
+		},
+		{
+			name: "a bucket has a lower decl than the one below", trap: "PROTOCOLS BM3: a search takes the wrong buckets for those before a declaration",
+			edits: []edit{{"pkg/bucket/pending.go", "p.refusals == 1 && p.known.reaches(seen.Decl) && seen.Slots", "p.refusals == 1 && seen.Slots"}},
+			pkg:   suite, run: "^TestModel$/^Declare$",
+		},
+		{
 			name: "a search does not read the purge point again", trap: "PROTOCOLS PM3: a page lacks a message whose bucket became a stub",
 			edits: []edit{{"pkg/bucket/search.go", "	if !r.search.found.used {", "	if r.search.found.used || !r.search.found.used {"}},
 			pkg:   suite, run: "^TestModel$/^Declare$",

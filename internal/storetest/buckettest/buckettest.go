@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Declare/pushes name a decl", s.pushNamesDecl)
 	t.Run("Declare/beside writers at random", s.randomDeclarations)
 	t.Run("Declare/and hints", s.declaredHints)
+	t.Run("Declare/beyond a full bucket", s.declaredBeyondFull)
 	t.Run("Declare/pages read few buckets", s.searchesCost)
 	t.Run("Declare/pages beside an emptier", s.searchesBesideEmptier)
 	t.Run("Declare/beside writers in parallel", s.declareInParallel)

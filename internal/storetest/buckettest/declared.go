@@ -329,6 +329,27 @@ func (s suite) declaredHints(t *testing.T) {
 	declared.requireFacets(t, in, h.Index)
 }
 
+// declaredBeyondFull appends by a process that knows no declarations, beyond a full bucket with a decl. The next bucket has at least that decl.
+func (s suite) declaredBeyondFull(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	if h.Index == nil {
+		return
+	}
+	declared := newRegistry()
+	declared.declare("x", attribute.String)
+	declared.declare("n", attribute.Number)
+	full := bucket.Push{Owner: owner, Decl: 2, Entries: entries(numbers(0, 1, bucket.Capacity)...), Guard: true}
+	full.Facets = declared.set().Facets(full.Entries[0].Attrs)
+	require.True(t, pushOne(t, h.Store, full))
+	var knows attribute.Set
+	results, err := declared.appender(h.Store, noHints{}, &knows, nil).Append(t.Context(), []bucket.Append{{Owner: owner, Entries: entries(500)}})
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	require.NoError(t, readInbox(t, h.Store, owner).declares(nil))
+	require.Equal(t, 2, readInbox(t, h.Store, owner)[1].Decl)
+}
+
 // declareInParallel lets many goroutines append the same messages while attributes are declared, deleted and declared again with another type. Some
 // never load the declarations unless they have to.
 func (s suite) declareInParallel(t *testing.T) {
