@@ -50,7 +50,7 @@ test: ## Run the tests that need only Go, in minutes; those of MongoDB, too, whe
 # One package at a time: each starts dozens of programs, and two of them beside each other take longer than one after the other.
 test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl and systemd-analyze.
 	$(MAKE) test
-	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=4 -timeout=60m $(MORE)
+	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=3 -timeout=60m $(MORE)
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)
 	$(MAKE) test-deploy
 
