@@ -33,7 +33,7 @@ func TestPromtool(t *testing.T) {
 	t.Parallel()
 	promtool(t, "", "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
 	promtool(t, "", "check", "config", "--lint=all", "--lint-fatal", configFile)
-	promtool(t, "", "test", "rules", "testdata/rules_test.yaml")
+	promtool(t, "", "test", "rules", "testdata/rules_test.yaml", "testdata/days_test.yaml")
 	promtool(t, scrape(t), "check", "metrics")
 }
 

@@ -139,7 +139,7 @@ func TestEveryAlertIsInTheRunbook(t *testing.T) {
 // Every alert is shown to fire by the tests of promtool.
 func TestEveryAlertIsTested(t *testing.T) {
 	t.Parallel()
-	tested := read(t, "testdata/rules_test.yaml")
+	tested := read(t, "testdata/rules_test.yaml") + read(t, "testdata/days_test.yaml")
 	for _, r := range rules(t) {
 		if r.Alert != "" {
 			require.Contains(t, tested, "alertname: "+r.Alert+"\n")
