@@ -32,38 +32,51 @@ func (a *App) drain(ctx context.Context) {
 	}
 }
 
-// readyTimeout is how long the store and the bus may take to answer before the process is not ready.
+// readyTimeout is how long the store and the bus may take to answer before the process counts them as away.
 const readyTimeout = 2 * time.Second
 
-// ready returns the reasons why this process should not receive requests now. While the process stops, ready returns at once,
-// without checking the store and the bus, because a slow store must not use up the drain delay.
-func (a *App) ready(ctx context.Context) []client.Reason {
+// ready returns the reasons why this process should not receive requests now, and the reasons why it serves with limits. While the
+// process stops, ready returns at once, without checking the store and the bus, because a slow store must not use up the drain delay.
+func (a *App) ready(ctx context.Context) (reasons, limited []client.Reason) {
 	if a.server.draining.Load() {
-		return []client.Reason{{Name: client.ReasonStopping, Detail: "it is stopping"}}
+		return []client.Reason{{Name: client.ReasonStopping, Detail: "it is stopping"}}, nil
 	}
-	return a.unhealthy(ctx)
-}
-
-// unhealthy checks the store and the bus concurrently, and returns what is wrong with them.
-func (a *App) unhealthy(ctx context.Context) []client.Reason {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	asked := []struct {
-		name    client.ReasonName
-		healthy func(context.Context) error
-	}{{client.ReasonStore, a.world.store.Healthy}, {client.ReasonBus, a.world.bus.Healthy}}
-	reasons := make([]client.Reason, len(asked))
+	var away, silent []client.Reason
 	var asking sync.WaitGroup
-	for i, part := range asked {
-		asking.Go(func() {
-			if err := panics.Do(func() error { return part.healthy(ctx) }); err != nil {
-				a.opts.Logger.Debug().Err(err).Str("part", string(part.name)).Msg("not ready")
-				reasons[i] = client.Reason{Name: part.name, Detail: "the " + string(part.name) + " " + trouble(err)}
-			}
-		})
-	}
+	asking.Go(func() { away = a.check(ctx, client.ReasonStore, a.world.store.Healthy) })
+	asking.Go(func() { silent = a.check(ctx, client.ReasonBus, a.world.bus.Healthy) })
 	asking.Wait()
-	return slices.DeleteFunc(reasons, func(r client.Reason) bool { return r.Name == "" })
+	if a.needsBus() {
+		return slices.Concat(away, silent), nil
+	}
+	for i := range silent {
+		silent[i].Detail += ": " + a.withoutBus()
+	}
+	return away, silent
+}
+
+// withoutBus returns what this process does while the bus is away.
+func (a *App) withoutBus() string {
+	if a.has(Publisher) {
+		return "messages are accepted about once a second and otherwise refused as busy; those accepted wait for it"
+	}
+	return "inboxes are served; messages that wait for it are not in them yet"
+}
+
+// needsBus reports whether this process does nothing without the bus. A publisher stores messages, and emits their events when the bus is
+// back. A rehydrator reads and rebuilds inboxes from the store alone. A fan-out worker receives all of its work from the bus.
+func (a *App) needsBus() bool { return !a.has(Publisher) && !a.has(Rehydrator) }
+
+// check asks a part whether it is healthy. It returns no reason or one.
+func (a *App) check(ctx context.Context, name client.ReasonName, healthy func(context.Context) error) []client.Reason {
+	err := panics.Do(func() error { return healthy(ctx) })
+	if err == nil {
+		return nil
+	}
+	a.opts.Logger.Debug().Err(err).Str("part", string(name)).Msg("a part of this process is away")
+	return []client.Reason{{Name: name, Detail: "the " + string(name) + " " + trouble(err)}}
 }
 
 // trouble returns a text for every client. The error itself may contain hosts and users, so only the log has it.

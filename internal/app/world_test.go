@@ -47,13 +47,16 @@ func newWorld(t *testing.T, change ...func(*app.Options)) *world {
 // newWorldIn returns a server with its data in a folder, and a function that stops it before the test ends.
 func newWorldIn(t *testing.T, dir string, change ...func(*app.Options)) (*world, func()) {
 	t.Helper()
+	return newWorldOf(t, dir, func(*config.Config) {}, change...)
+}
+
+// newWorldOf is newWorldIn with a change of the configuration.
+func newWorldOf(t *testing.T, dir string, configure func(*config.Config), change ...func(*app.Options)) (*world, func()) {
+	t.Helper()
 	w := &world{log: new(telemetrytest.Buffer), spans: tracetest.NewInMemoryExporter(), web: &http.Client{Transport: &http.Transport{}}}
-	cfg := config.Default()
-	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
-	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
-	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
-	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
-	opts := app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(w.log).Level(zerolog.DebugLevel)}
+	cfg, opts := defaults(dir)
+	configure(&cfg)
+	opts.Logger = zerolog.New(w.log).Level(zerolog.DebugLevel)
 	for _, to := range change {
 		to(&opts)
 	}
@@ -69,6 +72,16 @@ func newWorldIn(t *testing.T, dir string, change ...func(*app.Options)) (*world,
 	})
 	t.Cleanup(stop)
 	return w, stop
+}
+
+// defaults returns a configuration with small engines, and the options for it.
+func defaults(dir string) (config.Config, app.Options) {
+	cfg := config.Default()
+	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
+	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
+	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
+	cfg.Embedded.Cache, cfg.Embedded.Memtable = 8*config.MiB, 4*config.MiB
+	return cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.Nop()}
 }
 
 // ask sends a request, requires a status, and decodes the answer into answer unless that is nil.

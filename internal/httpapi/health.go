@@ -11,7 +11,7 @@ import (
 // condition is the answer of /healthz and /readyz.
 type condition struct {
 	Status string `json:"status"`
-	// Limited has the reasons why the server refuses some requests.
+	// Limited has the reasons why the server refuses or delays some work.
 	Limited []client.Reason `json:"limited,omitempty"`
 }
 
@@ -21,17 +21,18 @@ func (s *server) health(w *response, _ *http.Request) error {
 }
 
 // ready answers whether this process should receive requests now. With a nearly full disk it is ready, because it still serves
-// inboxes and refuses messages with a reason.
+// inboxes and refuses messages with a reason. It is also ready without a part that it does not need for its own work.
 func (s *server) ready(w *response, r *http.Request) error {
-	if reasons := s.Ready(r.Context()); len(reasons) > 0 {
+	reasons, limited := s.Ready(r.Context())
+	if len(reasons) > 0 {
 		if slices.ContainsFunc(reasons, func(reason client.Reason) bool { return reason.Name == client.ReasonStopping }) {
 			w.Header().Set("Connection", "close") // the request may have begun before the server stopped keeping connections
 		}
 		return notReady(reasons)
 	}
-	now := condition{Status: "ready"}
+	now := condition{Status: "ready", Limited: limited}
 	if s.full() {
-		now.Limited = []client.Reason{{Name: client.ReasonDisk, Detail: "the disk is nearly full: messages and edges are refused"}}
+		now.Limited = append(now.Limited, client.Reason{Name: client.ReasonDisk, Detail: "the disk is nearly full: messages and edges are refused"})
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, now)
 }

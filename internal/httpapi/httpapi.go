@@ -59,8 +59,9 @@ type Services struct {
 	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always
 	// room.
 	Room func() error
-	// Ready returns the reasons why this process should not receive requests at the moment; none if it is ready. It is required.
-	Ready func(context.Context) []client.Reason
+	// Ready returns the reasons why this process should not receive requests at the moment; none if it is ready. limited has what is
+	// away and not needed for its own work. It is required.
+	Ready func(context.Context) (reasons, limited []client.Reason)
 	// Metrics serves /metrics; nil if the process serves no metrics.
 	Metrics http.Handler
 }
@@ -125,8 +126,8 @@ func newServer(services Services, opts Options) *server {
 // is healthy. Every other path answers that it is not ready, and names the dependency, which waiting returns.
 func NewStarting(waiting func() string, opts Options) http.Handler {
 	s := newServer(Services{}, opts)
-	s.Ready = func(context.Context) []client.Reason {
-		return []client.Reason{{Name: client.ReasonStarting, Detail: "it is starting, and waits for " + waiting()}}
+	s.Ready = func(context.Context) (reasons, limited []client.Reason) {
+		return []client.Reason{{Name: client.ReasonStarting, Detail: "it is starting, and waits for " + waiting()}}, nil
 	}
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
 	s.mux.Handle("/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -31,7 +31,7 @@ import (
 func TestEveryRoleServesTheDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	w.handler = httpapi.New(httpapi.Services{Ready: func(context.Context) []client.Reason { return nil }}, httpapi.Options{Now: w.clock})
+	w.handler = httpapi.New(httpapi.Services{Ready: func(context.Context) (reasons, limited []client.Reason) { return nil, nil }}, httpapi.Options{Now: w.clock})
 	answer := w.ask(t, http.MethodGet, "/openapi.json", "")
 	require.Equal(t, http.StatusOK, answer.Code)
 	require.Equal(t, client.ContentJSON, answer.Header().Get("Content-Type"))

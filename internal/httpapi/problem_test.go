@@ -178,6 +178,9 @@ func TestHealth(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, w.must(t, http.StatusOK, http.MethodGet, "/healthz", ""))
 	require.JSONEq(t, `{"status":"ready"}`, w.must(t, http.StatusOK, http.MethodGet, "/readyz", ""))
 
+	w = newWorld(t, settings{limited: []client.Reason{{Name: client.ReasonBus, Detail: "the bus is away"}}})
+	require.JSONEq(t, `{"status":"ready","limited":[{"name":"bus","detail":"the bus is away"}]}`, w.must(t, http.StatusOK, http.MethodGet, "/readyz", ""))
+
 	w = newWorld(t, settings{ready: []client.Reason{
 		{Name: client.ReasonStopping, Detail: "it is stopping"}, {Name: client.ReasonBus, Detail: "the event bus is away"},
 	}})

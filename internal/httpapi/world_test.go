@@ -62,8 +62,9 @@ type settings struct {
 	// identities, unless it is nil, wraps the store of identities.
 	identities func(identity.Store) identity.Store
 	options    func(*httpapi.Options)
-	ready      []client.Reason
-	services   func(*httpapi.Services)
+	// ready are the reasons why the server is not ready, limited the reasons why it serves with limits.
+	ready, limited []client.Reason
+	services       func(*httpapi.Services)
 	// level returns the format level; nil means the highest.
 	level func() int
 	// idle means that rehydrations wait until the test calls work.
@@ -131,7 +132,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
-		Ready:     func(context.Context) []client.Reason { return change.ready },
+		Ready:     func(context.Context) (reasons, limited []client.Reason) { return change.ready, change.limited },
 	}
 	if change.services != nil {
 		change.services(&services)

@@ -65,7 +65,8 @@ const (
 	ReasonStopping ReasonName = "stopping"
 	// ReasonStore means that the server cannot reach the store.
 	ReasonStore ReasonName = "store"
-	// ReasonBus means that the server cannot reach the bus.
+	// ReasonBus means that the server cannot reach the bus. A server that only fans messages out is then not ready. Every other server
+	// is ready and limited: it serves inboxes, and what it accepts is delivered when the bus answers.
 	ReasonBus ReasonName = "bus"
 	// ReasonDisk means that the disk is nearly full. The server refuses messages and edges, and serves everything else.
 	ReasonDisk ReasonName = "disk"

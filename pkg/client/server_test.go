@@ -71,7 +71,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 			inbox.Options{Rules: userstate.DefaultRules, Now: now, Level: func() int { return settings.Highest }},
 		),
 		Rehydrate: rehydrator,
-		Ready:     func(context.Context) []client.Reason { return nil },
+		Ready:     func(context.Context) (reasons, limited []client.Reason) { return nil, nil },
 	}, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
 	return server.URL, func() error {
 		server.Close()

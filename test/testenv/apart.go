@@ -105,6 +105,9 @@ func (a *Apart) RestartNATS(ctx context.Context) {
 	a.nats = Exec(ctx, a.t, nil, a.natsArgs[0], a.natsArgs[1:]...)
 }
 
+// KillNATS kills the NATS server, as kill -9 does.
+func (a *Apart) KillNATS() { a.nats.Kill() }
+
 // FreezeOne stops a random process for d with SIGSTOP, and returns its name.
 func (a *Apart) FreezeOne(d time.Duration) string {
 	a.t.Helper()
@@ -121,6 +124,14 @@ func (a *Apart) StepClock(ctx context.Context) {
 	for _, m := range a.members {
 		m.StepClock(ctx)
 	}
+}
+
+// Of returns the URLs of the processes of a role, given its program.
+func (a *Apart) Of(binary string) (urls []string) {
+	for _, addr := range a.of(binary) {
+		urls = append(urls, "http://"+addr)
+	}
+	return urls
 }
 
 // URLs returns the URLs of all processes.
