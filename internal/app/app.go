@@ -110,7 +110,11 @@ func (a *App) startRoles(ctx context.Context) error {
 	if a.opts.Wrap != nil {
 		parts = a.opts.Wrap(parts)
 	}
-	handler := a.assemble(parts)
+	watch := a.watchClocks()
+	if err := watch.Check(ctx); err != nil {
+		return err
+	}
+	handler := a.assemble(parts, watch)
 	if err := a.group.Start(ctx); err != nil {
 		return err
 	}

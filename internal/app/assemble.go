@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/candidates"
+	"github.com/fanmail/fanmail/internal/clocks"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
@@ -49,7 +50,7 @@ type assembly struct {
 }
 
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
-func (a *App) assemble(p Parts) http.Handler {
+func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s := &assembly{
 		App: a, parts: p, panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
@@ -58,6 +59,7 @@ func (a *App) assemble(p Parts) http.Handler {
 		s.appender = s.appender.WithDeclarations(a.settings.Attributes, a.settings.Load)
 	}
 	s.run("settings", s.settings.Poll, s.settings.Report)
+	s.run("clocks", watch.Run)
 	s.addCandidates()
 	s.addTopics()
 	if a.has(FanoutWorker) || a.has(Rehydrator) {

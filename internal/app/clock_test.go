@@ -13,6 +13,8 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
+	between "github.com/fanmail/fanmail/internal/clocks"
+	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
@@ -42,6 +44,38 @@ func (c *clocks) setBy(d time.Duration) {
 func (c *clocks) options(o *app.Options) {
 	c.metrics = prometheus.NewRegistry()
 	o.Now, o.Elapsed, o.Metrics = c.wall, c.elapsed, c.metrics
+}
+
+// TestStartWithAWrongClock starts a process whose clock differs from that of its NATS server. Beyond the tolerance it does not start. While
+// the process runs, its clock may be set to anything.
+func TestStartWithAWrongClock(t *testing.T) {
+	t.Parallel()
+	nats, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
+	require.NoError(t, err)
+	t.Cleanup(nats.Stop)
+	c := &clocks{began: time.Now()}
+	external := func(cfg *config.Config) { cfg.NATS.URL = config.URL(nats.ClientURL()) }
+	for ahead, want := range map[time.Duration]string{
+		10 * time.Minute: "ahead of it", -10 * time.Minute: "behind it",
+	} {
+		cfg, opts := defaults(t.TempDir())
+		external(&cfg)
+		opts.Now = func() time.Time { return time.Now().Add(ahead) }
+		a := app.New(cfg, opts)
+		err := a.Start(t.Context())
+		require.ErrorIs(t, err, between.ErrApart)
+		require.ErrorContains(t, err, "by the NATS server's clock, so this host is ")
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "clock_tolerance is 2m: set the wrong clock right")
+		require.NoError(t, a.Stop(t.Context()))
+	}
+
+	w, _ := newWorldOf(t, t.TempDir(), external, c.options)
+	w.see(t, "ann")
+	for _, by := range []time.Duration{10 * time.Minute, -20 * time.Minute} {
+		c.setBy(by)
+		w.ask(t, http.MethodGet, "/v1/users/ann/inbox", "", http.StatusOK, nil)
+	}
 }
 
 // TestClockOfOneHost changes the clock of a host with an embedded store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -21,6 +22,8 @@ type Store struct {
 	// Available returns the free space, in bytes, of the store's disk. It is nil for the store on MongoDB, whose disk belongs to a
 	// server.
 	Available func() (uint64, error)
+	// Clock returns what the clock shows that stamps messages, at some moment of the call.
+	Clock func(context.Context) (time.Time, error)
 	// Healthy returns nil if the store answers.
 	Healthy func(context.Context) error
 	Close   func() error
@@ -72,6 +75,7 @@ func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Curre
 			Popular: db.Popular(), Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
 		},
 		Messages: messagecache.New(messageBytes),
+		Clock:    db.Clock,
 		Healthy:  db.Healthy,
 		Close:    db.Close,
 	}, nil

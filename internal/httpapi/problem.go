@@ -130,6 +130,9 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemNotFound, "user", "this user was never seen: check the id, or set when they were last seen first")
 	case errors.Is(err, userstate.ErrBackwards):
 		return newProblem(client.ProblemBackwards, "last_viewed", err.Error()+": give that time or a later one")
+	case errors.Is(err, publish.ErrBehind):
+		return newProblem(client.ProblemBusy, "",
+			"the server's clock is behind the store's, and the server did not publish this message: try again after Retry-After, and tell the operator")
 	case errors.Is(err, publish.ErrBusy), errors.Is(err, publish.ErrLate):
 		return newProblem(client.ProblemBusy, "", "the server accepts no messages at the moment, and did not publish this one: try again after Retry-After")
 	case errors.Is(err, publish.ErrAhead):

@@ -56,6 +56,7 @@ func TestProblemOf(t *testing.T) {
 		{"malformed event", event.ErrMalformed, 500, client.ProblemInternal, ""},
 		{"busy", publish.ErrBusy, 503, client.ProblemBusy, ""},
 		{"late", publish.ErrLate, 503, client.ProblemBusy, ""},
+		{"behind", publish.ErrBehind, 503, client.ProblemBusy, ""},
 		{"ahead", publish.ErrAhead, 503, client.ProblemClockAhead, ""},
 		{"disk full", syscall.ENOSPC, 503, client.ProblemUnavailable, ""},
 		{"client gone", context.Canceled, 503, client.ProblemUnavailable, ""},
@@ -170,6 +171,20 @@ func TestClockAhead(t *testing.T) {
 		require.NotContains(t, answer.Body.String(), "error")
 	}
 	require.Len(t, w.contents(t).Unfinished, 2)
+}
+
+// A server whose clock is behind the store's refuses messages, and says why.
+func TestClockBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.setAhead(-10 * time.Minute)
+	answer := w.ask(t, http.MethodPost, "/v1/messages", draft(`"body":"x"`))
+	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+	p := problem(t, answer)
+	require.Equal(t, client.ProblemBusy, p.Type)
+	require.Contains(t, p.Detail, "the server's clock is behind the store's")
+	w.setAhead(0)
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"x"`))
 }
 
 func TestHealth(t *testing.T) {

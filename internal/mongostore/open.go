@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -229,6 +230,18 @@ func (db *DB) open() {
 // Healthy returns nil if the server answers. A broken connection is not a failure: Healthy then asks again.
 func (db *DB) Healthy(ctx context.Context) error {
 	return db.call(ctx, "ping", func(ctx context.Context) error { return db.client.Ping(ctx, readpref.Primary()) })
+}
+
+// Clock returns the time of the server that stamps messages, at some moment of the call: the primary's, or that of a router of a sharded
+// cluster. It asks once, so the caller knows when.
+func (db *DB) Clock(ctx context.Context) (time.Time, error) {
+	var hello struct {
+		LocalTime time.Time `bson:"localTime"`
+	}
+	err := db.within(ctx, "read the clock", func(ctx context.Context) error {
+		return db.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+	})
+	return hello.LocalTime, err
 }
 
 // closeTimeout is how long Close waits for connections that are in use.

@@ -129,11 +129,9 @@ func TestStampsAreTheServers(t *testing.T) {
 	t.Parallel()
 	db, opts := create(t)
 	clock := func() time.Time {
-		var hello struct {
-			LocalTime time.Time `bson:"localTime"`
-		}
-		require.NoError(t, raw(t, opts).RunCommand(t.Context(), map[string]int{"hello": 1}).Decode(&hello))
-		return hello.LocalTime
+		now, err := db.Clock(t.Context())
+		require.NoError(t, err)
+		return now
 	}
 	for _, together := range []int{1, 3} {
 		messages := make([]message.Message, together)

@@ -232,6 +232,15 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return classify(ctx, "check health", err)
 }
 
+// Clock returns the time of the server that leads the stream of tasks, at some moment of the call. Events have the times of such servers.
+func (b *Bus) Clock(ctx context.Context) (time.Time, error) {
+	stream, err := b.js.Stream(ctx, FanoutStream)
+	if err != nil {
+		return time.Time{}, classify(ctx, "read the clock", err)
+	}
+	return stream.CachedInfo().TimeStamp, nil
+}
+
 // Close sends pending data and closes the connection. Calls that wait return bus.ErrUnavailable. Tasks and events
 // without an acknowledgement are handed out again when their lease has ended. Further calls of Close do nothing.
 func (b *Bus) Close() {

@@ -117,6 +117,10 @@ func TestWithoutServerTheBusIsUnavailable(t *testing.T) {
 		"emit tasks":  func(ctx context.Context) error { return b.EmitTasks(ctx, tasks(event.Bulk, 0, 2, 3)) },
 		"dead letter": func(ctx context.Context) error { return b.DeadLetter(ctx, event.DeadLetter{}) },
 		"health":      b.Healthy,
+		"clock": func(ctx context.Context) error {
+			_, err := b.Clock(ctx)
+			return err
+		},
 		"waiting": func(ctx context.Context) error {
 			_, err := held.Waiting(ctx, 10)
 			return err

@@ -26,6 +26,18 @@ func TestEmbeddedListensOnLoopbackWhereConfigured(t *testing.T) {
 	require.Equal(t, "from outside", string(take(t, bus, event.Bulk, 1).First().Payload))
 }
 
+// TestClockIsTheServers emits a task between two looks at the server's clock.
+func TestClockIsTheServers(t *testing.T) {
+	t.Parallel()
+	b := connect(t, natsbus.Options{Server: start(t, natsserver.Options{})})
+	before, err := b.Clock(patient(t))
+	require.NoError(t, err)
+	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
+	after, err := b.Clock(patient(t))
+	require.NoError(t, err)
+	require.WithinRange(t, take(t, b, event.Bulk, 0).First().Stored, before, after)
+}
+
 func TestEmbeddedKeepsTasksWhenStartedAgain(t *testing.T) {
 	t.Parallel()
 	for name, always := range map[string]bool{"synced in time": false, "synced always": true} {

@@ -31,6 +31,8 @@ var (
 	// ErrLate means that the store was too slow for each of maxTries attempts, so that every stored message is void. Try again after
 	// RetryAfter.
 	ErrLate = errors.New("the store took too long: the message was not published")
+	// ErrBehind is ErrLate because this process's clock is behind the store's, so that the store finds every message late.
+	ErrBehind = fmt.Errorf("%w, because the publisher's clock is behind the store's", ErrLate)
 	// ErrAhead means that this process's clock is ahead of the store's clock by more than the tolerance, so the message is void. Publish
 	// does not try another id of the same clock. As soon as the clock is right, the client may repeat the request with the same
 	// idempotency key.
@@ -213,8 +215,13 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 			a.void = ErrAhead
 		default:
 			a.void = ErrLate
+			behind := max(0, stored.StoredAt.Sub(s.opts.Now())) // the store stamped it before now
+			if behind > rules.PublishSlack/2 {
+				a.void = ErrBehind
+			}
 			s.opts.Logger.Warn().Stringer("message_id", stored.ID).Str("from", string(stored.From)).
-				Dur("after", stored.StoredAt.Sub(stored.Sent())).Msg("message was stored too late and is void: publishing it under a new id")
+				Dur("after", stored.StoredAt.Sub(stored.Sent())).Float64("behind_seconds", behind.Seconds()).
+				Msg("message was stored too late and is void: publishing it under a new id")
 		}
 		if a.result.Err = s.renew(ctx, a, stored); a.result.Err == nil {
 			again = append(again, a)

@@ -219,6 +219,19 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
+// The answer of a publisher whose clock is far behind names the clock. That of a slow store does not: see TestAlwaysTooLate.
+func TestClockBehind(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	log := &telemetrytest.Buffer{}
+	for _, r := range d.logged(-10*time.Minute, log).Publish(t.Context(), []publish.Request{request("", "body"), request("key", "body")}) {
+		require.ErrorIs(t, r.Err, publish.ErrBehind)
+		require.ErrorIs(t, r.Err, publish.ErrLate)
+	}
+	require.Contains(t, log.String(), `"behind_seconds":600`)
+	require.Empty(t, d.valid(t))
+}
+
 func TestClockAheadByTheTolerance(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -291,6 +304,8 @@ func TestAlwaysTooLate(t *testing.T) {
 	results := d.Publish(t.Context(), []publish.Request{request("", "body"), request("key", "body")})
 	require.ErrorIs(t, results[0].Err, publish.ErrLate)
 	require.ErrorIs(t, results[1].Err, publish.ErrLate)
+	require.NotErrorIs(t, results[0].Err, publish.ErrBehind)
+	require.NotErrorIs(t, results[1].Err, publish.ErrBehind)
 	require.Empty(t, d.valid(t))
 	require.Empty(t, d.emitter.emitted)
 }
