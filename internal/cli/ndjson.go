@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fanmail/fanmail/internal/jsonfields"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -47,7 +48,7 @@ func parseDraft(limits message.Limits) parser[message.Draft] {
 	}
 }
 
-// decode decodes one JSON object. All its fields must be fields of value.
+// decode decodes one JSON object. All its fields must be fields of value, with exactly their names, and each at most once.
 func decode(text []byte, value any) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not valid UTF-8")
@@ -60,7 +61,10 @@ func decode(text []byte, value any) error {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("has more than one JSON object: expected one per line")
 	}
-	return nil
+	if reflect.TypeOf(value).Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	return jsonfields.Check(text, value)
 }
 
 // explain turns an error of the JSON decoder, which names Go types, into an error in terms of JSON.

@@ -74,6 +74,22 @@ func badInputs() []badInput {
 		{"JSON: too deep", post, messages, draft(`"body":"x","attrs":` + strings.Repeat(`[`, 10_050)), 400, nil},
 		{"unknown field", post, messages, draft(`"body":"x","subject":"y"`), 400, nil},
 		{"unknown field of a view", put, "/v1/users/bob", `{"seen":"now"}`, 400, nil},
+		{"field in another case", post, messages, `{"From":"ann","to":["bob"],"body":"x"}`, 400, nil},
+		{"field in two cases", post, messages, `{"from":"ann","FROM":"bob","to":["bob"],"body":"x"}`, 400, nil},
+		{"field in two cases, the right one last", post, messages, `{"FROM":"bob","from":"ann","to":["bob"],"body":"x"}`, 400, nil},
+		{"field in a letter that folds", post, messages, draft(`"body":"x","attrſ":{}`), 400, nil},
+		{"field twice", post, messages, draft(`"body":"x","from":"bob"`), 400, nil},
+		{"field twice, once escaped", post, messages, draft(`"body":"x","\u0066rom":"bob"`), 400, nil},
+		{"field twice, after attrs", post, messages, draft(`"body":"x","attrs":{"to":["dora"]},"to":["dora"]`), 400, nil},
+		{"field twice, with the same value", post, messages, draft(`"body":"x","body":"x"`), 400, nil},
+		{"identity twice in an object", post, messages, `{"from":"ann","to":[{"email":"a@example.com","email":"b@example.com"}],"body":"x"}`, 400, nil},
+		{"field twice in a view", put, "/v1/users/bob", `{"last_viewed":"2026-01-02T03:04:05Z","last_viewed":"2026-01-02T03:04:06Z"}`, 400, nil},
+		{"field twice in a purge", post, "/v1/users/bob/inbox:purge", `{"until":"2026-01-02T15:04:05Z","dry_run":true,"dry_run":false}`, 400, nil},
+		{"field twice in a read mark", post, "/v1/users/bob/inbox/read", `{"up_to":"` + id + `","up_to":"` + id + `"}`, 400, nil},
+		{"field in another case of a retention", put, "/v1/users/bob/retention", `{"newest":1,"NEWEST":2}`, 400, nil},
+		{"field twice in a count", post, "/v1/inboxes:counts", `{"users":["bob"],"users":["dora"]}`, 400, nil},
+		{"field twice in an identity", put, "/v1/identities/email/joe@example.com", `{"user":"ann","user":"bob"}`, 400, nil},
+		{"field twice in a lookup", post, "/v1/identities:lookup", `{"kind":"email","Kind":"phone","value":"joe@example.com"}`, 400, nil},
 		{"wrong type: number for a string", post, messages, draft(`"body":5`), 400, nil},
 		{"wrong type: boolean for a string", post, messages, `{"from":true,"to":["bob"],"body":"x"}`, 400, nil},
 		{"wrong type: string for an array", post, messages, `{"from":"ann","to":"bob","body":"x"}`, 400, nil},
@@ -203,6 +219,19 @@ func TestBadInput(t *testing.T) {
 	requireGolden(t, "bad_input.golden", table.String())
 }
 
+// attrs belong to the application: names in it may be in any case, and those that are not declared may be there twice.
+func TestAttrsBelongToTheApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	const attrs = `{"from":"x","From":"y","from":"z","deep":{"to":1,"to":2}}`
+	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", draft(`"body":"x","attrs":`+attrs))
+	stored, err := w.db.Messages().Naming(t.Context(), "bob", message.ID{}, message.MaxID, message.OldestFirst, 10)
+	require.NoError(t, err)
+	require.Len(t, stored, 1)
+	require.Equal(t, message.UserID("ann"), stored[0].From)
+	require.Equal(t, attrs, string(stored[0].Attrs))
+}
+
 func TestRecipientsNamedTwiceAreTakenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -220,6 +249,14 @@ func TestBadInputInBatches(t *testing.T) {
 	var table strings.Builder
 	for _, bad := range []struct{ name, target, body string }{
 		{"messages", "/v1/messages:batch", "{\n\n{\"from\":\"ann\"}\n{\"form\":\"ann\"}\n[]\n{} {}\n"},
+		{"messages with fields in another case or twice", "/v1/messages:batch", `{"from":"ann","FROM":"bob","to":["bob"],"body":"x"}` + "\n" +
+			`{"from":"ann","to":["bob"],"body":"x","body":"y"}` + "\n"},
+		{"edges with fields in another case or twice", "/v1/following:batch", `{"follower":"ann","followee":"bob","Follower":"dora"}` + "\n" +
+			`{"follower":"ann","followee":"bob","followee":"dora"}` + "\n"},
+		{"users with fields twice", "/v1/users:batch", `{"user":"ann","user":"bob","last_viewed":"2026-01-02T03:04:05Z"}` + "\n"},
+		{"identities with fields twice", "/v1/identities:batch", `{"kind":"email","value":"a@example.com","user":"ann","user":"bob"}` + "\n"},
+		{"topics with fields twice", "/v1/topics:batch", `{"topic":"a","topic":"b"}` + "\n"},
+		{"subscriptions with fields twice", "/v1/subscriptions:batch", `{"user":"ann","user":"bob","topic":"a"}` + "\n"},
 		{"following", "/v1/following:batch", `{"follower":"ann","followee":"ann"}` + "\n" + `{"follower":"ann"}` + "\n" +
 			`{"follower":"ann","followee":5}` + "\n" + strings.Repeat("x", 5000) + "\nnull\n"},
 		{"users", "/v1/users:batch", `{"user":"bob","last_viewed":"2026-01-01T00:00:00Z"}` + "\n" + `{"user":"dora","last_viewed":"2025-01-01T00:00:00Z"}` + "\n" +

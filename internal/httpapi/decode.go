@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fanmail/fanmail/internal/jsonfields"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -55,7 +56,8 @@ func readObject(w *response, r *http.Request, limit int, v any) error {
 	return decodeObject(b.Bytes(), v, "the request body")
 }
 
-// decodeObject decodes one JSON object into v. All fields of the object must be fields of v. Errors call the object what.
+// decodeObject decodes one JSON object into v. All fields of the object must be fields of v, with exactly their names, and each at most once.
+// Errors call the object what.
 func decodeObject(data []byte, v any, what string) error {
 	start := bytes.TrimLeft(data, " \t\r\n")
 	switch {
@@ -72,6 +74,9 @@ func decodeObject(data []byte, v any, what string) error {
 		return explain(err, v, what)
 	}
 	end := int(decoder.InputOffset())
+	if err := jsonfields.Check(data[:end], v); err != nil {
+		return explain(err, v, what)
+	}
 	if rest := bytes.TrimLeft(data[end:], " \t\r\n"); len(rest) > 0 {
 		return refuse(client.ProblemMalformed, "", "%s continues after the JSON object, at byte %d: send one object", what, len(data)-len(rest)+1)
 	}
@@ -97,24 +102,16 @@ func explain(err error, v any, what string) error {
 	if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
 		return refuse(client.ProblemMalformed, invalid.Field, "%s", invalid.Error())
 	}
+	if named, ok := errors.AsType[*jsonfields.Error](err); ok {
+		return refuse(client.ProblemMalformed, shorten(named.Field), "%s", (&jsonfields.Error{Field: shorten(named.Field), Want: named.Want}).Error())
+	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if field, err := strconv.Unquote(quoted); err == nil {
 			return refuse(client.ProblemMalformed, shorten(field), "the field %q is unknown: the fields are %s",
-				shorten(field), strings.Join(fieldNames(v), ", "))
+				shorten(field), strings.Join(jsonfields.Names(v), ", "))
 		}
 	}
 	return err
-}
-
-// fieldNames returns the JSON names of the fields of the struct that v points to.
-func fieldNames(v any) []string {
-	t := reflect.TypeOf(v).Elem()
-	names := make([]string, 0, t.NumField())
-	for field := range t.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
 }
 
 // valueName returns a JSON value's name with its article. value is from json.UnmarshalTypeError, such as "number 1.5".

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -90,6 +91,17 @@ func kinds(named map[string]string) bool {
 	return true
 }
 
+// fields returns how many fields a JSON object with texts as values has, also those that are there twice.
+func fields(object []byte) (n int) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	for {
+		if _, err := decoder.Token(); err != nil {
+			return (n - 1) / 2 // without the braces, a key and a value for each
+		}
+		n++
+	}
+}
+
 // readMixed reads a list that has objects.
 func (r *Recipients) readMixed(text []byte) error {
 	var list []json.RawMessage
@@ -108,7 +120,7 @@ func (r *Recipients) readMixed(text []byte) error {
 			continue
 		}
 		var named map[string]string
-		if json.Unmarshal(element, &named) != nil || len(named) != 1 || !kinds(named) {
+		if json.Unmarshal(element, &named) != nil || len(named) != 1 || fields(element) != 1 || !kinds(named) {
 			return &message.InvalidError{
 				Field: "to[" + strconv.Itoa(i) + "]", Reason: `is an object that is not one identity: give one such as {"email":"joe@example.com"}`,
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/jsonfields"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -71,6 +72,9 @@ func parse(text []byte) (l line, err error) {
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return l, errors.New("has more than one JSON object: expected one per line")
+	}
+	if err := jsonfields.Check(text, &l); err != nil {
+		return l, err
 	}
 	switch {
 	case (l.View == "") == (l.Publish == ""):

@@ -58,6 +58,7 @@ func TestBadLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		`{`: "is not a view or a message: unexpected EOF",
+		`{"view":"ben","view":"ann","time":"2026-01-02T00:00:00Z"}`:                `the field "view" is there twice: leave one out`,
 		`{"view":"ben","time":"2026-01-02T00:00:00Z"} {}`:                          "has more than one JSON object: expected one per line",
 		`{"view":"ben","at":"2026-01-02T00:00:00Z"}`:                               `is not a view or a message: json: unknown field "at"`,
 		`{"time":"2026-01-02T00:00:00Z"}`:                                          `has to have either "view" or "publish"`,
