@@ -46,6 +46,7 @@ type Config struct {
 	Inbox       Inbox       `key:"inbox"`
 	Idempotency Idempotency `key:"idempotency"`
 	Fanout      Fanout      `key:"fanout"`
+	Following   Following   `key:"following"`
 	Rehydrate   Rehydrate   `key:"rehydrate"`
 	Retention   Retention   `key:"retention"`
 	Identities  Identities  `key:"identities"`
@@ -122,6 +123,12 @@ type Fanout struct {
 	// StuckAfter is how long no call of the store may return before a worker gives up its batch. On MongoDB it is at least three times
 	// MongoDB.Timeout, whatever is set.
 	StuckAfter time.Duration `key:"stuck_after"`
+}
+
+// Following configures the edges.
+type Following struct {
+	// CountsAsView is whether a user who follows an author, or subscribes to a topic, has been seen by that.
+	CountsAsView bool `key:"counts_as_view"`
 }
 
 // Rehydrate configures the rebuilding of the inboxes of returning users.
@@ -344,6 +351,7 @@ func Default() Config {
 			MaxAttempts:    20,
 			StuckAfter:     2 * time.Minute,
 		},
+		Following: Following{CountsAsView: true},
 		Rehydrate: Rehydrate{
 			Limit:     1000,
 			Workers:   16,

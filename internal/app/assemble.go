@@ -41,6 +41,8 @@ type assembly struct {
 	panics     *panics.Recorder // of the loops
 	following  *following.Service
 	topics     *topics.Service
+	// follows records the views that follows count as. It is nil in a process that does not publish.
+	follows *rehydrate.Service
 	// rehydrator, trimmer and emptier are nil in a process that only publishes.
 	rehydrator *rehydrate.Service
 	trimmer    *retention.Trimmer
@@ -114,7 +116,10 @@ func (s *assembly) publisher() {
 	})
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
-	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.config.Partitions, s.settings.Rules)
+	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.parts.Users, s.config.Partitions, s.settings.Rules)
+	if s.follows = s.rehydrator; !s.has(Rehydrator) {
+		s.follows = s.newRehydrator(nil, elsewhere)
+	}
 	s.services.Following, s.services.Topics = s.following, s.topics
 	s.run("idempotency keys", publisher.ForgetKeys)
 }
@@ -122,8 +127,14 @@ func (s *assembly) publisher() {
 // addTopics adds what changes edges and topics. All processes that publish, also again from a dead letter, ask which topics there are.
 func (s *assembly) addTopics() {
 	p := s.parts
+	var seen func(context.Context, message.UserID, time.Time) error
+	if s.config.Following.CountsAsView {
+		seen = func(ctx context.Context, user message.UserID, at time.Time) error {
+			return s.follows.Notice(ctx, user, at)
+		}
+	}
 	s.following = following.New(p.Edges, p.Messages, p.Users, s.appender, following.Options{
-		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Gained: s.candidates.Gained,
+		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Gained: s.candidates.Gained, Seen: seen,
 	})
 	s.topics = topics.New(p.Topics, p.Edges, s.following, topics.Options{
 		Partitions: s.config.Partitions, Level: s.settings.Level, Now: s.opts.Now,

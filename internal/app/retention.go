@@ -25,8 +25,11 @@ const (
 	trimmers = 4
 )
 
+// elsewhere says that only other processes rebuild inboxes.
+const elsewhere = true
+
 // newRehydrator returns the service that rehydrates users, and finds what is in gaps.
-func (s *assembly) newRehydrator(metrics prometheus.Registerer) *rehydrate.Service {
+func (s *assembly) newRehydrator(metrics prometheus.Registerer, elsewhere bool) *rehydrate.Service {
 	p, r := s.parts, s.config.Rehydrate
 	return rehydrate.New(
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
@@ -34,7 +37,7 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer) *rehydrate.Servi
 			Rules: s.settings.Rules, Retention: s.settings.Retention,
 			Target: func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, p.Walk) },
 			Limit:  r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
-			Alone: s.config.Store == config.StoreEmbedded, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
+			Alone: s.config.Store == config.StoreEmbedded, Elsewhere: elsewhere, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
 			Gapped: s.grown, Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 			Metrics: metrics,
 		})
@@ -54,9 +57,9 @@ func (s *assembly) newDeadLetters() *deadletter.Service {
 func (s *assembly) retention() {
 	r, walks := s.config.Retention, s.has(Rehydrator)
 	if walks {
-		s.rehydrator = s.newRehydrator(s.opts.Metrics)
+		s.rehydrator = s.newRehydrator(s.opts.Metrics, !elsewhere)
 	} else {
-		s.rehydrator = s.newRehydrator(nil)
+		s.rehydrator = s.newRehydrator(nil, !elsewhere)
 	}
 	s.emptier = retention.NewEmptier(s.parts.Inbox, s.parts.Users, retention.EmptierOptions{
 		Rate: r.Rate, Queue: r.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,

@@ -57,8 +57,19 @@ func TestPublishAndRead(t *testing.T) {
 			Body: "first", ContentType: "text/plain", Attrs: []byte(`{"a":1}`), Fanout: *answer.Fanout,
 		}, status)
 		text := fanmail(t, "status", answer.ID.String(), "--server", url, "--wait")
-		require.Equal(t, fmt.Sprintf("message     %s\nfrom        ann\nsent        %s\nstate       done\nrecipients  3\ndelivered   2\nskipped     1\n",
+		require.Equal(t, fmt.Sprintf("message     %s\nfrom        ann\nsent        %s\nstate       done\nrecipients  3\ndelivered   2\n"+
+			"skipped     1, because they are dormant or were never seen: they get the message when they look\n",
 			answer.ID, answer.Sent.UTC().Format(time.DateTime)), text)
+	})
+	t.Run("status of a message to a user who was never seen", func(t *testing.T) {
+		t.Parallel()
+		text := fanmail(t, "publish", "--server", url, "--wait", "--from", "ann", "--to", "ghost,ghoul", "--body", "boo")
+		id, rest, _ := strings.Cut(text, "\n")
+		const why = "2 skipped, because 2 users were never seen: a user becomes known by looking, logging in or following, and then gets the message\n"
+		require.Equal(t, "2 recipients: 0 delivered, "+why, rest)
+		require.Contains(t, fanmail(t, "status", id, "--server", url), strings.Replace(why, "2 skipped", "skipped     2", 1))
+		status := fromJSON[client.Status](t, fanmail(t, "status", id, "--server", url, "--json"))
+		require.Equal(t, client.Fanout{State: client.StateDone, Recipients: 2, Skipped: 2, NeverSeen: 2}, status.Fanout)
 	})
 	t.Run("status of an unknown message", func(t *testing.T) {
 		t.Parallel()
@@ -142,7 +153,7 @@ func TestPublishFile(t *testing.T) {
 	args := []string{"publish", "--file", path, "--key", "k", "--wait", "--server", url}
 	got := run{args: args}.do(t.Context(), t)
 	require.Equal(t, program.ExitDone, got.code, got.stderr)
-	require.Regexp(t, `published 600 messages in .*; 1,200 recipients: 600 delivered, 600 skipped\n$`, got.stderr)
+	require.Regexp(t, `published 600 messages in .*; 1,200 recipients: 600 delivered, 600 skipped, because they are dormant or were never seen: they get the message when they look\n$`, got.stderr)
 	ids := strings.Fields(got.stdout)
 	require.Len(t, ids, messages)
 	require.True(t, slices.IsSorted(ids), "ids rise in the order of the file")

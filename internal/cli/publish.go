@@ -185,6 +185,6 @@ func (b *publisher) publishOne(ctx context.Context, c *client.Client, draft mess
 		}
 		var all totals
 		all.add(*printed.Fanout)
-		return printf(w, "%s\n", &all)
+		return printf(w, "%s\n", all.because(printed.Fanout.NeverSeen))
 	})
 }

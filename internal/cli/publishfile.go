@@ -57,7 +57,13 @@ func (t *totals) add(f client.Fanout) {
 }
 
 func (t *totals) String() string {
-	return fmt.Sprintf("%s: %s delivered, %s skipped", plural(t.Recipients, "recipient", "recipients"), count(t.Delivered), count(t.Skipped))
+	return t.because(0)
+}
+
+// because is String of totals with so many recipients who are known to have never been seen.
+func (t *totals) because(neverSeen int64) string {
+	return fmt.Sprintf("%s: %s delivered, %s skipped%s", plural(t.Recipients, "recipient", "recipients"), count(t.Delivered), count(t.Skipped),
+		whySkipped(t.Skipped, neverSeen))
 }
 
 // fileRun publishes one file.

@@ -20,7 +20,8 @@ func newStatus(p program.Process) *cobra.Command {
 		Use:   "status ID",
 		Short: "Show the progress of a message",
 		Long: "Show the progress of a message. Its state is pending, running or done. \"Delivered\" counts the recipients whose\n" +
-			"inbox has the message. \"Skipped\" counts dormant recipients. Both are final when the message is done.\n\n" +
+			"inbox has the message. \"Skipped\" counts recipients who are dormant or were never seen. Both are final when the message\n" +
+			"is done. A user becomes known by looking at the inbox, logging in or following, or by 'fanmail import users'.\n\n" +
 			"With --watch the command prints progress, rate and remaining time every second until the message is done. They\n" +
 			"are based on an estimate of the number of recipients.",
 		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --watch",
@@ -65,7 +66,27 @@ func printStatus(w io.Writer, s client.Status) error {
 	if s.Fanout.GivenUp > 0 {
 		givenUp = fmt.Sprintf("given up    in %s\n", plural(s.Fanout.GivenUp, "partition", "partitions"))
 	}
-	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s\n%s",
+	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s%s\n%s",
 		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), s.Fanout.State,
-		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), givenUp)
+		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen), givenUp)
+}
+
+// whySkipped says why recipients were skipped, and when they get the message. It is empty if none was skipped.
+func whySkipped(skipped, neverSeen int64) string {
+	switch {
+	case skipped == 0:
+		return ""
+	case neverSeen > 0:
+		return fmt.Sprintf(", because %s never seen: a user becomes known by looking, logging in or following, and then gets the message",
+			were(neverSeen))
+	default:
+		return ", because they are dormant or were never seen: they get the message when they look"
+	}
+}
+
+func were(users int64) string {
+	if users == 1 {
+		return "1 user was"
+	}
+	return count(users) + " users were"
 }

@@ -104,7 +104,7 @@ func TestRedriveAfterThePlanHasEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, same)
 	w.broken = false
-	reporter := publish.NewReporter(w.Messages, w.Progress, w.Edges, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(w.Messages, w.Progress, w.Edges, w.Users, rig.Partitions, rig.Rules)
 	requireStatus := func() {
 		status, err := reporter.Status(t.Context(), w.message.ID)
 		require.NoError(t, err)

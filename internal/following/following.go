@@ -28,6 +28,8 @@ type Options struct {
 	// Gained, unless it is nil, is called with each user who has gained a follower, or lost one: then the number is -1. A request that is
 	// repeated within a millisecond, and one to end an edge that does not hold, may count too. It must not block.
 	Gained func(user message.UserID, followers int64)
+	// Seen, unless it is nil, records that a user has followed or subscribed at the given time, as a view.
+	Seen func(ctx context.Context, user message.UserID, at time.Time) error
 }
 
 // Service changes and lists edges. It is safe for concurrent use.
@@ -51,6 +53,18 @@ func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	now := s.opts.Now()
 	_, err := s.begin(ctx, pairs, now, func(pairs []follow.Pair) ([]follow.Edge, error) { return s.edges.Follow(ctx, pairs, now) })
 	return err
+}
+
+// Seen records that a user has followed or subscribed now, if that counts as a view. Call it after Follow or Subscribe: then the rebuild of an
+// inbox finds the new edge. It is idempotent.
+func (s *Service) Seen(ctx context.Context, user message.UserID) error {
+	if s.opts.Seen == nil {
+		return nil
+	}
+	if err := s.opts.Seen(ctx, user, s.opts.Now()); err != nil {
+		return fmt.Errorf("a follow as a view: %w", err)
+	}
+	return nil
 }
 
 // Subscribe is Follow for topics. It does not look whether a topic exists: see package topics. It returns the edges that hold then, each once, also

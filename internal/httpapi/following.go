@@ -38,6 +38,9 @@ func (s *server) follow(w *response, r *http.Request) error {
 	if err := s.Following.Follow(r.Context(), []follow.Pair{pair}); err != nil {
 		return err
 	}
+	if err := s.Following.Seen(r.Context(), pair.Follower); err != nil {
+		return err
+	}
 	return noContent(w)
 }
 

@@ -194,12 +194,18 @@ func (s *server) status(w *response, r *http.Request) error {
 			return err
 		}
 	}
+	neverSeen := int64(0)
+	if status.State == publish.StateDone && status.Skipped > 0 && len(m.To) > 0 {
+		if neverSeen, err = s.Reporter.NeverSeen(r.Context(), m); err != nil {
+			return err
+		}
+	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Status{
 		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		Fanout: client.Fanout{
 			State: client.State(status.State), Recipients: status.Delivered + status.Skipped,
-			Delivered: status.Delivered, Skipped: status.Skipped, GivenUp: status.GivenUp, Audience: audience,
+			Delivered: status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, GivenUp: status.GivenUp, Audience: audience,
 		},
 	})
 }

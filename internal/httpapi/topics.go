@@ -146,6 +146,9 @@ func (s *server) subscribe(w *response, r *http.Request) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
+	if err := s.Following.Seen(r.Context(), sub.User); err != nil {
+		return err
+	}
 	return noContent(w)
 }
 

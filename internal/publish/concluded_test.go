@@ -23,7 +23,7 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 			t.Parallel()
 			for after, hurt := 0, true; hurt; after++ {
 				d := newDesk(t)
-				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
 				m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 				dead := progress.Scan{Delivered: 1, Dead: true}
 				d.record(t, m.ID, progress.Scan{}.Finish(progress.Counts{Delivered: 5, Skipped: 2}), dead.GiveUp())

@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -197,7 +198,7 @@ func TestClockAhead(t *testing.T) {
 				unfinished, err := d.Messages.Unfinished(t.Context(), message.ID{}, 10)
 				require.NoError(t, err)
 				require.Empty(t, unfinished)
-				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
 				_, err = reporter.Status(t.Context(), stored[0].ID)
 				require.ErrorIs(t, err, message.ErrNotFound)
 				require.Equal(t, 1, strings.Count(log.String(), "\n"), "one line for the call: %s", log)
@@ -358,7 +359,7 @@ func TestHangingUp(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
 	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 	status, err := reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
@@ -395,12 +396,45 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// Of the users that a message names, those count who have no record, or one without a view. A message may name many.
+func TestNeverSeen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
+	_, err := d.Users.View(t.Context(), []userstate.View{rig.Rules().View("seen", d.Clock.Now(), d.Clock.Now())})
+	require.NoError(t, err)
+	states, err := d.Users.Lookup(t.Context(), []message.UserID{"seen"})
+	require.NoError(t, err)
+	if !states[0].State.Known() { // a view of a user without a record is a step
+		_, err = d.Users.Step(t.Context(), []userstate.Step{{
+			From: states[0].State, To: rig.Rules().Arrive(states[0].State, d.Clock.Now(), d.Clock.Now(), userstate.Lease{}),
+		}})
+		require.NoError(t, err)
+	}
+	for to, want := range map[string]int64{"": 0, "seen": 0, "new": 1, "new seen newer": 2, "new new": 1} {
+		var m message.Message
+		for _, user := range strings.Fields(to) {
+			m.To = append(m.To, message.UserID(user))
+		}
+		got, err := reporter.NeverSeen(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, want, got, to)
+	}
+	var many message.Message
+	for i := range 150 {
+		many.To = append(many.To, message.UserID(fmt.Sprintf("user-%d", i)))
+	}
+	got, err := reporter.NeverSeen(t.Context(), many)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, got)
+}
+
 // A subscriber may see a message to the topic, or to a topic below it, if the subscription held when it was sent. It is estimated with its
 // author's followers.
 func TestForSubscribers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
 	edges := []follow.Pair{
 		{Follower: "ann", Followee: message.ParseTopic("go").Source()},
 		{Follower: "ben", Followee: message.ParseTopic("go/fmt").Source()},

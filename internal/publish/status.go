@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -39,15 +40,16 @@ type Reporter struct {
 	messages   message.Store
 	progress   progress.Store
 	edges      follow.Store
+	users      userstate.Store
 	partitions int
 	rules      func() userstate.Rules
 }
 
 // NewReporter returns a Reporter. rules returns the rules that hold now.
 func NewReporter(
-	messages message.Store, progress progress.Store, edges follow.Store, partitions int, rules func() userstate.Rules,
+	messages message.Store, progress progress.Store, edges follow.Store, users userstate.Store, partitions int, rules func() userstate.Rules,
 ) *Reporter {
-	return &Reporter{messages: messages, progress: progress, edges: edges, partitions: partitions, rules: rules}
+	return &Reporter{messages: messages, progress: progress, edges: edges, users: users, partitions: partitions, rules: rules}
 }
 
 // Status returns the status of a message, or message.ErrNotFound. It reads the plan, and then how the fan-out ended: the other way round, the
@@ -84,6 +86,23 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	}
 	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped, outcome.GivenUp
 	return status, nil
+}
+
+// maxNamed is how many of the users that a message names NeverSeen looks at.
+const maxNamed = 100
+
+// NeverSeen returns how many of the first maxNamed users that a message names have never been seen until now. Such a user has no inbox yet, so
+// fan-out skips them. It leaves out users whose record is damaged.
+func (r *Reporter) NeverSeen(ctx context.Context, m message.Message) (n int64, err error) {
+	users := slices.Clone(m.To[:min(len(m.To), maxNamed)])
+	slices.Sort(users)
+	looked, err := r.users.Lookup(ctx, slices.Compact(users))
+	for _, l := range looked {
+		if l.Err == nil && !l.State.Known() {
+			n++
+		}
+	}
+	return n, err
 }
 
 // For reports whether a message is for a user: see follow.ForAny.

@@ -40,7 +40,11 @@ func (s *Service) lease(st userstate.State, now time.Time) userstate.Lease {
 	if j := s.job(st.User); j != nil && st.Mark != nil && st.Lease.Token == j.token {
 		token = j.token
 	}
-	return userstate.Lease{Token: token, Until: now.Add(s.opts.Lease), Since: now}
+	until := now.Add(s.opts.Lease)
+	if s.opts.Elsewhere {
+		until = now
+	}
+	return userstate.Lease{Token: token, Until: until, Since: now}
 }
 
 // token returns a unique token, which this process recognizes by its prefix.
@@ -49,7 +53,7 @@ func (s *Service) token() string { return s.self + "/" + s.opts.Token() }
 // enqueue puts a user's rehydration into the queue if its lease has the given token, and reports whether a job exists afterwards. If the
 // queue is full there is none: the lease ends, and the reaper tries again. enqueue does not block.
 func (s *Service) enqueue(ctx context.Context, st userstate.State, token string) bool {
-	if st.Lease.Token != token {
+	if st.Lease.Token != token || s.opts.Elsewhere {
 		return false
 	}
 	s.mu.Lock()

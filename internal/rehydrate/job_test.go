@@ -189,6 +189,36 @@ func TestAlone(t *testing.T) {
 }
 
 // An attempt that fails releases its lease: the next one does not have to wait for it to run out.
+// A process without workers notices views. The reaper of another process rebuilds the inboxes, at once.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	w.sendSome(t, 4)
+	w.Clock.Advance(2 * rig.Slack)
+	publisher := w.service(func(o *rehydrate.Options) { o.Elsewhere = true })
+	require.NoError(t, publisher.Notice(t.Context(), "ann", w.Clock.Now()))
+	require.False(t, publisher.Work(t.Context()), "it has no queue")
+	st, err := userstate.Get(t.Context(), w.Users, "ann")
+	require.NoError(t, err)
+	require.True(t, st.Known())
+	require.NotNil(t, st.Mark)
+	w.Clock.Advance(time.Millisecond)
+	rehydrator := w.service(func(*rehydrate.Options) {})
+	require.NoError(t, rehydrator.Reap(t.Context(), w.Clock.Now()))
+	require.True(t, rehydrator.Work(t.Context()))
+	st, err = userstate.Get(t.Context(), w.Users, "ann")
+	require.NoError(t, err)
+	require.False(t, st.Rehydrating())
+
+	// A view of a user who is active is noticed whole.
+	w.Clock.Advance(rig.DormantAfter / 8)
+	require.NoError(t, publisher.Notice(t.Context(), "ann", w.Clock.Now()))
+	st, err = userstate.Get(t.Context(), w.Users, "ann")
+	require.NoError(t, err)
+	require.Equal(t, w.Clock.Now().UTC().Truncate(time.Millisecond), st.LastViewed)
+	require.Nil(t, st.Mark)
+}
+
 func TestFailureReleasesTheLease(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)

@@ -61,6 +61,9 @@ type Options struct {
 	// Alone says that no other process uses the store. Then unfinished rehydrations are taken over at the start, without waiting for
 	// their leases.
 	Alone bool
+	// Elsewhere says that this process has no workers, because nothing calls Run. A rehydration that begins here has a dead lease, so the
+	// reaper of another process takes it over.
+	Elsewhere bool
 	// MaxAttempts is how often the bus may hand out a login event on which the code panics. Then the event is a dead letter.
 	MaxAttempts int
 	// Patience is how long a request waits for a rehydration that it needs.

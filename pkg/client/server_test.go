@@ -62,7 +62,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
 			Identities: identified, Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), partition.DefaultCount, userstate.DefaultRules),
+		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), db.Users(), partition.DefaultCount, userstate.DefaultRules),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{
 			Partitions: partition.DefaultCount, Rules: userstate.DefaultRules, Now: now,
 		}),

@@ -81,7 +81,7 @@ func newPublishing(store *backend, bus *natsbus.Bus) *pipeline {
 		publisher: publish.New(store.messages, store.keys, bus, publish.Options{
 			Limits: message.DefaultLimits(), Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		reporter: publish.NewReporter(store.messages, store.progress, store.edges, partition.DefaultCount, userstate.DefaultRules),
+		reporter: publish.NewReporter(store.messages, store.progress, store.edges, store.users, partition.DefaultCount, userstate.DefaultRules),
 	}
 }
 

@@ -43,7 +43,7 @@ const (
 
 // mutations are the shortcuts that this code could take. README.md lists those that it cannot, and why.
 func mutations() []mutation {
-	return slices.Concat(appending(), sizing(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), ofTheWalk(), headStarting(), bounding(), holding(), damaging(), expiring(), emptying(), trimming(), trimmingInboxes(), keeping(), givingUp(), lowering(), collecting(), concluding(), addressing(), publishing(), claiming(), topics(), closing(), declaring(), counting())
+	return slices.Concat(appending(), sizing(), fanningOut(), reading(), rehydrating(), repairing(), condemning(), recounting(), agreeing(), panicking(), ofCandidates(), ofTheWalk(), headStarting(), bounding(), holding(), damaging(), expiring(), emptying(), trimming(), trimmingInboxes(), keeping(), givingUp(), lowering(), collecting(), concluding(), addressing(), publishing(), claiming(), topics(), closing(), declaring(), counting(), serving())
 }
 
 func repairing() []mutation {

@@ -121,7 +121,7 @@ func (e *ended) drain() {
 func (e *ended) statuses(messages []message.Message) (all []publish.Status) {
 	t := e.t
 	t.Helper()
-	reporter := publish.NewReporter(e.Messages, e.Progress, e.Edges, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(e.Messages, e.Progress, e.Edges, e.Users, rig.Partitions, rig.Rules)
 	for _, m := range messages {
 		status, err := reporter.Status(t.Context(), m.ID)
 		require.NoError(t, err)

@@ -148,7 +148,7 @@ func (h *history) changeEdges(ctx context.Context) error {
 		return err
 	}
 	for _, user := range []message.UserID{active(4), dormant(4)} {
-		if err := h.Follow(ctx, user, poet); err != nil {
+		if _, err := h.FollowBatch(ctx, []follow.Pair{{Follower: user, Followee: poet.Source()}}); err != nil { // which is no view
 			return err
 		}
 	}
