@@ -27,7 +27,8 @@ func newBench(p program.Process) *cobra.Command {
 		Long: "Measure the speed of Fanmail on this machine, and the raw limit of the store in the same run. Each benchmark\n" +
 			"starts a server in this process, on a new store that it removes at the end: in a temporary folder, or with\n" +
 			"--store mongodb in a new database, whose name begins with --mongodb-database. Each benchmark\n" +
-			"counts its deliveries, and fails if a count is not exact.",
+			"counts its deliveries, and fails if a count is not exact. The server can be configured as any other: --help-all\n" +
+			"of a benchmark lists the flags.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -280,10 +281,7 @@ type benchmark struct {
 func newBenchmark(p program.Process, cmd *cobra.Command, measure func(context.Context, bench.Env) (bench.Report, error)) *benchmark {
 	b := &benchmark{cmd: cmd, output: output{w: p.Stdout}, runs: 1, body: 200}
 	cmd.Args = program.Exactly()
-	s := program.NewSettings(p, cmd)
-	for _, ours := range []string{"addr", "data"} { // a benchmark uses its own port and folder
-		cmd.Flags().Lookup(ours).Hidden = true
-	}
+	s := program.NewSettings(p, cmd, "store", "mongodb.uri", "mongodb.database", "partitions")
 	b.output.addJSON(cmd, "print the figures as JSON")
 	b.number(&b.runs, "runs", "number of runs; the figures are medians")
 	cmd.Flags().IntVar(&b.body, "body", b.body, "length of a message's body in bytes")

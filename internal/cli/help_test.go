@@ -1,12 +1,15 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/settings"
 )
 
 func TestHelp(t *testing.T) {
@@ -39,5 +42,61 @@ func TestNoCommandPrintsHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	require.Regexp(t, `^fanmail \S+\n$`, fanmail(t, "--version"))
+	require.Regexp(t, fmt.Sprintf(`^fanmail \S+, format levels 1 to %d\n$`, settings.Highest), fanmail(t, "--version"))
+}
+
+// The help of a benchmark fits on a screen; --help-all has every flag, wherever it stands.
+func TestHelpAll(t *testing.T) {
+	t.Parallel()
+	short, all := fanmail(t, "bench", "fanout", "--help"), fanmail(t, "bench", "fanout", "--help-all")
+	require.Less(t, strings.Count(short, "\n"), 40)
+	for text := range strings.Lines(short + all) {
+		require.LessOrEqual(t, len(strings.TrimSpace(text)), 120)
+	}
+	for _, flag := range []string{"--fanout-batch-owners", "--auth-tokens-file"} {
+		require.NotContains(t, short, flag)
+		require.Contains(t, all, flag)
+	}
+	for _, flag := range []string{"--followers", "--store", "--mongodb-uri", "--help-all"} {
+		require.Contains(t, short, flag)
+		require.Contains(t, all, flag)
+	}
+	require.Equal(t, all, fanmail(t, "bench", "fanout", "--help-all", "surplus", "--runs", "2"), "as --help does, it comes before the check of arguments")
+	require.Contains(t, fanmail(t, "serve", "--help-all"), "--fanout-batch-owners")
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		require.Contains(t, fanmail(t, "completion", shell), "fanmail")
+	}
+	require.Contains(t, fanmail(t, "__complete", "ben"), "bench\tMeasure")
+}
+
+// Each command has a manual page with its flags.
+func TestManpages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fanmail(t, "manpages", dir)
+	page := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name+".1"))
+		require.NoError(t, err)
+		return string(text)
+	}
+	for _, name := range []string{"fanmail", "fanmail-bench-fanout", "fanmail-admin-init", "publisher", "fanout-worker", "rehydrator"} {
+		text := page(name)
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, ".") {
+				require.Regexp(t, `^\.(TH|SH|PP|TP|nf|fi|EX|EE)\b`, line, "%s: a line of text is taken for a request", name)
+			}
+			require.False(t, strings.HasPrefix(line, "'"), "%s: %s", name, line)
+		}
+	}
+	fanout := page("fanmail-bench-fanout")
+	require.Contains(t, fanout, `.TH FANMAIL\-BENCH\-FANOUT 1`)
+	require.Contains(t, fanout, `\fB\-\-followers\fR \fIints\fR`)
+	require.Contains(t, fanout, `\fB\-\-fanout\-batch\-owners\fR`, "a manual has room for all flags")
+	require.Contains(t, fanout, `fanmail bench fanout \-\-followers 1000000 \-\-dormant 0.95`)
+	require.Contains(t, page("fanmail"), `\fBfanmail\-bench\fR(1)`)
+	require.NoFileExists(t, filepath.Join(dir, "fanmail-manpages.1"))
 }

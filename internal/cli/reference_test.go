@@ -23,7 +23,10 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n" +
 		"<!-- This is generated from the commands themselves: make generate -->\n\n" +
-		"The text of `--help` for all commands. Every command also takes `-h` and `--help`. Exit codes: 0 done, 1 failed, 2 wrong usage.\n")
+		"The text of `--help` for all commands. Every command also takes `-h` and `--help`, and commands with configuration flags take `--help-all`,\n" +
+		"which lists the flags that `--help` leaves out. Exit codes: 0 done, 1 failed, 2 wrong usage.\n\n" +
+		"**Completion.** `source <(fanmail completion bash)`, or the same for `zsh`; `fanmail completion fish | source`. `fanmail completion SHELL --help`\n" +
+		"says how to install it. **Manual pages.** `fanmail manpages DIR` writes one for each command. Archives of `make release` have both.\n")
 	fanmail := cli.NewRoot(program.Process{})
 	commands := []*cobra.Command{fanmail}
 	for _, role := range programs {
@@ -86,7 +89,7 @@ func shared(t *testing.T, fanmail *cobra.Command) []group {
 		cmd, _, err := fanmail.Find(from)
 		require.NoError(t, err)
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden && f.Name != "help" && in(f) {
+			if listed(f) && in(f) {
 				g.names, g.rows = append(g.names, f.Name), append(g.rows, flagRow(f))
 			}
 		})
@@ -104,6 +107,9 @@ func shared(t *testing.T, fanmail *cobra.Command) []group {
 			[]string{"login"}, func(f *pflag.Flag) bool { return slices.Contains(connection, f.Name) }),
 	}
 }
+
+// listed reports whether the reference lists a flag: those of the help are the same everywhere.
+func listed(f *pflag.Flag) bool { return !f.Hidden && f.Name != "help" && f.Name != program.HelpAll }
 
 // describe writes a chapter about a command and one about each subcommand. It replaces the flags of a group by a link to the group.
 func describe(b *strings.Builder, cmd *cobra.Command, groups []group) {
@@ -124,7 +130,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, groups []group) {
 	takes := make(map[string][]string) // by title of the group: the flags of the group that the command lacks
 	rows := make(map[string]bool)
 	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && f.Name != "help" {
+		if listed(f) {
 			rows[flagRow(f)] = true
 			own = append(own, flagRow(f))
 		}

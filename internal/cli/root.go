@@ -14,7 +14,6 @@ func newRoot(p program.Process) *cobra.Command {
 		Short: "Deliver one message into millions of inboxes",
 		Long: "Fanmail stores each published message once and copies it into the inbox of every recipient, exactly once.\n\n" +
 			"See what it does with 'fanmail demo', or start a server with 'fanmail serve'.",
-		Version:           program.Version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -28,12 +27,12 @@ func newRoot(p program.Process) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetHelpCommand(newHelp())
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	program.SetTexts(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Usage(err) })
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
 		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p),
-		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p),
+		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p), newManpages(),
 	)
 	return root
 }

@@ -36,12 +36,11 @@ func NewRole(p Process, role app.Role) *cobra.Command {
 			"and FANMAIL_LIMITS_BODY. Flags win over the environment, and the environment wins over the configuration file.",
 			role, roles[role].does, roles[role].serves),
 		Example:       "  " + string(role) + " --store mongodb --mongodb-uri mongodb://127.0.0.1:27017 --nats-url nats://127.0.0.1:4222",
-		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          Exactly(),
 	}
-	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	SetTexts(cmd)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	s := NewSettings(p, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -23,14 +23,19 @@ type Settings struct {
 	file    string
 }
 
-// NewSettings adds --config and the flags of all keys to a command.
-func NewSettings(p Process, cmd *cobra.Command) *Settings {
+// NewSettings adds --config and the flags of all keys to a command. The help lists the flags of the given keys, or without any of those that
+// most servers need; --help-all lists the others, too.
+func NewSettings(p Process, cmd *cobra.Command, shown ...string) *Settings {
+	if len(shown) == 0 {
+		shown = shownKeys
+	}
 	s := &Settings{process: p, cmd: cmd}
 	cmd.Flags().StringVar(&s.file, "config", "", "configuration file (default $"+config.FileEnv+", or none)")
 	for _, key := range config.Keys() {
 		key.AddFlag(cmd.Flags())
-		cmd.Flags().Lookup(key.Flag).Hidden = !slices.Contains(shownKeys, key.Name)
+		cmd.Flags().Lookup(key.Flag).Hidden = !slices.Contains(shown, key.Name)
 	}
+	addHelpAll(cmd)
 	return s
 }
 
