@@ -18,6 +18,7 @@ import (
 // Where the custom resources of the chart are defined: in modules, of which only these files are read.
 var definitions = map[string]struct{ module, file string }{
 	"ScaledObject": {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"},
+	"HTTPRoute":    {"sigs.k8s.io/gateway-api@v1.4.1", "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"},
 	"ServiceMonitor": {
 		"github.com/prometheus-operator/prometheus-operator@v0.85.0",
 		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",

@@ -38,6 +38,12 @@ func readDockerfile(t *testing.T) (file dockerfile) {
 	require.Len(t, file.stages, 2)
 	for _, command := range file.stages[0].Commands {
 		switch c := command.(type) {
+		case *instructions.ArgCommand:
+			for _, arg := range c.Args {
+				if arg.Value != nil { // the others are the builder's to fill in
+					file.env = append(file.env, arg.Key+"="+*arg.Value)
+				}
+			}
 		case *instructions.EnvCommand:
 			for _, pair := range c.Env {
 				if !strings.HasPrefix(pair.Value, "$") { // what the builder fills in is this machine's

@@ -17,8 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,6 +76,10 @@ func TestHelmRefuses(t *testing.T) {
 		{"secrets.auth.name=", "secrets.auth.name is empty"},
 		{"secrets.auth.jwtKeysKey=jwks.json", "secrets.auth.jwtAudience is empty"},
 		{"keda.enable=true", "'enable' not allowed"}, // a mistyped value
+		{"otel.FANMAIL_ADDR=:1", "does not match pattern"},
+		{"roles.fanout-worker.autoscaling.enabled=true", "'autoscaling' not allowed"}, // KEDA scales them
+		{"httpRoute.enabled=true", "httpRoute.parentRefs is empty"},
+		{"audit.enabled=true", "audit.tokenSecret.name is empty"},
 		{"stopGraceSeconds=1", "minimum"},
 		{"config.tls.client_ca_file=/ca.pem", "a kubelet has no certificate"},
 	} {
@@ -88,6 +94,11 @@ type objects struct {
 	configMaps  map[string]*corev1.ConfigMap
 	jobs        map[string]*batchv1.Job
 	budgets     map[string]*policyv1.PodDisruptionBudget
+	autoscalers map[string]*autoscalingv2.HorizontalPodAutoscaler
+	policies    map[string]*networkingv1.NetworkPolicy
+	ingresses   map[string]*networkingv1.Ingress
+	cronJobs    map[string]*batchv1.CronJob
+	pods        map[string]*corev1.Pod
 	custom      map[string]*unstructured.Unstructured // by kind
 	kinds       map[string]int
 }
@@ -98,7 +109,9 @@ func template(t *testing.T, args ...string) objects {
 	require.NoError(t, err, said)
 	all := objects{
 		deployments: map[string]*appsv1.Deployment{}, configMaps: map[string]*corev1.ConfigMap{}, jobs: map[string]*batchv1.Job{},
-		budgets: map[string]*policyv1.PodDisruptionBudget{}, custom: map[string]*unstructured.Unstructured{}, kinds: map[string]int{},
+		budgets: map[string]*policyv1.PodDisruptionBudget{}, autoscalers: map[string]*autoscalingv2.HorizontalPodAutoscaler{},
+		policies: map[string]*networkingv1.NetworkPolicy{}, ingresses: map[string]*networkingv1.Ingress{},
+		cronJobs: map[string]*batchv1.CronJob{}, pods: map[string]*corev1.Pod{}, custom: map[string]*unstructured.Unstructured{}, kinds: map[string]int{},
 	}
 	for _, document := range documents(t, said) {
 		all.add(t, document)
@@ -128,6 +141,16 @@ func (all objects) add(t *testing.T, document string) {
 		all.jobs[o.Name] = o
 	case *policyv1.PodDisruptionBudget:
 		all.budgets[o.Name] = o
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		all.autoscalers[o.Name] = o
+	case *networkingv1.NetworkPolicy:
+		all.policies[o.Name] = o
+	case *networkingv1.Ingress:
+		all.ingresses[o.Name] = o
+	case *batchv1.CronJob:
+		all.cronJobs[o.Name] = o
+	case *corev1.Pod:
+		all.pods[o.Name] = o
 	}
 }
 
@@ -145,11 +168,11 @@ func decodeCustom(t *testing.T, document string) *unstructured.Unstructured {
 func TestHelmTemplate(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, map[string]int{
-		"ConfigMap": 4, "Deployment": 3, "Job": 1, "PodDisruptionBudget": 3, "Service": 3,
+		"ConfigMap": 4, "Deployment": 3, "Job": 1, "Pod": 1, "PodDisruptionBudget": 3, "Service": 3,
 	}, template(t, "--values", least).kinds)
 	require.Equal(t, map[string]int{
-		"ConfigMap": 5, "Deployment": 3, "Job": 1, "PodDisruptionBudget": 3, "Service": 3,
-		"NetworkPolicy": 3, "PrometheusRule": 1, "ScaledObject": 1, "ServiceMonitor": 1,
+		"ConfigMap": 5, "Deployment": 3, "Job": 1, "Pod": 1, "PodDisruptionBudget": 3, "Service": 3,
+		"CronJob": 1, "HTTPRoute": 1, "HorizontalPodAutoscaler": 2, "Ingress": 1, "NetworkPolicy": 3, "PrometheusRule": 1, "ScaledObject": 1, "ServiceMonitor": 1,
 	}, template(t, "--values", whole).kinds)
 }
 
@@ -169,24 +192,31 @@ func TestHelmPods(t *testing.T) {
 		}
 		for _, job := range all.jobs {
 			requirePod(t, all, job.Spec.Template.Spec)
+			require.NotZero(t, *job.Spec.ActiveDeadlineSeconds, "a hook that never ends holds an upgrade up")
 		}
 	}
 }
 
-// requirePod checks what all pods have in common, and returns their configuration.
-func requirePod(t *testing.T, all objects, pod corev1.PodSpec) config.Config {
+// requireConfined checks that a pod has no rights that it does not need.
+func requireConfined(t *testing.T, pod corev1.PodSpec) {
 	t.Helper()
 	require.False(t, *pod.AutomountServiceAccountToken)
 	require.True(t, *pod.SecurityContext.RunAsNonRoot)
 	require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
 	container := pod.Containers[0]
-	require.Contains(t, roles, container.Command[0])
 	require.True(t, *container.SecurityContext.ReadOnlyRootFilesystem)
 	require.False(t, *container.SecurityContext.AllowPrivilegeEscalation)
 	require.Equal(t, []corev1.Capability{"ALL"}, container.SecurityContext.Capabilities.Drop)
 	require.NotEmpty(t, container.Resources.Requests)
 	require.NotEmpty(t, container.Resources.Limits[corev1.ResourceMemory])
+}
 
+// requirePod checks what all pods with a configuration have in common, and returns it.
+func requirePod(t *testing.T, all objects, pod corev1.PodSpec) config.Config {
+	t.Helper()
+	requireConfined(t, pod)
+	container := pod.Containers[0]
+	require.Contains(t, roles, container.Command[0])
 	volumes := map[string]corev1.Volume{}
 	for _, volume := range pod.Volumes {
 		volumes[volume.Name] = volume
@@ -199,7 +229,7 @@ func requirePod(t *testing.T, all objects, pod corev1.PodSpec) config.Config {
 	env := map[string]string{}
 	for _, variable := range container.Env {
 		switch {
-		case variable.Name == "GOMEMLIMIT":
+		case !strings.HasPrefix(variable.Name, "FANMAIL_"):
 			continue
 		case strings.HasSuffix(variable.Name, "_FILE"):
 			require.NotNil(t, mounted[filepath.Dir(variable.Value)].Secret, "%s is in no Secret", variable.Value)
@@ -258,6 +288,9 @@ func TestHelmMonitoring(t *testing.T) {
 	require.NotEmpty(t, rules["groups"])
 	want, err := json.Marshal(rules)
 	require.NoError(t, err)
+	const public = "https://github.com/fanmail/fanmail/blob/main/docs/operations.md"
+	require.Contains(t, string(want), public+"#fanmaildown")
+	want = bytes.ReplaceAll(want, []byte(public), []byte("https://wiki.example.com/fanmail"))
 	have, err := json.Marshal(all.custom["PrometheusRule"].Object["spec"])
 	require.NoError(t, err)
 	require.JSONEq(t, string(want), string(have))

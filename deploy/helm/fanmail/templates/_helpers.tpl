@@ -17,10 +17,54 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
+{{/* The image of a role. What the role's own image leaves empty is that of the image of all roles. Takes (dict "root" $ "role" name). */}}
 {{- define "fanmail.image" -}}
-{{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- $image := .root.Values.image }}
+{{- with index .root.Values.roles .role }}
+{{- $own := .image }}
+{{- $repository := $own.repository | default $image.repository }}
+{{- if or $own.tag $own.digest (ne $repository $image.repository) }}
+{{- $image = dict "repository" $repository "tag" ($own.tag | default $image.tag) "digest" $own.digest }}
 {{- end }}
+{{- end }}
+{{- with $image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.root.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Variables that are not keys of Fanmail's configuration. Takes (dict "root" $ "extra" list). */}}
+{{- define "fanmail.moreEnv" -}}
+{{- range $name, $value := .root.Values.otel }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- with concat .root.Values.extraEnv .extra }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The paths of the public API by role, as regular expressions of which no path matches two. */}}
+{{- define "fanmail.paths" -}}
+publisher:
+  - /v1/(messages|following|identities|topics|subscriptions)([/:].*)?$
+  - /v1/users/[^/]+/(followers|following|identities|topics)(/.*)?$
+rehydrator:
+  - /v1/users/[^/]+(/(login|retention|inbox([/:].*)?))?$
+  - /v1/(users|inboxes):[^/]+$
+  - /v1/admin/.*$
+  - /openapi\.json$
+{{- end }}
+
+{{/* Peers that are pods of this release. Takes (dict "root" $ "role" name). */}}
+{{- define "fanmail.peer" -}}
+podSelector:
+  matchLabels: {{- include "fanmail.selector" . | nindent 4 }}
+{{- end }}
+
+{{/* The URL of a role in the cluster. The service of the fan-out workers is headless, so its name leads to the pods, with their port. Takes
+(dict "root" $ "role" name). */}}
+{{- define "fanmail.url" -}}
+{{ .root.Values.secrets.tls.name | empty | ternary "http" "https" }}://{{ include "fanmail.name" .root }}-{{ .role }}:{{ eq .role "fanout-worker" | ternary 8080 (int .root.Values.service.port) }}
 {{- end }}
 
 {{/* The configuration of a role. The chart's own keys win over the role's keys, and these over the keys of all roles. */}}
