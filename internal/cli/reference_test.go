@@ -26,7 +26,7 @@ func TestReference(t *testing.T) {
 		"The text of `--help` for all commands. Every command also takes `-h` and `--help`, and commands with configuration flags take `--help-all`,\n" +
 		"which lists the flags that `--help` leaves out. Exit codes: 0 done, 1 failed, 2 wrong usage.\n\n" +
 		"**Completion.** `source <(fanmail completion bash)`, or the same for `zsh`; `fanmail completion fish | source`. `fanmail completion SHELL --help`\n" +
-		"says how to install it. **Manual pages.** `fanmail manpages DIR` writes one for each command. Archives of `make release` have both.\n")
+		"says how to install it. **Manual pages.** `fanmail manpages DIR` writes one for each command.\n")
 	fanmail := cli.NewRoot(program.Process{})
 	commands := []*cobra.Command{fanmail}
 	for _, role := range programs {
