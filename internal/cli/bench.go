@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/cli/program"
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -88,7 +89,7 @@ func newBenchBurst(p program.Process) *cobra.Command {
 	b.cmd.Flags().BoolVar(&o.Graded, "graded", false, "give the nth author n times as many followers as the first")
 	b.share(&o.Overlap, "overlap", "share of each audience that is the same users, from 0 to 1")
 	b.cmd.Flags().IntVar(&o.Named, "named", o.Named, "number of recipients that each message names beside the followers")
-	b.cmd.Flags().DurationVar(&o.Apart, "apart", 0, "time from one author to the next")
+	b.cmd.Flags().Var((*duration.Value)(&o.Apart), "apart", "time from one author to the next")
 	return b.cmd
 }
 
@@ -179,8 +180,8 @@ func newBenchExpire(p program.Process) *cobra.Command {
 	b.number(&o.Inboxes, "inboxes", "number of inboxes")
 	b.number(&o.Messages, "messages", "number of messages in each inbox")
 	b.number(&o.Probes, "probes", "number of direct messages that are sent before")
-	b.cmd.Flags().DurationVar(&o.MaxAge, "max-age", o.MaxAge, "age at which messages expire")
-	b.cmd.Flags().DurationVar(&o.Every, "every", o.Every, "from the beginning of a walk over all users to that of the next")
+	b.cmd.Flags().Var((*duration.Value)(&o.MaxAge), "max-age", "age at which messages expire")
+	b.cmd.Flags().Var((*duration.Value)(&o.Every), "every", "from the beginning of a walk over all users to that of the next")
 	b.checks = append(b.checks, func() error {
 		if o.MaxAge < time.Second || o.Every < time.Second {
 			return fmt.Errorf("--max-age is %v and --every %v: give 1s or more", o.MaxAge, o.Every)

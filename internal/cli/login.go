@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -47,7 +48,7 @@ func newLogin(p program.Process) *cobra.Command {
 	}
 	s.addServer(cmd, app.Rehydrator)
 	out.addJSON(cmd, "print the answer as JSON")
-	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait until the inbox is complete, 0s to 60s")
+	cmd.Flags().Var((*duration.Value)(&wait), "wait", "how long to wait until the inbox is complete, 0s to 60s")
 	return cmd
 }
 

@@ -35,3 +35,21 @@ func Text(d time.Duration) string {
 	}
 	return text
 }
+
+// Value is a duration as the value of a flag. It implements pflag.Value.
+type Value time.Duration
+
+// String implements pflag.Value.
+func (v *Value) String() string { return Text(time.Duration(*v)) }
+
+// Set implements pflag.Value.
+func (v *Value) Set(text string) error {
+	d, err := Parse(text)
+	if err == nil {
+		*v = Value(d)
+	}
+	return err
+}
+
+// Type implements pflag.Value: it is what help texts show.
+func (*Value) Type() string { return "duration" }

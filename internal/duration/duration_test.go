@@ -35,3 +35,15 @@ func TestText(t *testing.T) {
 		require.Equal(t, d, got)
 	}
 }
+
+// A flag takes what a setting takes, and keeps its value if the text is wrong.
+func TestValue(t *testing.T) {
+	t.Parallel()
+	d := time.Minute
+	v := (*duration.Value)(&d)
+	require.Equal(t, "1m", v.String())
+	require.NoError(t, v.Set("30d"))
+	require.Equal(t, 720*time.Hour, d)
+	require.ErrorContains(t, v.Set("30"), "is not a duration such as")
+	require.Equal(t, "720h", v.String())
+}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -37,7 +38,7 @@ func loginWait(query url.Values) (time.Duration, error) {
 		return client.DefaultLoginWait, nil
 	}
 	text := query.Get("wait")
-	wait, err := time.ParseDuration(text)
+	wait, err := duration.Parse(text)
 	if err != nil || wait < 0 || wait > client.MaxLoginWait {
 		return 0, &message.InvalidError{
 			Field:  "wait",
