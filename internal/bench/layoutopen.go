@@ -59,8 +59,8 @@ func (x *comparing) openEmbedded(ctx context.Context, name string) (*compared, e
 		})
 		return cold, err
 	}
-	l.finish = func(ctx context.Context) (figures []Figure, err error) {
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	l.remove = func(ctx context.Context) error { return errors.Join(closeIt(ctx), os.RemoveAll(dir)) }
+	l.sizes = func(ctx context.Context) ([]Figure, error) {
 		if err := closeIt(ctx); err != nil {
 			return nil, err
 		}
@@ -85,14 +85,14 @@ func (x *comparing) openMongoDB(ctx context.Context, name string) (*compared, er
 		return nil, err
 	}
 	written := func() []Figure { return []Figure{{"requests", mib(float64(l.Written())), "MiB"}} }
-	finish := func(ctx context.Context) ([]Figure, error) {
+	sizes := func(ctx context.Context) ([]Figure, error) {
 		s, err := l.Sizes(ctx)
 		figures := figuresOf(s, true)
 		all := Figure{"in all", figures[1].Value + figures[2].Value, "MiB"} // on disk, and all indexes
-		return append(figures, all), errors.Join(err, l.Close(ctx))
+		return append(figures, all), err
 	}
 	return &compared{
-		layoutOf: l, order: order{Layout: name, MongoDB: &opts}, written: written, finish: finish,
+		layoutOf: l, order: order{Layout: name, MongoDB: &opts}, written: written, sizes: sizes, remove: l.Close,
 		apart: func(_ context.Context, do func() error) error { return do() },
 		cool:  func(context.Context) (bool, error) { return false, nil }, // the server is not restarted
 	}, nil

@@ -4,10 +4,17 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
+
+// countReaders is how many inboxes are read at the same time to count what they show.
+const countReaders = 8
 
 // kill lets a child send messages and kills it half way through the last one, which is then sent again to all. It counts what the recipients see.
 func (x *comparing) kill(ctx context.Context) error {
@@ -62,21 +69,34 @@ func (x *comparing) count(ctx context.Context, l *compared, sent []bucket.Entry)
 		kept := x.entries[max(0, len(x.entries)-x.o.Newest):]
 		sent = slices.DeleteFunc(slices.Clone(sent), func(e bucket.Entry) bool { return e.ID.Less(kept[0].ID) })
 	}
-	double, lost := 0, 0
+	var doubles, losses atomic.Int64
+	group, one := errgroup.WithContext(ctx)
+	group.SetLimit(countReaders)
 	for _, recipient := range x.recipients {
-		ids, _, err := l.Read(ctx, recipient, 2*(x.o.Messages+killedMessages)) //nolint:mnd // all, if each is there twice
-		if err != nil {
-			return nil, err
-		}
-		shown := make(map[message.ID]int)
-		for _, id := range ids {
-			shown[id]++
-		}
-		for _, e := range sent {
-			double += max(0, shown[e.ID]-1)
-			lost += max(0, 1-shown[e.ID])
-		}
+		group.Go(func() (err error) {
+			defer panics.Catch(&err)
+			if one.Err() != nil {
+				return one.Err()
+			}
+			ids, _, err := l.Read(one, recipient, 2*(x.o.Messages+killedMessages)) //nolint:mnd // all, if each is there twice
+			if err != nil {
+				return err
+			}
+			shown := make(map[message.ID]int)
+			for _, id := range ids {
+				shown[id]++
+			}
+			for _, e := range sent {
+				doubles.Add(int64(max(0, shown[e.ID]-1)))
+				losses.Add(int64(max(0, 1-shown[e.ID])))
+			}
+			return nil
+		})
 	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	double, lost := doubles.Load(), losses.Load()
 	if l.name == "buckets" && double+lost > 0 {
 		return nil, fmt.Errorf("%d deliveries are shown twice, and %d are lost", double, lost)
 	}

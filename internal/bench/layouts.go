@@ -68,8 +68,9 @@ type compared struct {
 	apart func(ctx context.Context, do func() error) error
 	// cool restarts the layout with nothing of it in the memory, and reports whether that is possible.
 	cool func(ctx context.Context) (bool, error)
-	// finish closes the layout, returns its sizes, and removes it.
-	finish func(ctx context.Context) ([]Figure, error)
+	// sizes returns the sizes of the layout, which may close it. remove closes and removes it.
+	sizes  func(ctx context.Context) ([]Figure, error)
+	remove func(ctx context.Context) error
 
 	answered, readable times
 	documents          int
@@ -144,8 +145,7 @@ func (e Env) Layouts(ctx context.Context, o LayoutsOptions) (report Report, err 
 func (x *comparing) compare(ctx context.Context) (rows []Row, err error) {
 	defer func() {
 		for _, l := range x.layouts { // those that an error has left
-			_, finishErr := l.finish(context.WithoutCancel(ctx))
-			err = errors.Join(err, finishErr)
+			err = errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 		}
 	}()
 	for _, step := range []func(context.Context) error{x.open, x.fill, x.send, x.read, x.readCold, x.kill, x.redeliver} {
@@ -156,9 +156,12 @@ func (x *comparing) compare(ctx context.Context) (rows []Row, err error) {
 	x.env.Tell("reading the sizes")
 	for len(x.layouts) > 0 {
 		l := x.layouts[0]
-		x.layouts = x.layouts[1:]
-		sizes, err := l.finish(ctx)
+		sizes, err := l.sizes(ctx)
 		if err != nil {
+			return nil, err
+		}
+		x.layouts = x.layouts[1:]
+		if err := l.remove(ctx); err != nil {
 			return nil, err
 		}
 		rows = append(rows, l.rows(x.o, sizes)...)

@@ -41,8 +41,7 @@ func TestOwnLayoutMayNotShowTwice(t *testing.T) {
 				} else {
 					require.ErrorContains(t, err, failure)
 				}
-				_, err := x.layouts[0].finish(t.Context())
-				require.NoError(t, err)
+				require.NoError(t, x.layouts[0].remove(t.Context()))
 			})
 		}
 	}

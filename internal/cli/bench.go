@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -379,7 +378,11 @@ func printReport(w io.Writer, r bench.Report) error {
 			return err
 		}
 		for _, f := range row.Figures {
-			if err := printf(w, "  %-22s %12s %s\n", f.Name, figure(f.Value), f.Unit); err != nil {
+			unit := f.Unit
+			if !f.Told() {
+				unit = ""
+			}
+			if err := printf(w, "  %-22s %12s %s\n", f.Name, figure(f.Value), unit); err != nil {
 				return err
 			}
 		}
@@ -401,7 +404,9 @@ func figure(value float64) string {
 		return count(int64(value))
 	case value >= 100:
 		return strconv.FormatFloat(value, 'f', 0, 64)
+	case value == math.Trunc(value):
+		return strconv.FormatFloat(value, 'f', 0, 64)
 	default:
-		return strings.TrimSpace(strconv.FormatFloat(value, 'f', 2, 64))
+		return strconv.FormatFloat(value, 'f', 2, 64)
 	}
 }
