@@ -2,7 +2,8 @@ GO ?= go
 MODULE := github.com/fanmail/fanmail
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 ACTIONLINT := $(GO) tool -modfile=tools/actionlint/go.mod actionlint
-LINT_DEPLOY := $(GO) tool -modfile=../../tools/go.mod golangci-lint
+# golangci-lint in the modules two levels below.
+LINT_BELOW := $(GO) tool -modfile=../../tools/go.mod golangci-lint
 # Runs a command with a MongoDB server for the tests, which it finds or installs, and with the build tags that select the tests for it.
 # It is built and then run, because "go run" would not pass signals on to it.
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
@@ -53,6 +54,7 @@ test-all: ## Run every test: "make test", and what that leaves out. Needs a C co
 	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=3 -timeout=60m $(MORE)
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)
 	$(MAKE) test-deploy
+	$(MAKE) test-peers
 
 # The commit of the last release of format level 3; 0a67fe9 is that of level 2, 0219e1f that of level 1. A shallow clone does not have it.
 OLD ?= 8a71f89
@@ -70,6 +72,11 @@ test-upgrade: ## Run the release of the commit OLD (8a71f89) beside this one on 
 .PHONY: test-deploy
 test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm the first time.
 	cd deploy/test && $(GO) test -vet=off -count=1 -timeout=25m ./... # vet is one of the linters
+
+# A module of its own, because the job queues and their clients are no dependencies of Fanmail.
+.PHONY: test-peers
+test-peers: ## Build the comparison with job queues, and test what needs no server. test/peers/run runs it.
+	cd test/peers && $(GO) build -o /dev/null . && $(GO) test -vet=off -count=1 ./... # vet is one of the linters
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (10s).
@@ -93,7 +100,8 @@ cover: ## Measure what the tests cover; coverage.out has the details.
 lint: ## Check style, import rules and workflows.
 	$(LINT) config verify
 	$(LINT) run ./...
-	cd deploy/test && $(LINT_DEPLOY) run ./...
+	cd deploy/test && $(LINT_BELOW) run ./...
+	cd test/peers && $(LINT_BELOW) run ./...
 	$(ACTIONLINT) .github/workflows/*.yaml
 
 # Tests hold what is generated to what it is generated from.
@@ -105,7 +113,8 @@ generate: ## Write what is generated: help texts, and the references of commands
 .PHONY: fmt
 fmt: ## Format the code.
 	$(LINT) fmt ./...
-	cd deploy/test && $(LINT_DEPLOY) fmt ./...
+	cd deploy/test && $(LINT_BELOW) fmt ./...
+	cd test/peers && $(LINT_BELOW) fmt ./...
 
 .PHONY: clean
 clean: ## Remove what the other targets leave behind.
