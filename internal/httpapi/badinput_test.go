@@ -229,7 +229,7 @@ func TestAttrsBelongToTheApplication(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, stored, 1)
 	require.Equal(t, message.UserID("ann"), stored[0].From)
-	require.Equal(t, attrs, string(stored[0].Attrs))
+	require.Equal(t, []byte(attrs), []byte(stored[0].Attrs)) //nolint:testifylint // attributes are kept byte for byte
 }
 
 func TestRecipientsNamedTwiceAreTakenOnce(t *testing.T) {

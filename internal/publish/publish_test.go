@@ -413,7 +413,7 @@ func TestNeverSeen(t *testing.T) {
 	}
 	for to, want := range map[string]int64{"": 0, "seen": 0, "new": 1, "new seen newer": 2, "new new": 1} {
 		var m message.Message
-		for _, user := range strings.Fields(to) {
+		for user := range strings.FieldsSeq(to) {
 			m.To = append(m.To, message.UserID(user))
 		}
 		got, err := reporter.NeverSeen(t.Context(), m)

@@ -35,7 +35,7 @@ func TestContainers(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
 			log := filepath.Join(folder, "log")
-			require.NoError(t, os.WriteFile(filepath.Join(folder, "docker"), []byte(docker), 0o755)) //nolint:gosec // a program
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "docker"), []byte(docker), 0o755))
 			cmd := exec.CommandContext(t.Context(), "containers/run", topology, "sh", "-c", `echo "$FANMAIL_TEST_MONGODB_URI"; exit 7`)
 			cmd.Env = append(os.Environ(), "PATH="+folder+string(filepath.ListSeparator)+os.Getenv("PATH"), "DOCKER_LOG="+log)
 			out, err := cmd.Output()
