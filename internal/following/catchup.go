@@ -24,21 +24,54 @@ type catchUp struct {
 	damaged error
 }
 
-// run appends the messages that were sent by the edges' authors, or to their topics, since their last spans began. It searches for all of them
-// together, because mostly there are none.
+// run appends the messages that were sent by the edges' authors, or to their topics, since their last spans began. It searches together for the edges
+// that began at about the same time, because mostly there are no messages.
 func (c *catchUp) run(ctx context.Context, edges []follow.Edge) error {
+	for _, some := range c.overlapping(edges) {
+		if err := c.together(ctx, some); err != nil {
+			return fmt.Errorf("catch up: %w", err)
+		}
+	}
+	return c.damaged
+}
+
+// overlapping groups edges so that the windows of different groups do not overlap. A search for all edges would read, for each of their sources,
+// what was sent since the first of them began: that may be years ago.
+func (c *catchUp) overlapping(edges []follow.Edge) (groups [][]follow.Edge) {
+	edges = slices.Clone(edges)
+	slices.SortStableFunc(edges, func(x, y follow.Edge) int {
+		first, _ := c.window(x)
+		second, _ := c.window(y)
+		return first.Compare(second)
+	})
+	var end time.Time
+	for _, e := range edges {
+		since, until := c.window(e)
+		if len(groups) == 0 || since.After(end) {
+			groups, end = append(groups, nil), until
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], e)
+		if until.After(end) {
+			end = until
+		}
+	}
+	return groups
+}
+
+// together appends the messages of edges that it searches for together.
+func (c *catchUp) together(ctx context.Context, edges []follow.Edge) error {
 	const page = 200
 	ranges := c.ranges(edges)
-	for len(ranges) > 0 {
+	for {
 		stored, err := c.messages.ToFollowers(ctx, ranges, message.OldestFirst, page)
 		if err != nil {
-			return fmt.Errorf("catch up: %w", err)
+			return err
 		}
 		if err := c.appendTo(ctx, edges, stored); err != nil {
-			return fmt.Errorf("catch up: %w", err)
+			return err
 		}
 		if len(stored) < page {
-			break
+			return nil
 		}
 		for i := range ranges {
 			if newest := stored[page-1].ID; ranges[i].After.Less(newest) {
@@ -46,7 +79,6 @@ func (c *catchUp) run(ctx context.Context, edges []follow.Edge) error {
 			}
 		}
 	}
-	return c.damaged
 }
 
 // ranges returns a range for each source, which holds the windows of its edges.
@@ -92,12 +124,14 @@ func (c *catchUp) window(e follow.Edge) (since, until time.Time) {
 // appendTo appends the messages that fan-out may have missed to the inbox of each edge's follower.
 func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []message.Stored) error {
 	reaching := make(map[message.Source][]message.Stored)
+	for _, m := range stored {
+		for _, source := range m.Sources() {
+			reaching[source] = append(reaching[source], m)
+		}
+	}
 	followed := make(map[message.UserID][]follow.Edge)
 	var pairs []follow.Pair
 	for _, e := range edges {
-		if _, known := reaching[e.Followee]; !known {
-			reaching[e.Followee] = slices.DeleteFunc(slices.Clone(stored), func(m message.Stored) bool { return !m.Reaches(e.Followee) })
-		}
 		if len(reaching[e.Followee]) > 0 {
 			followed[e.Follower] = append(followed[e.Follower], e)
 			pairs = append(pairs, follow.Pair{Follower: e.Follower, Followee: e.Followee})

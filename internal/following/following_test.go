@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -278,6 +279,37 @@ func TestFollowCatchesUpWithSeveralSources(t *testing.T) {
 	for user, ids := range want {
 		require.ElementsMatch(t, ids, w.inbox(t, user), user)
 	}
+}
+
+// searches records what is searched for.
+type searches struct {
+	message.Store
+
+	ranges [][]message.Range
+}
+
+func (s *searches) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	s.ranges = append(s.ranges, slices.Clone(ranges))
+	return s.Store.ToFollowers(ctx, ranges, order, limit)
+}
+
+// A call repeats an old edge beside new ones. It does not search the years since the old one began, for any of the authors.
+func TestOldEdgesAreSearchedApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := follow.Pair{Follower: "ann", Followee: "author"}
+	require.NoError(t, w.Following(0).Follow(t.Context(), []follow.Pair{old}))
+	begun := w.Clock.Now()
+	w.Clock.Advance(365 * 24 * time.Hour)
+	found := &searches{Store: w.Messages}
+	service := following.New(w.Edges, found, w.Users, w.Appender, following.Options{Partitions: 16, Rules: rig.Rules, Now: w.Clock.Now})
+	require.NoError(t, service.Follow(t.Context(), []follow.Pair{{Follower: "bob", Followee: "author"}, old, {Follower: "bob", Followee: "other"}}))
+	until := begun.Truncate(time.Millisecond).Add(rig.Slack + time.Millisecond)
+	now := message.LastBefore(w.Clock.Now().Truncate(time.Millisecond))
+	require.Equal(t, [][]message.Range{
+		{{From: "author", After: message.LastBefore(begun.Truncate(time.Millisecond)), Before: message.MinID(until)}},
+		{{From: "author", After: now, Before: message.MaxID}, {From: "other", After: now, Before: message.MaxID}},
+	}, found.ranges)
 }
 
 func TestFollowRefusesAll(t *testing.T) {

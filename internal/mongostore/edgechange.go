@@ -1,8 +1,10 @@
 package mongostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -39,7 +41,7 @@ const (
 	groupsPerQuery    = 200
 )
 
-// filters returns filters that find the edges of pairs in followers, grouped by the ranges they are in.
+// filters returns filters that find the edges of pairs in followers, grouped by the ranges they are in, in their order: see write.key.
 func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 	type group struct {
 		followee  message.Source
@@ -58,8 +60,11 @@ func (s *Edges) filters(pairs []follow.Pair) (filters []bson.D) {
 			groups, size = nil, 0
 		}
 	}
-	for g, users := range followers {
-		for some := range slices.Chunk(users, followersPerQuery) {
+	inOrder := slices.SortedFunc(maps.Keys(followers), func(x, y group) int {
+		return cmp.Or(cmp.Compare(x.followee, y.followee), cmp.Compare(x.partition, y.partition))
+	})
+	for _, g := range inOrder {
+		for some := range slices.Chunk(slices.Sorted(slices.Values(followers[g])), followersPerQuery) {
 			if size+len(some) > followersPerQuery || len(groups) == groupsPerQuery {
 				flush()
 			}
@@ -199,11 +204,20 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.D
 
 // settle carries out the third write of changes, given by their revision. New edges of one call have the same revision.
 func (s *Edges) settle(ctx context.Context, settled map[int64][]follow.Pair) error {
-	for revision, pairs := range settled {
+	const few = 20 // a command for so few edges costs more than their writes in a bulk
+	var single []write
+	for _, revision := range slices.Sorted(maps.Keys(settled)) {
+		pairs := settled[revision]
+		if len(pairs) <= few {
+			for _, p := range pairs {
+				single = append(single, write{key: s.key(p), filter: append(s.filter(p), bson.E{Key: fieldRevision, Value: revision}), update: notPending})
+			}
+			continue
+		}
 		for _, filter := range s.filters(pairs) {
 			filter = append(filter, bson.E{Key: fieldRevision, Value: revision})
 			err := s.followers.call(ctx, "settle edges", func(ctx context.Context) error {
-				_, err := s.followers.UpdateMany(ctx, filter, operator("$unset", bson.D{{Key: fieldPending, Value: ""}}))
+				_, err := s.followers.UpdateMany(ctx, filter, notPending)
 				return err
 			})
 			if err != nil {
@@ -211,8 +225,12 @@ func (s *Edges) settle(ctx context.Context, settled map[int64][]follow.Pair) err
 			}
 		}
 	}
-	return nil
+	_, err := s.followers.bulk(ctx, "settle edges", single)
+	return err
 }
+
+// notPending is the update of the third write of a change.
+var notPending = operator("$unset", bson.D{{Key: fieldPending, Value: ""}})
 
 // mirror carries out the second write of changes. A write that matches no earlier revision tries to insert and fails on a
 // unique key. Usually the document has a later revision. But two calls that create a document at the same moment do not see
