@@ -99,6 +99,9 @@ func (r reading) String() string {
 	return duration.Text(r.ahead().Abs().Round(time.Millisecond)) + " " + direction
 }
 
+// errNotTold is the error of a server, or of a proxy before it, whose answer has no time.
+var errNotTold = errors.New("the answer has no time")
+
 // read compares the clock of this host with another. The difference between two times of Now is that of their monotonic readings, so the
 // middle is right even if the clock is set during the request.
 func (w *Watch) read(ctx context.Context, c Clock) (r reading, err error) {
@@ -110,6 +113,9 @@ func (w *Watch) read(ctx context.Context, c Clock) (r reading, err error) {
 	if err != nil {
 		return reading{}, err
 	}
+	if there.IsZero() {
+		return reading{}, errNotTold
+	}
 	half := w.opts.Now().Sub(before) / 2
 	return reading{here: before.Add(half).Round(0), there: there.Round(0), inexact: half}, nil
 }
@@ -118,13 +124,24 @@ func (w *Watch) read(ctx context.Context, c Clock) (r reading, err error) {
 // does not answer is left to Run.
 func (w *Watch) Check(ctx context.Context) error {
 	for _, c := range w.clocks {
-		r, err := w.compare(ctx, c)
-		if tolerance := w.opts.Tolerance(); err == nil && r.apart() > tolerance {
+		r, beyond := w.beyond(ctx, c)
+		if beyond { // again: the host may have slept during the request, or its clock been set
+			r, beyond = w.beyond(ctx, c)
+		}
+		if beyond {
 			return fmt.Errorf("%w: it is %s on this host and %s by %s, so this host is %s it, and clock_tolerance is %s: set the wrong clock right, "+
-				"run an NTP client on both hosts, and start the process again", ErrApart, stamp(r.here), stamp(r.there), c.Name, r, duration.Text(tolerance))
+				"run an NTP client on both hosts, and start the process again",
+				ErrApart, stamp(r.here), stamp(r.there), c.Name, r, duration.Text(w.opts.Tolerance()))
 		}
 	}
 	return ctx.Err()
+}
+
+// beyond compares the clocks, and reports whether they differ by more than the tolerance.
+func (w *Watch) beyond(ctx context.Context, c Clock) (reading, bool) {
+	r, err := w.compare(ctx, c)
+	tolerance := w.opts.Tolerance()
+	return r, err == nil && r.apart() > tolerance
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

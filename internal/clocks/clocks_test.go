@@ -30,6 +30,7 @@ type host struct {
 	takes   time.Duration
 	late    bool // the server reads its clock at the end of a request, not at the beginning
 	away    atomic.Bool
+	silent  bool // the server's answers have no time
 	log     telemetrytest.Buffer
 	metrics *prometheus.Registry
 }
@@ -39,6 +40,9 @@ func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.set.Load(
 func (h *host) read(ctx context.Context) (time.Time, error) {
 	if h.away.Load() {
 		return time.Time{}, errors.New("nobody answers")
+	}
+	if h.silent {
+		return time.Time{}, nil
 	}
 	now := time.Now()
 	select {
@@ -112,6 +116,14 @@ func TestCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server whose answers have no time is not a clock in year 1.
+func TestCheckWithoutATime(t *testing.T) {
+	t.Parallel()
+	h := &host{silent: true}
+	require.NoError(t, h.watch().Check(t.Context()))
+	h.requireOffset(t, "")
 }
 
 // TestRun sets the clock of a running host ahead and back. It is logged once each time, and nothing ends.
