@@ -76,9 +76,11 @@ func whySkipped(skipped, neverSeen int64) string {
 	switch {
 	case skipped == 0:
 		return ""
-	case neverSeen > 0:
-		return fmt.Sprintf(", because %s never seen: a user becomes known by looking, logging in or following, and then gets the message",
+	case neverSeen >= skipped:
+		return fmt.Sprintf(", because %s never seen: a user becomes known by looking, logging in and mostly by following, and then gets the message",
 			were(neverSeen))
+	case neverSeen > 0:
+		return fmt.Sprintf(", because they are dormant, or were never seen, as at least %s: they get the message when they look", count(neverSeen))
 	default:
 		return ", because they are dormant or were never seen: they get the message when they look"
 	}

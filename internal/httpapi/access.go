@@ -191,14 +191,18 @@ func (w *response) mayRead(field string, user message.UserID) error {
 
 // sees reports whether the principal is the sender or a recipient of a message.
 func (s *server) sees(w *response, r *http.Request, m message.Message) (bool, error) {
-	user := w.principal.User()
-	switch {
-	case w.principal.ReadsAll(), w.principal.Sends(m.From):
-		return true, nil
-	case user == "":
-		return false, nil
-	case user == m.From:
+	if w.sent(m) {
 		return true, nil
 	}
+	user := w.principal.User()
+	if user == "" {
+		return false, nil
+	}
 	return s.Reporter.For(r.Context(), m, user)
+}
+
+// sent reports whether the principal is the sender of a message, or reads all.
+func (w *response) sent(m message.Message) bool {
+	user := w.principal.User()
+	return w.principal.ReadsAll() || w.principal.Sends(m.From) || user != "" && user == m.From
 }

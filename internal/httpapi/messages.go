@@ -195,7 +195,7 @@ func (s *server) status(w *response, r *http.Request) error {
 		}
 	}
 	neverSeen := int64(0)
-	if status.State == publish.StateDone && status.Skipped > 0 && len(m.To) > 0 {
+	if status.State == publish.StateDone && status.Skipped > 0 && len(m.To) > 0 && w.sent(m) { // no recipient learns who else was never here
 		if neverSeen, err = s.Reporter.NeverSeen(r.Context(), m); err != nil {
 			return err
 		}
