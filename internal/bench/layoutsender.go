@@ -85,7 +85,7 @@ func (x *comparing) sendAndKill(ctx context.Context, l *compared) (err error) {
 	}
 	var exit *exec.ExitError
 	if status, is := exitStatus(ended, &exit); !is || status.Signal() != syscall.SIGKILL {
-		return fmt.Errorf("the sender was not killed: %w", ended)
+		return fmt.Errorf("the sender was not killed, it ended with %d", sender.ProcessState.ExitCode())
 	}
 	return nil
 }

@@ -188,7 +188,6 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// An attempt that fails releases its lease: the next one does not have to wait for it to run out.
 // A process without workers notices views. The reaper of another process rebuilds the inboxes, at once.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
@@ -219,6 +218,7 @@ func TestElsewhere(t *testing.T) {
 	require.Nil(t, st.Mark)
 }
 
+// An attempt that fails releases its lease: the next one does not have to wait for it to run out.
 func TestFailureReleasesTheLease(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
