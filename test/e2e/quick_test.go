@@ -39,7 +39,7 @@ func TestFromPublishToInbox(t *testing.T) {
 			w.write(w.follows, "ben\tann\ncleo\tann\ndora\tann\n")
 			require.Contains(t, w.fanmail(ctx, "import", "follows", w.follows), "imported 3 edges")
 
-			publish := func(body string, recipients, delivered int64, args ...string) message.ID {
+			publish := func(body string, recipients, delivered, neverSeen int64, args ...string) message.ID {
 				var receipt struct {
 					ID     message.ID
 					Fanout client.Fanout
@@ -47,13 +47,13 @@ func TestFromPublishToInbox(t *testing.T) {
 				out := w.fanmail(ctx, append([]string{"publish", "--from", "ann", "--body", body, "--wait", "--json"}, args...)...)
 				require.NoError(t, json.Unmarshal([]byte(out), &receipt))
 				require.Equal(t, client.Fanout{
-					State: client.StateDone, Recipients: recipients, Delivered: delivered, Skipped: recipients - delivered,
+					State: client.StateDone, Recipients: recipients, Delivered: delivered, Skipped: recipients - delivered, NeverSeen: neverSeen,
 				}, receipt.Fanout, body)
 				return receipt.ID
 			}
-			toFollowers := publish("to followers", 3, 2, "--followers")
-			named := publish("named", 3, 1, "--to", "ben,dora,nobody")
-			both := publish("both", 4, 2, "--followers", "--to", "ben,nobody")
+			toFollowers := publish("to followers", 3, 2, 0, "--followers")
+			named := publish("named", 3, 1, 1, "--to", "ben,dora,nobody")
+			both := publish("both", 4, 2, 1, "--followers", "--to", "ben,nobody")
 
 			read := func(user message.UserID, complete bool) []string {
 				page, err := c.Inbox(ctx, user, client.InboxOptions{Peek: true})
@@ -81,7 +81,7 @@ func TestFromPublishToInbox(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, page.Messages, 1)
 			require.Equal(t, []int64{2, 1}, []int64{page.Total, page.Unread})
-			publish("after cleo left", 2, 1, "--followers")
+			publish("after cleo left", 2, 1, 0, "--followers")
 			require.Equal(t, []string{"after cleo left", "both", "named", "to followers"}, read("dora", false), "peeking is not looking")
 			back, err := c.Login(ctx, "dora", client.DefaultLoginWait)
 			require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestFromPublishToInbox(t *testing.T) {
 			server = w.start(ctx)
 			require.Equal(t, []string{"after cleo left", "both", "named"}, bodies("ben"))
 			require.Equal(t, []string{"both", "to followers"}, bodies("cleo"))
-			publish("after a restart", 2, 2, "--followers")
+			publish("after a restart", 2, 2, 0, "--followers")
 			require.Equal(t, []string{"after a restart", "after cleo left", "both", "named"}, bodies("ben"))
 			require.Equal(t, []string{"after a restart", "after cleo left", "both", "named", "to followers"}, bodies("dora"))
 			server.Stop(ctx)
