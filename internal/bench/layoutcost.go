@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/mongostore/mongoraw"
-	"github.com/fanmail/fanmail/internal/startstop"
 )
 
 // processor reads the processor time of this process and of the store's server.
@@ -99,22 +98,6 @@ func cost(sending, reading spent, reads float64) []Figure {
 	return []Figure{
 		{"send, client", client, delivery}, {"send, server", server, delivery}, {"read 50, client", pageClient, page}, {"read 50, server", pageServer, page}, all,
 	}
-}
-
-// idle waits until this process uses less than a tenth of a processor, but at most so long.
-func idle(ctx context.Context, most time.Duration) error {
-	const window = 20 * time.Millisecond
-	for waited := time.Duration(0); waited < most; waited += window {
-		before := processorTime()
-		startstop.Pause(ctx, window)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if processorTime()-before < window/10 {
-			return nil
-		}
-	}
-	return nil
 }
 
 // processesTime returns the processor time of all processes with these names, and of their children that have ended. It reports whether there is one.

@@ -44,6 +44,8 @@ const (
 	killedMessages = 10
 	// leftBehind is for how many times the time of a send the work that it leaves behind is waited for.
 	leftBehind = 10
+	// leftWindow is how long the process has to be idle after a send.
+	leftWindow = 20 * time.Millisecond
 	// readInboxes is the number of random inboxes that are read, at most about as many as there are, in readTurns turns.
 	readInboxes, readTurns = 1000, 10
 )
@@ -278,7 +280,7 @@ func (x *comparing) sendOne(ctx context.Context, l *compared, e bucket.Entry) er
 		}
 	}
 	l.readable = append(l.readable, answered+x.env.Now().Sub(began))
-	after, err := x.processor.spend(ctx, func() error { return idle(ctx, leftBehind*answered) })
+	after, err := x.processor.spend(ctx, func() error { return idle(ctx, leftWindow, leftBehind*answered) })
 	l.sending = l.sending.plus(during, len(x.recipients)).plus(after, 0)
 	return err
 }

@@ -102,7 +102,7 @@ func (s *serving) send(ctx context.Context, body string) error {
 		}
 	}
 	s.l.readable = append(s.l.readable, done+s.env.Now().Sub(began))
-	after, err := s.processor.spend(ctx, func() error { return idle(ctx, leftBehind*done) })
+	after, err := s.processor.spend(ctx, func() error { return idle(ctx, leftWindow, leftBehind*done) })
 	s.l.sending = s.l.sending.plus(used, len(s.recipients)).plus(after, 0)
 	return err
 }

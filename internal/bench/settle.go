@@ -8,10 +8,11 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 )
 
-// settle waits until this process uses less than a tenth of a processor, but at most a minute. So work that is left from filling a
-// world, such as compactions, is not measured.
-func settle(ctx context.Context) error {
-	const window, most = 500 * time.Millisecond, time.Minute
+// settle waits until this process is idle, but at most a minute. So work that is left from filling a world, such as compactions, is not measured.
+func settle(ctx context.Context) error { return idle(ctx, 500*time.Millisecond, time.Minute) }
+
+// idle waits until this process uses less than a tenth of a processor during a window, but at most so long.
+func idle(ctx context.Context, window, most time.Duration) error {
 	for waited := time.Duration(0); waited < most; waited += window {
 		before := processorTime()
 		startstop.Pause(ctx, window)
