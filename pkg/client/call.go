@@ -94,7 +94,8 @@ func (e *connectionError) Unwrap() error { return e.err }
 
 // once makes one try of a call.
 func (c *Client) once(ctx context.Context, k call) error {
-	target := c.base + k.path
+	server := c.serverOf(k.path)
+	target := server + k.path
 	if len(k.query) > 0 {
 		target += "?" + k.query.Encode()
 	}
@@ -115,13 +116,13 @@ func (c *Client) once(ctx context.Context, k call) error {
 	if c.token != nil {
 		token, err := c.token(ctx)
 		if err != nil {
-			return fmt.Errorf("token for %s: %w", c.base, err)
+			return fmt.Errorf("token for %s: %w", server, err)
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return c.failed(ctx, err)
+		return noAnswer(ctx, server, err)
 	}
 	defer func() {
 		// Read the rest of the body, up to a limit. Only then can the connection be reused.
@@ -129,7 +130,7 @@ func (c *Client) once(ctx context.Context, k call) error {
 		_ = response.Body.Close()
 	}()
 	if response.StatusCode/100 != 2 {
-		return c.problem(response)
+		return problem(server, response)
 	}
 	if k.read == nil {
 		return nil
@@ -140,33 +141,33 @@ func (c *Client) once(ctx context.Context, k call) error {
 	case err == nil, failed:
 		return err
 	case ctx.Err() != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
-		return c.failed(ctx, err)
+		return noAnswer(ctx, server, err)
 	default:
-		return fmt.Errorf("%s does not answer as a Fanmail server does: %w: check the address", c.base, err)
+		return fmt.Errorf("%s does not answer as a Fanmail server does: %w: check the address", server, err)
 	}
 }
 
-// failed returns the error for a call without a complete answer. It is the error of the context if that has ended.
-func (c *Client) failed(ctx context.Context, err error) error {
+// noAnswer returns the error for a call without a complete answer. It is the error of the context if that has ended.
+func noAnswer(ctx context.Context, server string, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", c.base, context.Cause(ctx))
+		return fmt.Errorf("%s: %w", server, context.Cause(ctx))
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the wrapper repeats the URL
 	}
-	return &connectionError{server: c.base, err: err}
+	return &connectionError{server: server, err: err}
 }
 
 // problem reads a failure. An answer without a problem document does not come from Fanmail, but for example from a proxy in front
 // of it.
-func (c *Client) problem(response *http.Response) error {
+func problem(server string, response *http.Response) error {
 	problem := &Problem{}
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxProblemBytes))
 	if err != nil || media != ContentProblem || json.Unmarshal(body, problem) != nil {
 		problem = &Problem{
 			Title:  "The answer is not Fanmail's",
-			Detail: c.base + " does not answer as a Fanmail server does: check the address",
+			Detail: server + " does not answer as a Fanmail server does: check the address",
 		}
 	}
 	problem.Status = response.StatusCode

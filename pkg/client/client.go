@@ -25,6 +25,9 @@ const (
 
 // Options configures a Client. Every zero value stands for a default.
 type Options struct {
+	// Rehydrator is the URL of the rehydrator, which serves inboxes, users and administration, if roles run apart. The server given to New
+	// is the publisher then. Empty means that the server serves everything: it has all roles, or a proxy that routes by path stands in front.
+	Rehydrator string
 	// HTTP sends the requests; nil means a new client. Its Timeout limits each request, including the answer.
 	HTTP *http.Client
 	// TLS configures connections to https URLs: the trusted authorities and the client certificate. nil means the authorities that
@@ -40,25 +43,30 @@ type Options struct {
 	Pause time.Duration
 }
 
-// Client talks to one Fanmail server. It is safe for concurrent use.
+// Client talks to one Fanmail server, or to a publisher and a rehydrator. It is safe for concurrent use.
 type Client struct {
-	base  string
-	http  *http.Client
-	token func(context.Context) (string, error)
-	tries int
-	pause time.Duration
+	publisher, rehydrator string // URLs without a slash at the end
+	http                  *http.Client
+	token                 func(context.Context) (string, error)
+	tries                 int
+	pause                 time.Duration
 }
 
 // New returns a client of the server at a URL such as http://127.0.0.1:8080. It does not connect.
 func New(server string, opts Options) (*Client, error) {
-	base, err := url.Parse(server)
-	switch {
-	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
-		return nil, fmt.Errorf("server %q is not a URL such as http://127.0.0.1:8080", server)
-	case base.RawQuery != "" || base.Fragment != "":
-		return nil, fmt.Errorf("server %q has a query or a fragment: leave them out", server)
+	publisher, err := baseURL("server", server)
+	if err != nil {
+		return nil, err
 	}
-	c := &Client{base: strings.TrimRight(base.String(), "/"), http: opts.HTTP, token: opts.Token, tries: opts.Tries, pause: opts.Pause}
+	rehydrator := publisher
+	if opts.Rehydrator != "" {
+		if rehydrator, err = baseURL("rehydrator", opts.Rehydrator); err != nil {
+			return nil, err
+		}
+	}
+	c := &Client{
+		publisher: publisher, rehydrator: rehydrator, http: opts.HTTP, token: opts.Token, tries: opts.Tries, pause: opts.Pause,
+	}
 	if c.http == nil {
 		transport := &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: opts.TLS,
@@ -75,6 +83,19 @@ func New(server string, opts Options) (*Client, error) {
 	return c, nil
 }
 
+// baseURL checks the URL of a server, and returns it without a slash at the end.
+func baseURL(name, server string) (string, error) {
+	base, err := url.Parse(server)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		return "", fmt.Errorf("%s %q is not a URL such as http://127.0.0.1:8080", name, server)
+	case base.RawQuery != "" || base.Fragment != "":
+		return "", fmt.Errorf("%s %q has a query or a fragment: leave them out", name, server)
+	default:
+		return strings.TrimRight(base.String(), "/"), nil
+	}
+}
+
 // Close closes connections that are not in use. The client can be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -84,4 +105,23 @@ func userPath(field string, user message.UserID, rest string) (string, error) {
 		return "", err
 	}
 	return "/v1/users/" + url.PathEscape(string(user)) + rest, nil
+}
+
+// published are what the publisher serves: the first part of a path, or the one after a user. The rehydrator serves the rest.
+var published = map[string]bool{
+	"messages": true, "following": true, "followers": true, "identities": true, "topics": true, "subscriptions": true,
+}
+
+// serverOf returns the URL of the role that serves a path.
+func (c *Client) serverOf(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
+	of := parts[0]
+	if of == "users" && len(parts) > 2 {
+		of = parts[2]
+	}
+	of, _, _ = strings.Cut(of, ":") // an action, such as that of /v1/messages:batch
+	if published[of] {
+		return c.publisher
+	}
+	return c.rehydrator
 }

@@ -21,7 +21,11 @@ func TestNew(t *testing.T) {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			_, err := client.New(server, client.Options{})
-			require.ErrorContains(t, err, fmt.Sprintf("%q", server))
+			require.ErrorContains(t, err, fmt.Sprintf("server %q", server))
+			if server != "" {
+				_, err = client.New("http://localhost", client.Options{Rehydrator: server})
+				require.ErrorContains(t, err, fmt.Sprintf("rehydrator %q", server))
+			}
 		})
 	}
 }

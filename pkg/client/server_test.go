@@ -33,13 +33,28 @@ import (
 // epoch is the time at which the tests take place.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// startServer runs the real handler on a store in memory. Its bus replaces the fan-out: it appends every message at once to the
-// inboxes of the active users whom it names. Users are rehydrated as in production.
+// startServer is startServers for one server with all roles.
 func startServer(ctx context.Context) (url string, stop func() error, err error) {
+	urls, stop, err := startServers(ctx, func(*httpapi.Services) {})
+	if err != nil {
+		return "", nil, err
+	}
+	return urls[0], stop, nil
+}
+
+// The roles that run apart, by what they lack.
+func publisher(s *httpapi.Services) { s.Inbox, s.Rehydrate = nil, nil }
+func rehydrator(s *httpapi.Services) {
+	s.Publish, s.Reporter, s.Following, s.Identities = nil, nil, nil, nil
+}
+
+// startServers runs real handlers, one for each role, on a store in memory that they share. Its bus replaces the fan-out: it appends every
+// message at once to the inboxes of the active users whom it names. Users are rehydrated as in production.
+func startServers(ctx context.Context, roles ...func(*httpapi.Services)) (urls []string, stop func() error, err error) {
 	now := func() time.Time { return epoch }
 	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{FS: vfs.NewMem(), Now: now, Logger: zerolog.Nop()})
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	appender := bucket.NewAppender(db.Inbox(), db.Users())
 	limits := message.DefaultLimits()
@@ -57,7 +72,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		rehydrator.Run(intake, context.WithoutCancel(ctx))
 	}()
 	identified := identities.New(db.Identities(), identities.Options{Level: func() int { return settings.Highest }, Now: now})
-	server := httptest.NewServer(httpapi.New(httpapi.Services{
+	services := httpapi.Services{
 		Identities: identified,
 		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
 			Identities: identified, Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
@@ -72,9 +87,18 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 		),
 		Rehydrate: rehydrator,
 		Ready:     func(context.Context) (reasons, limited []client.Reason) { return nil, nil },
-	}, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
-	return server.URL, func() error {
-		server.Close()
+	}
+	var servers []*httptest.Server
+	for _, role := range roles {
+		of := services
+		role(&of)
+		server := httptest.NewServer(httpapi.New(of, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
+		servers, urls = append(servers, server), append(urls, server.URL)
+	}
+	return urls, func() error {
+		for _, server := range servers {
+			server.Close()
+		}
 		end()
 		<-ended
 		return db.Close()
@@ -131,13 +155,16 @@ func (p directBus) record(ctx context.Context, id message.ID, delivered, skipped
 	return err
 }
 
-// newClient returns a client of the real handler.
+// newClient returns a client of the real handlers of roles that run apart.
 func newClient(t *testing.T) *client.Client {
 	t.Helper()
-	url, stop, err := startServer(t.Context())
+	urls, stop, err := startServers(t.Context(), publisher, rehydrator)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, stop()) })
-	return connect(t, url)
+	c, err := client.New(urls[0], client.Options{Rehydrator: urls[1], Pause: time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
 }
 
 // connect returns a client of a server with short pauses between tries.
