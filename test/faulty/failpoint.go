@@ -101,6 +101,18 @@ func (f *failpoint) pass(at string, parts int, do func(parts int) error) error {
 	return nil
 }
 
+// company is how many tasks have to wait behind the held one for a batch to come to the failpoint.
+func (f *failpoint) company() int {
+	switch {
+	case f.when == momentHalfway && slices.Contains([]string{pointRecord, pointContinue, pointRemove}, f.at):
+		return 2
+	case f.at == pointRemove:
+		return 1
+	default:
+		return 0
+	}
+}
+
 // die kills the process without letting it tidy up.
 func die() {
 	self, err := os.FindProcess(os.Getpid())

@@ -17,6 +17,9 @@ import (
 // times, however many of them were there when the router first looked.
 const fetchedTogether = 8
 
+// companyPoll is how often it is looked whether more tasks wait.
+const companyPoll = 10 * time.Millisecond
+
 // wrap stands between the roles and the parts that they are built on.
 func (f *failpoint) wrap(p app.Parts) app.Parts {
 	p.Messages = messages{p.Messages, f}
@@ -176,6 +179,22 @@ func (r received) Ack() error {
 type held struct {
 	bus.Held
 	failpoint *failpoint
+}
+
+// Waiting waits until so many tasks wait that the batch can come to the failpoint: a server that keeps up would work on each task
+// alone.
+func (h held) Waiting(ctx context.Context, limit int) ([]event.Delivery, error) {
+	for {
+		tasks, err := h.Held.Waiting(ctx, limit)
+		if err != nil || len(tasks) >= min(limit, h.failpoint.company()) {
+			return tasks, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(companyPoll):
+		}
+	}
 }
 
 func (h held) Remove(ctx context.Context, tasks []event.Delivery) error {
