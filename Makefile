@@ -110,6 +110,13 @@ generate: ## Write what is generated: help texts, and the references of commands
 	$(GO) test ./config -run TestDocument -update
 	$(GO) test ./internal/cli -run 'TestHelp|TestRoleHelp|TestReference' -update
 
+VERSION ?= $(shell git describe --tags --always --dirty)
+PLATFORMS ?= linux/amd64 linux/arm64
+
+.PHONY: release
+release: ## Build archives for PLATFORMS (linux/amd64 linux/arm64), with SBOMs and checksums, into bin/release.
+	tools/release '$(VERSION)' bin/release $(PLATFORMS)
+
 .PHONY: fmt
 fmt: ## Format the code.
 	$(LINT) fmt ./...
