@@ -1,7 +1,9 @@
 package deploy_test
 
 import (
+	"crypto/sha256"
 	"debug/elf"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +115,32 @@ func TestBinariesAreStatic(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, libraries, name)
 		require.Contains(t, output(t, ".", filepath.Join(dir, name), "--version"), name)
+	}
+}
+
+// The default command needs no configuration, and nobody else can reach what it starts. With authentication, others can.
+func TestImageStartsWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{}
+	var command []string
+	for _, c := range readDockerfile(t).stages[1].Commands {
+		switch c := c.(type) {
+		case *instructions.EnvCommand:
+			for _, pair := range c.Env {
+				env[pair.Key] = pair.Value
+			}
+		case *instructions.CmdCommand:
+			command = c.CmdLine
+		}
+	}
+	require.Equal(t, ":8080", env["FANMAIL_ADDR"])
+	require.Equal(t, "fanmail", command[0])
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	text := fmt.Sprintf("tokens:\n  - { name: admin, sha256: %x, scopes: [admin] }\n", sha256.Sum256([]byte("secret")))
+	require.NoError(t, os.WriteFile(tokens, []byte(text), 0o600))
+	for auth, host := range map[string]string{"": "127.0.0.1", "FANMAIL_AUTH_TOKENS_FILE=" + tokens: "[::]"} {
+		log, _ := start(t, []string{"FANMAIL_ADDR=:0", "FANMAIL_DATA=" + t.TempDir(), auth}, command[1:]...)
+		require.Contains(t, log.url(), "http://"+host+":")
 	}
 }
 

@@ -23,23 +23,31 @@ const (
 // command against the server and returns what it prints, and one that stops the server, which the end of the test does otherwise.
 func serveFrom(t *testing.T, data string, env ...string) (fanmail func(args ...string) string, stop func()) {
 	t.Helper()
-	program := filepath.Join(binaries(t), "fanmail")
-	var log logged
-	cmd := exec.Command(program, "serve") //nolint:noctx // it is asked to stop
-	cmd.Stderr = &log
-	cmd.Env = append(os.Environ(), append(env, "FANMAIL_ADDR=127.0.0.1:0", "FANMAIL_DATA="+data, "FANMAIL_LOG_FORMAT=json")...)
+	env = append(env, "FANMAIL_ADDR=127.0.0.1:0", "FANMAIL_DATA="+data)
+	log, stop := start(t, env, "serve")
+	require.NotContains(t, log.String(), natsPassword)
+	return func(args ...string) string {
+		t.Helper()
+		return output(t, ".", filepath.Join(binaries(t), "fanmail"), append(args, "--server", log.url())...)
+	}, stop
+}
+
+// start starts fanmail with additions to the environment, and waits until it is ready. It returns its log, and a function that stops it,
+// which the end of the test does otherwise.
+func start(t *testing.T, env []string, args ...string) (log *logged, stop func()) {
+	t.Helper()
+	log = new(logged)
+	cmd := exec.Command(filepath.Join(binaries(t), "fanmail"), args...) //nolint:noctx // it is asked to stop
+	cmd.Stderr = log
+	cmd.Env = append(os.Environ(), append(env, "FANMAIL_LOG_FORMAT=json")...)
 	require.NoError(t, cmd.Start())
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
 	t.Cleanup(stop)
-	require.Eventually(t, func() bool { return log.url() != "" }, patience, tick, "%s", &log)
-	require.NotContains(t, log.String(), natsPassword)
-	return func(args ...string) string {
-		t.Helper()
-		return output(t, ".", program, append(args, "--server", log.url())...)
-	}, stop
+	require.Eventually(t, func() bool { return log.url() != "" }, patience, tick, "%s", log)
+	return log, stop
 }
 
 // logged is a log that can be read while it is written.

@@ -28,6 +28,16 @@ func CheckOpen(cfg config.Config) error {
 		"or give --insecure if every client may read every inbox and publish as any user", cfg.Addr, ErrOpen, config.Default().Addr)
 }
 
+// LocalWithoutAuth returns the configuration of a server that only this host can reach, if CheckOpen would refuse it otherwise. The port
+// stays the same.
+func LocalWithoutAuth(cfg config.Config) config.Config {
+	if errors.Is(CheckOpen(cfg), ErrOpen) {
+		_, port, _ := net.SplitHostPort(cfg.Addr) // a loaded configuration has a valid address
+		cfg.Addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	return cfg
+}
+
 // authenticates reports whether clients need a token or a certificate.
 func authenticates(cfg config.Config) bool {
 	return cfg.Auth.Authenticates() || cfg.TLS.ClientCAFile != ""

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
@@ -23,10 +24,15 @@ func newServe(p program.Process) *cobra.Command {
 		Args:    program.Exactly(),
 	}
 	s := program.NewSettings(p, cmd)
+	local := cmd.Flags().Bool("local-without-auth", false, "while no authentication is configured, listen on 127.0.0.1, at the port of --addr, and do\n"+
+		"not refuse to start")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.Load()
 		if err != nil {
 			return err
+		}
+		if *local {
+			cfg = app.LocalWithoutAuth(cfg)
 		}
 		return program.Serve(cmd.Context(), p, cfg, embedded.Engines{})
 	}
