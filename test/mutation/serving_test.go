@@ -3,6 +3,7 @@ package mutation_test
 const (
 	drainGo      = "internal/app/drain.go"
 	clocksGo     = "internal/clocks/clocks.go"
+	clientGo     = "pkg/client/client.go"
 	jsonfieldsGo = "internal/jsonfields/jsonfields.go"
 )
 
@@ -58,6 +59,21 @@ func serving() []mutation {
 			name: "holding a rehydration that no worker of this process takes", trap: "the inbox is rebuilt only when the lease has ended",
 			edits: []edit{{"internal/rehydrate/job.go", "		until = now\n", "		until = until.Add(0)\n"}},
 			pkg:   "./internal/rehydrate", run: "^TestElsewhere$",
+		},
+		{
+			name: "a client that asks one role for everything", trap: "a program whose roles run apart cannot read",
+			edits: []edit{{clientGo, "return c.rehydrator\n", "return c.publisher\n"}},
+			pkg:   "./pkg/client", run: "^TestServerOf$",
+		},
+		{
+			name: "paths of a user for one role", trap: "a program whose roles run apart cannot follow",
+			edits: []edit{{clientGo, "if of == \"users\" && len(parts) > 2 {", "if of == \"users\" && len(parts) > 9 {"}},
+			pkg:   "./pkg/client", run: "^TestServerOf$",
+		},
+		{
+			name: "an open address without authentication", trap: "everybody reads every inbox of a container",
+			edits: []edit{{"internal/app/security.go", "cfg.Addr = net.JoinHostPort(\"127.0.0.1\", port)", "cfg.Insecure = true"}},
+			pkg:   "./internal/app", run: "^TestLocalWithoutAuth$",
 		},
 	}
 }
