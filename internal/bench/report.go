@@ -55,6 +55,9 @@ func (f *Figure) UnmarshalJSON(data []byte) error {
 type Row struct {
 	Case    string   `json:"case"`
 	Figures []Figure `json:"figures"`
+	// Low and High are the lowest and the highest of several runs, in the order of the figures; nil after one run.
+	Low  []Figure `json:"low,omitempty"`
+	High []Figure `json:"high,omitempty"`
 	// X is the position of the row in a plot; 0 if the row is not plotted.
 	X float64 `json:"x,omitempty"`
 }
@@ -94,13 +97,20 @@ func median(runs []Report) Report {
 	report := runs[0]
 	report.Runs = len(runs)
 	for r := range report.Rows {
-		for f := range report.Rows[r].Figures {
+		row := &report.Rows[r]
+		if len(runs) > 1 {
+			row.Low, row.High = slices.Clone(row.Figures), slices.Clone(row.Figures)
+		}
+		for f := range row.Figures {
 			values := make([]float64, len(runs))
 			for i, run := range runs {
 				values[i] = run.Rows[r].Figures[f].Value
 			}
 			slices.Sort(values)
-			report.Rows[r].Figures[f].Value = values[(len(values)-1)/2]
+			if len(runs) > 1 {
+				row.Low[f].Value, row.High[f].Value = values[0], values[len(values)-1]
+			}
+			row.Figures[f].Value = values[(len(values)-1)/2]
 		}
 	}
 	return report

@@ -363,7 +363,7 @@ func (b *benchmark) share(value *float64, name, usage string) {
 func printReport(w io.Writer, r bench.Report) error {
 	runs := ""
 	if r.Runs > 1 {
-		runs = fmt.Sprintf(", medians of %d runs", r.Runs)
+		runs = fmt.Sprintf(", medians of %d runs, with the lowest and the highest", r.Runs)
 	}
 	if err := printf(w, "%s, store %s%s\n", r.Benchmark, r.Store, runs); err != nil {
 		return err
@@ -377,12 +377,16 @@ func printReport(w io.Writer, r bench.Report) error {
 		if err := printf(w, "%s\n", row.Case); err != nil {
 			return err
 		}
-		for _, f := range row.Figures {
+		for i, f := range row.Figures {
 			unit := f.Unit
 			if !f.Told() {
 				unit = ""
 			}
-			if err := printf(w, "  %-22s %12s %s\n", f.Name, figure(f.Value), unit); err != nil {
+			spread := ""
+			if f.Told() && row.Low != nil {
+				spread = fmt.Sprintf(" (%s to %s)", figure(row.Low[i].Value), figure(row.High[i].Value))
+			}
+			if err := printf(w, "  %-22s %12s %s%s\n", f.Name, figure(f.Value), unit, spread); err != nil {
 				return err
 			}
 		}
