@@ -45,11 +45,11 @@ build: ## Build the commands into bin/.
 test: ## Run the tests that need only Go, in minutes; those of MongoDB, too, where there is a server.
 	$(IF_MONGODB) $(GO) test -count=1 -timeout=15m $(PACKAGES)
 	@echo 'Left out:$(if $(MONGODB_FOUND),, MongoDB (FANMAIL_TEST_MONGODB_URI is not set, no mongod on the PATH);) the race detector; failpoints,'
-	@echo 'kills and restarts of whole programs; promtool, curl and the installation of DocumentDB; deploy/. "make test-all" includes them.'
+	@echo 'kills and restarts of whole programs; promtool, the installation of DocumentDB; the commands and examples of docs/; deploy/. "make test-all" includes them.'
 
 .PHONY: test-all
 # One package at a time: each starts dozens of programs, and two of them beside each other take longer than one after the other.
-test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl and systemd-analyze.
+test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl, openssl, Python, Node.js and systemd-analyze.
 	$(MAKE) test
 	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=3 -timeout=60m $(MORE)
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)

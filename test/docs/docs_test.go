@@ -1,13 +1,8 @@
-// Package docs_test checks the pages of the repository: that relative links and their anchors lead to a file and a heading,
-// and that the Go example in README.md is code that compiles and runs.
+// Package docs_test checks the pages of the repository: that relative links and their anchors lead to a file and a heading, that the
+// blocks work when they are pasted, and that the examples in docs/examples do what docs/integrate.md says.
 package docs_test
 
 import (
-	"bytes"
-	"go/ast"
-	"go/format"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"net/url"
 	"os"
@@ -18,13 +13,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fanmail/fanmail/test/leaktest"
 )
 
 const root = "../.."
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var (
 	fence   = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[ \t]*$")
@@ -180,30 +171,4 @@ func TestDeadLinks(t *testing.T) {
 		require.Equal(t, why, dead(all, "docs/a.md", to), "%s", to)
 	}
 	require.Equal(t, map[string]bool{"linked-_and_-more": true, "here": true}, anchors(all["docs/odd.md"]))
-}
-
-// TestReadmeExample holds the Go example in README.md against the function of pkg/client whose Example runs it.
-func TestReadmeExample(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "\n```go\n")
-	require.True(t, found, "README.md has a Go example")
-	shown, _, found := strings.Cut(rest, "```\n")
-	require.True(t, found)
-
-	const file = root + "/pkg/client/example_test.go"
-	source, err := os.ReadFile(file)
-	require.NoError(t, err)
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, file, source, parser.ParseComments)
-	require.NoError(t, err)
-	function, ok := parsed.Scope.Lookup("greet").Decl.(*ast.FuncDecl)
-	require.True(t, ok)
-	body := source[files.Position(function.Body.Lbrace).Offset+1 : files.Position(function.Body.Rbrace).Offset]
-	want := strings.ReplaceAll("\n"+string(bytes.Trim(body, "\n")), "\n\t", "\n")[1:]
-	require.Equal(t, want+"\n", shown, "copy the body of greet in pkg/client/example_test.go into README.md")
-	formatted, err := format.Source([]byte(shown))
-	require.NoError(t, err)
-	require.Equal(t, string(formatted), shown)
 }

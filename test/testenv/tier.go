@@ -6,7 +6,7 @@ package testenv
 //   - long: tests of whole programs that take minutes, and every failpoint. They need a C compiler.
 //   - mongodb: tests that need the MongoDB server of FANMAIL_TEST_MONGODB_URI. test/services/withmongodb sets it.
 //   - mongod: tests that start a MongoDB server of their own and kill it. test/services/withmongodb sets it if there is such a program.
-//   - hosttools: tests that need promtool, curl, or root on Debian.
+//   - hosttools: tests that need promtool, bash, curl, openssl, Python, Node.js, or root on Debian.
 //
 // "make test-all" does not set these tags:
 //

@@ -1,0 +1,43 @@
+// Logs a user in, prints their inbox page by page, and marks it as read.
+//
+// usage: node reader.mjs USER
+
+import { call, server } from "./fanmail.mjs";
+
+async function read(name) {
+  const user = `${server("FANMAIL_REHYDRATOR")}/v1/users/${encodeURIComponent(name)}`;
+
+  // A login rebuilds the inbox of a user who was away. After the wait the rebuild continues, and pages are right already.
+  const login = await call(`${user}/login?wait=10s`, "POST");
+  if (login.state === "rehydrating") {
+    console.log(`${name} was ${login.was}: the inbox is still loading`);
+  } else {
+    console.log(`${name} was ${login.was}: ${login.recovered} recovered`);
+  }
+
+  let newest;
+  const query = new URLSearchParams({ limit: 2 }); // small, to show paging; the default is 50
+  for (let number = 1; ; number++) {
+    const page = await call(`${user}/inbox?${query}`, "GET");
+    console.log(`page ${number}, ${page.unread} unread`);
+    for (const message of page.messages) { // newest first
+      console.log(`${message.from}: ${message.body}`);
+      newest ??= message.id;
+    }
+    if (page.next === null) break;
+    query.set("before", page.next);
+  }
+  if (newest) await call(`${user}/inbox/read`, "POST", { body: { up_to: newest } });
+}
+
+const args = process.argv.slice(2);
+if (args.length !== 1) {
+  console.error("usage: node reader.mjs USER");
+  process.exit(2);
+}
+try {
+  await read(args[0]);
+} catch (error) {
+  console.error(error.message);
+  process.exit(1);
+}

@@ -1,0 +1,46 @@
+"""Log a user in, print their inbox page by page, and mark it as read.
+
+usage: reader.py USER
+"""
+
+import sys
+import urllib.parse
+
+import fanmail
+
+
+def read(name):
+    user = fanmail.server("FANMAIL_REHYDRATOR") + "/v1/users/" + urllib.parse.quote(name, safe="")
+
+    # A login rebuilds the inbox of a user who was away. After the wait the rebuild continues, and pages are right already.
+    login = fanmail.call(user + "/login?wait=10s", "POST")
+    if login["state"] == "rehydrating":
+        print(f"{name} was {login['was']}: the inbox is still loading")
+    else:
+        print(f"{name} was {login['was']}: {login['recovered']} recovered")
+
+    newest, number = None, 1
+    query = {"limit": 2}  # small, to show paging; the default is 50
+    while True:
+        page = fanmail.call(f"{user}/inbox?{urllib.parse.urlencode(query)}", "GET")
+        print(f"page {number}, {page['unread']} unread")
+        for message in page["messages"]:  # newest first
+            print(f"{message['from']}: {message['body']}")
+            newest = newest or message["id"]
+        if page["next"] is None:
+            break
+        query["before"] = page["next"]
+        number += 1
+    if newest:
+        fanmail.call(user + "/inbox/read", "POST", {"up_to": newest})
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: reader.py USER")
+    try:
+        read(sys.argv[1])
+    except fanmail.Problem as refused:
+        sys.exit(str(refused))
+    except OSError as error:
+        sys.exit(f"no answer: {error}")
