@@ -22,7 +22,7 @@ func newBackup(p program.Process) *cobra.Command {
 			"server. The folder must be empty, or not exist. The server goes on meanwhile; only dead letters wait. Everything\n" +
 			"that was answered before is in the backup. On the disk of the store it shares unchanged files with it: copy it to\n" +
 			"another disk. 'fanmail restore' restores it.",
-		Example: "  fanmail backup /backup/fanmail-monday",
+		Example: "  fanmail backup /var/lib/fanmail-backups/monday",
 		Args:    program.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !filepath.IsAbs(args[0]) {
@@ -61,7 +61,7 @@ func newRestore(p program.Process) *cobra.Command {
 		Long: "Make a data folder of a backup that 'fanmail backup' has made. The data folder must be empty, or not exist. The\n" +
 			"backup stays as it is. Run the command as the user of the server, because the files will belong to that user. Then\n" +
 			"start 'fanmail serve' with the data folder, and run 'fanmail audit'.",
-		Example: "  fanmail restore /backup/fanmail-monday --data /var/lib/fanmail",
+		Example: "  fanmail restore /var/lib/fanmail-backups/monday --data /var/lib/fanmail",
 		Args:    program.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if data == "" {
