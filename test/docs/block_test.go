@@ -23,7 +23,7 @@ type block struct {
 	// or in a comment <!-- no block is run: REASON --> on a page.
 	left string
 	// mongodb means that the block needs MongoDB and NATS: a comment <!-- needs MongoDB and NATS --> before it. Tests run it where they have a
-	// MongoDB server.
+	// MongoDB server, whose URI is then in MONGODB.
 	mongodb bool
 	// first are commands that a test runs before the block, and that readers do not see: a comment <!-- first: COMMANDS --> before it.
 	first string

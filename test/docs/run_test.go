@@ -105,10 +105,13 @@ func newSession(ctx context.Context, t *testing.T, blocks []block) *session {
 	return s
 }
 
-// startServers starts a NATS server, and makes a MongoDB database, for blocks that need them.
+// startServers makes a MongoDB database for blocks that need it, and starts a NATS server, unless the page starts one.
 func (s *session) startServers(ctx context.Context) {
 	s.t.Helper()
 	s.mongodb, s.database = testenv.MongoDB(s.t)
+	if slices.ContainsFunc(s.blocks, func(b block) bool { return strings.Contains(b.text, "nats-server --config") }) {
+		return
+	}
 	s.ports["4222"] = testenv.FreePort(s.t)
 	binary := filepath.Join(s.dir, "nats-server")
 	testenv.Run(ctx, s.t, "go", "-C", mustAbs(s.t, root), "build", "-o", binary, "github.com/nats-io/nats-server/v2")
