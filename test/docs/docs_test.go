@@ -129,6 +129,33 @@ func TestLinks(t *testing.T) {
 	require.Greater(t, checked, 100, "links were found")
 }
 
+// decision finds the number of a decision in a text, and in the link around it if there is one.
+var decision = regexp.MustCompile(`(?:ADR |\[)([0-9]{4})(?:\]\((?:\S*/)?([^)\s]*)\))?`)
+
+// misnumbered returns the numbers of decisions in a page that do not exist, or whose link leads to another decision.
+func misnumbered(all map[string]string, text string) (wrong []string) {
+	for _, match := range decision.FindAllStringSubmatch(text, -1) {
+		exists := false
+		for page := range all {
+			exists = exists || strings.HasPrefix(page, "docs/adr/"+match[1]+"-")
+		}
+		if !exists || match[2] != "" && !strings.HasPrefix(match[2], match[1]+"-") {
+			wrong = append(wrong, match[1])
+		}
+	}
+	return wrong
+}
+
+func TestDecisionNumbers(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	for page, text := range all {
+		require.Empty(t, misnumbered(all, text), "%s names decisions that do not exist, or by the number of another", page)
+	}
+	const text = "[ADR 0004](adr/0004-progress-is-the-only-truth.md) [ADR 0005](adr/0004-progress-is-the-only-truth.md) ADR 0001 (ADR 9999)"
+	require.Equal(t, []string{"0005", "9999"}, misnumbered(all, text))
+}
+
 // TestPages requires that the indexes name every page.
 func TestPages(t *testing.T) {
 	t.Parallel()
