@@ -130,7 +130,7 @@ func TestLinks(t *testing.T) {
 }
 
 // decision finds the number of a decision in a text, and in the link around it if there is one.
-var decision = regexp.MustCompile(`(?:ADR |\[)([0-9]{4})(?:\]\((?:\S*/)?([^)\s]*)\))?`)
+var decision = regexp.MustCompile(`(?:ADR |\[)(0[0-9]{3})(?:\]\((?:\S*/)?([^)\s]*)\))?`)
 
 // misnumbered returns the numbers of decisions in a page that do not exist, or whose link leads to another decision.
 func misnumbered(all map[string]string, text string) (wrong []string) {
@@ -152,8 +152,8 @@ func TestDecisionNumbers(t *testing.T) {
 	for page, text := range all {
 		require.Empty(t, misnumbered(all, text), "%s names decisions that do not exist, or by the number of another", page)
 	}
-	const text = "[ADR 0004](adr/0004-progress-is-the-only-truth.md) [ADR 0005](adr/0004-progress-is-the-only-truth.md) ADR 0001 (ADR 9999)"
-	require.Equal(t, []string{"0005", "9999"}, misnumbered(all, text))
+	const text = "[ADR 0004](adr/0004-progress-is-the-only-truth.md) [ADR 0005](adr/0004-progress-is-the-only-truth.md) ADR 0001 (ADR 0999)"
+	require.Equal(t, []string{"0005", "0999"}, misnumbered(all, text))
 }
 
 // TestPages requires that the indexes name every page.
