@@ -28,7 +28,7 @@ func newRoot(p program.Process) *cobra.Command {
 	}
 	root.SetHelpCommand(newHelp())
 	program.SetTexts(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Usage(err) })
+	root.SetFlagErrorFunc(program.FlagError)
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
 		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p),

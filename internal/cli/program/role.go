@@ -41,7 +41,7 @@ func NewRole(p Process, role app.Role) *cobra.Command {
 		Args:          Exactly(),
 	}
 	SetTexts(cmd)
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	cmd.SetFlagErrorFunc(FlagError)
 	s := NewSettings(p, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.Load()
