@@ -93,6 +93,9 @@ func Run(ctx context.Context, p Process, root *cobra.Command) int {
 		return ExitDone
 	}
 	message, code := err.Error(), ExitFailed
+	if hint := advice(p, command, err); hint != "" {
+		message += "; " + hint
+	}
 	var usage *usageError
 	switch {
 	case errors.As(err, &usage):

@@ -1,0 +1,74 @@
+package program
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/app"
+	"github.com/fanmail/fanmail/pkg/client"
+)
+
+// advice names the flag and the environment variable of a command that can fix an error, or returns "". Only flags that the command has
+// are named.
+func advice(p Process, cmd *cobra.Command, err error) string {
+	flags := cmd.Flags()
+	if flags.Lookup("server") == nil {
+		return "" // the command talks to no server
+	}
+	if problem, ok := errors.AsType[*client.Problem](err); ok {
+		switch {
+		case needsToken(problem):
+			return tokenAdvice(p, flags.Changed("token-file"))
+		case problem.Status == http.StatusForbidden && problem.Field == "Host":
+			return addressAdvice
+		case problem.Status == http.StatusNotFound:
+			return roleAdvice(cmd, problem.Detail)
+		}
+		return ""
+	}
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+		return "--ca-file or " + CAFileEnv + " names the file with the authorities to trust"
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return addressAdvice
+	}
+	return ""
+}
+
+// addressAdvice is for a command that asks at the wrong address.
+const addressAdvice = "--server or " + ServerEnv + " gives another address"
+
+// needsToken reports whether another token can make the request succeed. The server refuses pages of other sites whatever the token.
+func needsToken(p *client.Problem) bool {
+	return p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden && p.Field != "Origin" && p.Field != "Host"
+}
+
+// tokenAdvice says where the token was taken from, and how to give another one.
+func tokenAdvice(p Process, flag bool) string {
+	switch {
+	case flag:
+		return "the token is that in --token-file"
+	case p.Getenv(TokenFileEnv) != "":
+		return "the token is that in " + TokenFileEnv + ", and --token-file names another file"
+	case p.Getenv(TokenEnv) != "":
+		return "the token is that in " + TokenEnv + ", and --token-file names a file with another one"
+	default:
+		return "--token-file or " + TokenFileEnv + " names the file with the token to send"
+	}
+}
+
+// roleAdvice names the flag for the address of the role that serves a path, if a process answered that it does not have this role.
+func roleAdvice(cmd *cobra.Command, detail string) string {
+	for role, env := range map[app.Role]string{app.Publisher: PublisherEnv, app.Rehydrator: RehydratorEnv} {
+		if strings.HasSuffix(detail, fmt.Sprintf("does not serve this path: the %s does", role)) && cmd.Flags().Lookup(string(role)) != nil {
+			return fmt.Sprintf("--%s or %s gives its address", role, env)
+		}
+	}
+	return ""
+}
