@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log" //nolint:depguard // http.Server takes no other logger
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -76,7 +78,7 @@ func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", s.address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w: is another server running there? --addr takes another address", s.address, err)
+		return listenError(s.address, err)
 	}
 	s.listener = listener
 	go func() {
@@ -91,6 +93,23 @@ func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 		}
 	}()
 	return nil
+}
+
+// listenError says what to do about an address that the process cannot listen on.
+func listenError(address string, err error) error {
+	const other = "--addr or FANMAIL_ADDR takes another address"
+	cause := err
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		cause = op.Err // the wrapper repeats the address
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("listen on %s: %w: is another server running there? %s", address, cause, other)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("listen on %s: %w: use a port above 1023, or allow the process lower ones (CAP_NET_BIND_SERVICE); %s", address, cause, other)
+	default:
+		return fmt.Errorf("listen on %s: %w: %s", address, cause, other)
+	}
 }
 
 // stop closes the listener, and waits for requests in flight until ctx ends. Then it cuts the remaining ones and returns an error.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +65,12 @@ func (w *world) openBus(ctx context.Context, cfg config.Config, opts Options) (e
 			return err
 		}
 		options.Server = w.server
+	} else {
+		options.Logger = opts.Logger.With().Stringer("nats_url", cfg.NATS.URL).Logger() // its String has no secrets
 	}
-	w.bus, err = awaitBus(ctx, options)
+	if w.bus, err = awaitBus(ctx, options); err != nil && options.URL != "" {
+		err = fmt.Errorf("NATS at %s: %w", cfg.NATS.URL, err)
+	}
 	return err
 }
 

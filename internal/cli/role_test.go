@@ -99,6 +99,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, get(t, "http://"+addr+"/readyz", &problem))
 	require.Equal(t, "the server is not ready: it is starting, and waits for the store", problem.Detail)
 	require.Equal(t, http.StatusServiceUnavailable, get(t, "http://"+addr+"/v1/messages/x", nil))
+	require.Eventually(t, func() bool { return strings.Contains(logs.String(), `"servers":["127.0.0.1:1"]`) }, time.Minute, 10*time.Millisecond)
 	stop()
 	require.Equal(t, program.ExitDone, <-ended)
 	require.Contains(t, logs.String(), "stopped before it was ready")

@@ -137,6 +137,7 @@ type DB struct {
 	opts     Options
 	server   server
 	watch    *watch
+	hosts    []string // as the connection string names them
 
 	messages *Messages
 	keys     *Keys
@@ -181,7 +182,7 @@ func Connect(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: connect: %w", withoutSecrets(err, opts.URI))
 	}
-	db := &DB{client: client, opts: opts, watch: watch}
+	db := &DB{client: client, opts: opts, watch: watch, hosts: o.Hosts}
 	if db.server, err = db.greet(ctx); err != nil {
 		return nil, errors.Join(err, db.close(ctx))
 	}

@@ -50,7 +50,7 @@ func (db *DB) Await(ctx context.Context, do func(context.Context) error) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", err, ctx.Err())
 		}
-		db.opts.Logger.Warn().Err(err).Msg(silence)
+		db.opts.Logger.Warn().Err(err).Strs("servers", db.hosts).Msg(silence)
 	}
 }
 

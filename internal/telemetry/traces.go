@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -69,9 +71,13 @@ func NewTraces(ctx context.Context, opts TracesOptions) (Traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe this process to traces: %w", err)
 	}
+	logger := opts.Logger
+	if name == exporterOTLP {
+		logger = logger.With().Str("endpoint", endpoint(opts.Getenv)).Logger()
+	}
 	// The error handler of OpenTelemetry is global to the process.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Logger.Warn().Err(err).Msg("spans cannot be exported") }))
-	opts.Logger.Info().Str("exporter", name).Str("sampler", sampler.Description()).Msg("spans are exported")
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn().Err(err).Msg("spans cannot be exported") }))
+	logger.Info().Str("exporter", name).Str("sampler", sampler.Description()).Msg("spans are exported")
 	return trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSampler(sampler), trace.WithResource(described)), nil
 }
 
@@ -98,6 +104,19 @@ func exporterName(getenv func(string) string) (string, error) {
 	default:
 		return "", fmt.Errorf("%s is %q: give %s, %s or %s", exporterEnv, name, exporterOTLP, exporterConsole, exporterNone)
 	}
+}
+
+// endpoint returns the address that the environment names for spans, without a password, or "default" if it names none.
+func endpoint(getenv func(string) string) string {
+	text := cmp.Or(getenv(tracesEndpointEnv), getenv(endpointEnv))
+	if text == "" {
+		return "default"
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return "unreadable" // it may hold a password anywhere
+	}
+	return parsed.Redacted()
 }
 
 func newExporter(ctx context.Context, name string, opts TracesOptions) (trace.SpanExporter, error) {

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 )
 
 // environment returns a getenv that reads these variables.
@@ -54,6 +55,26 @@ func TestTracesRefuse(t *testing.T) {
 	} {
 		_, err := telemetry.NewTraces(t.Context(), telemetry.TracesOptions{Getenv: environment(env), Logger: zerolog.Nop()})
 		require.EqualError(t, err, want)
+	}
+}
+
+// TestEndpointIsLogged shows that the log names the collector, without its password.
+func TestEndpointIsLogged(t *testing.T) {
+	t.Parallel()
+	for want, env := range map[string]map[string]string{
+		"http://joe:xxxxx@127.0.0.1:1/v1/traces": {
+			"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:2", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://joe:hunter2@127.0.0.1:1/v1/traces",
+		},
+		"http://127.0.0.1:2": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:2"},
+		"default":            {"OTEL_TRACES_EXPORTER": "otlp"},
+		"unreadable":         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://joe:hunter2@127.0.0.1:port"},
+	} {
+		log := &telemetrytest.Buffer{}
+		traces, err := telemetry.NewTraces(t.Context(), telemetry.TracesOptions{Getenv: environment(env), Logger: zerolog.New(log)})
+		require.NoError(t, err)
+		require.Contains(t, log.String(), `"endpoint":"`+want+`"`)
+		require.NotContains(t, log.String(), "hunter2")
+		require.NoError(t, traces.Shutdown(t.Context()))
 	}
 }
 
@@ -125,7 +146,7 @@ func TestTracesAreExported(t *testing.T) { //nolint:paralleltest // the test set
 		Getenv: environment(env), Service: "fanmail-publisher", Version: "v1", Instance: "one", Logger: zerolog.New(&log),
 	})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"level":"info","exporter":"otlp","sampler":"AlwaysOnSampler","message":"spans are exported"}`, log.String())
+	require.JSONEq(t, `{"level":"info","endpoint":"`+collector.URL+`","exporter":"otlp","sampler":"AlwaysOnSampler","message":"spans are exported"}`, log.String())
 	_, span := traces.Tracer("test").Start(t.Context(), "publish")
 	span.End()
 	require.NoError(t, traces.Shutdown(t.Context()))

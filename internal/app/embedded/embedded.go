@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -37,7 +38,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 		RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
 	})
 	if err != nil {
-		return nil, err
+		return nil, folderError(err)
 	}
 	err = current.Open(ctx, db.Settings())
 	if err == nil {
@@ -58,6 +59,25 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 		Close:     db.Close,
 		Backup:    db,
 	}, nil
+}
+
+// isFolderError reports whether another data folder can help.
+func isFolderError(err error) bool {
+	for _, target := range []error{pebblestore.ErrLocked, pebblestore.ErrForeign, natsserver.ErrLocked} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	_, is := errors.AsType[*fs.PathError](err)
+	return is
+}
+
+// folderError adds the flag of the data folder to an error of that folder.
+func folderError(err error) error {
+	if isFolderError(err) {
+		return fmt.Errorf("%w; --data or FANMAIL_DATA names the data folder", err)
+	}
+	return err
 }
 
 // checkClock compares the clock with the newest stamp in the store. If the stamp is later by more than the tolerance, the clock was ahead
@@ -93,6 +113,9 @@ func (Engines) StartServer(ctx context.Context, cfg config.Config, logger zerolo
 		MaxStoreBytes: maxStreamBytes, Logger: logger,
 	})
 	if err != nil {
+		if err = folderError(err); cfg.NATS.Listen != "" && !isFolderError(err) {
+			err = fmt.Errorf("%w; --nats-listen or FANMAIL_NATS_LISTEN names the address %s", err, cfg.NATS.Listen)
+		}
 		return nil, err // not the nil *natsserver.Server, which would be a Server that is not nil
 	}
 	return server, nil

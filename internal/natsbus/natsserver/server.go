@@ -28,6 +28,9 @@ const (
 	DefaultStartTimeout = 30 * time.Second
 )
 
+// ErrLocked means that another process has the folder open.
+var ErrLocked = errors.New("is in use by another process; stop that one, or choose another folder")
+
 // Options configures a Server.
 type Options struct {
 	// Dir is the folder of the server's streams. The server creates it if necessary. One server at a time can use it.
@@ -135,7 +138,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if err := lockFile(file); err != nil {
-		return nil, errors.Join(fmt.Errorf("folder %s is in use by another process; stop that one, or choose another folder: %w", dir, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("folder %s %w: %w", dir, ErrLocked, err), file.Close())
 	}
 	return file, nil
 }
