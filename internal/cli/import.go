@@ -19,8 +19,11 @@ import (
 // importChunk is the number of lines per request.
 const importChunk = 2000
 
-// maxShownProblems is the maximum number of skipped or rejected lines that are printed.
-const maxShownProblems = 20
+// maxShownProblems is the maximum number of bad, skipped or rejected lines that are printed.
+const maxShownProblems = 10
+
+// jsonListsAll says how to see the lines that were not printed.
+const jsonListsAll = " (--json lists all)"
 
 func newImport(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
@@ -49,6 +52,8 @@ type importer[T any] struct {
 	// one and many are the noun for one record and for several.
 	one, many string
 	parse     parser[T]
+	// header is a first line that names the columns and is skipped; empty if the records have none.
+	header string
 	send      func(context.Context, *client.Client, []T) (client.BatchResult, error)
 	// requests is the number of concurrent requests. It is 1 if the order of records matters.
 	requests int
@@ -86,7 +91,8 @@ func (i *importer[T]) run(ctx context.Context, path string) (err error) {
 		}
 	}()
 	begun := i.process.Now()
-	found, err := examine(ctx, file, i.parse, i.skipBad)
+	file.header = i.header
+	found, err := examine(ctx, i.process.Stderr, file, i.parse, i.skipBad)
 	if err != nil {
 		return err
 	}
@@ -142,7 +148,7 @@ func (i *importer[T]) sendAll(ctx context.Context, c *client.Client, file *sourc
 
 func (i *importer[T]) report(file *source, result imported, took time.Duration) error {
 	err := i.output.print(result, func(w io.Writer) error {
-		if err := showProblems(i.process.Stderr, file, result.Problems); err != nil {
+		if err := showProblems(i.process.Stderr, file, result.Problems, 0, jsonListsAll); err != nil {
 			return err
 		}
 		missing := ""
@@ -155,17 +161,4 @@ func (i *importer[T]) report(file *source, result imported, took time.Duration) 
 		err = fmt.Errorf("the server rejected %s of %s", plural(result.Rejected, "line", "lines"), file.name)
 	}
 	return err
-}
-
-// showProblems prints the lines that were left out: the first maxShownProblems, and the number of the others.
-func showProblems(w io.Writer, file *source, problems []problem) error {
-	for i, b := range problems {
-		if i == maxShownProblems {
-			return printf(w, "and %s more (--json lists all)\n", count(len(problems)-i))
-		}
-		if err := printf(w, "%s\n", program.Printable(b.in(file.name).Error())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

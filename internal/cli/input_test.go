@@ -3,6 +3,8 @@ package cli_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,6 +92,77 @@ func TestBadLines(t *testing.T) {
 			requireOneLine(t, got.stderr)
 		})
 	}
+}
+
+// All bad lines of a file are counted, and the first ten are printed. Nothing is sent.
+func TestManyBadLines(t *testing.T) {
+	t.Parallel()
+	for _, command := range commands {
+		path := file(t, "in", command.good+"\n"+strings.Repeat("bad\n", 12)+command.good+"\nbad")
+		got := run{args: append(command.args, path, "--server", nowhere)}.do(t.Context(), t)
+		require.Equal(t, program.ExitFailed, got.code)
+		require.Empty(t, got.stdout)
+		lines := strings.Split(got.stderr, "\n")
+		require.Len(t, lines, 13, got.stderr)
+		for i := range 10 {
+			require.True(t, strings.HasPrefix(lines[i], path+":"+strconv.Itoa(i+2)+": "), lines[i])
+		}
+		require.Equal(t, []string{
+			"and 3 more", "fanmail: " + path + " has 13 bad lines: nothing was sent; correct them, or give --skip-bad to skip such lines", "",
+		}, lines[10:])
+	}
+}
+
+// A first line that is exactly the names of the columns is skipped, and the command says so. No other line is taken for one.
+func TestImportSkipsTheNamesOfColumns(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	for name, test := range map[string]struct {
+		in     string
+		edges  int
+		header int // the number of the skipped line
+	}{
+		"the header":               {"follower\tfollowee\nben\tann\n", 1, 1},
+		"after a comment":          {"\ufeff# edges\n\nfollower\tfollowee\r\nben\tann\n", 1, 3},
+		"on a later line":          {"ben\tann\nfollower\tfollowee\n", 2, 0},
+		"twice":                    {"follower\tfollowee\nfollower\tfollowee\n", 1, 1},
+		"a user called follower":   {"follower\tann\nben\tann\n", 2, 0},
+		"a user called Follower":   {"Follower\tFollowee\n", 1, 0},
+		"a user who is a followee": {"ben\tfollowee\n", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run{args: []string{"import", "follows", "-", "--server", url}, stdin: test.in}.do(t.Context(), t)
+			require.Equal(t, program.ExitDone, got.code, got.stderr)
+			require.Contains(t, got.stdout, fmt.Sprintf("imported %d edge", test.edges))
+			want := ""
+			if test.header > 0 {
+				want = fmt.Sprintf("standard input:%d: skipped, because it names the columns; if it is a record, put it on a later line\n", test.header)
+			}
+			require.Equal(t, want, got.stderr)
+		})
+	}
+}
+
+// The error of a compressed file that is cut off says how much of it is whole, and how to go on with that.
+func TestCutOffFile(t *testing.T) {
+	t.Parallel()
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err := w.Write([]byte("# edges\nben\tann\ncleo\tann\ndora\tan"))
+	require.NoError(t, err)
+	require.NoError(t, w.Flush())
+	path := file(t, "edges.gz", zipped.String())
+	got := run{args: []string{"import", "follows", path, "--server", nowhere}}.do(t.Context(), t)
+	require.Equal(t, program.ExitFailed, got.code)
+	require.Equal(t, "fanmail: read "+path+": the compressed file is cut off or damaged after 3 whole lines: unexpected EOF: nothing was sent; "+
+		"get the whole file, or give the 2 good lines before the end to this command: 'gzip -dc "+path+" | head -n 3' prints them, "+
+		"and - reads them from standard input\n", got.stderr)
+
+	got = run{args: []string{"import", "follows", "-", "--server", nowhere}, stdin: zipped.String()}.do(t.Context(), t)
+	require.Equal(t, program.ExitFailed, got.code)
+	require.Equal(t, "fanmail: read standard input: the compressed file is cut off or damaged after 3 whole lines: unexpected EOF: nothing was sent; "+
+		"get the whole file\n", got.stderr)
 }
 
 func TestLimitsOfTheEnvironment(t *testing.T) {

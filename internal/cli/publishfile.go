@@ -109,7 +109,7 @@ func (b *publisher) publishFile(ctx context.Context) (err error) {
 
 func (r *fileRun) publish(ctx context.Context) error {
 	begun := r.process.Now()
-	found, err := examine(ctx, r.file, r.parse, r.skipBad)
+	found, err := examine(ctx, r.process.Stderr, r.file, r.parse, r.skipBad)
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (r *fileRun) report(problems []problem, result publishSummary, took time.Du
 
 func (r *fileRun) summarize(problems []problem, result publishSummary, took time.Duration) error {
 	w := r.process.Stderr
-	if err := showProblems(w, r.file, problems); err != nil {
+	if err := showProblems(w, r.file, problems, 0, jsonListsAll); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("published %s in %s", plural(result.Published, "message", "messages"), seconds(took))

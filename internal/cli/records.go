@@ -2,7 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // parser reads a record from a line of an input file. Its error says what is wrong with the line.
@@ -21,27 +25,71 @@ func (b problem) in(file string) error { return fmt.Errorf("%s:%d: %s", file, b.
 type survey struct {
 	// good counts the records.
 	good int
-	// bad are the lines without a valid record. It is empty unless bad lines are skipped.
+	// bad are the lines without a valid record: all if bad lines are skipped, and otherwise the first maxShownProblems.
 	bad []problem
+	// left counts the bad lines that are not in bad.
+	left int
 }
 
-// examine checks a whole file before any of it is sent. The first bad line is an error, unless skipBad is set.
-func examine[T any](ctx context.Context, s *source, parse parser[T], skipBad bool) (survey, error) {
+// examine checks a whole file before any of it is sent. Bad lines are an error, unless skipBad is set; it prints the first of several to w.
+// It also prints there which line was skipped because it names the columns.
+func examine[T any](ctx context.Context, w io.Writer, s *source, parse parser[T], skipBad bool) (survey, error) {
 	var found survey
 	err := s.each(ctx, func(l line) error {
 		_, err := parseLine(l, parse)
 		switch {
 		case err == nil:
 			found.good++
-			return nil
-		case skipBad:
+		case skipBad || len(found.bad) < maxShownProblems:
 			found.bad = append(found.bad, problem{Line: l.number, Error: err.Error()})
-			return nil
+		default:
+			found.left++
 		}
-		return fmt.Errorf("%w: nothing was sent; correct the line, or give --skip-bad to skip such lines",
-			problem{Line: l.number, Error: err.Error()}.in(s.name))
+		return nil
 	})
+	if cut, ok := errors.AsType[*cutOffError](err); ok {
+		return found, fmt.Errorf("%w: nothing was sent%s", err, cut.advice(found.good))
+	}
+	if err == nil && s.headerLine > 0 {
+		err = printf(w, "%s:%d: skipped, because it names the columns; if it is a record, put it on a later line\n", program.Printable(s.name), s.headerLine)
+	}
+	if err == nil && !skipBad {
+		err = found.refuse(w, s)
+	}
 	return found, err
+}
+
+// refuse returns an error if there are bad lines. It names a single one, and prints the first of several.
+func (f survey) refuse(w io.Writer, s *source) error {
+	switch n := len(f.bad) + f.left; n {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%w: nothing was sent; correct the line, or give --skip-bad to skip such lines", f.bad[0].in(s.name))
+	default:
+		if err := showProblems(w, s, f.bad, f.left, ""); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s has %s: nothing was sent; correct them, or give --skip-bad to skip such lines", s.name, plural(n, "bad line", "bad lines"))
+	}
+}
+
+// showProblems prints lines that were left out: the first maxShownProblems, and the number of the others, of which more are not among the
+// given. hint says how to see all.
+func showProblems(w io.Writer, file *source, problems []problem, more int, hint string) error {
+	for i, b := range problems {
+		if i == maxShownProblems {
+			more += len(problems) - i
+			break
+		}
+		if err := printf(w, "%s\n", program.Printable(b.in(file.name).Error())); err != nil {
+			return err
+		}
+	}
+	if more == 0 {
+		return nil
+	}
+	return printf(w, "and %s more%s\n", count(more), hint)
 }
 
 // chunk is a sequence of consecutive records of a file.

@@ -13,8 +13,11 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-// stdinPath stands for standard input.
-const stdinPath = "-"
+// stdinPath stands for standard input, which errors call stdinName.
+const (
+	stdinPath = "-"
+	stdinName = "standard input"
+)
 
 // maxLineBytes is the maximum length of a line of an input file. A message with the default limits is shorter, even if every byte
 // of it is escaped.
@@ -27,13 +30,41 @@ type source struct {
 	file *os.File
 	// spool is the path of a temporary copy, which close removes, or empty.
 	spool string
+
+	// header is the text of a first line that names the columns and is no record; empty if there is none in such files.
+	header string
+	// headerLine is the number of that line, or 0 if the file does not have it. each sets it.
+	headerLine int
+}
+
+// cutOffError means that a compressed file ends early or is damaged.
+type cutOffError struct {
+	name string
+	// lines is the number of whole lines before the end.
+	lines int
+	err   error
+}
+
+func (e *cutOffError) Error() string {
+	return fmt.Sprintf("read %s: the compressed file is cut off or damaged after %s: %v", e.name, plural(e.lines, "whole line", "whole lines"), e.err)
+}
+
+func (e *cutOffError) Unwrap() error { return e.err }
+
+// advice says how to go on with a file of which so many records were read.
+func (e *cutOffError) advice(records int) string {
+	if records == 0 || e.name == stdinName {
+		return "; get the whole file"
+	}
+	return fmt.Sprintf("; get the whole file, or give the %s before the end to this command: 'gzip -dc %s | head -n %d' prints them, "+
+		"and - reads them from standard input", plural(records, "good line", "good lines"), e.name, e.lines)
 }
 
 // openSource opens a file. It first copies standard input, a pipe or a device to a temporary file, because they can be read only
 // once.
 func openSource(ctx context.Context, p program.Process, path string) (*source, error) {
 	if path == stdinPath {
-		return spool(ctx, "standard input", p.Stdin)
+		return spool(ctx, stdinName, p.Stdin)
 	}
 	file, err := os.Open(path) //nolint:gosec // the user of the command names the file
 	if err != nil {
@@ -97,16 +128,18 @@ type line struct {
 }
 
 // each reads the file from its beginning, and calls do with every line that is neither blank nor a comment (a line that begins with
-// '#'). It decompresses a gzip file, which it recognizes by its first two bytes.
+// '#'). If the first of these is the header, each skips it. It decompresses a gzip file, which it recognizes by its first two bytes. If that
+// is cut off or damaged, the error is a *cutOffError.
 func (s *source) each(ctx context.Context, do func(line) error) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", s.name, err)
 	}
-	r, err := uncompressed(s.file)
+	r, zipped, err := uncompressed(s.file)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.name, err)
+		return s.failed(err, zipped, 0)
 	}
 	var buffer []byte
+	first := true
 	for number := 1; ; number++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -114,16 +147,19 @@ func (s *source) each(ctx context.Context, do func(line) error) error {
 		text, long, err := readLine(r, buffer[:0])
 		end := errors.Is(err, io.EOF)
 		if err != nil && !end {
-			return fmt.Errorf("read %s: line %d: %w", s.name, number, err)
+			return s.failed(err, zipped, number-1)
 		}
 		buffer = text
 		if number == 1 {
 			text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark first
 		}
 		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '#' {
-			if err := do(line{number: number, text: text, long: long}); err != nil {
+			if first && s.header != "" && string(text) == s.header {
+				s.headerLine = number
+			} else if err := do(line{number: number, text: text, long: long}); err != nil {
 				return err
 			}
+			first = false
 		}
 		if end {
 			return nil
@@ -131,20 +167,29 @@ func (s *source) each(ctx context.Context, do func(line) error) error {
 	}
 }
 
-func uncompressed(file io.Reader) (*bufio.Reader, error) {
+// failed returns the error for a file that cannot be read further than so many lines.
+func (s *source) failed(err error, zipped bool, lines int) error {
+	if zipped {
+		return &cutOffError{name: s.name, lines: lines, err: err}
+	}
+	return fmt.Errorf("read %s: line %d: %w", s.name, lines+1, err)
+}
+
+// uncompressed returns a reader of the text of a file, and whether the file is compressed.
+func uncompressed(file io.Reader) (_ *bufio.Reader, zipped bool, err error) {
 	r := bufio.NewReaderSize(file, 1<<16)
 	magic, err := r.Peek(2)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, false, err
 	}
 	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return r, nil
+		return r, false, nil
 	}
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
-	return bufio.NewReaderSize(unzipped, 1<<16), nil
+	return bufio.NewReaderSize(unzipped, 1<<16), true, nil
 }
 
 // readLine appends a line to text, without LF or CR LF at its end. If the line is too long, it reads the whole line, and appends

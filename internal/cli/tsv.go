@@ -8,6 +8,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
+// pairHeader is a first line that names the columns of edges.
+const pairHeader = "follower\tfollowee"
+
 // parsePair parses an edge: a follower, a tab, a followee.
 func parsePair(text []byte) (follow.Pair, error) {
 	columns := strings.Split(string(text), "\t")
