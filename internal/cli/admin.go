@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -36,20 +38,26 @@ type initialized struct {
 func newAdminInit(p program.Process) *cobra.Command {
 	out := output{w: p.Stdout}
 	shard := false
+	var limit timeout
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Prepare a MongoDB database for Fanmail",
 		Long: "Prepare a MongoDB database for Fanmail: create collections, indexes, and a record of the number of partitions, the\n" +
 			"size of buckets, the format level, and the settings that all processes follow (fanmail admin settings). Existing\n" +
 			"ones stay unchanged, so you can repeat the command, also after an upgrade, and run it on several hosts at once.\n" +
-			"With --shard it also shards the collections, which needs the router (mongos) of a sharded cluster.",
+			"With --shard it also shards the collections, which needs the router (mongos) of a sharded cluster.\n\n" +
+			"The command waits for a database that does not answer, at most for --timeout.",
 		Example: "  fanmail admin init --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
 		Args:    program.Exactly(),
 	}
 	s := program.NewSettings(p, cmd)
 	out.addJSON(cmd, "print the result as JSON")
 	cmd.Flags().BoolVar(&shard, "shard", false, "shard the collections over the cluster")
+	limit.add(cmd, "how long to wait, such as 1m (default without limit)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := limit.check(cmd, true, ""); err != nil {
+			return err
+		}
 		cfg, err := s.Load()
 		if err != nil {
 			return err
@@ -58,7 +66,12 @@ func newAdminInit(p program.Process) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := app.Init(cmd.Context(), cfg, shard, logger); err != nil {
+		ctx, cancel := limit.within(cmd.Context())
+		defer cancel()
+		if err := app.Init(ctx, cfg, shard, logger); err != nil && timedOut(ctx) {
+			return fmt.Errorf("the database at %s is not ready after %s: %w; it does not answer, or is making indexes: repeat the command, "+
+				"or give another address with --mongodb-uri or FANMAIL_MONGODB_URI", cmp.Or(cfg.MongoDB.URI.String(), cfg.MongoDB.URIFile), &limit, err)
+		} else if err != nil {
 			return err
 		}
 		made := initialized{Database: cfg.MongoDB.Database, Partitions: cfg.Partitions, Sharded: shard}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ type publisher struct {
 	body, bodyFile           string
 	key                      string
 	wait                     bool
+	limit                    timeout
 
 	file    string
 	skipBad bool
@@ -50,7 +52,8 @@ func newPublish(p program.Process) *cobra.Command {
 			"bad, it sends nothing.\n\n" +
 			"To repeat a command safely, give the same --key again: the server answers with the id of a message that it has\n" +
 			"already accepted. With --file --json, the last line is a summary. Without --json, the summary goes to standard\n" +
-			"error.",
+			"error. With --wait, the command waits until the messages are done. If that takes longer than --timeout, it prints\n" +
+			"the ids all the same, says how far they are, and exits with code 1.",
 		Example: "  fanmail publish --from ann --followers --body 'Good morning' --wait\n" +
 			"  fanmail publish --from ann --to ben,cleo --to-identity email:joe@example.com --body-file letter.txt\n" +
 			"  fanmail publish --from ann --topic programming/go --body 'Go is out'\n" +
@@ -69,6 +72,7 @@ func newPublish(p program.Process) *cobra.Command {
 	flags.StringVar(&b.attrs, "attrs", "", "JSON object with attributes of the message")
 	flags.StringVar(&b.key, "key", "", "idempotency key (with --file: prefix of the key of each message)")
 	flags.BoolVar(&b.wait, "wait", false, "wait until the message is done, and print the number of recipients")
+	b.limit.add(cmd, "with --wait: how long to wait, such as 30s (default without limit)")
 	flags.StringVar(&b.file, "file", "", "publish the messages of an NDJSON file; - for standard input")
 	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: skip and count bad and rejected lines")
 	b.server.addServer(cmd, app.Publisher)
@@ -78,6 +82,9 @@ func newPublish(p program.Process) *cobra.Command {
 }
 
 func (b *publisher) run(cmd *cobra.Command) error {
+	if err := b.limit.check(cmd, b.wait, "--wait"); err != nil {
+		return err
+	}
 	if cmd.Flags().Changed("file") {
 		for _, name := range messageFlags {
 			if cmd.Flags().Changed(name) {
@@ -173,14 +180,21 @@ func (b *publisher) publishOne(ctx context.Context, c *client.Client, draft mess
 	}
 	printed := receipt{Receipt: answer}
 	if b.wait {
-		status, err := waitShowing(ctx, b.process, c, answer.ID)
+		status, err := waitShowing(ctx, b.process, c, answer.ID, &b.limit)
+		if _, overdue := errors.AsType[*overdueError](err); overdue { // the message is published, whatever the wait has come to
+			return cmp.Or(b.printReceipt(printed), err)
+		}
 		if err != nil {
 			return fmt.Errorf("%s was published, but waiting for it failed: %w", answer.ID, err)
 		}
 		printed.Fanout = &status.Fanout
 	}
+	return b.printReceipt(printed)
+}
+
+func (b *publisher) printReceipt(printed receipt) error {
 	return b.output.print(printed, func(w io.Writer) error {
-		if err := printf(w, "%s\n", answer.ID); err != nil || printed.Fanout == nil {
+		if err := printf(w, "%s\n", printed.ID); err != nil || printed.Fanout == nil {
 			return err
 		}
 		var all totals

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -200,20 +201,32 @@ func (r *fileRun) record(line int, answer client.Answer) error {
 }
 
 func (r *fileRun) waitAll(ctx context.Context) (*totals, error) {
+	ctx, cancel := r.limit.within(ctx)
+	defer cancel()
 	bar := newProgress(r.process, "delivering messages", int64(len(r.ids)))
 	defer bar.close()
 	fanouts := make([]client.Fanout, len(r.ids))
+	var done atomic.Int64
 	group, waiting := errgroup.WithContext(ctx)
 	group.SetLimit(waiters)
 	for i, id := range r.ids {
 		group.Go(func() error {
 			status, err := waitDone(waiting, r.client, id, func(client.Status) {})
+			if err != nil {
+				return err
+			}
 			fanouts[i] = status.Fanout
+			done.Add(1)
 			bar.add(1)
-			return err
+			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	if err != nil && timedOut(ctx) {
+		err = fmt.Errorf("%s of them are done after %s; the fan-out of the others continues, and 'fanmail status ID --wait' waits for one: %w",
+			count(done.Load()), &r.limit, errTimeout)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var all totals

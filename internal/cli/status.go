@@ -16,6 +16,7 @@ func newStatus(p program.Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
 	wait, watching := false, false
+	var limit timeout
 	cmd := &cobra.Command{
 		Use:   "status ID",
 		Short: "Show the progress of a message",
@@ -23,7 +24,8 @@ func newStatus(p program.Process) *cobra.Command {
 			"inbox has the message. \"Skipped\" counts recipients who are dormant or were never seen. Both are final when the message\n" +
 			"is done. A user becomes known by looking at the inbox, logging in or following, or by 'fanmail import users'.\n\n" +
 			"With --watch the command prints progress, rate and remaining time every second until the message is done. They\n" +
-			"are based on an estimate of the number of recipients.",
+			"are based on an estimate of the number of recipients. If the message is not done within --timeout, the command says\n" +
+			"how far it is and exits with code 1.",
 		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --watch",
 		Args:    program.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,6 +36,9 @@ func newStatus(p program.Process) *cobra.Command {
 			if wait && watching {
 				return program.Usagef("--watch waits as well: give it without --wait")
 			}
+			if err := limit.check(cmd, wait || watching, "--wait or --watch"); err != nil {
+				return err
+			}
 			c, err := s.dial(p)
 			if err != nil {
 				return err
@@ -42,9 +47,9 @@ func newStatus(p program.Process) *cobra.Command {
 			var status client.Status
 			switch {
 			case watching:
-				status, err = watch(cmd.Context(), p, out, c, id)
+				status, err = watch(cmd.Context(), p, out, c, id, &limit)
 			case wait:
-				status, err = waitShowing(cmd.Context(), p, c, id)
+				status, err = waitShowing(cmd.Context(), p, c, id, &limit)
 			default:
 				status, err = c.Status(cmd.Context(), id)
 			}
@@ -58,6 +63,7 @@ func newStatus(p program.Process) *cobra.Command {
 	out.addJSON(cmd, "print the message and its status as JSON")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	cmd.Flags().BoolVar(&watching, "watch", false, "print the progress every second until it is done")
+	limit.add(cmd, "with --wait or --watch: how long to wait, such as 30s (default without limit)")
 	return cmd
 }
 

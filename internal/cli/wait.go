@@ -16,20 +16,23 @@ const (
 	lastPoll  = time.Second
 )
 
-// waitDone polls the status of a message until its fan-out is done, and returns the status. It calls seen with every status.
+// waitDone polls the status of a message until its fan-out is done, and returns the status. It calls seen with every status. With an error it
+// returns the last status.
 func waitDone(ctx context.Context, c *client.Client, id message.ID, seen func(client.Status)) (client.Status, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var status client.Status
 	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
 		select {
 		case <-ctx.Done():
-			return client.Status{}, ctx.Err()
+			return status, ctx.Err()
 		case <-timer.C:
 		}
-		status, err := c.Status(ctx, id)
+		now, err := c.Status(ctx, id)
 		if err != nil {
-			return client.Status{}, err
+			return status, err
 		}
+		status = now
 		seen(status)
 		if status.Fanout.State == client.StateDone {
 			return status, nil
@@ -38,9 +41,12 @@ func waitDone(ctx context.Context, c *client.Client, id message.ID, seen func(cl
 	}
 }
 
-// waitShowing is waitDone with a progress bar.
-func waitShowing(ctx context.Context, p program.Process, c *client.Client, id message.ID) (client.Status, error) {
+// waitShowing is waitDone with a progress bar and --timeout.
+func waitShowing(ctx context.Context, p program.Process, c *client.Client, id message.ID, limit *timeout) (client.Status, error) {
+	ctx, cancel := limit.within(ctx)
+	defer cancel()
 	bar := newProgress(p, "handled recipients", 0)
 	defer bar.close()
-	return waitDone(ctx, c, id, func(s client.Status) { bar.set(s.Fanout.Delivered + s.Fanout.Skipped) })
+	status, err := waitDone(ctx, c, id, func(s client.Status) { bar.set(s.Fanout.Delivered + s.Fanout.Skipped) })
+	return status, limit.explain(ctx, id, status, err)
 }

@@ -27,11 +27,19 @@ type watched struct {
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
-// watch prints the progress of a message every second until it is done, and returns the status.
-func watch(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID) (client.Status, error) {
+// watch prints the progress of a message every second until it is done, and returns the status. --timeout ends it.
+func watch(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID, limit *timeout) (client.Status, error) {
+	ctx, cancel := limit.within(ctx)
+	defer cancel()
+	status, err := watchDone(ctx, p, out, c, id)
+	return status, limit.explain(ctx, id, status, err)
+}
+
+// watchDone is watch without an end. With an error it returns the last status.
+func watchDone(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID) (client.Status, error) {
 	status, err := c.Estimate(ctx, id)
 	if err != nil {
-		return status, err
+		return client.Status{}, err
 	}
 	audience := status.Fanout.Audience
 	ticker := time.NewTicker(watchEvery)
@@ -51,9 +59,11 @@ func watch(ctx context.Context, p program.Process, out output, c *client.Client,
 			return status, ctx.Err()
 		case <-ticker.C:
 		}
-		if status, err = c.Status(ctx, id); err != nil {
+		now, err := c.Status(ctx, id)
+		if err != nil {
 			return status, err
 		}
+		status = now
 	}
 	return status, nil
 }
