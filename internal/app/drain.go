@@ -25,7 +25,7 @@ func (a *App) drain(ctx context.Context) {
 	if !errors.Is(context.Cause(ctx), ErrTerminated) {
 		delay = 0
 	}
-	a.opts.Logger.Info().Dur("drain_delay", delay).Dur("drain_timeout", a.config.DrainTimeout).Msg("stopping")
+	a.opts.Logger.Info().Stringer("drain_delay", delay).Stringer("drain_timeout", a.config.DrainTimeout).Msg("stopping")
 	a.server.drain()
 	if delay > 0 {
 		<-time.After(delay)

@@ -85,7 +85,7 @@ func awaitBus(ctx context.Context, options natsbus.Options) (*natsbus.Bus, error
 		}
 		return connected, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
-		options.Logger.Warn().Err(err).Dur("again_in", next).Msg("the bus does not answer: waiting for it")
+		options.Logger.Warn().Err(err).Stringer("again_in", next.Round(time.Millisecond)).Msg("the bus does not answer: waiting for it")
 	}))
 }
 

@@ -35,7 +35,7 @@ func (s *Set) Fill(intake, work context.Context) {
 			return
 		}
 		if err != nil && intake.Err() == nil {
-			s.opts.Logger.Warn().Err(err).Dur("again_in", fillLease).Msg("the largest users cannot be recorded or read: those of before stay candidates")
+			s.opts.Logger.Warn().Err(err).Stringer("again_in", fillLease).Msg("the largest users cannot be recorded or read: those of before stay candidates")
 		}
 		startstop.Pause(intake, fillLease)
 	}

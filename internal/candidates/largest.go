@@ -82,7 +82,7 @@ func (s *Set) Gained(user message.UserID, followers int64) {
 func (s *Set) Update(intake, work context.Context) {
 	for {
 		if err := s.update(work); err != nil && work.Err() == nil {
-			s.opts.Logger.Warn().Err(err).Dur("again_in", updateEvery).Msg("the largest users cannot be recorded or read: those of before stay candidates")
+			s.opts.Logger.Warn().Err(err).Stringer("again_in", updateEvery).Msg("the largest users cannot be recorded or read: those of before stay candidates")
 		}
 		startstop.Pause(intake, updateEvery)
 		if intake.Err() != nil {

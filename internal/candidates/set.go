@@ -124,7 +124,7 @@ func (s *Set) Listen(intake, _ context.Context) {
 			}
 		})
 		if err != nil && intake.Err() == nil {
-			s.opts.Logger.Warn().Err(err).Dur("again_in", listenPause).Msg("an announcement of views is lost: these users get no head start")
+			s.opts.Logger.Warn().Err(err).Stringer("again_in", listenPause).Msg("an announcement of views is lost: these users get no head start")
 			startstop.Pause(intake, listenPause)
 		}
 	}

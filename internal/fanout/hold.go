@@ -84,7 +84,7 @@ func (d *Deliverer) extend(h *hold) {
 
 // giveUpStuck hands back the task of a batch that is stuck. That is no attempt, because the store is to blame.
 func (d *Deliverer) giveUpStuck(intake context.Context, h *hold) {
-	logDelivery(d.opts.Logger.Error(), h.First()).Dur("took", d.opts.Now().Sub(h.began)).Dur("stuck_after", d.opts.StuckAfter).
+	logDelivery(d.opts.Logger.Error(), h.First()).Stringer("took", d.opts.Now().Sub(h.began).Round(time.Millisecond)).Stringer("stuck_after", d.opts.StuckAfter).
 		Msg("a batch is stuck in a call of the store: another worker gets its task")
 	h.lane.stuck.Inc()
 	h.givenUp.Store(true)

@@ -80,7 +80,7 @@ func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Count
 		next := pauses.NextBackOff()
 		if !errors.Is(err, context.Canceled) {
 			retries.Inc()
-			logger.Warn().Err(err).Str("work", what).Dur("again_in", next).Msg("fan-out work failed: trying again")
+			logger.Warn().Err(err).Str("work", what).Stringer("again_in", next.Round(time.Millisecond)).Msg("fan-out work failed: trying again")
 		}
 		startstop.Pause(ctx, next)
 	}

@@ -255,7 +255,7 @@ func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cau
 		case len(received) == 0:
 			return nil
 		case try == routeTries:
-			logDelivery(r.opts.Logger.Error().Err(cause), received[0].Delivery()).Int("events", len(received)).Dur("again_in", deferFor).
+			logDelivery(r.opts.Logger.Error().Err(cause), received[0].Delivery()).Int("events", len(received)).Stringer("again_in", deferFor).
 				Msg("published messages cannot be routed now: routing other messages first")
 			r.metrics.deferrals.Add(float64(len(received)))
 			r.release(received, deferFor)

@@ -71,7 +71,7 @@ func (s *Sweeper) Run(intake, processing context.Context) {
 		case err != nil && processing.Err() == nil:
 			s.opts.Logger.Error().Err(err).Msg("sweep failed: it is tried again")
 		case n > 0:
-			s.opts.Logger.Warn().Int("messages", n).Dur("sweep_after", s.opts.SweepAfter).Msg("messages had not moved: emitted them again")
+			s.opts.Logger.Warn().Int("messages", n).Stringer("sweep_after", s.opts.SweepAfter).Msg("messages had not moved: emitted them again")
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (s *Sweeper) reportOverdue(overdue []message.Ref) {
 		return
 	}
 	s.overdue.Add(float64(len(overdue)))
-	s.opts.Logger.Warn().Int("messages", len(overdue)).Dur("waited", sweepPatience).
+	s.opts.Logger.Warn().Int("messages", len(overdue)).Stringer("waited", sweepPatience).
 		Stringer("message_id", overdue[0].ID).Str("from", string(overdue[0].From)).
 		Msg("messages have waited too long behind older events or tasks: emitted them again")
 }

@@ -185,7 +185,7 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, l
 	}
 	switch {
 	case h.givenUp.Load():
-		logger.Info().Err(err).Dur("took", d.opts.Now().Sub(h.began)).Msg("a stuck batch has ended: its worker is free again")
+		logger.Info().Err(err).Stringer("took", d.opts.Now().Sub(h.began).Round(time.Millisecond)).Msg("a stuck batch has ended: its worker is free again")
 	case err != nil:
 		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
 		d.release(processing, held)

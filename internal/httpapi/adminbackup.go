@@ -28,6 +28,6 @@ func (s *server) backup(w *response, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	s.line(w, s.opts.Logger.Info()).Str("dir", body.Dir).Dur("longest_pause", longestPause).Msg("a backup was made")
+	s.line(w, s.opts.Logger.Info()).Str("dir", body.Dir).Stringer("longest_pause", longestPause).Msg("a backup was made")
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Backup{LongestPause: longestPause.String()})
 }

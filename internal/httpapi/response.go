@@ -98,7 +98,7 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 		return
 	}
 	s.line(w, e).Str("method", r.Method).Str("pattern", r.Pattern).
-		Int("status", w.status).Dur("took", s.opts.Now().Sub(started))
+		Int("status", w.status).Stringer("took", s.opts.Now().Sub(started).Round(time.Microsecond))
 	named := "message_id"
 	if strings.HasPrefix(r.Pattern, "/v1/admin/dlq") {
 		named = "dead_letter_id"

@@ -53,7 +53,7 @@ func (db *DB) call(ctx context.Context, doing string, operation func(context.Con
 				return fmt.Errorf("no success within %v: %w", db.opts.Timeout, err)
 			}
 			next := pauses.NextBackOff()
-			db.opts.Logger.Debug().Err(err).Str("work", doing).Dur("again_in", next).Msg("database operation failed: trying again")
+			db.opts.Logger.Debug().Err(err).Str("work", doing).Stringer("again_in", next.Round(time.Millisecond)).Msg("database operation failed: trying again")
 			startstop.Pause(ctx, next)
 		}
 	})

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/rs/zerolog"
@@ -37,7 +38,7 @@ func events(log zerolog.Logger, stalls *stalls) *pebble.EventListener {
 			log.Error().Err(info.Details).Str("path", info.Path).Msg("a file of the store is damaged")
 		},
 		DiskSlow: func(info pebble.DiskSlowInfo) {
-			log.Warn().Str("path", info.Path).Dur("took", info.Duration).Msg("the disk is slow")
+			log.Warn().Str("path", info.Path).Stringer("took", info.Duration.Round(time.Millisecond)).Msg("the disk is slow")
 		},
 		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
 			log.Warn().Uint64("available_bytes", info.AvailBytes).Msg("the disk is nearly full")

@@ -220,7 +220,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 				a.void = ErrBehind
 			}
 			s.opts.Logger.Warn().Stringer("message_id", stored.ID).Str("from", string(stored.From)).
-				Dur("after", stored.StoredAt.Sub(stored.Sent())).Float64("behind_seconds", behind.Seconds()).
+				Stringer("after", stored.StoredAt.Sub(stored.Sent())).Float64("behind_seconds", behind.Seconds()).
 				Msg("message was stored too late and is void: publishing it under a new id")
 		}
 		if a.result.Err = s.renew(ctx, a, stored); a.result.Err == nil {
@@ -240,7 +240,7 @@ func (s *Service) logAhead(void []message.Stored) {
 	for i, m := range void {
 		ids[i] = m.ID.String()
 	}
-	s.opts.Logger.Error().Strs("message_ids", ids).Int("messages", len(ids)).Dur("ahead", void[0].Sent().Sub(void[0].StoredAt)).
+	s.opts.Logger.Error().Strs("message_ids", ids).Int("messages", len(ids)).Stringer("ahead", void[0].Sent().Sub(void[0].StoredAt)).
 		Msg("the clock of this host is ahead of the store's: messages were not published")
 }
 

@@ -173,7 +173,7 @@ func (s *Service) release(ctx context.Context, j *job, until time.Time) {
 	})
 	if err != nil {
 		s.recordPanic(err, j.user)
-		s.opts.Logger.Warn().Err(err).Str("user", string(j.user)).Dur("lease", s.opts.Lease).
+		s.opts.Logger.Warn().Err(err).Str("user", string(j.user)).Stringer("lease", s.opts.Lease).
 			Msg("rehydration cannot be released: another worker takes it over when its lease ends")
 	}
 }

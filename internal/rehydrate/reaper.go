@@ -162,7 +162,7 @@ func (s *Service) warnIfLate() {
 		return
 	}
 	if age := s.opts.Now().Sub(load.Oldest); age > s.opts.Lease {
-		s.opts.Logger.Warn().Dur("oldest", age).Int("waiting", load.Waiting).Int("running", load.Running).
+		s.opts.Logger.Warn().Stringer("oldest", age.Round(time.Millisecond)).Int("waiting", load.Waiting).Int("running", load.Running).
 			Msg("rehydrations have waited too long: more workers or processes would help")
 	}
 }

@@ -56,7 +56,7 @@ func (s *Service) attempt(ctx context.Context, j *job) error {
 	s.metrics.duration.Observe(took.Seconds())
 	s.metrics.messages.Add(float64(a.state.Recovered))
 	s.opts.Logger.Debug().Str("user", string(j.user)).Int64("recovered", a.state.Recovered).
-		Dur("took", took).Msg("user is rehydrated")
+		Stringer("took", took.Round(time.Millisecond)).Msg("user is rehydrated")
 	trace.SpanFromContext(ctx).SetAttributes(tracing.Recovered.Int64(a.state.Recovered))
 	if s.opts.Emit != nil {
 		rehydrated := event.NewRehydrated(j.user, a.state.Recovered)

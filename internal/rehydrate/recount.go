@@ -72,7 +72,7 @@ func (a *attempt) recount(ctx context.Context, buckets bucket.Store) error {
 func (a *attempt) endRecount(ctx context.Context) {
 	err := a.change(ctx, func(st userstate.State) (userstate.State, bool) { return st.Finish(a.token, 0, nil) })
 	if err != nil && !errors.Is(err, ErrLost) {
-		a.opts.Logger.Warn().Err(err).Str("user", string(a.state.User)).Dur("lease", a.opts.Lease).
+		a.opts.Logger.Warn().Err(err).Str("user", string(a.state.User)).Stringer("lease", a.opts.Lease).
 			Msg("a recount of gaps cannot be ended: a worker ends it when its lease ends")
 	}
 }

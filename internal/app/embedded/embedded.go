@@ -96,7 +96,7 @@ func checkClock(ctx context.Context, messages *pebblestore.Messages, now time.Ti
 		Help: "How far the newest stamp in the embedded store was ahead of the clock at the start, if that is more than clock_tolerance, or 0.",
 	}).Set(behind.Seconds())
 	if behind > 0 {
-		opts.Logger.Error().Time("newest", newest).Time("now", now).Dur("behind", behind).
+		opts.Logger.Error().Time("newest", newest).Time("now", now).Stringer("behind", behind.Round(time.Millisecond)).
 			Msg("the newest message in the store is later than the clock: the clock was ahead, or is behind now")
 	}
 	return nil
