@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/fanmail/fanmail/pkg/client"
 )
@@ -24,6 +26,7 @@ func (s *server) health(w *response, _ *http.Request) error {
 // inboxes and refuses messages with a reason. It is also ready without a part that it does not need for its own work.
 func (s *server) ready(w *response, r *http.Request) error {
 	reasons, limited := s.Ready(r.Context())
+	s.noteReadiness(reasons)
 	if len(reasons) > 0 {
 		if slices.ContainsFunc(reasons, func(reason client.Reason) bool { return reason.Name == client.ReasonStopping }) {
 			w.Header().Set("Connection", "close") // the request may have begun before the server stopped keeping connections
@@ -35,6 +38,40 @@ func (s *server) ready(w *response, r *http.Request) error {
 		now.Limited = append(now.Limited, client.Reason{Name: client.ReasonDisk, Detail: "the disk is nearly full: messages and edges are refused"})
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, now)
+}
+
+// readiness is what the log says of whether the process is ready.
+type readiness struct {
+	mu sync.Mutex
+	// missing are the reasons of the line that said that the process is not ready; empty if it is ready.
+	missing []client.ReasonName
+	since   time.Time
+}
+
+// noteReadiness logs when the process is no longer ready, and when it is ready again, but not the answers between: monitoring asks every few
+// seconds. The log of a process that starts or stops says so by itself.
+func (s *server) noteReadiness(reasons []client.Reason) {
+	var missing []client.ReasonName
+	details := make([]string, 0, len(reasons))
+	for _, reason := range reasons {
+		if reason.Name == client.ReasonStarting || reason.Name == client.ReasonStopping {
+			return
+		}
+		missing, details = append(missing, reason.Name), append(details, reason.Detail)
+	}
+	s.readiness.mu.Lock()
+	defer s.readiness.mu.Unlock()
+	was := s.readiness.missing
+	switch {
+	case len(was) == 0 && len(missing) > 0:
+		s.readiness.missing, s.readiness.since = missing, s.opts.Now()
+		s.opts.Logger.Warn().Any("missing", missing).Strs("details", details).
+			Msg("this process is not ready: /readyz answers 503 until what is missing is back")
+	case len(was) > 0 && len(missing) == 0:
+		s.readiness.missing = nil
+		s.opts.Logger.Info().Any("missing", was).Stringer("took", s.opts.Now().Sub(s.readiness.since).Round(time.Millisecond)).
+			Msg("this process is ready again")
+	}
 }
 
 // notReady returns a problem that lists all reasons.

@@ -151,6 +151,7 @@ type server struct {
 	sites              *http.CrossOriginProtection
 	senders, addresses *limiter
 	refusals           zerolog.Logger
+	readiness          readiness
 
 	// instance and requests form the ids of requests. instance differs between servers and starts.
 	instance string

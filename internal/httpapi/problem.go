@@ -202,6 +202,7 @@ func (s *server) problem(w *response, err error) *client.Problem {
 	switch {
 	case p.Type == client.ProblemInternal, p.Type == client.ProblemDamaged:
 		s.line(w, s.opts.Logger.Error()).Err(err).Msg("a request failed")
+	case len(p.Reasons) > 0: // noteReadiness logs it
 	case p.Type == client.ProblemUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, rehydrate.ErrUnfinished):
 		s.line(w, s.opts.Logger.Warn()).Err(err).Msg("a request could not be finished")
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/deadletter"
@@ -18,6 +20,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -207,6 +210,52 @@ func TestHealth(t *testing.T) {
 		"detail":"the server is not ready: it is stopping; the event bus is away",
 		"reasons":[{"name":"stopping","detail":"it is stopping"},{"name":"bus","detail":"the event bus is away"}]}`, answer.Body.String())
 	require.Equal(t, "1", answer.Header().Get("Retry-After"))
+}
+
+// The log has one line when a process is not ready any more, and one when it is ready again, however often monitoring asks.
+func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
+	t.Parallel()
+	var missing []client.Reason
+	w := newWorld(t, settings{services: func(s *httpapi.Services) {
+		s.Ready = func(context.Context) (reasons, limited []client.Reason) { return missing, nil }
+	}})
+	store, bus := client.Reason{Name: client.ReasonStore, Detail: "the store is away"}, client.Reason{Name: client.ReasonBus, Detail: "the bus is away"}
+	ask := func(status int, reasons ...client.Reason) {
+		missing = reasons
+		for range 3 {
+			w.must(t, status, http.MethodGet, "/readyz", "")
+			w.pass(time.Second)
+		}
+	}
+	ask(http.StatusOK)
+	ask(http.StatusServiceUnavailable, store)
+	ask(http.StatusServiceUnavailable, store, bus)
+	ask(http.StatusServiceUnavailable, bus)
+	ask(http.StatusOK)
+	ask(http.StatusServiceUnavailable, client.Reason{Name: client.ReasonStopping, Detail: "it is stopping"}, store)
+	var lines []string
+	for line := range strings.Lines(w.log.String()) {
+		if !strings.Contains(line, `"level":"debug"`) {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	require.Equal(t, []string{
+		`{"level":"warn","missing":["store"],"details":["the store is away"],"message":"this process is not ready: /readyz answers 503 until what is missing is back"}`,
+		`{"level":"info","missing":["store"],"took":"9s","message":"this process is ready again"}`,
+	}, lines)
+}
+
+// A process that starts answers 503 to everything, and its log has no line for each of these answers.
+func TestStartingLogsNoAnswers(t *testing.T) {
+	t.Parallel()
+	log := &telemetrytest.Buffer{}
+	handler := httpapi.NewStarting(func() string { return "the store" }, httpapi.Options{Logger: zerolog.New(log).Level(zerolog.InfoLevel), Now: time.Now})
+	for _, path := range []string{"/readyz", "/v1/messages/x"} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+	}
+	require.Empty(t, log.String())
 }
 
 func TestMetrics(t *testing.T) {

@@ -42,6 +42,7 @@ var general = []string{
 	"an announcement of views is lost: these users get no head start",
 	"the walk over all users cannot continue: it is tried again",
 	"what has ended cannot be removed: it is tried again after the next round through all users",
+	"this process is not ready: /readyz answers 503 until what is missing is back",
 }
 
 // server is a running server whose log the test reads.
