@@ -29,7 +29,12 @@ type httpServer struct {
 	tls      *tls.Config // nil for plain HTTP
 	listener net.Listener
 	served   chan struct{}
+	// cut ends all requests in progress with a cause that is not that of a client who is gone.
+	cut context.CancelCauseFunc
 }
+
+// errCut is the cause of the end of requests that took longer than the server had to stop.
+var errCut = errors.New("the server stops")
 
 func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 	s := &httpServer{address: cfg.Addr, logger: logger, served: make(chan struct{})}
@@ -60,9 +65,16 @@ func (s *httpServer) drain() { s.draining.Store(true) }
 // connectionErrors logs errors of connections, such as those of clients that do not speak TLS.
 type connectionErrors struct{ logger zerolog.Logger }
 
-// Write logs one error.
+// Write logs one error. It is no warning if the client is gone.
 func (c connectionErrors) Write(p []byte) (int, error) {
-	c.logger.Warn().Str("trouble", strings.TrimSpace(string(p))).Msg("trouble with a connection")
+	trouble := strings.TrimSpace(string(p))
+	level := zerolog.WarnLevel
+	for _, end := range []string{": EOF", ": connection reset by peer", ": broken pipe"} {
+		if strings.HasSuffix(trouble, end) {
+			level = zerolog.DebugLevel
+		}
+	}
+	c.logger.WithLevel(level).Str("trouble", trouble).Msg("trouble with a connection")
 	return len(p), nil
 }
 
@@ -80,7 +92,9 @@ func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return listenError(s.address, err)
 	}
-	s.listener = listener
+	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.server.BaseContext = func(net.Listener) context.Context { return base }
+	s.listener, s.cut = listener, cut
 	go func() {
 		defer close(s.served)
 		serve := s.server.Serve
@@ -118,6 +132,7 @@ func (s *httpServer) stop(ctx context.Context) error {
 		return nil
 	}
 	err := s.server.Shutdown(ctx)
+	s.cut(errCut)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("requests were cut off: %w", err), s.server.Close())
 	}

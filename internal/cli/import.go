@@ -54,7 +54,7 @@ type importer[T any] struct {
 	parse     parser[T]
 	// header is a first line that names the columns and is skipped; empty if the records have none.
 	header string
-	send      func(context.Context, *client.Client, []T) (client.BatchResult, error)
+	send   func(context.Context, *client.Client, []T) (client.BatchResult, error)
 	// requests is the number of concurrent requests. It is 1 if the order of records matters.
 	requests int
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -92,7 +93,7 @@ func eachChunk[T any](b *batch, eager bool, decode func([]byte) (T, error), do f
 		case errors.Is(err, io.EOF):
 			more = false
 		case err != nil && !refused:
-			broken, more = b.end(client.ProblemMalformed, "the request broke off on this line"), false
+			broken, more = b.stream.w.brokenOff(err, b.end(client.ProblemMalformed, "the request broke off on this line")), false
 		case b.number > b.maxLines:
 			broken, more = b.end(client.ProblemTooLarge, "the batch has more lines than the limit"), false
 		case refused:
@@ -116,7 +117,7 @@ func eachChunk[T any](b *batch, eager bool, decode func([]byte) (T, error), do f
 }
 
 // end returns the problem for a batch that is not read to its end.
-func (b *batch) end(t client.ProblemType, detail string) error {
+func (b *batch) end(t client.ProblemType, detail string) *client.Problem {
 	p := newProblem(t, "", detail+": the lines before it were handled; send the others in another batch")
 	p.Line = b.number
 	return p
@@ -156,13 +157,16 @@ func (s *stream) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// Write writes a part of the answer and flushes it.
+// Write writes a part of the answer and flushes it. Its error wraps errHungUp.
 func (s *stream) Write(p []byte) (int, error) {
 	s.timer.Reset(s.idleTimeout)
 	defer s.timer.Stop()
 	n, err := s.w.Write(p)
 	if err == nil {
 		err = s.control.Flush()
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errHungUp, err)
 	}
 	return n, err
 }

@@ -51,7 +51,7 @@ func readObject(w *response, r *http.Request, limit int, v any) error {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refuse(client.ProblemTooLarge, "", "the request body has more than %d bytes: send less", limit)
 		}
-		return refuse(client.ProblemMalformed, "", "the request body broke off: send it again")
+		return w.brokenOff(err, newProblem(client.ProblemMalformed, "", "the request body broke off: send it again"))
 	}
 	return decodeObject(b.Bytes(), v, "the request body")
 }

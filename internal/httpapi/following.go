@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -97,10 +98,10 @@ func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]b
 		}
 		errs, err := do(values)
 		if err != nil {
-			p := *s.problem(w, err)
+			p := *problemOf(err)
 			p.Line = items[0].line
 			p.Detail += "; the lines before this one were handled, and the batch can be sent again"
-			return &p
+			return fmt.Errorf("%w: %w", &p, err)
 		}
 		for _, i := range items {
 			if i.err == nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ func (s *server) health(w *response, _ *http.Request) error {
 // inboxes and refuses messages with a reason. It is also ready without a part that it does not need for its own work.
 func (s *server) ready(w *response, r *http.Request) error {
 	reasons, limited := s.Ready(r.Context())
+	if w.gone() { // the store was not asked to the end
+		return context.Cause(r.Context())
+	}
 	s.noteReadiness(reasons)
 	if len(reasons) > 0 {
 		if slices.ContainsFunc(reasons, func(reason client.Reason) bool { return reason.Name == client.ReasonStopping }) {

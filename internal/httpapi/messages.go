@@ -123,8 +123,10 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 		w.WriteHeader(http.StatusOK) // the batch has no messages
 	case refused:
 		// The answer has begun, so its last line holds the error that ended the batch.
-		line := item[client.Draft]{line: p.Line, err: p}
+		line := item[client.Draft]{line: p.Line, err: err}
 		_ = s.answer(w, b.stream, []item[client.Draft]{line}, nil) // an error means that the client is gone
+	case err != nil:
+		_ = s.problem(w, err) // records it
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -200,6 +202,7 @@ func (s *server) problem(w *response, err error) *client.Problem {
 	p := problemOf(err)
 	s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return s.line(w, line) }) // of a goroutine of the request
 	switch {
+	case w.hungUp(p, err): // the line about the request has the error
 	case p.Type == client.ProblemInternal, p.Type == client.ProblemDamaged:
 		s.line(w, s.opts.Logger.Error()).Err(err).Msg("a request failed")
 	case len(p.Reasons) > 0: // noteReadiness logs it
@@ -207,6 +210,28 @@ func (s *server) problem(w *response, err error) *client.Problem {
 		s.line(w, s.opts.Logger.Warn()).Err(err).Msg("a request could not be finished")
 	}
 	return p
+}
+
+// errHungUp means that a request cannot be read, or its answer not be written, because the client is gone or does not read.
+var errHungUp = errors.New("the client is gone")
+
+// hungUp reports whether a request failed because its client is gone, and records that. Then nothing is wrong with the server: the error is
+// no warning, and the request does not count as failed.
+func (w *response) hungUp(p *client.Problem, err error) bool {
+	canceled := p.Type == client.ProblemUnavailable && errors.Is(err, context.Canceled) && w.gone()
+	if !canceled && !errors.Is(err, errHungUp) {
+		return false
+	}
+	w.left = cmp.Or(w.left, err)
+	return true
+}
+
+// brokenOff returns the problem for a body that ends too early because of err, and that the client can send again.
+func (w *response) brokenOff(err error, p *client.Problem) error {
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() || !w.gone() {
+		return p
+	}
+	return fmt.Errorf("%w: %w", errHungUp, p)
 }
 
 // fail answers with the problem document for an error.

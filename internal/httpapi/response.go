@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,21 @@ type response struct {
 	status int
 	// message is the id of the published message, or zero.
 	message message.ID
+	// gone reports whether the client has ended the request, and not the server.
+	gone func() bool
+	// left is the error of a request that could not be finished because its client is gone; nil if there is none.
+	left error
+}
+
+// statusHungUp is recorded for a request whose client is gone before the answer. Proxies use the same number. No client receives it.
+const statusHungUp = 499
+
+// outcome returns the status under which a request is recorded: that of the answer, or statusHungUp.
+func (w *response) outcome() int {
+	if w.left != nil {
+		return statusHungUp
+	}
+	return w.status
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -59,6 +75,9 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.measured.inFlight.Inc()
 	defer func() { s.measure(w, r, started) }() // runs last, also if the connection is cut; by then the mux has set r.Pattern
 	r, span := s.begin(w, r)
+	ctx := r.Context()
+	// A context that the server cancels has another cause. That of a deadline is context.DeadlineExceeded.
+	w.gone = func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }
 	defer func() {
 		defer s.end(w, r, span)
 		s.recovered(w, r, recover())
@@ -89,7 +108,7 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 
 func (s *server) measure(w *response, r *http.Request, started time.Time) {
 	s.measured.inFlight.Dec()
-	s.measured.count(r.Pattern, r.Method, w.status, s.opts.Now().Sub(started))
+	s.measured.count(r.Pattern, r.Method, w.outcome(), s.opts.Now().Sub(started))
 }
 
 func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
@@ -98,7 +117,7 @@ func (s *server) logRequest(w *response, r *http.Request, started time.Time) {
 		return
 	}
 	s.line(w, e).Str("method", r.Method).Str("pattern", r.Pattern).
-		Int("status", w.status).Stringer("took", s.opts.Now().Sub(started).Round(time.Microsecond))
+		Int("status", w.outcome()).AnErr("error", w.left).Stringer("took", s.opts.Now().Sub(started).Round(time.Microsecond))
 	named := "message_id"
 	if strings.HasPrefix(r.Pattern, "/v1/admin/dlq") {
 		named = "dead_letter_id"

@@ -39,14 +39,14 @@ func (s *server) end(w *response, r *http.Request, span tracing.Span) {
 		span.SetAttributes(attribute.String("http.route", r.Pattern))
 	}
 	span.SetAttributes(
-		attribute.String("http.request.method", r.Method), attribute.Int("http.response.status_code", w.status),
+		attribute.String("http.request.method", r.Method), attribute.Int("http.response.status_code", w.outcome()),
 		tracing.RequestID.String(w.request),
 	)
 	if !w.message.IsZero() {
 		span.SetAttributes(tracing.MessageID.String(w.message.String()))
 	}
-	if w.status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, http.StatusText(w.status))
+	if status := w.outcome(); status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, http.StatusText(status))
 	}
 }
 

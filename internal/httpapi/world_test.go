@@ -59,12 +59,16 @@ type world struct {
 type settings struct {
 	random   io.Reader
 	messages func(message.Store) message.Store
+	// users, unless it is nil, wraps the store of users' states for rehydrations and views.
+	users func(userstate.Store) userstate.Store
 	// identities, unless it is nil, wraps the store of identities.
 	identities func(identity.Store) identity.Store
 	options    func(*httpapi.Options)
 	// ready are the reasons why the server is not ready, limited the reasons why it serves with limits.
 	ready, limited []client.Reason
 	services       func(*httpapi.Services)
+	// rules are those of rehydrations; nil means the default.
+	rules func() userstate.Rules
 	// level returns the format level; nil means the highest.
 	level func() int
 	// idle means that rehydrations wait until the test calls work.
@@ -84,6 +88,9 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.messages != nil {
 		messages = change.messages(messages)
 	}
+	if change.rules == nil {
+		change.rules = userstate.DefaultRules
+	}
 	if change.level == nil {
 		change.level = func() int { return recorded.Highest }
 	}
@@ -98,11 +105,15 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.idle {
 		patience = time.Millisecond
 	}
+	var users userstate.Store = db.Users()
+	if change.users != nil {
+		users = change.users(users)
+	}
 	rehydrator := rehydrate.New(
-		rehydrate.Stores{Messages: messages, Users: db.Users(), Edges: db.Edges(), Appender: w.appender},
+		rehydrate.Stores{Messages: messages, Users: users, Edges: db.Edges(), Appender: w.appender},
 		rehydrate.Options{
-			Rules: userstate.DefaultRules, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
-			ReapEvery: time.Hour, Patience: patience, Token: rand.Text, Now: w.clock, Logger: zerolog.Nop(),
+			Rules: change.rules, Workers: 2, Queue: 10_000, Page: 200, Lease: time.Hour,
+			ReapEvery: time.Hour, Patience: patience, Token: rand.Text, Now: w.clock, Logger: options.Logger,
 		},
 	)
 	w.work = func() { background(tb, rehydrator.Run) }
@@ -299,14 +310,17 @@ func problem(tb testing.TB, answer *httptest.ResponseRecorder) client.Problem {
 	return p
 }
 
-// emitter is a bus.Publisher that fails on demand.
+// emitter is a bus.Publisher that fails on demand, and if its context has ended.
 type emitter struct {
 	mu     sync.Mutex
 	events []event.Published
 	err    error
 }
 
-func (b *emitter) EmitPublished(_ context.Context, events []event.Published, _ bool) error {
+func (b *emitter) EmitPublished(ctx context.Context, events []event.Published, _ bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {

@@ -51,6 +51,21 @@ func serving() []mutation {
 			pkg:   "./internal/httpapi", run: "^TestBadInput$",
 		},
 		{
+			name: "a client that hangs up is a failure", trap: "impatient clients use up what the objective allows, and fill the log",
+			edits: []edit{{"internal/httpapi/problem.go", "canceled := p.Type", "canceled := p == nil && p.Type"}},
+			pkg:   "./internal/httpapi", run: "^TestHangingUp$",
+		},
+		{
+			name: "a request that the server cuts off is no failure", trap: "a stop that takes too long looks like clients that hang up",
+			edits: []edit{{"internal/httpapi/response.go", "errors.Is(context.Cause(ctx), context.Canceled)", "errors.Is(ctx.Err(), context.Canceled)"}},
+			pkg:   "./internal/httpapi", run: "^TestCutOff$",
+		},
+		{
+			name: "events that end with the request", trap: "a message that was stored waits for the sweep because its client is gone",
+			edits: []edit{{"internal/publish/publish.go", "	ctx = context.WithoutCancel(ctx)\n	err := s.bus", "	err := s.bus"}},
+			pkg:   "./internal/httpapi", run: "^TestHangingUpKeepsWhatWasAccepted$",
+		},
+		{
 			name: "a follow that is no view", trap: "a user who follows gets nothing until the first look",
 			edits: []edit{{"internal/following/following.go", "if s.opts.Seen == nil {", "if s.opts.Seen == nil || s != nil {"}},
 			pkg:   "./internal/app", run: "^TestFollowCountsAsView$",
