@@ -118,7 +118,7 @@ func TestBinariesAreStatic(t *testing.T) {
 	}
 }
 
-// The default command needs no configuration, and nobody else can reach what it starts. With authentication, others can.
+// The default command needs no configuration, and no other host can reach what it starts. With authentication, others can.
 func TestImageStartsWithoutConfiguration(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{}
@@ -138,9 +138,10 @@ func TestImageStartsWithoutConfiguration(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	text := fmt.Sprintf("tokens:\n  - { name: admin, sha256: %x, scopes: [admin] }\n", sha256.Sum256([]byte("secret")))
 	require.NoError(t, os.WriteFile(tokens, []byte(text), 0o600))
-	for auth, host := range map[string]string{"": "127.0.0.1", "FANMAIL_AUTH_TOKENS_FILE=" + tokens: "[::]"} {
+	for auth, host := range map[string]string{"": `127\.0\.0\.1`, "FANMAIL_AUTH_TOKENS_FILE=" + tokens: `(\[::\]|0\.0\.0\.0)`} {
 		log, _ := start(t, []string{"FANMAIL_ADDR=:0", "FANMAIL_DATA=" + t.TempDir(), auth}, command[1:]...)
-		require.Contains(t, log.url(), "http://"+host+":")
+		require.Regexp(t, "^http://"+host+":", log.url())
+		require.Equal(t, auth == "", strings.Contains(log.String(), "no authentication is configured"), log)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
-	"github.com/fanmail/fanmail/internal/telemetry"
 )
 
 func newAdmin(p program.Process) *cobra.Command {
@@ -62,7 +61,7 @@ func newAdminInit(p program.Process) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now})
+		logger, err := program.NewLogger(p, cfg)
 		if err != nil {
 			return err
 		}

@@ -24,15 +24,22 @@ func newServe(p program.Process) *cobra.Command {
 		Args:    program.Exactly(),
 	}
 	s := program.NewSettings(p, cmd)
-	local := cmd.Flags().Bool("local-without-auth", false, "while no authentication is configured, listen on 127.0.0.1, at the port of --addr, and do\n"+
-		"not refuse to start")
+	local := cmd.Flags().Bool("local-without-auth", false, "while no authentication is configured, listen on 127.0.0.1, "+
+		"at the port of --addr, and do not refuse to start")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.Load()
 		if err != nil {
 			return err
 		}
 		if *local {
-			cfg = app.LocalWithoutAuth(cfg)
+			open := cfg.Addr
+			if cfg = app.LocalWithoutAuth(cfg); cfg.Addr != open {
+				logger, err := program.NewLogger(p, cfg)
+				if err != nil {
+					return err
+				}
+				logger.Warn().Str("addr", open).Str("instead", cfg.Addr).Msg("no authentication is configured: only this host can reach this server")
+			}
 		}
 		return program.Serve(cmd.Context(), p, cfg, embedded.Engines{})
 	}

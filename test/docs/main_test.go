@@ -18,6 +18,9 @@ var programs string
 func program(name string) string { return filepath.Join(programs, name) }
 
 func TestMain(m *testing.M) {
+	for _, name := range []string{"NO_PROXY", "no_proxy"} { // the examples talk to this machine
+		_ = os.Setenv(name, "127.0.0.1,localhost,"+os.Getenv(name))
+	}
 	dir, err := os.MkdirTemp("", "fanmail-docs-")
 	if err == nil {
 		programs = dir

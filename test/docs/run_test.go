@@ -254,11 +254,15 @@ await() {
 }
 `
 
-// shims stand for programs. An HTTP error ends curl with an error, so that it ends the script. "go run" becomes the program, because a
+// shims stand for programs. An HTTP error ends curl with an error, so that it ends the script. A curl that tries again does so for as long as a
+// busy machine needs. "go run" becomes the program, because a
 // signal would end "go run" alone.
 var shims = map[string]string{
 	"curl": `#!/bin/sh
-case " $* " in *" --fail "*) exec CURL "$@" ;; esac
+case " $* " in
+*" --fail "*) exec CURL "$@" ;;
+*" --retry "*) set -- "$@" --retry 600 ;;
+esac
 exec CURL --silent --show-error --fail-with-body "$@"
 `,
 	"go": `#!/bin/sh
@@ -336,12 +340,12 @@ func (s *session) environment(ctx context.Context) []string {
 	if s.mongodb != "" {
 		env = append(env, "MONGODB="+s.mongodb, "FANMAIL_MONGODB_DATABASE="+s.database)
 	}
-	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
+	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOTOOLCHAIN"} {
 		value, err := exec.CommandContext(ctx, "go", "env", name).Output()
 		require.NoError(s.t, err)
 		env = append(env, name+"="+strings.TrimSpace(string(value)))
 	}
-	for _, name := range []string{"LANG", "USER", "SSL_CERT_FILE", "HTTPS_PROXY", "https_proxy"} {
+	for _, name := range []string{"LANG", "USER", "SSL_CERT_FILE", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"} {
 		if value, set := os.LookupEnv(name); set {
 			env = append(env, name+"="+value)
 		}

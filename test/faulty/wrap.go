@@ -17,7 +17,7 @@ import (
 // times, however many of them were there when the router first looked.
 const fetchedTogether = 8
 
-// companyPoll is how often it is looked whether more tasks wait.
+// companyPoll is the pause between two looks for more tasks.
 const companyPoll = 10 * time.Millisecond
 
 // wrap stands between the roles and the parts that they are built on.

@@ -86,7 +86,7 @@ func serving() []mutation {
 			pkg:   "./pkg/client", run: "^TestServerOf$",
 		},
 		{
-			name: "an open address without authentication", trap: "everybody reads every inbox of a container",
+			name: "an open address without authentication", trap: "every client reads every inbox of a container",
 			edits: []edit{{"internal/app/security.go", "cfg.Addr = net.JoinHostPort(\"127.0.0.1\", port)", "cfg.Addr, cfg.Insecure = net.JoinHostPort(\"\", port), true"}},
 			pkg:   "./internal/app", run: "^TestLocalWithoutAuth$",
 		},

@@ -24,6 +24,9 @@ export function server(role) {
 // 429 and 503 ask to repeat the request after Retry-After. A lost connection does not tell whether the server has the request.
 // Repeating is safe: publishing has an idempotency key, and the other requests of these examples are idempotent.
 export async function call(url, method, { body, key } = {}) {
+  if (method === "POST" && url.endsWith("/v1/messages") && !key) {
+    throw new Error("publishing needs an idempotency key: without one, a repetition is another message");
+  }
   const headers = { "Content-Type": "application/json" };
   if (key) headers["Idempotency-Key"] = key;
   if (process.env.FANMAIL_TOKEN_FILE) {

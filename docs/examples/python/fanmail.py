@@ -30,6 +30,8 @@ def call(url, method, body=None, key=None):
     429 and 503 ask to repeat the request after Retry-After. A lost connection does not tell whether the server has the
     request. Repeating is safe: publishing has an idempotency key, and the other requests of these examples are idempotent.
     """
+    if method == "POST" and url.endswith("/v1/messages") and not key:
+        raise ValueError("publishing needs an idempotency key: without one, a repetition is another message")
     headers = {"Content-Type": "application/json"}
     if key:
         headers["Idempotency-Key"] = key

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/telemetry"
@@ -17,9 +19,7 @@ func Serve(ctx context.Context, p Process, cfg config.Config, engines app.Embedd
 	if err := app.CheckOpen(cfg); err != nil {
 		return Usage(err)
 	}
-	logger, err := telemetry.NewLogger(telemetry.LogOptions{
-		Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now,
-	})
+	logger, err := NewLogger(p, cfg)
 	if err != nil {
 		return err
 	}
@@ -37,6 +37,11 @@ func Serve(ctx context.Context, p Process, cfg config.Config, engines app.Embedd
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// NewLogger returns the logger of a server.
+func NewLogger(p Process, cfg config.Config) (zerolog.Logger, error) {
+	return telemetry.NewLogger(telemetry.LogOptions{Level: cfg.Log.Level, Format: cfg.Log.Format, Writer: p.Stderr, Now: p.Now})
 }
 
 // service returns the name of a process with these roles in traces.
