@@ -9,6 +9,7 @@ import (
 	"log" //nolint:depguard // http.Server takes no other logger
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -119,11 +120,21 @@ func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("listen on %s: %w: is another server running there? %s", address, cause, other)
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) && lowPort(address):
 		return fmt.Errorf("listen on %s: %w: use a port above 1023, or allow the process lower ones (CAP_NET_BIND_SERVICE); %s", address, cause, other)
 	default:
 		return fmt.Errorf("listen on %s: %w: %s", address, cause, other)
 	}
+}
+
+// lowPort reports whether a process needs a permission to listen on the port of an address.
+func lowPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	number, err := strconv.Atoi(port)
+	return err == nil && number < 1024
 }
 
 // stop closes the listener, and waits for requests in flight until ctx ends. Then it cuts the remaining ones and returns an error.

@@ -107,4 +107,14 @@ func TestErrorsNameTheAddress(t *testing.T) {
 	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stderr, "no answer from "+nowhere)
 	require.Contains(t, got.stderr, "; --server or FANMAIL_SERVER gives another address\n")
+	for name, test := range map[string]run{
+		"a flag":                   {args: []string{"inbox", "ben", "--rehydrator", nowhere}, env: []string{"FANMAIL_SERVER=http://127.0.0.1:2"}},
+		"a variable":               {args: []string{"inbox", "ben"}, env: []string{"FANMAIL_REHYDRATOR=" + nowhere, "FANMAIL_SERVER=http://127.0.0.1:2"}},
+		"a flag before a variable": {args: []string{"inbox", "ben", "--rehydrator", nowhere, "--server", "http://127.0.0.1:2"}},
+	} {
+		require.Contains(t, test.do(t.Context(), t).stderr, nowhere+": ", name)
+		require.Contains(t, test.do(t.Context(), t).stderr, "; --rehydrator or FANMAIL_REHYDRATOR gives another address\n", name)
+	}
+	got = run{args: []string{"inbox", "ben", "--server", nowhere}, env: []string{"FANMAIL_REHYDRATOR=http://127.0.0.1:2"}}.do(t.Context(), t)
+	require.Contains(t, got.stderr, "; --server or FANMAIL_SERVER gives another address\n")
 }

@@ -156,7 +156,7 @@ func TestCutOffFile(t *testing.T) {
 	got := run{args: []string{"import", "follows", path, "--server", nowhere}}.do(t.Context(), t)
 	require.Equal(t, program.ExitFailed, got.code)
 	require.Equal(t, "fanmail: read "+path+": the compressed file is cut off or damaged after 3 whole lines: unexpected EOF: nothing was sent; "+
-		"get the whole file, or give the 2 good lines before the end to this command: 'gzip -dc "+path+" | head -n 3' prints them, "+
+		"get the whole file, or give the 2 good lines before the end to this command: 'gzip -dc -- "+strconv.Quote(path)+" | head -n 3' prints them, "+
 		"and - reads them from standard input\n", got.stderr)
 
 	got = run{args: []string{"import", "follows", "-", "--server", nowhere}, stdin: zipped.String()}.do(t.Context(), t)

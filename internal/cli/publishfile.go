@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -128,12 +129,12 @@ func (r *fileRun) publish(ctx context.Context) error {
 	result := publishSummary{Published: len(r.ids), Bad: len(found.bad), Rejected: len(r.rejected)}
 	if r.wait {
 		if result.Fanout, err = r.waitAll(ctx); err != nil {
-			return fmt.Errorf("%s were published, but waiting for them failed: %w", plural(len(r.ids), "message", "messages"), err)
+			err = fmt.Errorf("%s were published, but waiting for them failed: %w", plural(len(r.ids), "message", "messages"), err)
 		}
 	}
 	took := r.process.Now().Sub(begun)
 	result.Seconds = took.Seconds()
-	return r.report(append(found.bad, r.rejected...), result, took)
+	return cmp.Or(err, r.report(append(found.bad, r.rejected...), result, took))
 }
 
 // sendAll sends the good lines of the file, one chunk after another, so that ids ascend in the order of the file.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -56,7 +57,7 @@ func (e *cutOffError) advice(records int) string {
 	if records == 0 || e.name == stdinName {
 		return "; get the whole file"
 	}
-	return fmt.Sprintf("; get the whole file, or give the %s before the end to this command: 'gzip -dc %s | head -n %d' prints them, "+
+	return fmt.Sprintf("; get the whole file, or give the %s before the end to this command: 'gzip -dc -- %q | head -n %d' prints them, "+
 		"and - reads them from standard input", plural(records, "good line", "good lines"), e.name, e.lines)
 }
 
@@ -169,10 +170,16 @@ func (s *source) each(ctx context.Context, do func(line) error) error {
 
 // failed returns the error for a file that cannot be read further than so many lines.
 func (s *source) failed(err error, zipped bool, lines int) error {
-	if zipped {
+	if zipped && damaged(err) {
 		return &cutOffError{name: s.name, lines: lines, err: err}
 	}
 	return fmt.Errorf("read %s: line %d: %w", s.name, lines+1, err)
+}
+
+// damaged reports whether an error of decompression is one of the file, and not of the disk.
+func damaged(err error) bool {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader)
 }
 
 // uncompressed returns a reader of the text of a file, and whether the file is compressed.

@@ -157,7 +157,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// Write writes a part of the answer and flushes it. Its error wraps errHungUp.
+// Write writes a part of the answer and flushes it. Its error wraps errHungUp, unless the server has cut the request.
 func (s *stream) Write(p []byte) (int, error) {
 	s.timer.Reset(s.idleTimeout)
 	defer s.timer.Stop()
@@ -165,7 +165,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	if err == nil {
 		err = s.control.Flush()
 	}
-	if err != nil {
+	if err != nil && !s.w.cut() {
 		err = fmt.Errorf("%w: %w", errHungUp, err)
 	}
 	return n, err

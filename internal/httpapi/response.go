@@ -31,8 +31,8 @@ type response struct {
 	status int
 	// message is the id of the published message, or zero.
 	message message.ID
-	// gone reports whether the client has ended the request, and not the server.
-	gone func() bool
+	// gone reports whether the client has ended the request, and not the server; cut the reverse.
+	gone, cut func() bool
 	// left is the error of a request that could not be finished because its client is gone; nil if there is none.
 	left error
 }
@@ -78,6 +78,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	// A context that the server cancels has another cause. That of a deadline is context.DeadlineExceeded.
 	w.gone = func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }
+	w.cut = func() bool { return ctx.Err() != nil && !w.gone() }
 	defer func() {
 		defer s.end(w, r, span)
 		s.recovered(w, r, recover())

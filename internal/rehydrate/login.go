@@ -161,7 +161,7 @@ func (s *Service) arrive(
 func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, raised userstate.State, d durability) userstate.State {
 	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(raised.Sweep.From), rules.VoidSlack())
 	if err != nil {
-		s.logLeft(raised, err)
+		s.logLeft(ctx, raised, err)
 		return raised
 	}
 	if later {
@@ -172,14 +172,14 @@ func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, raised use
 		return next, nil
 	})
 	if err != nil {
-		s.logLeft(raised, err)
+		s.logLeft(ctx, raised, err)
 	}
 	return ended
 }
 
-func (s *Service) logLeft(st userstate.State, err error) {
+func (s *Service) logLeft(ctx context.Context, st userstate.State, err error) {
 	level := zerolog.WarnLevel
-	if errors.Is(err, context.Canceled) { // the user has gone away
+	if errors.Is(context.Cause(ctx), context.Canceled) { // the user has gone away
 		level = zerolog.DebugLevel
 	}
 	s.opts.Logger.WithLevel(level).Err(err).Str("user", string(st.User)).Msg("a raised horizon could not be settled at once: a sweep settles it")

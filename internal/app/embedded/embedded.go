@@ -113,7 +113,10 @@ func (Engines) StartServer(ctx context.Context, cfg config.Config, logger zerolo
 		MaxStoreBytes: maxStreamBytes, Logger: logger,
 	})
 	if err != nil {
-		if err = folderError(err); cfg.NATS.Listen != "" && !isFolderError(err) {
+		switch {
+		case isFolderError(err):
+			err = folderError(err)
+		case cfg.NATS.Listen != "" && natsserver.IsListenError(err):
 			err = fmt.Errorf("%w; --nats-listen or FANMAIL_NATS_LISTEN names the address %s", err, cfg.NATS.Listen)
 		}
 		return nil, err // not the nil *natsserver.Server, which would be a Server that is not nil

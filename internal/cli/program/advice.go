@@ -26,7 +26,7 @@ func advice(p Process, cmd *cobra.Command, err error) string {
 		case needsToken(problem):
 			return tokenAdvice(p, flags.Changed("token-file"))
 		case problem.Status == http.StatusForbidden && problem.Field == "Host":
-			return addressAdvice
+			return addressAdvice(p, cmd)
 		case problem.Status == http.StatusNotFound:
 			return roleAdvice(cmd, problem.Detail)
 		}
@@ -35,14 +35,27 @@ func advice(p Process, cmd *cobra.Command, err error) string {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 		return "--ca-file or " + CAFileEnv + " names the file with the authorities to trust"
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return addressAdvice
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" { // a connection that breaks later had the right address
+		return addressAdvice(p, cmd)
 	}
 	return ""
 }
 
-// addressAdvice is for a command that asks at the wrong address.
-const addressAdvice = "--server or " + ServerEnv + " gives another address"
+// addressAdvice names what gives the address that a command asked.
+func addressAdvice(p Process, cmd *cobra.Command) string {
+	for role, env := range roleEnvs() {
+		flag := cmd.Flags().Lookup(string(role))
+		if flag != nil && (flag.Changed || p.Getenv(env) != "" && !cmd.Flags().Changed("server")) {
+			return fmt.Sprintf("--%s or %s gives another address", role, env)
+		}
+	}
+	return "--server or " + ServerEnv + " gives another address"
+}
+
+// roleEnvs returns the environment variables with the addresses of roles.
+func roleEnvs() map[app.Role]string {
+	return map[app.Role]string{app.Publisher: PublisherEnv, app.Rehydrator: RehydratorEnv}
+}
 
 // needsToken reports whether another token can make the request succeed. The server refuses pages of other sites whatever the token.
 func needsToken(p *client.Problem) bool {
@@ -65,7 +78,7 @@ func tokenAdvice(p Process, flag bool) string {
 
 // roleAdvice names the flag for the address of the role that serves a path, if a process answered that it does not have this role.
 func roleAdvice(cmd *cobra.Command, detail string) string {
-	for role, env := range map[app.Role]string{app.Publisher: PublisherEnv, app.Rehydrator: RehydratorEnv} {
+	for role, env := range roleEnvs() {
 		if strings.HasSuffix(detail, fmt.Sprintf("does not serve this path: the %s does", role)) && cmd.Flags().Lookup(string(role)) != nil {
 			return fmt.Sprintf("--%s or %s gives its address", role, env)
 		}

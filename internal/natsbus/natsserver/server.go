@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -101,6 +102,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.Stop()
 	return nil, fmt.Errorf("natsserver: start: %w", err)
 }
+
+// IsListenError reports whether an error of Start is that the server cannot listen on its address. The server itself only tells it as text.
+func IsListenError(err error) bool { return strings.Contains(err.Error(), "listening on port") }
 
 // listenOptions returns options with the address to listen on. It accepts loopback addresses only, because the server does
 // not authenticate clients.
