@@ -69,13 +69,13 @@ type connectionErrors struct{ logger zerolog.Logger }
 // Write logs one error. It is no warning if the client is gone.
 func (c connectionErrors) Write(p []byte) (int, error) {
 	trouble := strings.TrimSpace(string(p))
-	level := zerolog.WarnLevel
 	for _, end := range []string{": EOF", ": connection reset by peer", ": broken pipe"} {
 		if strings.HasSuffix(trouble, end) {
-			level = zerolog.DebugLevel
+			c.logger.Debug().Str("trouble", trouble).Msg("a client has closed its connection")
+			return len(p), nil
 		}
 	}
-	c.logger.WithLevel(level).Str("trouble", trouble).Msg("trouble with a connection")
+	c.logger.Warn().Str("trouble", trouble).Msg("trouble with a connection")
 	return len(p), nil
 }
 

@@ -228,7 +228,7 @@ func TestHangingUpDuringARaise(t *testing.T) {
 	on.Store(true)
 	w.pass(userstate.DefaultRules().DormantAfter / 2)
 	w.hangUp(t, "GET /v1/users/ben/inbox HTTP/1.1\nHost: localhost\n\n", func(net.Conn) { <-held })
-	require.Contains(t, w.log.String(), "a raised horizon could not be settled at once")
+	require.Contains(t, w.log.String(), "a login has ended before its horizon was settled")
 	require.NotContains(t, w.log.String(), `"level":"warn"`)
 	require.NotContains(t, w.log.String(), `"level":"error"`)
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -178,11 +176,11 @@ func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, raised use
 }
 
 func (s *Service) logLeft(ctx context.Context, st userstate.State, err error) {
-	level := zerolog.WarnLevel
 	if errors.Is(context.Cause(ctx), context.Canceled) { // the user has gone away
-		level = zerolog.DebugLevel
+		s.opts.Logger.Debug().Err(err).Str("user", string(st.User)).Msg("a login has ended before its horizon was settled: a sweep settles it")
+		return
 	}
-	s.opts.Logger.WithLevel(level).Err(err).Str("user", string(st.User)).Msg("a raised horizon could not be settled at once: a sweep settles it")
+	s.opts.Logger.Warn().Err(err).Str("user", string(st.User)).Msg("a raised horizon could not be settled at once: a sweep settles it")
 }
 
 // durability says whether a change of a user's state must survive a crash by itself. A login must. The later changes need not,

@@ -44,6 +44,7 @@ func startServer(ctx context.Context) (url string, stop func() error, err error)
 
 // The roles that run apart, by what they lack.
 func publisher(s *httpapi.Services) { s.Inbox, s.Rehydrate = nil, nil }
+
 func rehydrator(s *httpapi.Services) {
 	s.Publish, s.Reporter, s.Following, s.Identities = nil, nil, nil, nil
 }
