@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/fanmail/fanmail/test/leaktest"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // programs is the folder with the programs of Fanmail and the examples in Go. They are built once for all tests.
@@ -24,7 +24,10 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "fanmail-docs-")
 	if err == nil {
 		programs = dir
-		err = build(context.Background())
+		err = testenv.BuildPackages(context.Background(), dir, "cmd/...")
+	}
+	if err == nil {
+		err = testenv.BuildPackages(context.Background(), filepath.Join(dir, "go"), "docs/examples/go/...")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -33,15 +36,4 @@ func TestMain(m *testing.M) {
 	code := leaktest.Run(m)
 	_ = os.RemoveAll(dir) // a folder that stays harms no later run
 	os.Exit(code)
-}
-
-func build(ctx context.Context) error {
-	for folder, packages := range map[string]string{"": "cmd", "go": "docs/examples/go"} {
-		out := filepath.Join(programs, folder) + string(filepath.Separator)
-		command := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-o", out, "github.com/fanmail/fanmail/"+packages+"/...")
-		if text, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", command, err, text)
-		}
-	}
-	return nil
 }

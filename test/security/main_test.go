@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/fanmail/fanmail/test/leaktest"
+	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // fanmail is the path of the program, which is built once for all tests.
@@ -18,11 +18,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "fanmail-security-")
 	if err == nil {
 		fanmail = filepath.Join(dir, "fanmail")
-		var out []byte
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", fanmail, "github.com/fanmail/fanmail/cmd/fanmail")
-		if out, err = build.CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w\n%s", err, out)
-		}
+		err = testenv.BuildPackages(context.Background(), dir, "cmd/fanmail")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -45,6 +45,15 @@ func BuildWithRaceDetector(ctx context.Context, dir string) (Binaries, error) {
 
 const module = "github.com/fanmail/fanmail/"
 
+// BuildPackages builds the programs of packages of this module into a folder.
+func BuildPackages(ctx context.Context, dir string, packages ...string) error {
+	paths := make([]string, len(packages))
+	for i, name := range packages {
+		paths[i] = module + name
+	}
+	return build(ctx, dir, paths...)
+}
+
 // build builds programs into a folder. It leaves out the symbols for debuggers, which halves the time of linking.
 func build(ctx context.Context, dir string, args ...string) error {
 	args = append([]string{"build", "-ldflags=-w", "-o", dir + string(filepath.Separator)}, args...)
