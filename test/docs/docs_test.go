@@ -152,7 +152,7 @@ func TestDecisionNumbers(t *testing.T) {
 	for page, text := range all {
 		require.Empty(t, misnumbered(all, text), "%s names decisions that do not exist, or by the number of another", page)
 	}
-	const text = "[ADR 0004](adr/0004-progress-is-the-only-truth.md) [ADR 0005](adr/0004-progress-is-the-only-truth.md) ADR 0001 (ADR 0999)"
+	const text = "[ADR 0004](adr/0004-progress-is-the-only-truth.md) [ADR 0005](adr/0004-progress-is-the-only-truth.md) ADR 0002 (ADR 0999)"
 	require.Equal(t, []string{"0005", "0999"}, misnumbered(all, text))
 }
 
