@@ -17,8 +17,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// TestConformance tries every schedule of the append protocol, or with the race detector a sample. The detector makes a schedule
-// ten times as slow, and has nothing to find in it: the operations of a schedule run one after the other.
+// interleavings is the number of schedules of each scenario of the append protocol. On its model, buckettest tries them all.
+const interleavings = 25
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Backend{
