@@ -40,11 +40,9 @@ func (m mutation) mutated(t *testing.T) map[string]string {
 func TestMutationsApply(t *testing.T) {
 	t.Parallel()
 	names := make(map[string]bool)
-	table := read(t, "test/mutation/README.md")
 	for _, m := range mutations() {
 		require.False(t, names[m.name], m.name)
 		names[m.name] = true
 		require.NotEmpty(t, m.mutated(t))
-		require.Contains(t, table, "| "+m.name+" |", "README.md tells of every mutation")
 	}
 }

@@ -1,0 +1,121 @@
+package mutation_test
+
+const (
+	concluderGo = "internal/retention/concluder.go"
+	routerGo    = "internal/fanout/router.go"
+	batchGo     = "internal/fanout/batch.go"
+	declareGo   = "internal/natsbus/declare.go"
+)
+
+// fanningOut are the shortcuts of scans, their records and their counts.
+func fanningOut() []mutation {
+	const (
+		conclude = `	if err := c.messages.Conclude(ctx, conclusions); err != nil {
+		return 0, fmt.Errorf("conclude messages: %w", err)
+	}
+`
+		remove = `	if err := c.progress.Remove(ctx, over); err != nil {
+		return 0, fmt.Errorf("remove plans: %w", err)
+	}
+`
+		drop = `	if err := r.dropLate(ctx, routes); err != nil {
+		return err
+	}
+`
+	)
+	return []mutation{
+		{
+			name: "emitting before recording", trap: "done goes back to not done",
+			edits: []edit{{batchGo, `	if err := b.record(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.emit(ctx); err != nil {
+		return nil, err
+	}
+`, `	for i, j := range b.moved {
+		if !b.steps[i].To.Done {
+			b.continuations = append(b.continuations, continuation(j.task))
+		}
+	}
+	if err := b.emit(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.record(ctx); err != nil {
+		return nil, err
+	}
+`}},
+			pkg: fanout, run: "^TestBatchGoesInOrder$",
+		},
+		{
+			name: "a record without compare-and-set", trap: "two deliveries start at different owners, and the loser comes back to its own start: owners are never handled",
+			edits: []edit{{"internal/pebblestore/progress.go", "!stored.Same(step.From) {", "stored.Done {"}},
+			pkg:   fanout, run: "^(TestScanHasOneStart|TestCountsAreExactWithTwoWorkers)$",
+		},
+		{
+			name: "positions compared as plain strings", trap: "forward is wrong after the end",
+			edits: []edit{{"internal/progress/progress.go", "return recipient > s.At || recipient <= s.Start", "return recipient > s.At"}},
+			pkg:   fanout, run: "^TestScan",
+		},
+		{
+			name: "recording although a chunk failed", trap: "a chunk that could not be appended is passed: its owners are never handled",
+			edits: []edit{{fanoutAppendGo, "if failed := group.Wait(); failed != nil {", "if failed := group.Wait(); failed != nil && false {"}},
+			pkg:   fanout, run: "^(TestFailuresAreTriedAgain|TestCountsAreExactAfterADeath)$",
+		},
+		{
+			name: "counting only new entries", trap: "counts do not add up after a redelivery",
+			edits: []edit{{fanoutAppendGo, "if j.recorded.Ahead(call.appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(call.appends[i].Owner) {"}},
+			pkg:   fanout, run: "^(TestFoundCountsAsDelivered|TestCountsAreExactAfterADeath)$",
+		},
+		{
+			name: "counting only new entries, at random", trap: "counts do not add up after a redelivery",
+			edits: []edit{{fanoutAppendGo, "if j.recorded.Ahead(call.appends[i].Owner) {", "if result.New > 0 && j.recorded.Ahead(call.appends[i].Owner) {"}},
+			pkg:   pipeline, run: "^TestPipeline$",
+		},
+		{
+			name: "counting what a record counts already", trap: "counts do not add up after a redelivery",
+			edits: []edit{{fanoutAppendGo, "if j.recorded.Ahead(call.appends[i].Owner) {", "if true {"}},
+			pkg:   fanout, run: "^TestLaneChangesUnderWay$",
+		},
+		{
+			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
+			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(state, sent)", "b.rules.Deliver(state, b.deliverer.opts.Now())"}},
+			pkg:   fanout, run: "^TestHorizonDecides$",
+		},
+		{
+			name: "removing before recording", trap: "a crash in between loses the task, until the sweep",
+			edits: []edit{{"internal/fanout/worker.go", "	var postponed map[uint64]bool\n", `	if err := held.Remove(ctx, tasks[1:]); err != nil {
+		return err
+	}
+	var postponed map[uint64]bool
+`}},
+			pkg: fanout, run: "^TestBatchGoesInOrder$",
+		},
+		{
+			name: "as many unacknowledged tasks as a batch takes", trap: "a sliding window: the next task is handed out to somebody else",
+			edits: []edit{{declareGo, "MaxAckPending: 1,", "MaxAckPending: 8,"}},
+			pkg:   fanout, run: "^TestOneBatchOfAPartitionAtATime$",
+		},
+		{
+			name: "recording before the letter of a damaged owner", trap: "a crash in between: the skip counts, and no letter says so",
+			edits: []edit{{
+				"internal/fanout/batch.go", "	if err := b.fileDamaged(ctx); err != nil {\n		return err\n	}\n", "	defer func() { _ = b.fileDamaged(ctx) }()\n",
+			}},
+			pkg: "./internal/fanout", run: "^TestLetterBeforeRecord$",
+		},
+		{
+			name: "a plan that is removed before its counts move", trap: "after a crash the counts are lost, and the message is fanned out again",
+			edits: []edit{{concluderGo, conclude + remove, remove + conclude}},
+			pkg:   retains, run: "^TestConcludeSurvivesACrash$",
+		},
+		{
+			name: "counts that move before they are final", trap: "recipients miss the message",
+			edits: []edit{{concluderGo, "case plan.Done() || void[plan.ID]:", "case plan.Done() || !void[plan.ID]:"}},
+			pkg:   retains, run: "^TestConcludeEndsWhatIsOver$",
+		},
+		{
+			name: "a router that looks only at the plan", trap: "a repeated event fans the message out again",
+			edits: []edit{{routerGo, drop, ""}},
+			pkg:   fanout, run: "^TestRepeatedEventOfAConcludedMessage$",
+		},
+	}
+}

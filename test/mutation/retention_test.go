@@ -1,0 +1,70 @@
+package mutation_test
+
+const (
+	pebbleEmpty = "^TestConformance$/^Inbox$/^Empty$"
+	purgeGo     = "pkg/userstate/purge.go"
+	keeperGo    = "internal/retention/keeper.go"
+	roundGo     = "internal/retention/round.go"
+	pageGo      = "pkg/bucket/page.go"
+)
+
+// retaining are the shortcuts of expiry, of the low-water mark and of removal.
+func retaining() []mutation {
+	return []mutation{
+		{
+			name: "a purge point that falls", trap: "what was emptied for the higher one shows again, without its contents",
+			edits: []edit{{purgeGo, "!s.Purged.Less(p.To) || ", ""}},
+			pkg:   "./pkg/userstate", run: "^TestPurgeRefusesAnotherState$",
+		},
+		{
+			name: "a purge by gaps that have changed", trap: "a message that was counted meanwhile is not counted any more",
+			edits: []edit{{purgeGo, " || !slices.EqualFunc(s.Gaps, p.Of.Gaps, Gap.Equal) {", " || !slices.EqualFunc(s.Gaps, s.Gaps, Gap.Equal) {"}},
+			pkg:   "./pkg/userstate", run: "^TestPurgeRefusesAnotherState$",
+		},
+		{
+			name: "a page that does not know the purge point", trap: "a message is shown after it has expired",
+			edits: []edit{{pageGo, "r.Above = greater(r.Above, r.Purged)", "_ = r.Above"}},
+			pkg:   inbox, run: "^TestPurge$",
+		},
+		{
+			name: "a rehydration that does not know the purge point", trap: "it appends what has expired",
+			edits: []edit{{rebuildGo, "bucket.Stretch{After: a.state.Purged, ", "bucket.Stretch{"}},
+			pkg:   inbox, run: "^TestRehydrationAbovePurged$",
+		},
+		{
+			name: "a push onto a bucket that was removed", trap: "a stalled writer creates the bucket again: twice, or back",
+			edits: []edit{{pushGo, "err != nil || push.Sequence < r.lowest {", "err != nil || r.lowest > 1<<31 {"}},
+			pkg:   pebble, run: pebbleEmpty,
+		},
+		{
+			name: "a message goes before it has ended", trap: "its counts are nowhere",
+			edits: []edit{{"internal/retention/collector.go", "over := fates[i].Concluded && ", "over := "}},
+			pkg:   retains, run: "^TestMessagesAreRemovedThatNobodyNeeds$",
+		},
+		{
+			name: "messages above the low-water mark go", trap: "a user who returns misses them",
+			edits: []edit{{"internal/retention/collector.go", "	if r.LowWater.Less(upTo) {", "	if false {"}},
+			pkg:   retains, run: "^TestMessagesAreRemovedThatNobodyNeeds$",
+		},
+		{
+			name: "a walk that does not look at gaps", trap: "what is in a gap does not expire",
+			edits: []edit{{keeperGo, "	if len(state.Gaps) > 0 {", "	if false {"}},
+			pkg:   retains, run: "^TestKeepCutsGaps$",
+		},
+		{
+			name: "a first look from the low-water mark", trap: "the round under way has passed the user, and raises the mark",
+			edits: []edit{{roundGo, "	return later(r.LowWater, r.Target), nil", "	return r.LowWater, nil"}},
+			pkg:   retains, run: "^TestReturnAfterMessagesExpired$",
+		},
+		{
+			name: "a walk that passes a damaged user", trap: "what is unreadable counts as expired",
+			edits: []edit{{"internal/retention/walker.go", "	return Kept{Expired: kept.Expired}, nil", "	return Kept{Expired: kept.Expired, Clear: target}, nil"}},
+			pkg:   retains, run: "^TestLowWaterByAge$",
+		},
+		{
+			name: "tombstones among the newest", trap: "fewer messages are left than the inbox keeps",
+			edits: []edit{{"pkg/bucket/trim.go", "case gap < 0 && !e.Deleted:", "case gap < 0:"}},
+			pkg:   "./pkg/bucket", run: "^TestTrimDoesNotCountTombstones$",
+		},
+	}
+}
