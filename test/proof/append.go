@@ -15,17 +15,9 @@ type appending struct {
 	batches  bool // several messages at once
 	deletes  int8
 
-	sizes []int8 // of new buckets, one of which a writer is configured with at a time; nil is capacity (size.go)
-	olds  int    // writers of an old release, which knows no other size than capacity
-
-	repaired bool // a pass may lower bounds (repair.go): a push that may create a bucket names its floor
-	held     int8 // ids from the future that a writer may have in hand, after the messages
-	marks    bool // the order of slots matters, because a search may set a read mark
+	marks    bool // the order of slots matters, because a read mark may be set
 	gap      ids  // messages in a gap: writers append their tombstones
 	expiring bool // messages expire (retain.go)
-
-	declares, undeclares, raises int8 // attributes that are declared and deleted, and stubs (declare.go)
-	more                         bool // a push writes more facets than its decl says
 }
 
 const (
@@ -45,8 +37,6 @@ type inbox struct {
 	lowest  int8 // the lowest bucket of the embedded store, where messages expire
 	gapped  ids  // messages in a gap that the user may delete
 
-	declarations
-
 	now     int8 // the greatest id that there is yet, where times are compared (a mutation)
 	counter int8 // the next slot (a mutation)
 }
@@ -56,18 +46,15 @@ type bucket struct {
 	slots       int8
 	ids         ids // tombstones included
 	floor, last int8
-	sized
-	created int8 // a reading of the creator's clock (a mutation)
+	created     int8 // a reading of the creator's clock (a mutation)
 
-	// Where the inbox is repaired:
+	// Where messages expire:
 	late  int8   // the least id that was pushed without proof that it is above the floor, or 0
 	dead  ids    // tombstones
 	order uint16 // the ids in the order of their slots, four bits for each
 	stub  bool   // emptied, because all has expired; ids are what it held
 
 	purged int8 // the greatest P for which it was emptied (retain.go)
-
-	facets [maxDeclared]ids // for each number, the ids that are in the index (declare.go)
 }
 
 // writer is an Append under way, and what the writer knows: see pending in pkg/bucket.
@@ -77,9 +64,6 @@ type writer struct {
 	all      ids
 	entries  ids // neither pushed nor found yet
 
-	knowledge
-	own      int8 // the size that it is configured with
-	old      bool // it is of an old release
 	hint     int8
 	next     push
 	filled   extent
@@ -96,14 +80,11 @@ type push struct {
 	entries       ids
 	guard, create bool
 	floor         int8
-	old           bool // it is of an old release
-	sized              // what it names, and what the bucket gets that it may create
 }
 
-type extent struct {
-	slots, last int8
-	sized
-}
+type extent struct{ slots, last int8 }
+
+func (b *bucket) extent() extent { return extent{b.slots, b.last} }
 
 // doing is what a writer does next.
 type doing uint8
@@ -114,7 +95,6 @@ const (
 	lower         // at a bucket below it
 	upward        // at one bucket after the other (a mutation)
 	pushing
-	loading // the declarations
 	counted // push onto the slot that the counter gave (a mutation)
 )
 
@@ -122,13 +102,12 @@ const (
 const maxRefusals = 6
 
 func (m *appending) initial() []inbox {
-	s := inbox{deletes: m.deletes, now: m.messages + m.held, gapped: m.gap}
-	s.declares, s.undeclares, s.raises = m.declares, m.undeclares, m.raises
+	s := inbox{deletes: m.deletes, now: m.messages, gapped: m.gap}
 	if m.mutation == onceForBatch {
 		s.now = 1
 	}
 	for i := range m.writers {
-		s.writers[i].attempts, s.writers[i].old = m.attempts, i < m.olds
+		s.writers[i].attempts = m.attempts
 	}
 	return []inbox{s}
 }
@@ -154,28 +133,24 @@ func (m *appending) next(s inbox, yield func(event, inbox)) {
 
 // start begins an attempt with any messages and any hint.
 func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
-	for all := ids(2); all < 2<<(m.messages+m.held); all += 2 {
+	for all := ids(2); all < 2<<m.messages; all += 2 {
 		if all.len() > 1 && (!m.batches || all&m.gap != 0) || all&m.gap&^s.gapped != 0 || all.most() > s.now {
 			continue
 		}
-		for c := range m.configured(&s, n) {
+		for hint := range m.hints(&s) {
 			t := s
 			w := &t.writers[n]
-			*w = writer{phase: looking, attempts: w.attempts - 1, old: w.old, all: all, entries: all, hint: c.hint, own: c.own, knowledge: c.knowledge}
-			hint := c.hint
+			*w = writer{phase: looking, attempts: w.attempts - 1, all: all, entries: all, hint: hint}
 			if m.mutation == onceForBatch {
 				w.now = s.now
-			}
-			if m.repaired && hint == 0 {
-				yield(happened("writer %d is to append "+all.String()+", with an old floor for a hint", n), m.normal(t))
 			}
 			switch {
 			case m.mutation == counterAndPush:
 				w.phase = counted
 				w.head = t.counter
 				t.counter++
-			case all.len() <= c.cap && m.floor(s.buckets[hint]) < all.least() || m.mutation == newestGuards:
-				w.plan(push{bucket: hint, entries: all, guard: true, sized: c.sized})
+			case all.len() <= m.capacity && m.floor(s.buckets[hint]) < all.least() || m.mutation == newestGuards:
+				w.plan(push{bucket: hint, entries: all, guard: true})
 			}
 			yield(happened("writer %d is to append "+all.String()+", with bucket %d for a hint", n, hint), m.normal(t))
 		}
@@ -185,7 +160,7 @@ func (m *appending) start(s inbox, n int8, yield func(event, inbox)) {
 // hints returns how many hints there can be: one for each bucket, at least that of bucket 0.
 func (m *appending) hints(s *inbox) int8 {
 	head := s.head()
-	if m.mutation == hintAhead && head >= 0 && s.buckets[head].slots == s.buckets[head].cap {
+	if m.mutation == hintAhead && head >= 0 && s.buckets[head].slots == m.capacity {
 		head++
 	}
 	return min(max(head, 0)+1, maxBuckets)
@@ -207,18 +182,12 @@ func (m *appending) work(s inbox, n int8, yield func(event, inbox)) {
 	switch w.phase {
 	case resting:
 	case looking:
-		if m.refuses(&s, w, s.head(), yield) {
-			return
-		}
 		m.look(&s, w)
 		yield(happened("writer %d looks at the head", n), m.normal(s))
 	case lower:
 		b := s.buckets[w.below]
 		at := w.below
-		if m.refuses(&s, w, at, yield) {
-			return
-		}
-		w.entries &^= m.holds(&s, w, at)
+		w.entries &^= m.holds(&s, at)
 		w.below--
 		m.goDown(&s, w, m.floor(b))
 		yield(happened("writer %d looks at bucket %d", n, at), m.normal(s))
@@ -226,10 +195,6 @@ func (m *appending) work(s inbox, n int8, yield func(event, inbox)) {
 		m.lookUp(s, n, yield)
 	case pushing:
 		m.push(s, n, yield)
-	case loading:
-		m.load(&s, w)
-		m.planOnto(w, w.head, w.seen)
-		yield(happened("writer %d loads the declarations, up to %d", n, w.knows), m.normal(s))
 	case counted:
 		if b := &s.buckets[min(w.head/m.capacity, maxBuckets-1)]; b.ids&w.all != 0 {
 			s.removed |= b.ids & w.all // twice in one bucket
@@ -253,17 +218,16 @@ func (m *appending) look(s *inbox, w *writer) {
 			w.hint = 0
 			return
 		}
-		to := m.first(w.own, w.knows)
-		w.plan(push{bucket: 0, entries: w.entries.oldest(to.cap), guard: true, sized: to})
-		w.fill(extent{sized: to})
+		w.plan(push{bucket: 0, entries: w.entries.oldest(m.capacity), guard: true})
+		m.fill(w, extent{})
 		return
 	}
 	b := s.buckets[head]
 	w.saw(head)
 	w.head, w.seen = head, b.extent()
-	w.entries &^= m.holds(s, w, head)
+	w.entries &^= m.holds(s, head)
 	w.below = head - 1
-	if m.mutation == fullHeadOnly && b.slots == b.cap {
+	if m.mutation == fullHeadOnly && b.slots == m.capacity {
 		w.below = -1
 	}
 	m.goDown(s, w, m.floor(b))
@@ -300,8 +264,8 @@ func (m *appending) lookUp(s inbox, n int8, yield func(event, inbox)) {
 }
 
 // holds returns the ids that a writer takes as delivered when it reads a bucket.
-func (m *appending) holds(s *inbox, w *writer, bucket int8) ids {
-	if s.buckets[bucket].stub && (w.old || m.mutation == stubUnseen) {
+func (m *appending) holds(s *inbox, bucket int8) ids {
+	if s.buckets[bucket].stub && m.mutation == stubUnseen {
 		return 0 // it reads the entries, and there are none
 	}
 	if bucket < s.lowest && m.mutation == lowestUnseen {
@@ -324,37 +288,28 @@ func (s *inbox) holds(bucket int8) ids {
 func (w *writer) saw(bucket int8) { w.hint = max(w.hint, bucket) }
 
 func (w *writer) plan(p push) {
-	p.old = w.old
 	w.phase, w.next, w.filled = pushing, p, extent{}
 }
 
 // fill notes the extent of the bucket after next, if next fills it.
-func (w *writer) fill(onto extent) {
-	if onto.slots+w.next.entries.len() == onto.cap {
-		w.filled = extent{onto.cap, max(onto.last, w.next.entries.most()), onto.sized}
+func (m *appending) fill(w *writer, onto extent) {
+	if onto.slots+w.next.entries.len() == m.capacity {
+		w.filled = extent{m.capacity, max(onto.last, w.next.entries.most())}
 	}
 }
 
 // planOnto plans a push onto a bucket that was seen or, if it was full, onto the one after it.
 func (m *appending) planOnto(w *writer, bucket int8, seen extent) {
-	if m.mustLoad(w, seen) {
-		w.phase, w.head, w.seen, w.next, w.filled = loading, bucket, seen, push{}, extent{}
-		return
-	}
-	if m.mutation == sizeConfigured {
-		seen.cap = w.own
-	}
-	p := push{bucket: bucket, entries: w.entries.oldest(seen.cap - seen.slots), sized: seen.sized}
-	if seen.slots >= seen.cap {
-		to := m.after(seen.sized, w.own, bucket+1, w.knows)
-		p = push{bucket: bucket + 1, entries: w.entries.oldest(to.cap), create: true, floor: seen.last, sized: to}
-		seen = extent{last: seen.last, sized: to}
+	p := push{bucket: bucket, entries: w.entries.oldest(m.capacity - seen.slots)}
+	if seen.slots >= m.capacity {
+		p = push{bucket: bucket + 1, entries: w.entries.oldest(m.capacity), create: true, floor: seen.last}
+		seen = extent{last: seen.last}
 	}
 	if m.mutation == allOrNothing {
 		p.entries = w.entries
 	}
 	w.plan(p)
-	w.fill(seen)
+	m.fill(w, seen)
 }
 
 // push lets the store apply or refuse a push. A refusal may return the extent that the store saw.
@@ -362,9 +317,6 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 	w := &s.writers[n]
 	p := w.next
 	b := &s.buckets[p.bucket]
-	if m.refuses(&s, w, p.bucket, yield) {
-		return
-	}
 	if !m.applies(*b, p) || p.bucket < s.lowest && m.mutation != lowestElsewhere {
 		seen := b.extent()
 		w.next, w.filled = push{}, extent{}
@@ -378,22 +330,17 @@ func (m *appending) push(s inbox, n int8, yield func(event, inbox)) {
 		return
 	}
 	if !b.exists {
-		*b = bucket{exists: true, floor: p.floor, last: p.floor, sized: p.sized}
-		switch m.mutation {
-		case lastForgotten:
+		*b = bucket{exists: true, floor: p.floor, last: p.floor}
+		if m.mutation == lastForgotten {
 			b.last = 0
-		case withoutDecl: // it is covered if it was created after the declaration
-			b.decl = s.given
-		default:
 		}
 		if m.mutation == onceForBatch && p.bucket > 0 {
 			b.created = w.now // with timeForFloor, the host's clock is behind by more than there are messages
 		}
 	}
-	if m.repaired || m.expiring {
+	if m.expiring {
 		b.note(p, m.gap, m.marks)
 	}
-	m.index(&s, w, p)
 	b.slots += p.entries.len()
 	b.ids |= p.entries
 	b.last = max(b.last, p.entries.most())
@@ -426,9 +373,6 @@ func (m *appending) applies(b bucket, p push) bool {
 	if !b.exists && p.bucket > 0 && !p.create && m.mutation != hintAhead {
 		return false
 	}
-	if m.repaired && b.exists && p.create && p.floor != b.floor && m.mutation != createAsToday {
-		return false
-	}
 	guarded := b.floor < p.entries.least()
 	switch m.mutation {
 	case timeForFloor, onceForBatch:
@@ -437,7 +381,7 @@ func (m *appending) applies(b bucket, p push) bool {
 		guarded = b.floor < p.entries.most()
 	default:
 	}
-	return m.fits(b, p) && b.ids&p.entries == 0 && (!p.guard || guarded)
+	return b.slots+p.entries.len() <= m.capacity && b.ids&p.entries == 0 && (!p.guard || guarded)
 }
 
 // finish ends an attempt: all its messages are pushed or found.
@@ -447,10 +391,7 @@ func (m *appending) finish(s *inbox, w *writer) {
 }
 
 // rest is the writer between two attempts.
-func (w *writer) rest() writer {
-	w.loads = 0
-	return writer{attempts: w.attempts, old: w.old, knowledge: w.knowledge}
-}
+func (w *writer) rest() writer { return writer{attempts: w.attempts} }
 
 // delete lets the owner delete an entry.
 func (m *appending) delete(s inbox, yield func(event, inbox)) {
@@ -475,7 +416,6 @@ func (m *appending) delete(s inbox, yield func(event, inbox)) {
 
 // surroundings are what happens besides, with some mutations.
 func (m *appending) surroundings(s inbox, yield func(event, inbox)) {
-	m.declare(s, yield)
 	if s.now < m.messages {
 		t := s
 		t.now++
@@ -486,5 +426,42 @@ func (m *appending) surroundings(s inbox, yield func(event, inbox)) {
 		t.buckets[0] = bucket{}
 		t.removed = b.ids
 		yield(happened("bucket 0 is old and is removed"), t)
+	}
+}
+
+// note keeps what reading needs of a push: see placed.mayBeLate in internal/mongostore.
+func (b *bucket) note(p push, gap ids, ordered bool) {
+	least := p.entries.least()
+	proved := p.bucket == 0 || p.guard || p.create && p.floor < least
+	if !proved && (b.late == 0 || least < b.late) {
+		b.late = least
+	}
+	slot := b.slots
+	b.dead |= p.entries & gap
+	if !ordered {
+		return
+	}
+	for rest := p.entries; rest != 0; rest &= rest - 1 {
+		b.order |= uint16(rest.least()) << (4 * slot)
+		slot++
+	}
+}
+
+// each yields the slots of a bucket with their ids.
+func (b *bucket) each(yield func(slot, id int8)) {
+	for slot := range b.slots {
+		yield(slot, int8(b.order>>(4*slot)&15))
+	}
+}
+
+// forget leaves out what writers know and do not use any more. How often more than twice one was refused is not kept.
+func (s *inbox) forget() {
+	for i := range s.writers {
+		w := &s.writers[i]
+		w.hint = 0 // never ahead, so a look does not depend on it
+		w.refusals = min(w.refusals, 2)
+		if w.phase == pushing {
+			w.head, w.seen, w.below = 0, extent{}, 0
+		}
 	}
 }

@@ -8,16 +8,13 @@ import (
 func (m *appending) wrong(s inbox) string {
 	var seen ids
 	for i, b := range s.buckets {
-		if twice := seen & b.ids; twice&^m.mayBeTwice() != 0 {
+		if twice := seen & b.ids; twice != 0 {
 			return fmt.Sprintf("message %v is in the inbox twice", twice)
 		}
 		seen |= b.ids
-		if b.exists && i > 0 && s.buckets[i-1].slots < s.buckets[i-1].cap && s.removed == 0 && m.mutation != sizeConfigured {
+		if b.exists && i > 0 && s.buckets[i-1].slots < m.capacity && s.removed == 0 {
 			return fmt.Sprintf("bucket %d is there, and bucket %d is not full", i, i-1)
 		}
-	}
-	if w := m.sizesWrong(&s) + m.declarationsWrong(&s); w != "" {
-		return w
 	}
 	if back := seen & s.removed; back != 0 {
 		return fmt.Sprintf("message %v was there before and is appended again", back)
@@ -36,14 +33,6 @@ func (m *appending) wrong(s inbox) string {
 	return ""
 }
 
-// mayBeTwice returns the ids from the future that a writer may have in hand: they are void.
-func (m *appending) mayBeTwice() ids {
-	if m.mutation == futureNotVoid {
-		return 0
-	}
-	return upTo(m.messages+m.held) &^ upTo(m.messages)
-}
-
 // stuck has nothing to find: a writer can always go on.
 func (m *appending) stuck(s inbox) string {
 	for i, w := range s.writers {
@@ -60,26 +49,14 @@ func (m *appending) normal(s inbox) inbox {
 		return s // so that each writer keeps its name in a trace
 	}
 	for i := 1; i < m.writers; i++ {
-		for j := i; j > 0 && m.before(&s.writers[j], &s.writers[j-1]); j-- {
+		for j := i; j > 0 && s.writers[j].weight() > s.writers[j-1].weight(); j-- {
 			s.writers[j], s.writers[j-1] = s.writers[j-1], s.writers[j]
 		}
 	}
 	return s
 }
 
-// before reports whether a writer comes before another one.
-func (m *appending) before(w, o *writer) bool {
-	a, b := w.weight(), o.weight()
-	if a == b && m.sizes != nil {
-		a, b = w.sizes(), o.sizes()
-	}
-	if a == b && m.declares > 0 {
-		a, b = w.declared(), o.declared()
-	}
-	return a > b
-}
-
-// weight is a number that is different for different writers, if all buckets have one size.
+// weight is a number that is different for different writers.
 func (w *writer) weight() uint64 {
 	weight := uint64(w.all)<<6 | uint64(w.entries)
 	flags := uint8(0)
@@ -103,10 +80,7 @@ func (m *appending) show(s inbox) string {
 	var b strings.Builder
 	for i, bucket := range s.buckets {
 		if bucket.exists {
-			fmt.Fprintf(&b, "bucket %d {%v} of %d, floor %d, last %d; ", i, bucket.ids, bucket.cap, bucket.floor, bucket.last)
-			for n := int8(1); n <= max(bucket.decl, s.given); n++ {
-				fmt.Fprintf(&b, "decl %d, facets of %d {%v}; ", bucket.decl, n, bucket.facets[n-1])
-			}
+			fmt.Fprintf(&b, "bucket %d {%v}, floor %d, last %d; ", i, bucket.ids, bucket.floor, bucket.last)
 		}
 	}
 	fmt.Fprintf(&b, "acknowledged {%v}", s.acknowledged)

@@ -118,7 +118,7 @@ func (m *rehydration) choose(s system, yield func(event, system)) {
 	var into [gapped + 1]uint8
 	for i, c := range s.messages {
 		if e.missed&(1<<i) != 0 && m.forUser(*e, e.place, c) {
-			into[m.deliver(s.user, m.horizon(&s, s.user), c.sent, s.now)] |= 1 << i
+			into[m.deliver(s.user, m.horizon(&s, s.user), c.sent)] |= 1 << i
 		}
 	}
 	e.missed, e.catchUp = into[copied], adding

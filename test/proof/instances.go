@@ -26,14 +26,6 @@ func instances() []instance {
 			search(&appending{messages: 3, capacity: 3, writers: 3, attempts: 1, batches: true, deletes: 1}),
 		},
 		{
-			"sizes", "4 messages, buckets of 1 or 2, 2 writers with 2 attempts each", false,
-			search(&appending{messages: 4, sizes: []int8{1, 2}, writers: 2, attempts: 2}),
-		},
-		{
-			"sizes-old", "3 messages, buckets of 1 or 2; a writer of an old release, which knows 2, and another one; 2 attempts each", false,
-			search(&appending{messages: 3, capacity: 2, sizes: []int8{1, 2}, writers: 2, attempts: 2, olds: 1}),
-		},
-		{
 			"rehydrate", "a message; 3 logins, a crash, a takeover, a task again", false,
 			searchToTheEnd(&rehydration{
 				messages: 1, top: 4, horizons: both,
@@ -93,21 +85,6 @@ func instances() []instance {
 			}),
 		},
 		{
-			"rehydrate-first", "the first step: a message; 2 logins, also at past times; a crash, a takeover", false,
-			searchToTheEnd(&rehydration{
-				messages: 1, horizons: []int8{0, 4}, logins: 2, crashes: 1, takeovers: 1, stalls: true,
-				first: &first{begin: 3, end: 4, dormant: 3, late: 1, past: 2},
-			}),
-		},
-		{
-			"count", "a gap with 2 messages that come late; 2 read marks, 2 deletions, a crash", false,
-			search(&gapCounting{messages: 2, marks: 2, deletes: 2, crashes: 1}),
-		},
-		{
-			"count-mend", "as count; a repair lowers up_to, 2 read marks, a deletion, a crash", false,
-			search(&gapCounting{messages: 2, marks: 2, mends: 1, deletes: 1, crashes: 1}),
-		},
-		{
 			"progress", "3 owners of whom one leaves, batches of up to 2; a task again, a crash", false,
 			search(&scanning{owners: 3, batch: 2, repeats: 1, crashes: 1, leaves: 1}),
 		},
@@ -131,22 +108,6 @@ func instances() []instance {
 		{
 			"append-4-long", "4 messages, any together into buckets of 1, 2 writers with 2 attempts each", true,
 			search(&appending{messages: 4, capacity: 1, writers: 2, attempts: 2, batches: true}),
-		},
-		{
-			"sizes-batch-long", "3 messages, any together, buckets of 1, 2 or 3, 2 writers with 2 attempts each", true,
-			search(&appending{messages: 3, sizes: []int8{1, 2, 3}, writers: 2, attempts: 2, batches: true}),
-		},
-		{
-			"sizes-again-long", "3 messages, buckets of 1 or 2, 2 writers with 3 attempts each", true,
-			search(&appending{messages: 3, sizes: []int8{1, 2}, writers: 2, attempts: 3}),
-		},
-		{
-			"sizes-3-long", "3 messages, any together, buckets of 1 or 2, 3 writers, a deletion", true,
-			search(&appending{messages: 3, sizes: []int8{1, 2}, writers: 3, attempts: 1, batches: true, deletes: 1}),
-		},
-		{
-			"sizes-old-long", "3 messages, any together, buckets of 1 or 2; 2 writers of an old release, which knows 2, and another one", true,
-			search(&appending{messages: 3, capacity: 2, sizes: []int8{1, 2}, writers: 3, attempts: 1, batches: true, olds: 2}),
 		},
 		{
 			"rehydrate-long", "as rehydrate, with more times", true,
@@ -231,34 +192,9 @@ func instances() []instance {
 			}),
 		},
 		{
-			"rehydrate-first-long", "as rehydrate-first, for longer, and a task again", true,
-			search(&rehydration{
-				messages: 1, horizons: []int8{0, 4}, logins: 2, crashes: 1, takeovers: 1, repeats: 1, stalls: true,
-				first: &first{begin: 3, end: 6, dormant: 3, late: 1, past: 2},
-			}),
-		},
-		{
-			"rehydrate-first-again-long", "the first step: a message; 3 logins, for longer", true,
-			search(&rehydration{
-				messages: 1, horizons: []int8{0, 4}, logins: 3,
-				first: &first{begin: 3, end: 8, dormant: 3, late: 1},
-			}),
-		},
-		{
-			"rehydrate-first-limit-long", "the first step: 2 messages, a limit of 1; a login, a crash, a takeover", true,
-			search(&rehydration{
-				messages: 2, horizons: []int8{4}, limit: 1, logins: 1, crashes: 1, takeovers: 1, stalls: true,
-				first: &first{begin: 3, end: 6, dormant: 3, late: 1, past: 2},
-			}),
-		},
-		{
-			"count-long", "as count, 3 messages, a read mark, a deletion", true,
-			search(&gapCounting{messages: 3, marks: 1, deletes: 1, crashes: 1}),
-		},
-		{
 			"progress-long", "4 owners of whom one leaves, batches of up to 3; a task again twice, 2 crashes", true,
 			search(&scanning{owners: 4, batch: 3, repeats: 2, crashes: 2, leaves: 1}),
 		},
 	}
-	return slices.Concat(all, repairInstances(), retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances(), declareInstances())
+	return slices.Concat(all, retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances())
 }

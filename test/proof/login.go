@@ -6,10 +6,6 @@ func (m *rehydration) login(s system, yield func(event, system)) {
 		return
 	}
 	s.logins--
-	if m.first != nil {
-		m.view(s, yield)
-		return
-	}
 	if m.quick && s.user.horizon > 0 {
 		m.asks(s, yield)
 	}
@@ -49,7 +45,7 @@ func (m *rehydration) raise(s system, to int8, yield func(event, system)) {
 	} else {
 		yield(happened("a login raises the horizon to %d and leaves a mark", to), m.normal(t))
 	}
-	if !risen || m.first != nil {
+	if !risen {
 		return
 	}
 	t = s

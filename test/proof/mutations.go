@@ -21,12 +21,6 @@ const (
 	counterAndPush
 	refusalIsLook
 
-	sizeConfigured
-	sizeUnnamed
-	baseOfBelief
-	baseOfCreator
-	markedBySize
-
 	raiseWithoutDebt
 	twoUpdates
 	overwrittenFrom
@@ -74,20 +68,6 @@ const (
 	lookFromHorizon
 	lookBeforeRaise
 
-	publisherAhead
-	loginBehind
-	workersNow
-	lateUpdate
-	judgedByValue
-	putWithoutRehydration
-
-	gapRaisedAlone
-	gapsUncompared
-	markOverwritten
-	overlappingCounts
-	mendedUnseen
-	mendedUncompared
-
 	emitFirst
 	startInTask
 	plainStrings
@@ -95,29 +75,6 @@ const (
 	newOnly
 	headCounts
 	headRecords
-
-	blindSet
-	slotsIgnored
-	lastOfLive
-	beyondRoom
-	futureNotVoid
-	onePass
-	bucketBelowAlone
-	lastThenFloor
-	futureRemoved
-	boundsFirst
-	cursorTrusted
-	deletionsFromZero
-	createAsToday
-	beyondRefusal
-	boundsSet
-	overlapForDelete
-	overlapForCursor
-	overlapForMark
-	mendedEarly
-	gapForgottenByMend
-	stubForgotten
-	lowestFromZero
 
 	expirySet
 	emptiedFirst
@@ -130,7 +87,6 @@ const (
 	lowestElsewhere
 	lowestUnseen
 	lowestUnread
-	stubUnmarked
 	expiredUncounted
 	lateForgotten
 	stubUnread
@@ -214,15 +170,6 @@ const (
 	noRevision
 	revisionRemoved
 
-	withoutDecl
-	declUnnamed
-	declLowered
-	declUnloaded
-	facetsLater
-	declaredAgain
-	declOfLive
-	oldUnversioned
-
 	mutations // how many there are, with correct
 )
 
@@ -255,19 +202,6 @@ func shortcuts() []shortcut {
 	appends(hintAhead, "raise the hint before the bucket exists", one)
 	appends(counterAndPush, "a counter and a push", one)
 	appends(refusalIsLook, "go on from what refused a push, whatever its last", one)
-
-	sizes := appending{messages: 2, sizes: []int8{1, 2}, writers: 2, attempts: 1}
-	mixed := sizes
-	mixed.capacity, mixed.olds = 2, 1
-	again := mixed
-	again.messages, again.writers, again.attempts, again.olds = 3, 1, 3, 0
-	configured := sizes
-	configured.attempts = 2
-	appends(sizeConfigured, "a bucket's size from the configuration", configured)
-	appends(sizeUnnamed, "a push, also of an old release, that does not name the size", mixed)
-	appends(baseOfBelief, "the slots before a bucket from its place and the configured size", sizes)
-	appends(baseOfCreator, "the slots before a bucket from the one before and the creator's size", sizes)
-	appends(markedBySize, "a bucket of the first size that is not marked, whatever is before it", again)
 
 	rehydrates := func(is mutation, name string, m rehydration) {
 		m.mutation = is
@@ -339,30 +273,6 @@ func shortcuts() []shortcut {
 	rehydrates(lookFromHorizon, "end the sweep of a raise at once after a look from the new horizon", quick)
 	rehydrates(lookBeforeRaise, "end the sweep of a raise at once after a look before the raise", quick)
 
-	begins := func(is mutation, name string, f first, m rehydration) {
-		m.first = &f
-		rehydrates(is, name, m)
-	}
-	seen := with(func(m *rehydration) { m.horizons = []int8{4} })
-	longer := with(func(m *rehydration) { m.horizons = []int8{5} })
-	begins(publisherAhead, "a first step with messages from a clock that is ahead", first{begin: 1, end: 2, dormant: 5}, longer)
-	begins(loginBehind, "a first step with views judged by a clock that is behind", first{begin: 5, end: 5, dormant: 5}, longer)
-	begins(workersNow, "compare dormancy with the worker's now", first{begin: 3, end: 5, dormant: 3}, seen)
-	begins(lateUpdate, "judge a login by a clock read long before its update", first{begin: 5, end: 5, dormant: 4}, longer)
-	begins(judgedByValue, "judge dormancy in PUT last_viewed by the value", first{begin: 5, end: 5, dormant: 4, past: 3}, longer)
-	begins(putWithoutRehydration, "PUT last_viewed without a rehydration", first{begin: 3, end: 4, dormant: 3, past: 1}, seen)
-
-	counts := func(is mutation, name string, m gapCounting) {
-		m.mutation = is
-		all = append(all, shortcut{is, name, search(&m)})
-	}
-	counts(gapRaisedAlone, "raise the number of a gap, and not that of the read mark", gapCounting{messages: 2, marks: 1})
-	counts(gapsUncompared, "set a read mark without comparing the gaps", gapCounting{messages: 2, marks: 1})
-	counts(markOverwritten, "raise the number of a gap beside the read mark as it was read", gapCounting{messages: 2, marks: 1, deletes: 1})
-	counts(overlappingCounts, "count the whole gap, and then what the read mark counts as read", gapCounting{messages: 2, marks: 1})
-	counts(mendedUnseen, "end a sweep although the read mark was mended after the count", gapCounting{messages: 2, marks: 1, mends: 1})
-	counts(mendedUncompared, "mend a read mark without comparing the gaps", gapCounting{messages: 2, marks: 1, mends: 1})
-
 	scans := func(is mutation, name string, m scanning) {
 		m.mutation = is
 		all = append(all, shortcut{is, name, search(&m)})
@@ -377,57 +287,7 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
-	return slices.Concat(all, repairShortcuts(), retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts(), declareShortcuts())
-}
-
-// repairShortcuts are those in the repair of an inbox.
-func repairShortcuts() (all []shortcut) {
-	repairs := func(is mutation, name string, m repairing, change func(*repairing)) {
-		if change != nil {
-			change(&m)
-		}
-		m.mutation = is
-		all = append(all, shortcut{is, name, search(&m)})
-	}
-	one := repairing{
-		appending: appending{messages: 2, capacity: 1, writers: 1, attempts: 1, repaired: true},
-		length:    2, futures: 1, repairers: 1, passes: 1,
-	}
-	two := one
-	two.capacity, two.writers, two.length = 2, 2, 1
-	reads := one
-	reads.searches = 1
-	marked := one
-	marked.searches, marked.marks = 1, true
-	repairs(blindSet, "set the bounds without a filter", two, nil)
-	repairs(slotsIgnored, "lower the bounds without the slots in the filter", two, nil)
-	repairs(lastOfLive, "last from live entries only", one, func(m *repairing) { m.deletions = 1 })
-	repairs(beyondRoom, "continue from a bucket that was read with room", two, nil)
-	repairs(futureNotVoid, "a message from the future that is not void for writers", one, func(m *repairing) { m.held = 1 })
-	repairs(onePass, "one pass is enough", one, nil)
-	repairs(bucketBelowAlone, "the greatest id of the bucket below alone", one, func(m *repairing) { m.length = 3 })
-	repairs(lastThenFloor, "lower last first, and the floor later", one, nil)
-	repairs(futureRemoved, "remove the message from the future from its slot", one, nil)
-	repairs(boundsFirst, "lower the bounds before the tombstone", one, nil)
-	repairs(cursorTrusted, "trust the bucket in a cursor", one, func(m *repairing) { m.cursors = true })
-	repairs(deletionsFromZero, "count all tombstones against the read mark", marked, nil)
-	repairs(createAsToday, "a push that creates a bucket, with any floor", two, func(m *repairing) { m.messages, m.length = 3, 2 })
-	repairs(beyondRefusal, "continue after an update that was refused", two, nil)
-	repairs(boundsSet, "set both bounds instead of lowering each", two,
-		func(m *repairing) {
-			m.messages, m.futures, m.held, m.apart, m.length = 1, 2, 2, true, 2
-			m.repairers, m.passes, m.writers, m.attempts = 2, 2, 1, 2
-		})
-	repairs(overlapForDelete, "find late entries by the floor: Delete", reads, nil)
-	repairs(overlapForCursor, "find late entries by the floor: a cursor", reads, func(m *repairing) { m.cursors = true })
-	repairs(overlapForMark, "find late entries by the floor: a read mark", marked, nil)
-	repairs(mendedEarly, "mend a read mark while a message from the future is live", marked, func(m *repairing) { m.futureIs = true })
-	repairs(gapForgottenByMend, "mend a read mark without its gaps", marked,
-		func(m *repairing) { m.futureIs, m.gap, m.length = true, 1<<2, 1 })
-	repairs(stubForgotten, "continue from a stub without its last", one, func(m *repairing) { m.expiry, m.length = true, 3 })
-	repairs(lowestFromZero, "begin at the lowest bucket with 0", one,
-		func(m *repairing) { m.expiry, m.embedded, m.length = true, true, 3 })
-	return all
+	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts())
 }
 
 // search returns a function that explores a model.

@@ -82,11 +82,9 @@ const (
 )
 
 // deliver is the decision of fan-out.
-func (m *rehydration) deliver(r record, horizon, sent, now int8) fate {
+func (m *rehydration) deliver(r record, horizon, sent int8) fate {
 	beyond, marked, inGap := sent > horizon, r.mark != none && sent > r.mark, r.inGap(sent, maxGaps)
 	switch m.mutation {
-	case workersNow:
-		beyond = now > horizon
 	case sweepLikeMark:
 		marked = marked || r.sweep != none && sent > r.sweep
 	case neitherInclusive:

@@ -11,8 +11,6 @@ import (
 // Times are small integers. The protocol compares no clocks, so the model has none: a message is sent, a horizon rises and a
 // span of an edge begins or ends at any time. Leases have no times: a host may take a lease over at any moment, because
 // only speed may depend on leases.
-//
-// With first, the model is the first step towards that protocol: see first.go.
 type rehydration struct {
 	mutation mutation
 
@@ -25,7 +23,6 @@ type rehydration struct {
 	stalls   bool   // between finding messages and appending them, too
 	edges    bool   // messages are for followers, and the user begins and ceases to follow
 	quick    bool   // a login may leave the horizon as it is, or end at once the sweep that it leaves: see quick.go
-	first    *first // nil for the protocol as it is to be
 
 	// How often a fault, or a request from outside, happens in a run.
 	logins, crashes, takeovers, repeats, cuts int8
@@ -40,7 +37,6 @@ const (
 
 // system is a state of a rehydration.
 type system struct {
-	now      int8 // with first
 	messages [maxMessages]canonical
 	inbox    uint8 // the messages that are in a bucket, a bit each
 	user     record
@@ -81,9 +77,6 @@ func (m *rehydration) initial() []system {
 	for _, horizon := range m.horizons {
 		s := system{logins: m.logins, crashes: m.crashes, takeovers: m.takeovers, repeats: m.repeats, cuts: m.cuts}
 		s.user = record{horizon: horizon, mark: none, sweep: none, holder: nobody}
-		if m.first != nil {
-			s.now = m.first.begin
-		}
 		if m.gap {
 			s.messages[0] = canonical{place: handled, sent: 1, direct: true}
 			s.user.gaps[0] = gap{before: horizon, messages: 1}
@@ -105,9 +98,6 @@ func (m *rehydration) next(s system, yield func(event, system)) {
 		to := yield
 		yield = func(e event, t system) { to(e, m.refuse(s, t)) }
 		m.cut(s, yield)
-	}
-	if m.first != nil {
-		m.wait(s, yield)
 	}
 	m.publish(s, yield)
 	m.fanOut(s, yield)
@@ -150,11 +140,7 @@ func (m *rehydration) publish(s system, yield func(event, system)) {
 		if c.stored() {
 			continue
 		}
-		latest := m.top
-		if m.first != nil {
-			latest = m.first.latest(m, s.now)
-		}
-		for sent := int8(1); sent <= latest; sent++ {
+		for sent := int8(1); sent <= m.top; sent++ {
 			t := s
 			t.messages[i] = canonical{place: waiting, sent: sent}
 			yield(happened("message %d is stored, sent %d", int8(i), sent), t)
@@ -240,7 +226,7 @@ func (m *rehydration) decide(t system, n int8, yield func(event, system)) {
 		yield(happened("a worker passes over message %d, which is void", n), t)
 		return
 	}
-	switch m.deliver(user, m.horizon(&t, user), c.sent, t.now) {
+	switch m.deliver(user, m.horizon(&t, user), c.sent) {
 	case left:
 		yield(happened("a worker reads the record, and leaves message %d to rehydration", n), t)
 	case gapped:
@@ -341,7 +327,7 @@ func (m *rehydration) wrongGaps(s *system) string {
 // beyond tells that a mutation appends beyond the horizon. That is to show what it leads to.
 func (m *rehydration) beyond() bool {
 	switch m.mutation {
-	case workersNow, beyondHorizon, gapAboveInbox, horizonLowered, computedLowered:
+	case beyondHorizon, gapAboveInbox, horizonLowered, computedLowered:
 		return true
 	default:
 		return false
@@ -360,9 +346,6 @@ func (m *rehydration) stuck(s system) string {
 
 func (m *rehydration) show(s system) string {
 	var b strings.Builder
-	if m.first != nil {
-		fmt.Fprintf(&b, "now %d, ", s.now)
-	}
 	fmt.Fprintf(&b, "horizon %d", m.horizon(&s, s.user))
 	if s.user.mark != none {
 		fmt.Fprintf(&b, ", mark from %d", s.user.mark)

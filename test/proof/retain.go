@@ -19,7 +19,6 @@ type retaining struct {
 	drops     bool // a writer that knows P may leave out what has expired
 
 	markings int8   // read marks that are set; with marks, counts are compared
-	numbered bool   // a read mark has the number of a gap's messages in a field of its own
 	spans    []span // gaps that rehydrations make; they hold m.gap
 
 	newest   int8 // how many messages runs keep
@@ -69,6 +68,28 @@ const (
 	pageBelow
 	pageExpiry // reads P last
 )
+
+// fault is what a step did wrong.
+type fault uint8
+
+const (
+	noFault fault = iota
+	blankShown
+	expiredShown
+	liveMissing
+	beyondExpiry
+	expiredEarly
+	arrivesLate
+)
+
+var faults = [...]string{
+	blankShown:   "a page shows an entry that has lost its body",
+	expiredShown: "a page shows an entry that had expired before",
+	liveMissing:  "a page lacks an entry that was there before, and says that it has not expired",
+	beyondExpiry: "a page says that something has expired, and it has not",
+	expiredEarly: "a run lets a message expire, and there were not N above it",
+	arrivesLate:  "a message has expired when it arrives, and was not on its way for long",
+}
 
 func (m *retaining) initial() []retained {
 	s := retained{
@@ -159,7 +180,7 @@ func (m *retaining) empty(s retained, yield func(event, retained)) {
 		}
 		for p := int8(1); p <= known; p++ {
 			t := s
-			if b.slots == b.cap && b.last <= p {
+			if b.slots == m.capacity && b.last <= p {
 				if m.emptyWhole(&t, int8(i), p) {
 					yield(happened("bucket %d is emptied for P %d, and nothing is left of it but its bounds", int8(i), p), t)
 				}
@@ -177,7 +198,6 @@ func (m *retaining) emptyWhole(s *retained, i, p int8) bool {
 	b := &s.buckets[i]
 	if !m.embedded {
 		b.stub, b.late, b.purged = true, 0, max(b.purged, p)
-		b.marked = b.marked || m.olds > 0 && m.mutation != stubUnmarked
 		return true
 	}
 	if s.head() == i || s.buckets[i+1].floor > p {
@@ -203,12 +223,12 @@ func (m *retaining) emptyPart(s *retained, i, p int8) bool {
 	switch {
 	case gone == 0:
 		return false
-	case m.mutation == entriesDropped && b.slots < b.cap:
+	case m.mutation == entriesDropped && b.slots < m.capacity:
 		s.removed |= gone
 		b.ids &^= gone
 		b.order = 0
 		return true
-	case m.mutation == entriesPulled && b.slots < b.cap:
+	case m.mutation == entriesPulled && b.slots < m.capacity:
 		s.removed |= gone
 		b.ids &^= gone
 		b.slots -= gone.len()
@@ -217,7 +237,6 @@ func (m *retaining) emptyPart(s *retained, i, p int8) bool {
 	}
 	s.emptied |= gone
 	b.purged = max(b.purged, p)
-	b.marked = b.marked || m.olds > 0 && m.mutation != stubUnmarked
 	return true
 }
 

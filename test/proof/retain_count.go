@@ -77,9 +77,6 @@ func (m *retaining) cutGaps(s *retained) {
 		}
 		cut := (g.ids() & upTo(s.expired)).len()
 		known := int8(k) < listed
-		if known && !m.numbered && s.expired < mark.upTo && m.mutation != cutStaysRead {
-			mark.read -= cut
-		}
 		holds := g.ids().has(mark.upTo)
 		if g.low = max(g.low, s.expired+1); g.low > g.high {
 			if known && m.mutation != listedStays {
@@ -128,11 +125,8 @@ func (m *retaining) setMark(s retained, yield func(event, retained)) {
 func (m *retaining) newMark(s *retained, id int8) readMark {
 	to := readMark{upTo: id, gaps: s.gapsNow()}
 	for _, g := range s.gaps {
-		switch below := (g.ids() & upTo(id)).len(); {
-		case !m.numbered:
-			to.read += below
-		case g.ids().has(id):
-			to.inGap = below
+		if g.ids().has(id) {
+			to.inGap = (g.ids() & upTo(id)).len()
 		}
 	}
 	head := s.head()
@@ -143,8 +137,8 @@ func (m *retaining) newMark(s *retained, id int8) readMark {
 	for at > s.lowest && s.buckets[at].floor >= id {
 		at--
 	}
-	to.bucket, to.slots = at, s.buckets[head].base+s.buckets[head].slots
-	to.read += s.buckets[at].base
+	to.bucket, to.slots = at, head*m.capacity+s.buckets[head].slots
+	to.read += at * m.capacity
 	for i := at; i <= head; i++ {
 		b := s.buckets[i]
 		if i > at && (b.late == 0 || b.late > id) {
@@ -179,14 +173,14 @@ func (m *retaining) counts(s *retained) (total, unread int8) {
 	mark := s.mark
 	if head := s.head(); head >= 0 {
 		from := s.begin()
-		base := s.buckets[from].base
-		slots := s.buckets[head].base + s.buckets[head].slots
+		base := from * m.capacity
+		slots := head*m.capacity + s.buckets[head].slots
 		total, unread = slots-base, slots-base-(mark.read-min(base, mark.slots))
 		for i := from; i <= head; i++ {
 			b := s.buckets[i]
 			late := i == from || b.late > 0 && b.late <= s.expired && m.mutation != lateForgotten
 			b.each(func(slot, id int8) {
-				at := b.base + slot
+				at := i*m.capacity + slot
 				switch {
 				case b.stub || late && id <= s.expired && !b.dead.has(id):
 					if m.mutation == expiredUncounted && !b.stub {
@@ -236,7 +230,7 @@ func (m *retaining) countTombstone(s *retained, id int8, total, unread *int8) {
 // readIn returns how many messages of a gap are read.
 func (m *retaining) readIn(mark readMark, place int8, g span) int8 {
 	switch {
-	case !m.numbered || place >= mark.gaps || g.low > mark.upTo:
+	case place >= mark.gaps || g.low > mark.upTo:
 		return 0
 	case g.ids().has(mark.upTo):
 		return mark.inGap
@@ -252,10 +246,10 @@ func (m *retaining) countsWrong(s *retained) string {
 	}
 	dead := ids(0)
 	unread := int8(0)
-	for _, b := range s.buckets {
+	for i, b := range s.buckets {
 		dead |= b.dead
 		b.each(func(slot, id int8) {
-			if !b.dead.has(id) && id > s.expired && (id > s.mark.upTo || b.base+slot >= s.mark.slots) {
+			if !b.dead.has(id) && id > s.expired && (id > s.mark.upTo || int8(i)*m.capacity+slot >= s.mark.slots) {
 				unread++
 			}
 		})

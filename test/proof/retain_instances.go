@@ -38,10 +38,6 @@ func retainInstances() []instance {
 			of(3, 1, 1, 3, func(m *retaining) { m.raises, m.pages, m.embedded = 1, 1, true }),
 		},
 		{
-			"expire-old", "3 messages, buckets of 1 or 2; a writer of an old release, which knows 2 and no stubs, and another one; P rises", false,
-			of(3, 2, 2, 2, func(m *retaining) { m.sizes, m.olds, m.raises = []int8{1, 2}, 1, 1 }),
-		},
-		{
 			"expire-count", "3 messages, buckets of 1, a writer with 3 attempts; P rises, a deletion, a read mark", false,
 			of(3, 1, 1, 3, func(m *retaining) { m.marks, m.raises, m.deletions, m.markings = true, 1, 1, 1 }),
 		},
@@ -50,34 +46,21 @@ func retainInstances() []instance {
 			of(3, 2, 1, 2, func(m *retaining) { m.marks, m.batches, m.raises, m.deletions, m.markings = true, true, 1, 1, 1 }),
 		},
 		{
-			"expire-count-sizes", "as expire-count, buckets of 1 or 2, no deletion", false,
-			of(3, 0, 1, 3, func(m *retaining) {
-				m.sizes, m.marks, m.raises, m.markings = []int8{1, 2}, true, 1, 1
-			}),
-		},
-		{
 			"expire-count-lowest", "as expire-count, embedded", false,
 			of(3, 1, 1, 3, func(m *retaining) { m.embedded, m.marks, m.raises, m.deletions, m.markings = true, true, 1, 1, 1 }),
 		},
 		{
 			"expire-count-gap", "3 messages, two of them in a gap; a writer with 2 attempts; P rises twice, a read mark", false,
 			of(3, 1, 1, 2, func(m *retaining) {
-				m.gap, m.spans, m.numbered = 1<<2|1<<3, []span{{low: 2, high: 3}}, true
+				m.gap, m.spans = 1<<2|1<<3, []span{{low: 2, high: 3}}
 				m.marks, m.raises, m.markings = true, 2, 1
 			}),
 		},
 		{
 			"expire-count-gaps", "3 messages, 1 and 3 of them in gaps; a writer with 2 attempts; P rises, 2 read marks", false,
 			of(3, 1, 1, 2, func(m *retaining) {
-				m.gap, m.spans, m.numbered = 1<<1|1<<3, []span{{low: 3, high: 3}, {low: 1, high: 1}}, true
+				m.gap, m.spans = 1<<1|1<<3, []span{{low: 3, high: 3}, {low: 1, high: 1}}
 				m.marks, m.raises, m.markings = true, 1, 2
-			}),
-		},
-		{
-			"expire-count-gap-1", "as expire-count-gap, marks of format level 1, which have one number for slots and gaps", false,
-			of(3, 1, 1, 2, func(m *retaining) {
-				m.gap, m.spans = 1<<2|1<<3, []span{{low: 2, high: 3}}
-				m.marks, m.raises, m.markings = true, 2, 1
 			}),
 		},
 		{
@@ -141,34 +124,21 @@ func retainInstances() []instance {
 			of(3, 2, 1, 2, func(m *retaining) { m.marks, m.batches, m.raises, m.deletions, m.markings = true, true, 2, 1, 2 }),
 		},
 		{
-			"expire-count-sizes-long", "3 messages, buckets of 1 or 2, a writer with 3 attempts; P rises twice, a deletion, 2 read marks", true,
-			of(3, 0, 1, 3, func(m *retaining) {
-				m.sizes, m.marks, m.raises, m.deletions, m.markings = []int8{1, 2}, true, 2, 1, 2
-			}),
-		},
-		{
 			"expire-count-lowest-long", "3 messages, embedded, a writer with 4 attempts; P rises twice, a deletion, 2 read marks", true,
 			of(3, 1, 1, 4, func(m *retaining) { m.embedded, m.marks, m.raises, m.deletions, m.markings = true, true, 2, 1, 2 }),
 		},
 		{
 			"expire-count-gap-long", "as expire-count-gap, 4 messages, 3 attempts", true,
 			of(4, 1, 1, 3, func(m *retaining) {
-				m.gap, m.spans, m.numbered = 1<<2|1<<3, []span{{low: 2, high: 3}}, true
+				m.gap, m.spans = 1<<2|1<<3, []span{{low: 2, high: 3}}
 				m.marks, m.raises, m.markings = true, 2, 1
 			}),
 		},
 		{
 			"expire-count-gaps-long", "as expire-count-gaps, 3 attempts; P rises twice, a deletion", true,
 			of(3, 1, 1, 3, func(m *retaining) {
-				m.gap, m.spans, m.numbered = 1<<1|1<<3, []span{{low: 3, high: 3}, {low: 1, high: 1}}, true
+				m.gap, m.spans = 1<<1|1<<3, []span{{low: 3, high: 3}, {low: 1, high: 1}}
 				m.marks, m.raises, m.deletions, m.markings = true, 2, 1, 2
-			}),
-		},
-		{
-			"expire-count-gap-1-long", "as expire-count-gap-1, 3 attempts, 2 read marks", true,
-			of(3, 1, 1, 3, func(m *retaining) {
-				m.gap, m.spans = 1<<2|1<<3, []span{{low: 2, high: 3}}
-				m.marks, m.raises, m.markings = true, 2, 2
 			}),
 		},
 		{
@@ -253,11 +223,10 @@ func retainShortcuts() (all []shortcut) {
 	expires(lowestElsewhere, "remove the lowest bucket, with a record that a push does not compare", lowest, nil)
 	expires(lowestUnseen, "a look that finds nothing below the lowest bucket", lowest, nil)
 	expires(lowestUnread, "a page that finds nothing below the lowest bucket", lowest, func(m *retaining) { m.writers, m.pages = 1, 1 })
-	expires(stubUnmarked, "a stub that an old release does not refuse", two, func(m *retaining) { m.sizes, m.olds = []int8{1}, 1 })
 	counts := func(m *retaining) { m.attempts, m.marks, m.markings = 3, true, 1 }
 	gap := func(m *retaining) {
 		counts(m)
-		m.messages, m.gap, m.spans, m.numbered = 3, 1<<2|1<<3, []span{{low: 2, high: 3}}, true
+		m.messages, m.gap, m.spans = 3, 1<<2|1<<3, []span{{low: 2, high: 3}}
 	}
 	expires(expiredUncounted, "counts from slots, tombstones and stubs alone", wide, counts)
 	expires(lateForgotten, "counts with the expired entries of one bucket only", one, func(m *retaining) { counts(m); m.messages, m.capacity = 3, 2 })

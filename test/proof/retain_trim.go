@@ -69,13 +69,13 @@ func (m *retaining) arrived(s *retained, id int8) bool {
 			break
 		}
 	}
-	p := push{bucket: n, entries: 1 << id, guard: s.buckets[n].floor < id, sized: m.first(m.capacity, 0)}
-	if b := s.buckets[n]; b.exists && b.slots == b.cap {
-		p = push{bucket: n + 1, entries: 1 << id, create: true, floor: b.last, sized: m.after(b.sized, m.capacity, n+1, 0)}
+	p := push{bucket: n, entries: 1 << id, guard: s.buckets[n].floor < id}
+	if b := s.buckets[n]; b.exists && b.slots == m.capacity {
+		p = push{bucket: n + 1, entries: 1 << id, create: true, floor: b.last}
 	}
 	b := &s.buckets[p.bucket]
 	if !b.exists {
-		*b = bucket{exists: true, floor: p.floor, last: p.floor, sized: p.sized}
+		*b = bucket{exists: true, floor: p.floor, last: p.floor}
 	}
 	b.slots++
 	b.ids |= p.entries
