@@ -12,19 +12,10 @@ import (
 )
 
 func newAdmin(p program.Process) *cobra.Command {
-	cmd := &cobra.Command{
+	return withCommands(&cobra.Command{
 		Use:   "admin",
 		Short: "Prepare and upgrade the database of servers, and change what its processes agree on",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return program.Usagef("say what to do: init, settings, processes or upgrade")
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(newAdminInit(p), newAdminSettings(p), newAdminProcesses(p), newAdminUpgrade(p))
-	return cmd
+	}, newAdminInit(p), newAdminSettings(p), newAdminProcesses(p), newAdminUpgrade(p))
 }
 
 // initialized is the result of an initialization.
@@ -35,8 +26,6 @@ type initialized struct {
 }
 
 func newAdminInit(p program.Process) *cobra.Command {
-	out := output{w: p.Stdout}
-	shard := false
 	var limit timeout
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -44,14 +33,15 @@ func newAdminInit(p program.Process) *cobra.Command {
 		Long: "Prepare a MongoDB database for Fanmail: create collections, indexes, and a record of the number of partitions, the\n" +
 			"size of buckets, the format level, and the settings that all processes follow (fanmail admin settings). Existing\n" +
 			"ones stay unchanged, so you can repeat the command, also after an upgrade, and run it on several hosts at once.\n" +
-			"With --shard it also shards the collections, which needs the router (mongos) of a sharded cluster.\n\n" +
+			"With --shard it also shards the collections, which needs the router (mongos) of a sharded cluster. The\n" +
+			"configuration is that of 'fanmail serve', whose flags the command takes.\n\n" +
 			"The command waits for a database that does not answer, at most for --timeout.",
 		Example: "  fanmail admin init --store mongodb --mongodb-uri mongodb://127.0.0.1:27017",
 		Args:    program.Exactly(),
 	}
-	s := program.NewSettings(p, cmd)
-	out.addJSON(cmd, "print the result as JSON")
-	cmd.Flags().BoolVar(&shard, "shard", false, "shard the collections over the cluster")
+	s := program.NewSettings(p, cmd, "store", "mongodb.uri", "mongodb.database", "partitions")
+	out := newOutput(p, cmd, "print the result as JSON")
+	shard := cmd.Flags().Bool("shard", false, "shard the collections over the cluster")
 	limit.add(cmd, "how long to wait, such as 1m (default without limit)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := limit.check(cmd, true, ""); err != nil {
@@ -67,13 +57,13 @@ func newAdminInit(p program.Process) *cobra.Command {
 		}
 		ctx, cancel := limit.within(cmd.Context())
 		defer cancel()
-		if err := app.Init(ctx, cfg, shard, logger); err != nil && timedOut(ctx) {
+		if err := app.Init(ctx, cfg, *shard, logger); err != nil && timedOut(ctx) {
 			return fmt.Errorf("the database at %s is not ready after %s: %w; it does not answer, or is making indexes: repeat the command, "+
 				"or give another address with --mongodb-uri or FANMAIL_MONGODB_URI", cmp.Or(cfg.MongoDB.URI.String(), cfg.MongoDB.URIFile), &limit, err)
 		} else if err != nil {
 			return err
 		}
-		made := initialized{Database: cfg.MongoDB.Database, Partitions: cfg.Partitions, Sharded: shard}
+		made := initialized{Database: cfg.MongoDB.Database, Partitions: cfg.Partitions, Sharded: *shard}
 		return out.print(made, func(w io.Writer) error {
 			return printf(w, "the database %s is ready, with %d partitions\n", made.Database, made.Partitions)
 		})

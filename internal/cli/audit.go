@@ -19,14 +19,12 @@ import (
 // auditCommand audits inboxes.
 type auditCommand struct {
 	process program.Process
-	server  server
-	output  output
+	output  *output
 	options client.AuditOptions
 	bar     *progress // nil until the number of users is known
 }
 
 func newAudit(p program.Process) *cobra.Command {
-	a := auditCommand{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Recompute inboxes, and report missing, extra and double entries",
@@ -38,24 +36,17 @@ func newAudit(p program.Process) *cobra.Command {
 			"The exit code is 1 if a finding remains at the end.",
 		Example: "  fanmail audit --sample 1000\n  fanmail audit --user ben --repair\n  fanmail audit --json | jq -c 'select(.finding)'",
 		Args:    program.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.check(cmd.Flags().Changed("user"), cmd.Flags().Changed("sample")); err != nil {
-				return program.Usage(err)
-			}
-			c, err := a.server.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return a.run(cmd.Context(), c)
-		},
 	}
-	a.server.addServer(cmd, app.Rehydrator)
-	a.output.addJSON(cmd, "print each finding, and last the summary, as one line of JSON")
+	a := auditCommand{process: p, output: newOutput(p, cmd, "print each finding, and last the summary, as one line of JSON")}
 	cmd.Flags().StringVar((*string)(&a.options.User), "user", "", "audit one user")
 	cmd.Flags().IntVar(&a.options.Sample, "sample", 0, "audit this number of users, chosen at random (default all users)")
 	cmd.Flags().BoolVar(&a.options.Repair, "repair", false, "repair findings")
-	return cmd
+	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := a.check(cmd.Flags().Changed("user"), cmd.Flags().Changed("sample")); err != nil {
+			return program.Usage(err)
+		}
+		return a.run(ctx, c)
+	})
 }
 
 func (a *auditCommand) check(user, sample bool) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"path/filepath"
 
@@ -10,11 +11,10 @@ import (
 	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
+	"github.com/fanmail/fanmail/pkg/client"
 )
 
 func newBackup(p program.Process) *cobra.Command {
-	var s server
-	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:   "backup DIR",
 		Short: "Save the embedded store of a running server",
@@ -24,27 +24,20 @@ func newBackup(p program.Process) *cobra.Command {
 			"another disk. 'fanmail restore' restores it.",
 		Example: "  fanmail backup /var/lib/fanmail-backups/monday",
 		Args:    program.Exactly("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !filepath.IsAbs(args[0]) {
-				return program.Usagef("%s is no absolute path: the folder is on the host of the server", args[0])
-			}
-			c, err := s.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			made, err := c.Backup(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return out.print(made, func(w io.Writer) error {
-				return printf(w, "the backup in %s is complete; the slowest write meanwhile took %s\n", program.Printable(args[0]), made.LongestPause)
-			})
-		},
 	}
-	s.addServer(cmd, app.Rehydrator)
-	out.addJSON(cmd, "print the result as JSON")
-	return cmd
+	out := newOutput(p, cmd, "print the result as JSON")
+	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if !filepath.IsAbs(args[0]) {
+			return program.Usagef("%s is no absolute path: the folder is on the host of the server", args[0])
+		}
+		made, err := c.Backup(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return out.print(made, func(w io.Writer) error {
+			return printf(w, "the backup in %s is complete; the slowest write meanwhile took %s\n", program.Printable(args[0]), made.LongestPause)
+		})
+	})
 }
 
 // restored is the result of a restore.
@@ -53,8 +46,6 @@ type restored struct {
 }
 
 func newRestore(p program.Process) *cobra.Command {
-	out := output{w: p.Stdout}
-	var data string
 	cmd := &cobra.Command{
 		Use:   "restore DIR --data DATA",
 		Short: "Make a data folder of a backup",
@@ -63,23 +54,23 @@ func newRestore(p program.Process) *cobra.Command {
 			"start 'fanmail serve' with the data folder, and run 'fanmail audit'.",
 		Example: "  fanmail restore /var/lib/fanmail-backups/monday --data /var/lib/fanmail",
 		Args:    program.Exactly("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if data == "" {
-				return program.Usagef("say by --data which data folder is to be made")
-			}
-			logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: "warn", Format: "auto", Writer: p.Stderr, Now: p.Now})
-			if err != nil {
-				return err
-			}
-			if err := embedded.Restore(cmd.Context(), args[0], data, logger); err != nil {
-				return err
-			}
-			return out.print(restored{Data: data}, func(w io.Writer) error {
-				return printf(w, "%s is restored: start 'fanmail serve --data %s', and run 'fanmail audit'\n", program.Printable(args[0]), program.Printable(data))
-			})
-		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "the data folder to be made (required)")
-	out.addJSON(cmd, "print the result as JSON")
+	data := cmd.Flags().String("data", "", "the data folder to be made (required)")
+	out := newOutput(p, cmd, "print the result as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *data == "" {
+			return program.Usagef("say by --data which data folder is to be made")
+		}
+		logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: "warn", Format: "auto", Writer: p.Stderr, Now: p.Now})
+		if err != nil {
+			return err
+		}
+		if err := embedded.Restore(cmd.Context(), args[0], *data, logger); err != nil {
+			return err
+		}
+		return out.print(restored{Data: *data}, func(w io.Writer) error {
+			return printf(w, "%s is restored: start 'fanmail serve --data %s', and run 'fanmail audit'\n", program.Printable(args[0]), program.Printable(*data))
+		})
+	}
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 )
 
 func newConfig(p program.Process) *cobra.Command {
-	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration",
@@ -19,8 +18,8 @@ func newConfig(p program.Process) *cobra.Command {
 		Example: "  fanmail config > fanmail.yaml\n  FANMAIL_LIMITS_BODY=8KiB fanmail config --json",
 		Args:    program.Exactly(),
 	}
-	s := program.NewSettings(p, cmd)
-	out.addJSON(cmd, "print it as JSON")
+	s := program.NewSettings(p, cmd, program.NoKey)
+	out := newOutput(p, cmd, "print it as JSON")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		cfg, err := s.Load()
 		if err != nil {

@@ -4,35 +4,48 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/cli"
+	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/settings"
 )
 
+// Every page of help fits on a screen of 120 columns, and there are at most 46, with those of the programs of roles and of completion.
+// TestReference has their text; the layout is that of one page.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{
-		"", "serve", "demo", "config", "import", "import follows", "import users", "import identities", "import topics", "import subscriptions", "publish", "login", "identity", "identity set", "identity get", "identity delete", "identity list", "topic", "topic create", "topic list", "topic delete", "subscribe", "unsubscribe", "inbox", "status", "explain", "audit", "bench", "bench fanout", "bench burst", "bench mixed", "bench publish", "bench read", "bench rehydrate", "bench expire", "bench identities", "bench find",
-		"dlq", "dlq list", "dlq show", "dlq redrive", "dlq drop",
-		"admin", "admin init", "admin settings", "admin processes", "admin upgrade",
-	} {
-		name := strings.TrimSpace("fanmail " + command)
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := fanmail(t, append(strings.Fields(command), "--help")...)
-			golden := filepath.Join("testdata", "help", strings.ReplaceAll(name, " ", "-")+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got, "if this is intended: go test ./internal/cli -run TestHelp -update")
-			require.Equal(t, got, fanmail(t, append([]string{"help"}, strings.Fields(command)...)...))
-		})
+	const most = 46
+	count := len(programs) + len([]string{"completion", "bash", "fish", "powershell", "zsh"})
+	var look func(cmd *cobra.Command, path ...string)
+	look = func(cmd *cobra.Command, path ...string) {
+		count++
+		got := fanmail(t, append(path, "--help")...)
+		require.Equal(t, got, fanmail(t, append([]string{"help"}, path...)...))
+		for line := range strings.Lines(got) {
+			require.True(t, len(path) > 0 && path[0] == "bench" || len([]rune(strings.TrimRight(line, "\n"))) <= 120, line)
+		}
+		for _, sub := range shown(cmd) {
+			look(sub, append(slices.Clone(path), sub.Name())...)
+		}
 	}
+	look(cli.NewRoot(program.Process{}))
+	require.LessOrEqual(t, count, most)
+	require.Equal(t, fanmail(t, "topic", "--help"), fanmail(t, "help", "topic", "create"))
+
+	golden := filepath.Join("testdata", "help", "fanmail-topic.golden")
+	got := fanmail(t, "topic", "--help")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "if this is intended: go test ./internal/cli -run TestHelp -update")
 }
 
 func TestNoCommandPrintsHelp(t *testing.T) {
@@ -71,6 +84,8 @@ func TestCompletion(t *testing.T) {
 		require.Contains(t, fanmail(t, "completion", shell), "fanmail")
 	}
 	require.Contains(t, fanmail(t, "__complete", "ben"), "bench\tMeasure")
+	require.Contains(t, fanmail(t, "__complete", "import", ""), "follows\nusers\n")
+	require.Equal(t, ":0\n", fanmail(t, "__complete", "import", "users", ""), "a file")
 }
 
 // Each command has a manual page with its flags.

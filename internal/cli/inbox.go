@@ -21,8 +21,7 @@ const maxFromColumns = 24
 // inboxCommand prints an inbox.
 type inboxCommand struct {
 	process program.Process
-	server  server
-	output  output
+	output  *output
 	options client.InboxOptions
 	all     bool
 	countBy string
@@ -30,7 +29,6 @@ type inboxCommand struct {
 }
 
 func newInbox(p program.Process) *cobra.Command {
-	i := inboxCommand{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "inbox USER",
 		Short: "Print the inbox of a user, newest first",
@@ -52,43 +50,8 @@ func newInbox(p program.Process) *cobra.Command {
 			"  fanmail inbox ben --count-by attr:type\n" +
 			"  fanmail inbox ben --purge-until 2026-01-01T00:00:00Z --dry-run",
 		Args: program.Exactly("USER"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			user := message.UserID(args[0])
-			if err := user.Validate("user"); err != nil {
-				return program.Usage(err)
-			}
-			if i.all && (cmd.Flags().Changed("limit") || cmd.Flags().Changed("before")) {
-				return program.Usagef("--all prints everything: give it without --limit and --before")
-			}
-			if i.options.Limit < 1 {
-				return program.Usagef("--limit is %d: give 1 or more", i.options.Limit)
-			}
-			if err := i.checkCount(cmd); err != nil {
-				return err
-			}
-			purges := cmd.Flags().Changed("purge-until")
-			if err := i.checkPurge(cmd, purges); err != nil {
-				return err
-			}
-			c, err := i.server.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if purges {
-				return i.printPurged(cmd.Context(), c, user)
-			}
-			if i.countBy != "" {
-				return i.printCounts(cmd.Context(), c, user)
-			}
-			if i.all {
-				return i.printAll(cmd.Context(), c, user)
-			}
-			return i.printPage(cmd.Context(), c, user)
-		},
 	}
-	i.server.addServer(cmd, app.Rehydrator)
-	i.output.addJSON(cmd, "print the page or the number as JSON; with --all, each message as one line of JSON")
+	i := inboxCommand{process: p, output: newOutput(p, cmd, "print the page or the number as JSON; with --all, each message as one line of JSON")}
 	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "maximum number of messages to print")
 	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, from the page before")
 	for name, bound := range map[string]struct {
@@ -108,7 +71,39 @@ func newInbox(p program.Process) *cobra.Command {
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
 	cmd.Flags().StringVar(&i.countBy, "count-by", "", "print counts by `what`: from, or attr:NAME")
 	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
-	return cmd
+	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		return i.run(ctx, cmd, c, args[0])
+	})
+}
+
+func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Client, name string) error {
+	user, err := parseUser(name)
+	if err != nil {
+		return err
+	}
+	if i.all && (cmd.Flags().Changed("limit") || cmd.Flags().Changed("before")) {
+		return program.Usagef("--all prints everything: give it without --limit and --before")
+	}
+	if i.options.Limit < 1 {
+		return program.Usagef("--limit is %d: give 1 or more", i.options.Limit)
+	}
+	if err := i.checkCount(cmd); err != nil {
+		return err
+	}
+	purges := cmd.Flags().Changed("purge-until")
+	if err := i.checkPurge(cmd, purges); err != nil {
+		return err
+	}
+	switch {
+	case purges:
+		return i.printPurged(ctx, c, user)
+	case i.countBy != "":
+		return i.printCounts(ctx, c, user)
+	case i.all:
+		return i.printAll(ctx, c, user)
+	default:
+		return i.printPage(ctx, c, user)
+	}
 }
 
 // checkPurge returns an error if flags for printing and for purging are given together.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -11,12 +12,9 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/pkg/client"
-	"github.com/fanmail/fanmail/pkg/message"
 )
 
 func newLogin(p program.Process) *cobra.Command {
-	var s server
-	out := output{w: p.Stdout}
 	wait := client.DefaultLoginWait
 	cmd := &cobra.Command{
 		Use:   "login USER",
@@ -26,34 +24,27 @@ func newLogin(p program.Process) *cobra.Command {
 			"exits with code 1.",
 		Example: "  fanmail login ben\n  fanmail login ben --wait 0s --json",
 		Args:    program.Exactly("USER"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			user := message.UserID(args[0])
-			if err := user.Validate("user"); err != nil {
-				return program.Usage(err)
-			}
-			if wait < 0 || wait > client.MaxLoginWait {
-				return program.Usagef("--wait is %s: give 0s to %ds", wait, client.MaxLoginWait/time.Second)
-			}
-			c, err := s.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			login, err := c.Login(cmd.Context(), user, wait)
-			if err != nil {
-				return err
-			}
-			return reportLogin(out, login)
-		},
 	}
-	s.addServer(cmd, app.Rehydrator)
-	out.addJSON(cmd, "print the answer as JSON")
+	out := newOutput(p, cmd, "print the answer as JSON")
 	cmd.Flags().Var((*duration.Value)(&wait), "wait", "how long to wait until the inbox is complete, 0s to 60s")
-	return cmd
+	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		user, err := parseUser(args[0])
+		if err != nil {
+			return err
+		}
+		if wait < 0 || wait > client.MaxLoginWait {
+			return program.Usagef("--wait is %s: give 0s to %ds", wait, client.MaxLoginWait/time.Second)
+		}
+		login, err := c.Login(ctx, user, wait)
+		if err != nil {
+			return err
+		}
+		return reportLogin(out, login)
+	})
 }
 
 // reportLogin prints the result of a login. If the inbox is still being rebuilt, it returns an error.
-func reportLogin(out output, login client.Login) error {
+func reportLogin(out *output, login client.Login) error {
 	user := program.Printable(string(login.User))
 	if login.State != client.Rehydrating {
 		return out.print(login, func(w io.Writer) error { return printf(w, "%s\n", loginText(user, login)) })

@@ -10,7 +10,11 @@ import (
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
+
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
+
+const jsonFlag = "json"
 
 // output prints the result of a command.
 type output struct {
@@ -18,9 +22,26 @@ type output struct {
 	json bool
 }
 
+// newOutput returns the output of a command to standard output, with --json.
+func newOutput(p program.Process, cmd *cobra.Command, usage string) *output {
+	o := &output{w: p.Stdout}
+	o.addJSON(cmd, usage)
+	return o
+}
+
 // addJSON defines --json.
 func (o *output) addJSON(cmd *cobra.Command, usage string) {
-	cmd.Flags().BoolVar(&o.json, "json", false, usage)
+	cmd.Flags().BoolVar(&o.json, jsonFlag, false, usage)
+}
+
+// eachLine writes a line of text for each value.
+func eachLine[T any](w io.Writer, values []T, text func(T) string) error {
+	for _, value := range values {
+		if err := printf(w, "%s\n", program.Printable(text(value))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // print writes a result: as one line of JSON, or as text.

@@ -21,8 +21,7 @@ import (
 // publisher publishes one message, or a file of them.
 type publisher struct {
 	process program.Process
-	server  server
-	output  output
+	output  *output
 
 	from, contentType, attrs string
 	to, toIdentities, topics []string
@@ -40,16 +39,15 @@ type publisher struct {
 var messageFlags = []string{"from", "to", "to-identity", "followers", "topic", "body", "body-file", "content-type", "attrs"}
 
 func newPublish(p program.Process) *cobra.Command {
-	b := publisher{process: p, output: output{w: p.Stdout}}
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Publish a message, or a file of messages",
 		Long: "Publish a message to the users in --to, to users by --to-identity, to the --followers of its author, to the\n" +
-			"subscribers of a --topic, or to several of these, and print its id. With --file, publish the messages of a file in their order, and print an id for each.\n" +
-			"Each line of the file has a JSON object with the fields from, to, audience, topics, body, content_type and attrs. An\n" +
-			"element of to is a user id, or an identity such as {\"email\":\"joe@example.com\"}. Blank lines and lines that begin\n" +
-			"with # are ignored. The file may be compressed with gzip. The command reads the whole file first: if a line is\n" +
-			"bad, it sends nothing.\n\n" +
+			"subscribers of a --topic, or to several of these, and print its id. With --file, publish the messages of a file in\n" +
+			"their order, and print an id for each. Each line of the file has a JSON object with the fields from, to, audience,\n" +
+			"topics, body, content_type and attrs. An element of to is a user id, or an identity such as\n" +
+			"{\"email\":\"joe@example.com\"}. Blank lines and lines that begin with # are ignored. The file may be compressed with\n" +
+			"gzip. The command reads the whole file first: if a line is bad, it sends nothing.\n\n" +
 			"To repeat a command safely, give the same --key again: the server answers with the id of a message that it has\n" +
 			"already accepted. With --file --json, the last line is a summary. Without --json, the summary goes to standard\n" +
 			"error. With --wait, the command waits until the messages are done. If that takes longer than --timeout, it prints\n" +
@@ -60,6 +58,7 @@ func newPublish(p program.Process) *cobra.Command {
 			"  fanmail publish --file messages.ndjson.gz --key monday --wait",
 		Args: program.Exactly(),
 	}
+	b := publisher{process: p, output: newOutput(p, cmd, "print the answer as JSON; with --file, one answer per line")}
 	flags := cmd.Flags()
 	flags.StringVar(&b.from, "from", "", "author of the message")
 	flags.StringSliceVar(&b.to, "to", nil, "recipients, separated by commas; may be given several times")
@@ -75,13 +74,10 @@ func newPublish(p program.Process) *cobra.Command {
 	b.limit.add(cmd, "with --wait: how long to wait, such as 30s (default without limit)")
 	flags.StringVar(&b.file, "file", "", "publish the messages of an NDJSON file; - for standard input")
 	flags.BoolVar(&b.skipBad, "skip-bad", false, "with --file: skip and count bad and rejected lines")
-	b.server.addServer(cmd, app.Publisher)
-	b.output.addJSON(cmd, "print the answer as JSON; with --file, one answer per line")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return b.run(cmd) }
-	return cmd
+	return onServer(p, app.Publisher, cmd, func(ctx context.Context, c *client.Client, _ []string) error { return b.run(ctx, cmd, c) })
 }
 
-func (b *publisher) run(cmd *cobra.Command) error {
+func (b *publisher) run(ctx context.Context, cmd *cobra.Command, c *client.Client) error {
 	if err := b.limit.check(cmd, b.wait, "--wait"); err != nil {
 		return err
 	}
@@ -91,21 +87,16 @@ func (b *publisher) run(cmd *cobra.Command) error {
 				return program.Usagef("the messages in --file are complete: leave out --%s", name)
 			}
 		}
-		return b.publishFile(cmd.Context())
+		return b.publishFile(ctx, c)
 	}
 	if b.skipBad {
 		return program.Usagef("--skip-bad needs --file")
 	}
-	c, err := b.server.dial(b.process)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	draft, err := b.draft(cmd)
 	if err != nil {
 		return err
 	}
-	return b.publishOne(cmd.Context(), c, draft)
+	return b.publishOne(ctx, c, draft)
 }
 
 // draft returns the message that the flags describe. It does not check limits of size, because the server decides them.

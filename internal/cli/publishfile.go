@@ -80,33 +80,21 @@ type fileRun struct {
 	rejected []problem
 }
 
-func (b *publisher) publishFile(ctx context.Context) (err error) {
+func (b *publisher) publishFile(ctx context.Context, c *client.Client) error {
 	// The limits come from the environment or the defaults, on the assumption that the server has the same.
 	cfg, err := program.Load(config.Options{Env: b.process.Env})
 	if err != nil {
 		return err
 	}
-	c, err := b.server.dial(b.process)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	file, err := openSource(ctx, b.process, b.file)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := file.close(); err == nil {
-			err = closeErr
+	return withSource(ctx, b.process, b.file, func(file *source) error {
+		run := &fileRun{publisher: b, client: c, file: file, key: b.key, parse: parseDraft(message.Limits{
+			BodyBytes: int(cfg.Limits.Body), AttrsBytes: int(cfg.Limits.Attrs), Recipients: cfg.Limits.Recipients,
+		})}
+		if run.key == "" {
+			run.key = rand.Text()
 		}
-	}()
-	run := &fileRun{publisher: b, client: c, file: file, key: b.key, parse: parseDraft(message.Limits{
-		BodyBytes: int(cfg.Limits.Body), AttrsBytes: int(cfg.Limits.Attrs), Recipients: cfg.Limits.Recipients,
-	})}
-	if run.key == "" {
-		run.key = rand.Text()
-	}
-	return run.publish(ctx)
+		return run.publish(ctx)
+	})
 }
 
 func (r *fileRun) publish(ctx context.Context) error {

@@ -119,7 +119,13 @@ func describe(b *strings.Builder, cmd *cobra.Command, groups []group) {
 	if long == "" {
 		long = cmd.Short + "."
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", cmd.CommandPath(), long)
+	fmt.Fprintf(b, "\n## %s\n", cmd.CommandPath())
+	for paragraph := range strings.SplitSeq(long, "\n\n") {
+		if strings.HasPrefix(paragraph, " ") { // lines that stay as they are
+			paragraph = "```\n" + paragraph + "\n```"
+		}
+		fmt.Fprintf(b, "\n%s\n", paragraph)
+	}
 	if cmd.Runnable() {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", cmd.UseLine())
 	}

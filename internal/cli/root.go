@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/internal/cli/program"
@@ -48,7 +46,7 @@ func newHelp() *cobra.Command {
 			switch {
 			case err != nil:
 				return program.Usage(err)
-			case len(rest) > 0:
+			case len(rest) > 0 && target.HasSubCommands():
 				return unknownCommand(target, rest[0])
 			}
 			target.InitDefaultHelpFlag()
@@ -56,12 +54,4 @@ func newHelp() *cobra.Command {
 			return target.Help()
 		},
 	}
-}
-
-func unknownCommand(cmd *cobra.Command, name string) error {
-	hint := ""
-	if nearest := cmd.SuggestionsFor(name); len(nearest) > 0 {
-		hint = "; did you mean " + strings.Join(nearest, " or ") + "?"
-	}
-	return program.Usagef("there is no command %q%s", cmd.CommandPath()+" "+name, hint)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -14,25 +15,39 @@ const defaultServer = "http://127.0.0.1:8080"
 
 // server finds the server for a command: one with all roles, or one with the needed role.
 type server struct {
-	url, apart string
-	roleEnv    string
+	cmd   *cobra.Command
+	url   string
+	role  app.Role // the needed one
+	apart map[app.Role]*string
 	credentials
 }
 
-// addServer defines --server, and the flag of the role that serves the command if roles run in separate processes.
-func (s *server) addServer(cmd *cobra.Command, role app.Role) {
-	s.roleEnv = program.PublisherEnv
-	if role == app.Rehydrator {
-		s.roleEnv = program.RehydratorEnv
-	}
+// addServer defines --server, and a flag for each role that serves the command if roles run in separate processes. The first is the needed
+// one.
+func (s *server) addServer(cmd *cobra.Command, roles ...app.Role) {
+	s.cmd, s.role, s.apart = cmd, roles[0], make(map[app.Role]*string)
 	cmd.Flags().StringVar(&s.url, "server", "", "URL of the server (default $"+program.ServerEnv+", or "+defaultServer+")")
-	cmd.Flags().StringVar(&s.apart, string(role), "", "URL of the "+string(role)+", if roles run in separate processes (default $"+s.roleEnv+")")
+	for _, role := range roles {
+		s.apart[role] = cmd.Flags().String(string(role), "",
+			"URL of the "+string(role)+", if roles run in separate processes (default $"+program.RoleEnv(role)+")")
+	}
 	s.add(cmd)
+}
+
+// run calls do with a client of the server.
+func (s *server) run(ctx context.Context, p program.Process, do ask, args []string) error {
+	c, err := s.dial(p)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return do(ctx, c, args)
 }
 
 // dial returns a client of the server. It does not connect yet.
 func (s *server) dial(p program.Process) (*client.Client, error) {
-	url := cmp.Or(s.apart, s.url, p.Getenv(s.roleEnv), p.Getenv(program.ServerEnv), defaultServer)
+	program.SetRole(s.cmd, s.role)
+	url := cmp.Or(*s.apart[s.role], s.url, p.Getenv(program.RoleEnv(s.role)), p.Getenv(program.ServerEnv), defaultServer)
 	options, err := s.options(p)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"context"
@@ -59,6 +60,16 @@ func (e *cutOffError) advice(records int) string {
 	}
 	return fmt.Sprintf("; get the whole file, or give the %s before the end to this command: 'gzip -dc -- %q | head -n %d' prints them, "+
 		"and - reads them from standard input", plural(records, "good line", "good lines"), e.name, e.lines)
+}
+
+// withSource calls do with a file, and closes it.
+func withSource(ctx context.Context, p program.Process, path string, do func(*source) error) error {
+	file, err := openSource(ctx, p, path)
+	if err != nil {
+		return err
+	}
+	err = do(file)
+	return cmp.Or(err, file.close())
 }
 
 // openSource opens a file. It first copies standard input, a pipe or a device to a temporary file, because they can be read only

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -9,12 +10,9 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
-	"github.com/fanmail/fanmail/pkg/message"
 )
 
 func newStatus(p program.Process) *cobra.Command {
-	var s server
-	out := output{w: p.Stdout}
 	wait, watching := false, false
 	var limit timeout
 	cmd := &cobra.Command{
@@ -28,43 +26,36 @@ func newStatus(p program.Process) *cobra.Command {
 			"how far it is and exits with code 1.",
 		Example: "  fanmail status 01981e6c-5f6a-7c43-9f0e-0d5c2b7f3a10 --watch",
 		Args:    program.Exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := message.ParseID(args[0])
-			if err != nil {
-				return program.Usage(err)
-			}
-			if wait && watching {
-				return program.Usagef("--watch waits as well: give it without --wait")
-			}
-			if err := limit.check(cmd, wait || watching, "--wait or --watch"); err != nil {
-				return err
-			}
-			c, err := s.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			var status client.Status
-			switch {
-			case watching:
-				status, err = watch(cmd.Context(), p, out, c, id, &limit)
-			case wait:
-				status, err = waitShowing(cmd.Context(), p, c, id, &limit)
-			default:
-				status, err = c.Status(cmd.Context(), id)
-			}
-			if err != nil {
-				return err
-			}
-			return out.print(status, func(w io.Writer) error { return printStatus(w, status) })
-		},
 	}
-	s.addServer(cmd, app.Publisher)
-	out.addJSON(cmd, "print the message and its status as JSON")
+	out := newOutput(p, cmd, "print the message and its status as JSON")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	cmd.Flags().BoolVar(&watching, "watch", false, "print the progress every second until it is done")
 	limit.add(cmd, "with --wait or --watch: how long to wait, such as 30s (default without limit)")
-	return cmd
+	return onServer(p, app.Publisher, cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		id, err := parseMessageID(args[0])
+		if err != nil {
+			return err
+		}
+		if wait && watching {
+			return program.Usagef("--watch waits as well: give it without --wait")
+		}
+		if err := limit.check(cmd, wait || watching, "--wait or --watch"); err != nil {
+			return err
+		}
+		var status client.Status
+		switch {
+		case watching:
+			status, err = watch(ctx, p, out, c, id, &limit)
+		case wait:
+			status, err = waitShowing(ctx, p, c, id, &limit)
+		default:
+			status, err = c.Status(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return out.print(status, func(w io.Writer) error { return printStatus(w, status) })
+	})
 }
 
 func printStatus(w io.Writer, s client.Status) error {

@@ -12,95 +12,41 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
+// topicPageSize is how many topics one request lists.
+const topicPageSize = 200
+
 func newTopic(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "topic",
+		Use:   "topic ACTION [TOPIC]",
 		Short: "Create, list or delete topics",
 		Long: "Create, list or delete topics. A topic is a path of 1 to 8 segments, such as programming/go. A user who is subscribed\n" +
-			"to a topic gets the messages to it and to all topics below it. This needs format level 4 (fanmail admin upgrade).",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return program.Usagef("say what to do: create, list or delete")
-			}
-			return unknownCommand(cmd, args[0])
-		},
+			"to a topic gets the messages to it and to all topics below it.\n\n" +
+			"  create TOPIC  The topic above it must exist, or --parents creates that, too.\n" +
+			"  list [TOPIC]  List a topic and all topics below it, or all topics if none is given. With --user, list the topics\n" +
+			"                to which the user is subscribed.\n" +
+			"  delete TOPIC  The server refuses it while there are topics below the topic, or users are subscribed to it.\n\n" +
+			"You can repeat each of them.",
+		Example: "  fanmail topic create programming/go --parents\n  fanmail topic list programming\n  fanmail topic list --user ben",
 	}
-	cmd.AddCommand(newTopicCreate(p), newTopicList(p), newTopicDelete(p))
-	return cmd
-}
-
-// parseTopic returns the topic of an argument.
-func parseTopic(path string) (message.Topic, error) {
-	t := message.ParseTopic(path)
-	if err := t.Validate("topic"); err != nil {
-		return "", program.Usage(err)
-	}
-	return t, nil
-}
-
-func newTopicCreate(p program.Process) *cobra.Command {
-	var s server
-	var parents bool
-	cmd := &cobra.Command{
-		Use:     "create TOPIC",
-		Short:   "Create a topic",
-		Long:    "Create a topic. The topic above it must exist, or --parents creates that, too. You can repeat it.",
-		Example: "  fanmail topic create programming/go --parents",
-		Args:    program.Exactly("TOPIC"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onTopic(cmd, p, s, args[0], func(ctx context.Context, c *client.Client, t message.Topic) error {
-				return c.CreateTopic(ctx, t, parents)
-			})
-		},
-	}
-	s.addServer(cmd, app.Publisher)
-	cmd.Flags().BoolVar(&parents, "parents", false, "create the topics above it, too")
-	return cmd
-}
-
-func newTopicDelete(p program.Process) *cobra.Command {
-	var s server
-	cmd := &cobra.Command{
-		Use:   "delete TOPIC",
-		Short: "Delete a topic",
-		Long: "Delete a topic. The server refuses that while there are topics below it, or users are subscribed to it. You can\n" +
-			"repeat it.",
-		Example: "  fanmail topic delete programming/go",
-		Args:    program.Exactly("TOPIC"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onTopic(cmd, p, s, args[0], func(ctx context.Context, c *client.Client, t message.Topic) error {
-				return c.DeleteTopic(ctx, t)
-			})
-		},
-	}
-	s.addServer(cmd, app.Publisher)
-	return cmd
-}
-
-func newTopicList(p program.Process) *cobra.Command {
-	var s server
-	var user string
-	out := output{w: p.Stdout}
-	cmd := &cobra.Command{
-		Use:   "list [TOPIC]",
-		Short: "List topics",
-		Long: "List a topic and all topics below it, or all topics if none is given. With --user, list the topics to which the\n" +
-			"user is subscribed.",
-		Example: "  fanmail topic list programming\n  fanmail topic list --user ben",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := topicLister(cmd, args, user)
+	out := newOutput(p, cmd, "list: print each topic as JSON, as 'fanmail import topics' reads it")
+	parents := cmd.Flags().Bool("parents", false, "create: create the topics above it, too")
+	user := cmd.Flags().String("user", "", "list: list the topics to which this user is subscribed")
+	return withActions(
+		p, app.Publisher, cmd,
+		action{name: "create", args: program.Exactly("TOPIC"), flags: []string{"parents"}, do: func(ctx context.Context, c *client.Client, args []string) error {
+			t, err := parseTopic(args[0])
 			if err != nil {
 				return err
 			}
-			c, err := s.dial(p)
+			return c.CreateTopic(ctx, t, *parents)
+		}},
+		action{name: "list", args: program.AtMost("TOPIC"), flags: []string{jsonFlag, "user"}, do: func(ctx context.Context, c *client.Client, args []string) error {
+			list, err := topicLister(c, args, *user, cmd.Flags().Changed("user"))
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			for after := client.Cursor(""); ; {
-				page, err := list(cmd.Context(), c, after)
+				page, err := list(ctx, after)
 				if err != nil {
 					return err
 				}
@@ -116,60 +62,84 @@ func newTopicList(p program.Process) *cobra.Command {
 					return nil
 				}
 			}
-		},
-	}
-	s.addServer(cmd, app.Publisher)
-	out.addJSON(cmd, "print each topic as JSON, as 'fanmail import topics' reads it")
-	cmd.Flags().StringVar(&user, "user", "", "list the topics to which this user is subscribed")
-	return cmd
+		}},
+		action{name: "delete", args: program.Exactly("TOPIC"), do: func(ctx context.Context, c *client.Client, args []string) error {
+			t, err := parseTopic(args[0])
+			if err != nil {
+				return err
+			}
+			return c.DeleteTopic(ctx, t)
+		}},
+	)
 }
 
-// topicPageSize is how many topics one request lists.
-const topicPageSize = 200
-
-// topicLister returns what asks for a page of the list that the arguments name.
-func topicLister(
-	cmd *cobra.Command, args []string, name string,
-) (func(context.Context, *client.Client, client.Cursor) (client.TopicPage, error), error) {
-	var under message.Topic
-	if len(args) > 1 {
-		return nil, program.Usagef("unexpected argument %q", args[1])
+// parseTopic returns the topic of an argument.
+func parseTopic(path string) (message.Topic, error) {
+	t := message.ParseTopic(path)
+	if err := t.Validate("topic"); err != nil {
+		return "", program.Usage(err)
 	}
-	if len(args) == 1 {
+	return t, nil
+}
+
+// topicLister returns what asks for a page of the list: of the topics of a user, or of those at and below a topic.
+func topicLister(
+	c *client.Client, args []string, name string, ofUser bool,
+) (func(context.Context, client.Cursor) (client.TopicPage, error), error) {
+	if ofUser && len(args) > 0 {
+		return nil, program.Usagef("--user lists all topics of the user: leave out %s", args[0])
+	}
+	if ofUser {
+		user, err := parseUser(name)
+		return func(ctx context.Context, after client.Cursor) (client.TopicPage, error) {
+			return c.UserTopics(ctx, user, after, topicPageSize)
+		}, err
+	}
+	var under message.Topic
+	if len(args) > 0 {
 		var err error
 		if under, err = parseTopic(args[0]); err != nil {
 			return nil, err
 		}
 	}
-	if !cmd.Flags().Changed("user") {
-		return func(ctx context.Context, c *client.Client, after client.Cursor) (client.TopicPage, error) {
-			return c.Topics(ctx, under, after, topicPageSize)
-		}, nil
-	}
-	if under != "" {
-		return nil, program.Usagef("--user lists all topics of the user: leave out %s", args[0])
-	}
-	user, err := parseUser(name)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, c *client.Client, after client.Cursor) (client.TopicPage, error) {
-		return c.UserTopics(ctx, user, after, topicPageSize)
+	return func(ctx context.Context, after client.Cursor) (client.TopicPage, error) {
+		return c.Topics(ctx, under, after, topicPageSize)
 	}, nil
 }
 
-// onTopic calls do with a client and the topic of an argument.
-func onTopic(
-	cmd *cobra.Command, p program.Process, s server, path string, do func(context.Context, *client.Client, message.Topic) error,
-) error {
-	t, err := parseTopic(path)
-	if err != nil {
-		return err
-	}
-	c, err := s.dial(p)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return do(cmd.Context(), c, t)
+func newSubscribe(p program.Process) *cobra.Command {
+	return newSubscription(p, (*client.Client).Subscribe, &cobra.Command{
+		Use:   "subscribe USER TOPIC",
+		Short: "Subscribe a user to a topic",
+		Long: "Subscribe a user to a topic, from now on. The user gets the messages to the topic and to all topics below it. You can\n" +
+			"repeat it.",
+		Example: "  fanmail subscribe ben programming/go",
+	})
+}
+
+func newUnsubscribe(p program.Process) *cobra.Command {
+	return newSubscription(p, (*client.Client).Unsubscribe, &cobra.Command{
+		Use:     "unsubscribe USER TOPIC",
+		Short:   "End a user's subscription to a topic",
+		Long:    "End a user's subscription to a topic, if there is one. You can repeat it.",
+		Example: "  fanmail unsubscribe ben programming/go",
+	})
+}
+
+// newSubscription completes a command that calls do with a user and a topic.
+func newSubscription(
+	p program.Process, do func(*client.Client, context.Context, message.UserID, message.Topic) error, cmd *cobra.Command,
+) *cobra.Command {
+	cmd.Args = program.Exactly("USER", "TOPIC")
+	return onServer(p, app.Publisher, cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		user, err := parseUser(args[0])
+		if err != nil {
+			return err
+		}
+		topic, err := parseTopic(args[1])
+		if err != nil {
+			return err
+		}
+		return do(c, ctx, user, topic)
+	})
 }

@@ -28,7 +28,7 @@ type watched struct {
 }
 
 // watch prints the progress of a message every second until it is done, and returns the status. --timeout ends it.
-func watch(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID, limit *timeout) (client.Status, error) {
+func watch(ctx context.Context, p program.Process, out *output, c *client.Client, id message.ID, limit *timeout) (client.Status, error) {
 	ctx, cancel := limit.within(ctx)
 	defer cancel()
 	status, err := watchDone(ctx, p, out, c, id)
@@ -36,7 +36,7 @@ func watch(ctx context.Context, p program.Process, out output, c *client.Client,
 }
 
 // watchDone is watch without an end. With an error it returns the last status.
-func watchDone(ctx context.Context, p program.Process, out output, c *client.Client, id message.ID) (client.Status, error) {
+func watchDone(ctx context.Context, p program.Process, out *output, c *client.Client, id message.ID) (client.Status, error) {
 	status, err := c.Estimate(ctx, id)
 	if err != nil {
 		return client.Status{}, err

@@ -41,20 +41,24 @@ func advice(p Process, cmd *cobra.Command, err error) string {
 	return ""
 }
 
-// addressAdvice names what gives the address that a command asked.
-func addressAdvice(p Process, cmd *cobra.Command) string {
-	for role, env := range roleEnvs() {
-		flag := cmd.Flags().Lookup(string(role))
-		if flag != nil && (flag.Changed || p.Getenv(env) != "" && !cmd.Flags().Changed("server")) {
-			return fmt.Sprintf("--%s or %s gives another address", role, env)
-		}
+// roleKey is the annotation of a command with the role that it asks.
+const roleKey = "role"
+
+// SetRole notes that a command asks a process with this role, so that errors can name the flag for its address.
+func SetRole(cmd *cobra.Command, role app.Role) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = make(map[string]string)
 	}
-	return "--server or " + ServerEnv + " gives another address"
+	cmd.Annotations[roleKey] = string(role)
 }
 
-// roleEnvs returns the environment variables with the addresses of roles.
-func roleEnvs() map[app.Role]string {
-	return map[app.Role]string{app.Publisher: PublisherEnv, app.Rehydrator: RehydratorEnv}
+// addressAdvice names what gives the address that a command asked.
+func addressAdvice(p Process, cmd *cobra.Command) string {
+	role := app.Role(cmd.Annotations[roleKey])
+	if cmd.Flags().Changed(string(role)) || p.Getenv(RoleEnv(role)) != "" && !cmd.Flags().Changed("server") {
+		return fmt.Sprintf("--%s or %s gives another address", role, RoleEnv(role))
+	}
+	return "--server or " + ServerEnv + " gives another address"
 }
 
 // needsToken reports whether another token can make the request succeed. The server refuses pages of other sites whatever the token.
@@ -78,10 +82,9 @@ func tokenAdvice(p Process, flag bool) string {
 
 // roleAdvice names the flag for the address of the role that serves a path, if a process answered that it does not have this role.
 func roleAdvice(cmd *cobra.Command, detail string) string {
-	for role, env := range roleEnvs() {
-		if strings.HasSuffix(detail, fmt.Sprintf("does not serve this path: the %s does", role)) && cmd.Flags().Lookup(string(role)) != nil {
-			return fmt.Sprintf("--%s or %s gives its address", role, env)
-		}
+	role := app.Role(cmd.Annotations[roleKey])
+	if !strings.HasSuffix(detail, fmt.Sprintf("does not serve this path: the %s does", role)) {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("--%s or %s gives its address", role, RoleEnv(role))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// likeness is the maximum number of edits between an unknown flag and a flag that is suggested for it.
+// likeness is the maximum number of edits between an unknown name and a name that is suggested for it.
 const likeness = 2
 
 // FlagError returns the usage error for an error in the flags of a command. For an unknown flag it names the nearest flags.
@@ -23,30 +23,33 @@ func FlagError(cmd *cobra.Command, err error) error {
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" { // one dash, as in -peek=true
 		name, _, _ = strings.Cut(letters, "=")
 	}
-	nearest := nearestFlags(cmd.Flags(), name)
+	// Hidden flags count, because they can be given.
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	nearest := Nearest(name, names)
 	if len(nearest) == 0 {
 		return Usage(err)
 	}
 	return Usage(fmt.Errorf("%w; did you mean --%s?", err, strings.Join(nearest, " or --")))
 }
 
-// nearestFlags returns the flags that take the fewest edits, at most likeness, to come to from name. Without any, it returns the flag that
-// begins with name, if there is exactly one. Hidden flags count, because they can be given.
-func nearestFlags(flags *pflag.FlagSet, name string) []string {
+// Nearest returns the names that take the fewest edits, at most likeness, to come to from name. Without any, it returns the one that
+// begins with name, if there is exactly one.
+func Nearest(name string, names []string) []string {
 	var nearest, begun []string
 	least := min(likeness, len(name)-1)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if strings.HasPrefix(f.Name, name) {
-			begun = append(begun, f.Name)
+	for _, n := range names {
+		if strings.HasPrefix(n, name) {
+			begun = append(begun, n)
 		}
-		switch d := levenshtein.ComputeDistance(name, f.Name); {
+		switch d := levenshtein.ComputeDistance(name, n); {
 		case d > least:
 		case d < least:
-			nearest, least = []string{f.Name}, d
+			nearest, least = []string{n}, d
 		default:
-			nearest = append(nearest, f.Name)
+			nearest = append(nearest, n)
 		}
-	})
+	}
 	if len(nearest) == 0 && len(begun) == 1 {
 		return begun
 	}

@@ -126,6 +126,13 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// AtMost returns a check that a command has the named arguments, or only the first of them, or none.
+func AtMost(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		return Exactly(names[:min(len(args), len(names))]...)(cmd, args)
+	}
+}
+
 // Version returns the version of the module that the binary was built from.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

@@ -23,6 +23,9 @@ type Settings struct {
 	file    string
 }
 
+// NoKey as the only shown key hides the flags of all keys.
+const NoKey = ""
+
 // NewSettings adds --config and the flags of all keys to a command. The help lists the flags of the given keys, or without any of those that
 // most servers need; --help-all lists the others, too.
 func NewSettings(p Process, cmd *cobra.Command, shown ...string) *Settings {

@@ -13,8 +13,26 @@ import (
 
 	"github.com/fanmail/fanmail/internal/jsonfields"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 )
+
+// pairHeader is a first line that names the columns of edges.
+const pairHeader = "follower\tfollowee"
+
+// parsePair parses an edge: a follower, a tab, a followee.
+func parsePair(text []byte) (follow.Pair, error) {
+	columns := strings.Split(string(text), "\t")
+	if len(columns) != 2 {
+		return follow.Pair{}, fmt.Errorf("has %s: expected follower, tab, followee", plural(len(columns), "column", "columns"))
+	}
+	followee := message.UserID(columns[1])
+	pair := follow.Pair{Follower: message.UserID(columns[0]), Followee: followee.Source()}
+	if err := followee.Validate("followee"); err != nil {
+		return pair, err
+	}
+	return pair, pair.Validate()
+}
 
 // parseSeen parses the time at which a user was last seen.
 func parseSeen(text []byte) (client.Seen, error) {
@@ -33,6 +51,40 @@ func parseSeen(text []byte) (client.Seen, error) {
 		return client.Seen{}, fmt.Errorf("last_viewed is %q: expected a time such as 2026-01-02T15:04:05Z", record.LastViewed)
 	}
 	return client.Seen{User: record.User, LastViewed: at}, nil
+}
+
+// parseIdentityLine parses a line of the batch. Its errors do not repeat the value.
+func parseIdentityLine(text []byte) (client.IdentityLine, error) {
+	var l client.IdentityLine
+	if err := decode(text, &l); err != nil {
+		return l, err
+	}
+	switch {
+	case l.Kind == "":
+		return l, errors.New("kind is empty: give one such as email")
+	case l.Value == "":
+		return l, errors.New("value is empty")
+	}
+	return l, l.User.Validate("user")
+}
+
+func parseTopicLine(text []byte) (message.Topic, error) {
+	var l client.Topic
+	if err := decode(text, &l); err != nil {
+		return "", err
+	}
+	return l.Topic, l.Topic.Validate("topic")
+}
+
+func parseSubscription(text []byte) (client.Subscription, error) {
+	var l client.Subscription
+	if err := decode(text, &l); err != nil {
+		return l, err
+	}
+	if err := l.User.Validate("user"); err != nil {
+		return l, err
+	}
+	return l, l.Topic.Validate("topic")
 }
 
 // parseDraft returns a parser of messages within the limits.
