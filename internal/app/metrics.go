@@ -13,22 +13,8 @@ import (
 	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/meter"
-	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/event"
 )
-
-// measure wraps the stores so that every call is measured.
-func measure(p Parts, opts Options) Parts {
-	stores := storemetrics.New(opts.Metrics, opts.Now)
-	p.Messages, p.Keys, p.Inbox = stores.Messages(p.Messages), stores.Keys(p.Keys), stores.Inbox(p.Inbox)
-	if p.Index != nil {
-		p.Index = stores.Index(p.Index)
-	}
-	p.Users, p.Edges, p.Progress = stores.Users(p.Users), stores.Edges(p.Edges), stores.Progress(p.Progress)
-	p.Identities = stores.Identities(p.Identities)
-	p.Topics = stores.Topics(p.Topics)
-	return p
-}
 
 // measureBuild registers the metric that names the version and the roles of this process.
 func (a *App) measureBuild() {

@@ -58,7 +58,7 @@ const messageBytes = 40 << 20
 
 func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Current, opts Options) (*Store, error) {
 	options, err := mongoOptions(cfg, opts)
-	options.ClockTolerance = current.ClockTolerance
+	options.ClockTolerance, options.Metrics = current.ClockTolerance, opts.Metrics
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (w *world) open(ctx context.Context, cfg config.Config, current *settings.C
 	if err := w.openBus(ctx, cfg, opts); err != nil {
 		return Parts{}, err
 	}
-	parts := measure(w.store.Parts, opts)
+	parts := w.store.Parts
 	parts.Messages = messagecache.Wrap(parts.Messages, w.store.Messages)
 	parts.Bus = w.bus
 	return parts, nil

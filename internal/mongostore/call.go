@@ -12,7 +12,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -60,15 +59,22 @@ func (db *DB) call(ctx context.Context, doing string, operation func(context.Con
 }
 
 // within runs an operation with a deadline and wraps its error with a sentinel. If the caller's own context ends, within
-// returns that error unchanged, because it says nothing about the server.
-func (db *DB) within(ctx context.Context, doing string, operation func(context.Context) error) error {
+// returns that error unchanged, because it says nothing about the server. The metrics name the operation as its error does.
+func (db *DB) within(ctx context.Context, doing string, operation func(context.Context) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer pulse.Beat(ctx) // a call of the store may consist of many operations
+	began := db.opts.Now()
+	defer func() {
+		failure := err
+		if errors.Is(err, mongo.ErrNoDocuments) { // an answer
+			failure = nil
+		}
+		db.metrics.Done(ctx, doing, began, failure)
+	}()
 	limited, cancel := context.WithTimeout(ctx, db.opts.Timeout)
 	defer cancel()
-	err := operation(limited)
+	err = operation(limited)
 	switch {
 	case err == nil:
 		return nil

@@ -35,6 +35,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	if err != nil {
 		return nil, err
 	}
+	s.c.db.metrics.Pushed(pushes, outcomes)
 	return outcomes, nil
 }
 

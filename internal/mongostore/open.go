@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -16,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -84,6 +86,8 @@ type Options struct {
 	KeyGrace time.Duration
 	// Logger receives warnings for the operator.
 	Logger zerolog.Logger
+	// Metrics is the registry of the metrics; nil registers none.
+	Metrics prometheus.Registerer
 	// Monitor receives every command. If nil, commands are not monitored.
 	Monitor *event.CommandMonitor
 }
@@ -138,6 +142,7 @@ type DB struct {
 	server   server
 	watch    *watch
 	hosts    []string // as the connection string names them
+	metrics  *storemetrics.Metrics
 
 	messages *Messages
 	keys     *Keys
@@ -182,7 +187,7 @@ func Connect(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: connect: %w", withoutSecrets(err, opts.URI))
 	}
-	db := &DB{client: client, opts: opts, watch: watch, hosts: o.Hosts}
+	db := &DB{client: client, opts: opts, watch: watch, hosts: o.Hosts, metrics: storemetrics.New(opts.Metrics, opts.Now)}
 	if db.server, err = db.greet(ctx); err != nil {
 		return nil, errors.Join(err, db.close(ctx))
 	}

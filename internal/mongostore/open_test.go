@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -150,12 +152,24 @@ func TestUnavailable(t *testing.T) {
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.MongoDB(t)
-	db := connect(t, testOptions(t, uri, database))
+	opts := testOptions(t, uri, database)
+	measured := prometheus.NewRegistry()
+	opts.Metrics = measured
+	db := connect(t, opts)
+	_, err := db.Messages().Get(t.Context(), messagetest.Message(1, "ann").Ref())
+	require.ErrorIs(t, err, message.ErrNotFound, "an answer, which is no failure")
 	require.NoError(t, db.Close())
 	require.NoError(t, db.Close(), "closing it again does nothing")
 	require.ErrorIs(t, db.Healthy(t.Context()), mongostore.ErrClosed)
-	_, err := db.Messages().Get(t.Context(), messagetest.Message(1, "ann").Ref())
+	_, err = db.Messages().Get(t.Context(), messagetest.Message(1, "ann").Ref())
 	require.ErrorIs(t, err, mongostore.ErrClosed)
+	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
+# HELP fanmail_store_errors_total Failed calls of a store. Calls that were canceled or found nothing are not counted.
+# TYPE fanmail_store_errors_total counter
+fanmail_store_errors_total{operation="connect"} 0
+fanmail_store_errors_total{operation="get a message in messages"} 1
+fanmail_store_errors_total{operation="ping"} 1
+`), "fanmail_store_errors_total"))
 }
 
 func TestWhatPasses(t *testing.T) {

@@ -31,11 +31,12 @@ func parseJudgedTime(value []byte) (time.Time, error) {
 
 // ToFollowers implements message.Store. It costs one seek for each range that can still add a result, and one read for each
 // returned message.
-func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) (_ []message.Stored, err error) {
+	call, err := s.db.begin(ctx, "messages.to_followers")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	found, err := s.search(spaceAuthors, ranges, order, limit)
 	if err != nil {
 		return nil, fmt.Errorf("messages of %d authors and topics: %w", len(ranges), err)
@@ -44,11 +45,12 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 }
 
 // Naming implements message.Store.
-func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) (_ []message.Stored, err error) {
+	call, err := s.db.begin(ctx, "messages.naming")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	found, err := s.search(spaceNaming, []message.Range{{From: user.Source(), After: after, Before: before}}, order, limit)
 	if err != nil {
 		return nil, fmt.Errorf("messages that name %s: %w", user, err)
@@ -106,10 +108,11 @@ func (s *Messages) collect(index space, ranges []message.Range, ids *best) (err 
 // CountToFollowers implements message.Store. It reads only the index. One message may be in the ranges of several sources, so the ids of
 // those that are in a range of a topic are in memory.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "messages.count_to_followers")
+	if err != nil {
 		return 0, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceAuthors)})
 	if err != nil {
 		return 0, err

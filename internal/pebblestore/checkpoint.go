@@ -20,10 +20,11 @@ const probeEvery = time.Millisecond
 // Checkpoint writes an empty record again and again meanwhile, and returns how long the slowest of these writes took until it was synced.
 // The store's Close waits for the call.
 func (db *DB) Checkpoint(ctx context.Context, dir string) (longestPause time.Duration, err error) {
-	if err := db.begin(ctx); err != nil {
+	call, err := db.begin(ctx, "store.checkpoint")
+	if err != nil {
 		return 0, err
 	}
-	defer db.end()
+	defer call.end(ctx, &err)
 	ended := make(chan struct{})
 	var probing sync.WaitGroup
 	var probed error

@@ -5,16 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// call is a call of the store that has begun. It is measured as the operation op.
+type call struct {
+	db    *DB
+	op    string
+	began time.Time
+}
+
 // begin starts a call of the store. It returns an error if ctx has ended or the store is closed. Otherwise the caller must call
-// end.
-func (db *DB) begin(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// end with the result.
+func (db *DB) begin(ctx context.Context, op string) (_ call, err error) {
+	c := call{db: db, op: op, began: db.now()}
+	if err = ctx.Err(); err == nil {
+		err = db.enter()
 	}
+	if err != nil {
+		db.metrics.Done(ctx, c.op, c.began, err)
+	}
+	return c, err
+}
+
+func (c *call) end(ctx context.Context, err *error) {
+	c.db.leave()
+	c.db.metrics.Done(ctx, c.op, c.began, *err)
+}
+
+// enter keeps the store open until leave.
+func (db *DB) enter() error {
 	db.calls.RLock()
 	if db.closed {
 		db.calls.RUnlock()
@@ -23,7 +45,7 @@ func (db *DB) begin(ctx context.Context) error {
 	return nil
 }
 
-func (db *DB) end() { db.calls.RUnlock() }
+func (db *DB) leave() { db.calls.RUnlock() }
 
 // commit applies a batch, releases the locks under which it was made, and waits until it is synced. A batch is empty if the
 // store already holds its content. commit then waits for a sync all the same, because the earlier writer may still be waiting

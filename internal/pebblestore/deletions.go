@@ -18,7 +18,7 @@ import (
 // Delete implements bucket.Store. The tombstone replaces the record of the entry, and keeps the facts about the bucket in it. The
 // same batch records the place of the tombstone and the number of tombstones.
 func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
-	err := s.change(ctx, owner, func(batch *pebble.Batch) error { return s.addDeletion(batch, owner, sequence, id) })
+	err := s.change(ctx, "inbox.delete", owner, func(batch *pebble.Batch) error { return s.addDeletion(batch, owner, sequence, id) })
 	if err != nil {
 		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)
 	}
@@ -28,7 +28,7 @@ func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 // Blank implements bucket.Store.
 func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
 	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
-	err := s.change(ctx, owner, func(batch *pebble.Batch) error { return s.blank(batch, owner, at) })
+	err := s.change(ctx, "inbox.blank", owner, func(batch *pebble.Batch) error { return s.blank(batch, owner, at) })
 	if err != nil {
 		return fmt.Errorf("blank %s in slot %d of bucket %d of %s: %w", id, slot, sequence, owner, err)
 	}
@@ -36,11 +36,12 @@ func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 }
 
 // change commits what do puts into a batch under the owner's lock.
-func (s *Inbox) change(ctx context.Context, owner message.UserID, do func(*pebble.Batch) error) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Inbox) change(ctx context.Context, op string, owner message.UserID, do func(*pebble.Batch) error) (err error) {
+	call, err := s.db.begin(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	s.locks.add(set, s.lockOf(owner))
 	locks := s.locks.lock(set)
@@ -215,10 +216,15 @@ func encodeTotal(total int64) []byte {
 func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
-	if buckets, err = s.Range(ctx, owner, low, math.MaxUint32, limit); err != nil {
+	call, err := s.db.begin(ctx, "inbox.newest")
+	if err != nil {
 		return nil, d, err
 	}
-	d, err = s.Deletions(ctx, owner, from)
+	defer call.end(ctx, &err)
+	if buckets, err = s.between(owner, low, math.MaxUint32, limit, (*entryRecord).entry); err != nil {
+		return nil, d, err
+	}
+	d, err = s.deletions(owner, from)
 	return buckets, d, err
 }
 
@@ -232,10 +238,15 @@ func parseTotal(value []byte) (int64, error) {
 
 // Deletions implements bucket.Store. The total and the tombstones are from the same moment.
 func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "inbox.deletions")
+	if err != nil {
 		return bucket.Deletions{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
+	return s.deletions(owner, from)
+}
+
+func (s *Inbox) deletions(owner message.UserID, from uint32) (d bucket.Deletions, err error) {
 	prefix := s.prefix(spaceDeleted, owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {

@@ -15,10 +15,11 @@ import (
 
 // Ended implements follow.Store. A place is what follows the space in the key of an edge in the following space.
 func (s *Edges) Ended(ctx context.Context, place string, by time.Time, limit int) (ended []follow.Edge, next string, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "edges.ended")
+	if err != nil {
 		return nil, "", err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	prefix := []byte{byte(spaceFollowing)}
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -47,11 +48,12 @@ func (s *Edges) Ended(ctx context.Context, place string, by time.Time, limit int
 }
 
 // Remove implements follow.Store.
-func (s *Edges) Remove(ctx context.Context, edges []follow.Edge) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Edges) Remove(ctx context.Context, edges []follow.Edge) (err error) {
+	call, err := s.db.begin(ctx, "edges.remove")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	for _, e := range edges {
 		s.locks.add(set, edgeLock(follow.Pair{Follower: e.Follower, Followee: e.Followee}))

@@ -80,11 +80,12 @@ func (s *Edges) write(batch *pebble.Batch, e follow.Edge) error {
 }
 
 // change replaces edges by what to makes of them, and returns them as they are then.
-func (s *Edges) change(ctx context.Context, pairs []follow.Pair, to func(follow.Edge) (follow.Edge, bool)) ([]follow.Edge, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Edges) change(ctx context.Context, op string, pairs []follow.Pair, to func(follow.Edge) (follow.Edge, bool)) (_ []follow.Edge, err error) {
+	call, err := s.db.begin(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	for _, p := range pairs {
 		s.locks.add(set, edgeLock(p))
@@ -110,12 +111,12 @@ func (s *Edges) change(ctx context.Context, pairs []follow.Pair, to func(follow.
 
 // Follow implements follow.Store.
 func (s *Edges) Follow(ctx context.Context, pairs []follow.Pair, at time.Time) ([]follow.Edge, error) {
-	return s.change(ctx, pairs, func(e follow.Edge) (follow.Edge, bool) { return e.Follow(at) })
+	return s.change(ctx, "edges.follow", pairs, func(e follow.Edge) (follow.Edge, bool) { return e.Follow(at) })
 }
 
 // Unfollow implements follow.Store.
 func (s *Edges) Unfollow(ctx context.Context, pair follow.Pair, at time.Time) error {
-	_, err := s.change(ctx, []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Unfollow(at) })
+	_, err := s.change(ctx, "edges.unfollow", []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Unfollow(at) })
 	return err
 }
 
@@ -125,29 +126,30 @@ func (s *Edges) Subscribe(ctx context.Context, subscriptions []follow.Subscripti
 	for i, sub := range subscriptions {
 		pairs[i], numbers[sub.Pair] = sub.Pair, sub.Number
 	}
-	return s.change(ctx, pairs, func(e follow.Edge) (follow.Edge, bool) {
+	return s.change(ctx, "edges.subscribe", pairs, func(e follow.Edge) (follow.Edge, bool) {
 		return e.Subscribe(numbers[follow.Pair{Follower: e.Follower, Followee: e.Followee}], at)
 	})
 }
 
 // End implements follow.Store.
 func (s *Edges) End(ctx context.Context, sub follow.Subscription, at time.Time) error {
-	_, err := s.change(ctx, []follow.Pair{sub.Pair}, func(e follow.Edge) (follow.Edge, bool) { return e.End(sub.Number, at) })
+	_, err := s.change(ctx, "edges.end", []follow.Pair{sub.Pair}, func(e follow.Edge) (follow.Edge, bool) { return e.End(sub.Number, at) })
 	return err
 }
 
 // DropSpans implements follow.Store.
 func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.Span) error {
-	_, err := s.change(ctx, []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Drop(spans) })
+	_, err := s.change(ctx, "edges.drop_spans", []follow.Pair{pair}, func(e follow.Edge) (follow.Edge, bool) { return e.Drop(spans) })
 	return err
 }
 
 // Get implements follow.Store.
-func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) (_ []follow.Edge, err error) {
+	call, err := s.db.begin(ctx, "edges.get")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	edges := make([]follow.Edge, len(pairs))
 	for i, p := range pairs {
 		var err error
@@ -160,7 +162,7 @@ func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, er
 
 // Followers implements follow.Store.
 func (s *Edges) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
-	return s.scan(ctx, spaceFollowers, followersPrefix(followee, partition), string(after), limit,
+	return s.scan(ctx, "edges.followers", spaceFollowers, followersPrefix(followee, partition), string(after), limit,
 		func(follower string) follow.Edge {
 			return follow.Edge{Follower: message.UserID(follower), Followee: followee}
 		})
@@ -168,18 +170,19 @@ func (s *Edges) Followers(ctx context.Context, followee message.Source, partitio
 
 // Following implements follow.Store.
 func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]follow.Edge, error) {
-	return s.scan(ctx, spaceFollowing, followingPrefix(follower), string(after), limit,
+	return s.scan(ctx, "edges.following", spaceFollowing, followingPrefix(follower), string(after), limit,
 		func(followee string) follow.Edge {
 			return follow.Edge{Follower: follower, Followee: message.Source(followee)}
 		})
 }
 
 // scan returns at most limit edges whose keys have a prefix and end in a name above after.
-func (s *Edges) scan(ctx context.Context, in space, prefix []byte, after string, limit int, edge func(string) follow.Edge) (edges []follow.Edge, err error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Edges) scan(ctx context.Context, op string, in space, prefix []byte, after string, limit int, edge func(string) follow.Edge) (edges []follow.Edge, err error) {
+	call, err := s.db.begin(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
 		return nil, err

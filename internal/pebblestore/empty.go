@@ -99,10 +99,11 @@ func (s *Inbox) findRemoved() (err error) {
 // Empty implements bucket.Store under the lock that a push takes. It removes buckets from the lowest one upward, in one batch with the owner's
 // record, which says that they are gone. It does not wait for a sync.
 func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (freed bucket.Emptied, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "inbox.empty")
+	if err != nil {
 		return freed, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	s.locks.add(set, s.lockOf(owner))
 	locks := s.locks.lock(set)

@@ -24,11 +24,12 @@ type authorRecord struct {
 }
 
 // Endings implements message.Store.
-func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Fate, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Endings(ctx context.Context, refs []message.Ref) (_ []message.Fate, err error) {
+	call, err := s.db.begin(ctx, "messages.endings")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	fates := make([]message.Fate, len(refs))
 	for i, ref := range refs {
 		var err error
@@ -65,11 +66,12 @@ func (s *Messages) fate(ref message.Ref) (fate message.Fate, err error) {
 }
 
 // Conclude implements message.Store.
-func (s *Messages) Conclude(ctx context.Context, conclusions []message.Conclusion) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Conclude(ctx context.Context, conclusions []message.Conclusion) (err error) {
+	call, err := s.db.begin(ctx, "messages.conclude")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	for _, c := range conclusions {
 		s.locks.add(set, xxhash.Sum64(c.Ref.ID[:]))

@@ -63,11 +63,12 @@ func (s *Identities) look(id identity.Identity) (identity.Looked, error) {
 }
 
 // Lookup implements identity.Store.
-func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) ([]identity.Looked, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) (_ []identity.Looked, err error) {
+	call, err := s.db.begin(ctx, "identities.lookup")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	found := make([]identity.Looked, len(ids))
 	for i, id := range ids {
 		var err error
@@ -80,11 +81,12 @@ func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) ([]ide
 
 // change calls next with the record of each identity, under the locks of all of them, and stores what next returns: the same record, another
 // one, or none. It returns what is there then, synced. It leaves a damaged record alone.
-func (s *Identities) change(ctx context.Context, records []identity.Record, next func(given, there identity.Record) identity.Record) ([]identity.Looked, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Identities) change(ctx context.Context, op string, records []identity.Record, next func(given, there identity.Record) identity.Record) (_ []identity.Looked, err error) {
+	call, err := s.db.begin(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	for _, r := range records {
 		s.locks.add(set, xxhash.Sum64String(r.Identity.Key()))
@@ -120,7 +122,7 @@ func (s *Identities) write(batch *pebble.Batch, from, to identity.Record) (ident
 
 // Insert implements identity.Store.
 func (s *Identities) Insert(ctx context.Context, records []identity.Record) ([]identity.Looked, error) {
-	return s.change(ctx, records, func(given, there identity.Record) identity.Record {
+	return s.change(ctx, "identities.insert", records, func(given, there identity.Record) identity.Record {
 		if there.Exists() {
 			return there
 		}
@@ -131,7 +133,7 @@ func (s *Identities) Insert(ctx context.Context, records []identity.Record) ([]i
 
 // Confirm implements identity.Store.
 func (s *Identities) Confirm(ctx context.Context, records []identity.Record) ([]identity.Looked, error) {
-	return s.change(ctx, records, func(given, there identity.Record) identity.Record {
+	return s.change(ctx, "identities.confirm", records, func(given, there identity.Record) identity.Record {
 		there.InForce = there.InForce || there.Number == given.Number
 		return there
 	})
@@ -139,7 +141,7 @@ func (s *Identities) Confirm(ctx context.Context, records []identity.Record) ([]
 
 // Withdraw implements identity.Store.
 func (s *Identities) Withdraw(ctx context.Context, r identity.Record) (bool, error) {
-	found, err := s.change(ctx, []identity.Record{r}, func(given, there identity.Record) identity.Record {
+	found, err := s.change(ctx, "identities.withdraw", []identity.Record{r}, func(given, there identity.Record) identity.Record {
 		if there.Number == given.Number && !there.InForce {
 			return identity.Record{}
 		}
@@ -154,7 +156,7 @@ func (s *Identities) Withdraw(ctx context.Context, r identity.Record) (bool, err
 
 // Remove implements identity.Store.
 func (s *Identities) Remove(ctx context.Context, r identity.Record) error {
-	found, err := s.change(ctx, []identity.Record{r}, func(given, there identity.Record) identity.Record {
+	found, err := s.change(ctx, "identities.remove", []identity.Record{r}, func(given, there identity.Record) identity.Record {
 		if there.Number == given.Number {
 			return identity.Record{}
 		}

@@ -50,11 +50,12 @@ func (s *Identities) lookList(user message.UserID) (identity.LookedList, error) 
 }
 
 // Lists implements identity.Store.
-func (s *Identities) Lists(ctx context.Context, users []message.UserID) ([]identity.LookedList, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Identities) Lists(ctx context.Context, users []message.UserID) (_ []identity.LookedList, err error) {
+	call, err := s.db.begin(ctx, "identities.lists")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	found := make([]identity.LookedList, len(users))
 	for i, user := range users {
 		var err error
@@ -66,11 +67,12 @@ func (s *Identities) Lists(ctx context.Context, users []message.UserID) ([]ident
 }
 
 // ReplaceLists implements identity.Store.
-func (s *Identities) ReplaceLists(ctx context.Context, changes []identity.Change) ([]error, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Identities) ReplaceLists(ctx context.Context, changes []identity.Change) (_ []error, err error) {
+	call, err := s.db.begin(ctx, "identities.replace_lists")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.users.newSet()
 	for _, change := range changes {
 		s.users.add(set, xxhash.Sum64String(string(change.From.User)))

@@ -36,20 +36,22 @@ func (s *Inbox) prefix(space space, owner message.UserID) []byte {
 }
 
 // Persist implements bucket.Store.
-func (s *Inbox) Persist(ctx context.Context) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Inbox) Persist(ctx context.Context) (err error) {
+	call, err := s.db.begin(ctx, "inbox.persist")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	return s.db.sync()
 }
 
 // Heads implements bucket.Store.
 func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) (_ []bucket.Outline, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "inbox.heads")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceInbox)})
 	if err != nil {
 		return nil, err
@@ -102,25 +104,31 @@ func outline(it *pebble.Iterator, prefix []byte) (bucket.Outline, error) {
 }
 
 // Range implements bucket.Store.
-func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
-	return s.between(ctx, owner, low, high, limit, (*entryRecord).entry)
+func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) (_ []bucket.Bucket, err error) {
+	call, err := s.db.begin(ctx, "inbox.range")
+	if err != nil {
+		return nil, err
+	}
+	defer call.end(ctx, &err)
+	return s.between(owner, low, high, limit, (*entryRecord).entry)
 }
 
 // RangeOnly implements bucket.Store.
 func (s *Inbox) RangeOnly(
 	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) ([]bucket.Bucket, error) {
-	return s.between(ctx, owner, low, high, limit, func(r *entryRecord) (bucket.Entry, error) { return r.only(field) })
+) (_ []bucket.Bucket, err error) {
+	call, err := s.db.begin(ctx, "inbox.range_only")
+	if err != nil {
+		return nil, err
+	}
+	defer call.end(ctx, &err)
+	return s.between(owner, low, high, limit, func(r *entryRecord) (bucket.Entry, error) { return r.only(field) })
 }
 
 // between is Range. entry returns what it reads of an entry.
 func (s *Inbox) between(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, entry func(*entryRecord) (bucket.Entry, error),
+	owner message.UserID, low, high uint32, limit int, entry func(*entryRecord) (bucket.Entry, error),
 ) (_ []bucket.Bucket, err error) {
-	if err := s.db.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer s.db.end()
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -143,10 +151,11 @@ func (s *Inbox) between(
 
 // Floor implements bucket.Store. The floor stands in the record of slot 0. A bucket that has lost this record reads as if it had no floor.
 func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "inbox.floor")
+	if err != nil {
 		return floor, false, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -206,10 +215,11 @@ func readDown(
 
 // Overlapping implements bucket.Store.
 func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) (_ []bucket.Bucket, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "inbox.overlapping")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	sequences, err := s.late(owner, above, id)
 	if err != nil || len(sequences) == 0 {
 		return nil, err

@@ -52,11 +52,12 @@ func (s *Keys) write(batch *pebble.Batch, h keyHash, r keyRecord) error {
 }
 
 // change runs do under the lock of a key, and commits the batch.
-func (s *Keys) change(ctx context.Context, h keyHash, do func(*pebble.Batch) error) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Keys) change(ctx context.Context, op string, h keyHash, do func(*pebble.Batch) error) (err error) {
+	call, err := s.db.begin(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	s.locks.add(set, h.stripe())
 	locks := s.locks.lock(set)
@@ -74,7 +75,7 @@ func (h keyHash) stripe() uint64 { return binary.BigEndian.Uint64(h[:]) }
 func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (message.Key, error) {
 	h := hashKey(k.From, k.Key)
 	var holds message.Key
-	err := s.change(ctx, h, func(batch *pebble.Batch) error {
+	err := s.change(ctx, "keys.reserve", h, func(batch *pebble.Batch) error {
 		there, known, err := s.read(h)
 		if err != nil {
 			return err
@@ -99,11 +100,12 @@ func (s *Keys) Reserve(ctx context.Context, k message.Key, now time.Time) (messa
 }
 
 // Find implements message.KeyStore.
-func (s *Keys) Find(ctx context.Context, from message.UserID, key string, now time.Time) (message.Key, bool, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Keys) Find(ctx context.Context, from message.UserID, key string, now time.Time) (_ message.Key, _ bool, err error) {
+	call, err := s.db.begin(ctx, "keys.find")
+	if err != nil {
 		return message.Key{}, false, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	there, known, err := s.read(hashKey(from, key))
 	if err != nil || !known || there.expired(now) {
 		return message.Key{}, false, err
@@ -114,7 +116,7 @@ func (s *Keys) Find(ctx context.Context, from message.UserID, key string, now ti
 // Replace implements message.KeyStore.
 func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) error {
 	h := hashKey(old.From, old.Key)
-	err := s.change(ctx, h, func(batch *pebble.Batch) error {
+	err := s.change(ctx, "keys.replace", h, func(batch *pebble.Batch) error {
 		there, known, err := s.read(h)
 		if err != nil {
 			return err
@@ -133,11 +135,12 @@ func (s *Keys) Replace(ctx context.Context, old message.Key, id message.ID) erro
 
 // Forget implements message.KeyStore. It finds expired keys in the expiries space and checks each again under its lock, because
 // another call may have reserved the key again.
-func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (_ int, err error) {
+	call, err := s.db.begin(ctx, "keys.forget")
+	if err != nil {
 		return 0, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	hashes, err := s.expired(now, limit)
 	if err != nil {
 		return 0, fmt.Errorf("forget idempotency keys: %w", err)
@@ -179,10 +182,11 @@ func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
 
 // Latest implements message.KeyStore.
 func (s *Keys) Latest(ctx context.Context) (latest time.Time, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "keys.latest")
+	if err != nil {
 		return time.Time{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceExpiries)})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("find the last idempotency key: %w", err)

@@ -14,7 +14,7 @@ import (
 // Lower implements bucket.Store. It writes the lowest record of the bucket, which has the floor, and the highest one, which has the
 // last. What the records between them say of the last no longer matters.
 func (s *Inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (applied bool, err error) {
-	err = s.change(ctx, owner, func(batch *pebble.Batch) (err error) {
+	err = s.change(ctx, "inbox.lower", owner, func(batch *pebble.Batch) (err error) {
 		applied, err = s.lower(batch, owner, as, floor, last)
 		return err
 	})

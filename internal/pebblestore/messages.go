@@ -110,11 +110,12 @@ func parseMessage(id message.ID, value []byte) (message.Stored, error) {
 
 // Insert implements message.Store. It stamps a message just before the message becomes visible, after everything that can take
 // long, because the stamp decides whether the message is in time.
-func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) (_ []message.Stamp, err error) {
+	call, err := s.db.begin(ctx, "messages.insert")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	stamps := make([]message.Stamp, 0, len(messages))
 	for len(messages) > 0 {
 		values, n := encodeSome(messages)
@@ -221,20 +222,22 @@ func setAll(batch *pebble.Batch, pairs ...pair) error {
 }
 
 // Get implements message.Store.
-func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Get(ctx context.Context, ref message.Ref) (_ message.Stored, err error) {
+	call, err := s.db.begin(ctx, "messages.get")
+	if err != nil {
 		return message.Stored{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	return s.getRef(ref)
 }
 
 // GetMany implements message.Store.
-func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) (_ []message.Found, err error) {
+	call, err := s.db.begin(ctx, "messages.get_many")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	found := make([]message.Found, len(refs))
 	for i, ref := range refs {
 		found[i].Stored, found[i].Err = s.getRef(ref)
@@ -286,10 +289,11 @@ const newestLooks = 1000
 // NewestStamp returns the latest time of storing among the messages with the greatest ids, or the zero time if there is no message. It
 // stops at the first message that is not from the future, because older messages were stored earlier, except late ones.
 func (s *Messages) NewestStamp(ctx context.Context) (newest time.Time, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "messages.newest_stamp")
+	if err != nil {
 		return time.Time{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceMessages)})
 	if err != nil {
 		return time.Time{}, err
@@ -318,10 +322,11 @@ func (s *Messages) NewestStamp(ctx context.Context) (newest time.Time, err error
 
 // AnyAfter implements message.Store.
 func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (_ bool, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "messages.any_after")
+	if err != nil {
 		return false, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	prefix := []byte{byte(spaceMessages)}
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -344,10 +349,11 @@ func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Du
 
 // Unfinished implements message.Store.
 func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "messages.unfinished")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	prefix := []byte{byte(spacePending)}
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -369,11 +375,12 @@ func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) 
 }
 
 // Finish implements message.Store.
-func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
+	call, err := s.db.begin(ctx, "messages.finish")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	batch := s.db.engine.NewBatch()
 	for _, ref := range refs {
 		if err := batch.Delete(idKey(spacePending, ref.ID), nil); err != nil {
@@ -384,11 +391,12 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 }
 
 // Condemn implements message.Store.
-func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (_ message.Stored, err error) {
+	call, err := s.db.begin(ctx, "messages.condemn")
+	if err != nil {
 		return message.Stored{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	s.locks.add(set, xxhash.Sum64(ref.ID[:]))
 	locks := s.locks.lock(set)

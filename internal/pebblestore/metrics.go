@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -22,10 +21,10 @@ var (
 
 // collect sends the metrics that a scrape reads from Pebble. It sends none when the store is closed.
 func (db *DB) collect(collected chan<- prometheus.Metric) {
-	if db.begin(context.Background()) != nil {
+	if db.enter() != nil {
 		return
 	}
-	defer db.end()
+	defer db.leave()
 	m := db.engine.Metrics()
 	stalls, stalled := db.stalls.total()
 	for _, metric := range []struct {
@@ -47,10 +46,10 @@ func (db *DB) collect(collected chan<- prometheus.Metric) {
 
 // Written returns the bytes that were written to the log, by flushes and by compactions since the store was opened, or zeros when it is closed.
 func (db *DB) Written() (log, flushed, compacted uint64) {
-	if db.begin(context.Background()) != nil {
+	if db.enter() != nil {
 		return 0, 0, 0
 	}
-	defer db.end()
+	defer db.leave()
 	m := db.engine.Metrics()
 	for i := range m.Levels {
 		flushed += m.Levels[i].TableBytesFlushed

@@ -13,10 +13,11 @@ import (
 
 // Oldest implements message.Store.
 func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int) (old []message.Old, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "messages.oldest")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	prefix := []byte{byte(spaceMessages)}
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -47,11 +48,12 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 }
 
 // Remove implements message.Store.
-func (s *Messages) Remove(ctx context.Context, refs []message.Ref) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Messages) Remove(ctx context.Context, refs []message.Ref) (err error) {
+	call, err := s.db.begin(ctx, "messages.remove")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	for _, ref := range refs {
 		s.locks.add(set, xxhash.Sum64(ref.ID[:]))

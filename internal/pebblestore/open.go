@@ -20,6 +20,7 @@ import (
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/storemetrics"
 )
 
 var (
@@ -113,6 +114,7 @@ type DB struct {
 	stalls     *stalls
 	partitions int
 	now        func() time.Time
+	metrics    *storemetrics.Metrics
 
 	calls  sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by calls
@@ -182,7 +184,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 }
 
 func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
-	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now}
+	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now, metrics: storemetrics.New(opts.Metrics, opts.Now)}
 	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), cache: opts.Messages}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
 	db.inbox = newInbox(db, opts.RememberedOwners)

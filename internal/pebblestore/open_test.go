@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -139,70 +138,6 @@ func TestOpenWhereNoFolderCanBe(t *testing.T) {
 	_, err := pebblestore.Open(t.Context(), file, options(t, nil))
 	require.ErrorContains(t, err, "folder of the store")
 	require.NotErrorIs(t, err, pebblestore.ErrLocked)
-}
-
-func TestUseAfterClose(t *testing.T) {
-	t.Parallel()
-	db := open(t, vfs.NewMem())
-	require.NoError(t, db.Close())
-	require.NoError(t, db.Close(), "closing again does nothing")
-	ctx, now := t.Context(), time.Time{}
-	calls := map[string]func() error{
-		"Insert": func() error { _, err := db.Messages().Insert(ctx, nil, messagetest.AnyTime); return err },
-		"Get":    func() error { _, err := db.Messages().Get(ctx, message.Ref{}); return err },
-		"ToFollowers": func() error {
-			_, err := db.Messages().ToFollowers(ctx, nil, message.OldestFirst, 1)
-			return err
-		},
-		"CountToFollowers": func() error { _, err := db.Messages().CountToFollowers(ctx, nil, 0); return err },
-		"Naming": func() error {
-			_, err := db.Messages().Naming(ctx, "bob", message.ID{}, message.MaxID, message.OldestFirst, 1)
-			return err
-		},
-		"Unfinished": func() error { _, err := db.Messages().Unfinished(ctx, message.ID{}, 1); return err },
-		"Finish":     func() error { return db.Messages().Finish(ctx, nil) },
-		"Reserve":    func() error { _, err := db.Keys().Reserve(ctx, message.Key{}, now); return err },
-		"Replace":    func() error { return db.Keys().Replace(ctx, message.Key{}, message.ID{}) },
-		"Forget":     func() error { _, err := db.Keys().Forget(ctx, now, 1); return err },
-		"Push":       func() error { _, err := db.Inbox().Push(ctx, nil); return err },
-		"Heads":      func() error { _, err := db.Inbox().Heads(ctx, nil); return err },
-		"RangeOnly": func() error {
-			_, err := db.Inbox().RangeOnly(ctx, "bob", 0, 0, 1, bucket.FieldFrom)
-			return err
-		},
-		"Range": func() error { _, err := db.Inbox().Range(ctx, "bob", 0, 0, 1); return err },
-		"Overlapping": func() error {
-			_, err := db.Inbox().Overlapping(ctx, "bob", 0, message.ID{})
-			return err
-		},
-		"Delete":      func() error { return db.Inbox().Delete(ctx, "bob", 0, message.ID{}) },
-		"Blank":       func() error { return db.Inbox().Blank(ctx, "bob", 0, 0, message.ID{}) },
-		"Deletions":   func() error { _, err := db.Inbox().Deletions(ctx, "bob", 0); return err },
-		"Outlines":    func() error { _, err := db.Inbox().Outlines(ctx, nil); return err },
-		"DeletionsOf": func() error { _, err := db.Inbox().DeletionsOf(ctx, []bucket.Ref{{Owner: "bob"}}); return err },
-		"Lookup":      func() error { _, err := db.Users().Lookup(ctx, nil); return err },
-		"View":        func() error { _, err := db.Users().View(ctx, nil); return err },
-		"StepState":   func() error { _, err := db.Users().Step(ctx, nil); return err },
-		"Due":         func() error { _, err := db.Users().Due(ctx, userstate.Dead{Before: now}, 1); return err },
-		"List":        func() error { _, err := db.Users().List(ctx, 0, "", 1); return err },
-		"SetReadMark": func() error { _, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{}); return err },
-		"RaiseHeads":  func() error { return db.Users().RaiseHeads(ctx, nil) },
-		"Follow":      func() error { _, err := db.Edges().Follow(ctx, nil, now); return err },
-		"Unfollow":    func() error { return db.Edges().Unfollow(ctx, follow.Pair{}, now) },
-		"Followers":   func() error { _, err := db.Edges().Followers(ctx, "ada", 0, "", 1); return err },
-		"Following":   func() error { _, err := db.Edges().Following(ctx, "bob", "", 1); return err },
-		"Plan":        func() error { _, err := db.Progress().Plan(ctx, message.ID{}, nil, now); return err },
-		"Fanout":      func() error { _, err := db.Progress().Get(ctx, message.ID{}); return err },
-		"Scans":       func() error { _, _, err := db.Progress().Scans(ctx, 0, nil); return err },
-		"Step":        func() error { _, err := db.Progress().Step(ctx, nil, now); return err },
-		"Touch":       func() error { _, err := db.Progress().Touch(ctx, message.ID{}, now, 0); return err },
-	}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorIs(t, call(), pebblestore.ErrClosed)
-		})
-	}
 }
 
 // TestUnknownVersions makes sure that a record of a later release is refused by name rather than misread.

@@ -9,11 +9,12 @@ import (
 )
 
 // Outlines implements bucket.Store. It finds the late buckets first, and then reads each inbox as it is at one moment.
-func (s *Inbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Inbox) Outlines(ctx context.Context, spans []bucket.Span) (_ [][]bucket.Outline, err error) {
+	call, err := s.db.begin(ctx, "inbox.outlines")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	outlines := make([][]bucket.Outline, len(spans))
 	for i, span := range spans {
 		var err error
@@ -72,11 +73,15 @@ func (s *Inbox) outlines(span bucket.Span) (outlines []bucket.Outline, err error
 }
 
 // DeletionsOf implements bucket.Store.
-func (s *Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+func (s *Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) (_ []bucket.Deletions, err error) {
+	call, err := s.db.begin(ctx, "inbox.deletions_of")
+	if err != nil {
+		return nil, err
+	}
+	defer call.end(ctx, &err)
 	deletions := make([]bucket.Deletions, len(refs))
 	for i, ref := range refs {
-		var err error
-		if deletions[i], err = s.Deletions(ctx, ref.Owner, ref.Sequence); err != nil {
+		if deletions[i], err = s.deletions(ref.Owner, ref.Sequence); err != nil {
 			return nil, fmt.Errorf("deletions of %s: %w", ref.Owner, err)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 
 // List implements progress.Store.
 func (s *Progress) List(ctx context.Context, after, upTo message.ID, limit int) (found []progress.Found, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "progress.list")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spacePlans)})
 	if err != nil {
 		return nil, err
@@ -59,11 +60,12 @@ func addTo(found *progress.Found, it *pebble.Iterator) error {
 }
 
 // Remove implements progress.Store.
-func (s *Progress) Remove(ctx context.Context, ids []message.ID) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Progress) Remove(ctx context.Context, ids []message.ID) (err error) {
+	call, err := s.db.begin(ctx, "progress.remove")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(len(ids), func(i int) message.ID { return ids[i] })
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()

@@ -59,11 +59,12 @@ func (r popularRecord) record() (popular.Record, error) {
 }
 
 // Load implements popular.Store.
-func (s *Popular) Load(ctx context.Context) (popular.Record, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Popular) Load(ctx context.Context) (_ popular.Record, err error) {
+	call, err := s.db.begin(ctx, "popular.load")
+	if err != nil {
 		return popular.Record{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	return s.read()
 }
 
@@ -87,7 +88,7 @@ func (s *Popular) Replace(ctx context.Context, from, to popular.Record) error {
 		found, err := s.read()
 		return found.Revision, err
 	}
-	if err := s.db.replaceRevised(ctx, &s.mu, popularKey, from.Revision, stored, encodeValue(popularRecordOf(to, from.Revision+1)), popular.ErrChanged); err != nil {
+	if err := s.db.replaceRevised(ctx, "popular.replace", &s.mu, popularKey, from.Revision, stored, encodeValue(popularRecordOf(to, from.Revision+1)), popular.ErrChanged); err != nil {
 		return fmt.Errorf("record the largest users: %w", err)
 	}
 	return nil
@@ -104,10 +105,11 @@ const (
 
 // Sample implements popular.Store. It counts the followers in one partition, and skips the others. The parts are ranges of keys.
 func (s *Popular) Sample(ctx context.Context, part string) (found []popular.User, next string, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "popular.sample")
+	if err != nil {
 		return nil, "", err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceFollowers)})
 	if err != nil {
 		return nil, "", err

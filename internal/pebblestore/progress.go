@@ -87,11 +87,12 @@ func (s *Progress) lock(n int, id func(int) message.ID) heldLocks {
 }
 
 // Plan implements progress.Store.
-func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (progress.Fanout, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (_ progress.Fanout, err error) {
+	call, err := s.db.begin(ctx, "progress.plan")
+	if err != nil {
 		return progress.Fanout{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(1, func(int) message.ID { return id })
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
@@ -114,11 +115,12 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, no
 }
 
 // Get implements progress.Store.
-func (s *Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Progress) Get(ctx context.Context, id message.ID) (_ progress.Fanout, err error) {
+	call, err := s.db.begin(ctx, "progress.get")
+	if err != nil {
 		return progress.Fanout{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	f, planned, err := s.read(id)
 	if err == nil && !planned {
 		err = progress.ErrNotFound
@@ -131,10 +133,11 @@ func (s *Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, err
 
 // GetMany implements progress.Store.
 func (s *Progress) GetMany(ctx context.Context, ids []message.ID) (fanouts []progress.Fanout, ok []bool, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "progress.get_many")
+	if err != nil {
 		return nil, nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	fanouts, ok = make([]progress.Fanout, len(ids)), make([]bool, len(ids))
 	for i, id := range ids {
 		if fanouts[i], ok[i], err = s.read(id); err != nil {
@@ -157,10 +160,11 @@ func (s *Progress) scan(id message.ID, partition int) (scan progress.Scan, plann
 
 // Scans implements progress.Store.
 func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (scans []progress.Scan, ok []bool, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "progress.scans")
+	if err != nil {
 		return nil, nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	scans, ok = make([]progress.Scan, len(ids)), make([]bool, len(ids))
 	for i, id := range ids {
 		if scans[i], ok[i], err = s.scan(id, partition); err != nil {
@@ -171,11 +175,12 @@ func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (
 }
 
 // Step implements progress.Store.
-func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) (_ []progress.Stepped, err error) {
+	call, err := s.db.begin(ctx, "progress.step")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(len(steps), func(i int) message.ID { return steps[i].ID })
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
@@ -201,11 +206,12 @@ func (s *Progress) step(batch *pebble.Batch, step progress.Step, now time.Time) 
 }
 
 // Touch implements progress.Store.
-func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (_ bool, err error) {
+	call, err := s.db.begin(ctx, "progress.touch")
+	if err != nil {
 		return false, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(1, func(int) message.ID { return id })
 	defer locks.unlock()
 	key := idKey(spacePlans, id)

@@ -72,11 +72,12 @@ func (s *Inbox) lockOf(owner message.UserID) uint64 {
 
 // Push implements bucket.Store. A push whose least id is above its bucket's last, which is the rule, can neither
 // be a duplicate nor late, and costs the search for the bucket's highest record and one write for each entry.
-func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outcome, err error) {
+	call, err := s.db.begin(ctx, "inbox.push")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	outcomes := make([]bucket.Outcome, len(pushes))
 	if len(pushes) == 0 {
 		return outcomes, nil
@@ -89,6 +90,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 	if err := s.pushChunks(ctx, s.place(pushes), outcomes); err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
+	s.db.metrics.Pushed(pushes, outcomes)
 	return outcomes, nil
 }
 

@@ -13,11 +13,12 @@ import (
 )
 
 // Step implements userstate.Store. The state of a refused step also survives a crash, because the caller continues with it.
-func (s *Users) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Users) Step(ctx context.Context, steps []userstate.Step) (_ []userstate.Stepped, err error) {
+	call, err := s.db.begin(ctx, "users.step")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
 	defer locks.unlock()
 	if err := ctx.Err(); err != nil { // the clock judges a step, so a delayed step would be wrong
@@ -79,10 +80,11 @@ func moveLease(batch *pebble.Batch, was, is userstate.State) error {
 
 // Due implements userstate.Store.
 func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []userstate.Looked, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "users.due")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceLeases)})
 	if err != nil {
 		return nil, err

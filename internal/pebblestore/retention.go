@@ -65,11 +65,12 @@ func (r roundRecord) round() retention.Round {
 }
 
 // Load implements retention.Store.
-func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Retention) Load(ctx context.Context) (_ retention.Round, err error) {
+	call, err := s.db.begin(ctx, "retention.load")
+	if err != nil {
 		return retention.Round{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	return s.read()
 }
 
@@ -94,7 +95,7 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 		found, err := s.read()
 		return found.Revision, err
 	}
-	if err := s.db.replaceRevised(ctx, &s.mu, roundKey, from.Revision, stored, encodeValue(roundRecordOf(to, from.Revision+1)), retention.ErrChanged); err != nil {
+	if err := s.db.replaceRevised(ctx, "retention.replace", &s.mu, roundKey, from.Revision, stored, encodeValue(roundRecordOf(to, from.Revision+1)), retention.ErrChanged); err != nil {
 		return fmt.Errorf("record the walk over all users: %w", err)
 	}
 	return nil

@@ -10,12 +10,13 @@ import (
 // replaceRevised replaces a value whose revision is the given one, without a sync. All callers for one key share mu. It returns the error
 // changed if stored returns another revision.
 func (db *DB) replaceRevised(
-	ctx context.Context, mu *sync.Mutex, key []byte, revision int64, stored func() (int64, error), value []byte, changed error,
-) error {
-	if err := db.begin(ctx); err != nil {
+	ctx context.Context, op string, mu *sync.Mutex, key []byte, revision int64, stored func() (int64, error), value []byte, changed error,
+) (err error) {
+	call, err := db.begin(ctx, op)
+	if err != nil {
 		return err
 	}
-	defer db.end()
+	defer call.end(ctx, &err)
 	mu.Lock()
 	defer mu.Unlock()
 	switch found, err := stored(); {

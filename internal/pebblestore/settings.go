@@ -64,11 +64,12 @@ func (s *Settings) read() (r formatRecord, err error) {
 }
 
 // Load implements settings.Store.
-func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Settings) Load(ctx context.Context) (_ settings.Record, err error) {
+	call, err := s.db.begin(ctx, "settings.load")
+	if err != nil {
 		return settings.Record{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	found, err := s.read()
 	if err != nil {
 		return settings.Record{}, fmt.Errorf("read the settings: %w", err)
@@ -89,11 +90,12 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 }
 
 // Replace implements settings.Store. The write is synced before it returns.
-func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Settings) Replace(ctx context.Context, from, to settings.Record) (err error) {
+	call, err := s.db.begin(ctx, "settings.replace")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.read()
@@ -115,11 +117,12 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error 
 }
 
 // Report implements settings.Store.
-func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Settings) Report(ctx context.Context, p settings.Process) (_ time.Time, err error) {
+	call, err := s.db.begin(ctx, "settings.report")
+	if err != nil {
 		return time.Time{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.Seen, p.Needs = s.db.now().UTC().Truncate(time.Millisecond), slices.Clone(p.Needs)
@@ -129,11 +132,12 @@ func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, e
 }
 
 // Processes implements settings.Store.
-func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Settings) Processes(ctx context.Context) (_ []settings.Process, err error) {
+	call, err := s.db.begin(ctx, "settings.processes")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.processes), func(a, b settings.Process) int { return strings.Compare(a.Name, b.Name) }), nil

@@ -55,11 +55,12 @@ func (s *Topics) read(t message.Topic) (topic.Record, error) {
 }
 
 // Get implements topic.Store.
-func (s *Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Record, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Topics) Get(ctx context.Context, topics []message.Topic) (_ []topic.Record, err error) {
+	call, err := s.db.begin(ctx, "topics.get")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	records := make([]topic.Record, len(topics))
 	for i, t := range topics {
 		var err error
@@ -71,11 +72,12 @@ func (s *Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Recor
 }
 
 // Step implements topic.Store.
-func (s *Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Topics) Step(ctx context.Context, steps []topic.Step) (_ []topic.Record, err error) {
+	call, err := s.db.begin(ctx, "topics.step")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	set := s.locks.newSet()
 	for _, step := range steps {
 		s.locks.add(set, xxhash.Sum64String(string(step.From.Topic)))
@@ -107,10 +109,11 @@ func (s *Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, 
 
 // List implements topic.Store. A topic and all topics below it are one range of keys.
 func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int) (records []topic.Record, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "topics.list")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate(topicKey(under))
 	if err != nil {
 		return nil, err

@@ -54,10 +54,11 @@ func (s *Users) lock(n int, user func(int) message.UserID) heldLocks {
 // Lookup implements userstate.Store. Most callers ask for users of one partition. Their keys are ascending then, and the
 // iterator finds each key near the one before.
 func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []userstate.Looked, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "users.lookup")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceUsers)})
 	if err != nil {
 		return nil, err
@@ -106,10 +107,11 @@ func stateAt(it *pebble.Iterator, user message.UserID) (userstate.State, error) 
 
 // List implements userstate.Store.
 func (s *Users) List(ctx context.Context, partition int, after message.UserID, limit int) (users []userstate.Looked, err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "users.list")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	prefix := appendUser(nil, partition, "")
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -129,11 +131,12 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 }
 
 // View implements userstate.Store.
-func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.Viewed, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Users) View(ctx context.Context, views []userstate.View) (_ []userstate.Viewed, err error) {
+	call, err := s.db.begin(ctx, "users.view")
+	if err != nil {
 		return nil, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(len(views), func(i int) message.UserID { return views[i].User })
 	defer locks.unlock()
 	if err := ctx.Err(); err != nil { // the clock judges a view, so a delayed view would be wrong
@@ -174,11 +177,12 @@ func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, e
 }
 
 // SetReadMark implements userstate.Store.
-func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error) {
-	if err := s.db.begin(ctx); err != nil {
+func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (_ bucket.ReadMark, err error) {
+	call, err := s.db.begin(ctx, "users.set_read_mark")
+	if err != nil {
 		return bucket.ReadMark{}, err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(1, func(int) message.UserID { return user })
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
@@ -198,10 +202,11 @@ func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucke
 
 // RaiseHeads implements bucket.Hints.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
-	if err := s.db.begin(ctx); err != nil {
+	call, err := s.db.begin(ctx, "users.raise_heads")
+	if err != nil {
 		return err
 	}
-	defer s.db.end()
+	defer call.end(ctx, &err)
 	locks := s.lock(len(heads), func(i int) message.UserID { return heads[i].Owner })
 	defer locks.unlock()
 	it, err := s.db.iterate([]byte{byte(spaceUsers)})

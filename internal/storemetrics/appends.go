@@ -37,8 +37,8 @@ func newAppends(registerer prometheus.Registerer) appends {
 	return a
 }
 
-// count counts the outcomes of pushes. outcomes[i] is the outcome of pushes[i].
-func (a *appends) count(pushes []bucket.Push, outcomes []bucket.Outcome) {
+// Pushed counts the outcomes of pushes. outcomes[i] is the outcome of pushes[i].
+func (m *Metrics) Pushed(pushes []bucket.Push, outcomes []bucket.Outcome) {
 	var applied, refused [steps]int
 	var entries meter.Tally
 	for i := range outcomes {
@@ -51,10 +51,10 @@ func (a *appends) count(pushes []bucket.Push, outcomes []bucket.Outcome) {
 		entries.Count(len(pushes[i].Entries))
 	}
 	for step := range steps {
-		a.applied[step].Add(float64(applied[step]))
-		a.refused[step].Add(float64(refused[step]))
+		m.appends.applied[step].Add(float64(applied[step]))
+		m.appends.refused[step].Add(float64(refused[step]))
 	}
-	a.entries.Add(&entries)
+	m.appends.entries.Add(&entries)
 }
 
 func stepOf(p *bucket.Push) int {

@@ -1,4 +1,3 @@
-// Package storemetrics wraps any store and measures it: the duration and the failures of each operation, and the outcomes of the steps
-// of the append protocol. Each call that returns also counts in the pulse of its context. The cost of measuring is negligible, because
-// one call of fan-out handles hundreds or thousands of owners.
+// Package storemetrics measures the calls of a store: the duration and the failures of each operation, and the outcomes of the steps
+// of the append protocol. A store calls Done and Pushed where all its calls pass. The cost of measuring is negligible.
 package storemetrics

@@ -9,14 +9,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
+	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/pulse"
+	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Metrics measures all stores of a process.
+// Metrics measures the store of a process.
 type Metrics struct {
 	now      func() time.Time
 	duration *prometheus.HistogramVec
@@ -40,23 +43,12 @@ func New(registerer prometheus.Registerer, now func() time.Time) *Metrics {
 	}
 }
 
-// operation holds the metrics of one method of a store.
-type operation struct {
-	now      func() time.Time
-	duration prometheus.Observer
-	failed   prometheus.Counter
-}
-
-func (m *Metrics) operation(name string) operation {
-	return operation{now: m.now, duration: m.duration.WithLabelValues(name), failed: m.errors.WithLabelValues(name)}
-}
-
-// done records the duration and the error of a call that began at the given time. It counts the call in the pulse.Pulse of ctx.
-func (o *operation) done(ctx context.Context, began time.Time, err *error) {
+// Done records the duration and the error of a call that began at the given time. It counts the call in the pulse.Pulse of ctx.
+func (m *Metrics) Done(ctx context.Context, operation string, began time.Time, err error) {
 	defer pulse.Beat(ctx)
-	o.duration.Observe(o.now().Sub(began).Seconds())
-	if *err != nil && !answer(*err) {
-		o.failed.Inc()
+	m.duration.WithLabelValues(operation).Observe(m.now().Sub(began).Seconds())
+	if failed := m.errors.WithLabelValues(operation); err != nil && !answer(err) { // it shows 0 before the first failure
+		failed.Inc()
 	}
 }
 
@@ -64,7 +56,8 @@ func (o *operation) done(ctx context.Context, began time.Time, err *error) {
 // caller.
 func answer(err error) bool {
 	for _, expected := range []error{
-		message.ErrNotFound, message.ErrKeyChanged, bucket.ErrNotFound, progress.ErrNotFound, userstate.ErrNotFound, context.Canceled,
+		message.ErrNotFound, message.ErrKeyChanged, bucket.ErrNotFound, progress.ErrNotFound, userstate.ErrNotFound,
+		popular.ErrChanged, retention.ErrChanged, settings.ErrChanged, context.Canceled,
 	} {
 		if errors.Is(err, expected) {
 			return true
