@@ -125,39 +125,11 @@ func TestServeNamesTheBusItWaitsFor(t *testing.T) {
 	require.NotContains(t, logs.String(), "hunter2")
 }
 
+// The demo fails if one of its checks does.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	t.Run("text", func(t *testing.T) {
-		t.Parallel()
-		got := run{args: []string{"demo"}}.do(t.Context(), t)
-		require.Equal(t, program.ExitDone, got.code, got.stderr)
-		for _, want := range []string{"published   11 messages", "delivered   17,511 copies", "skipped     2,500", "saw 10 messages after", "The inbox of fan-0001", "Checked: ", "Next: fanmail serve"} {
-			require.Contains(t, got.stdout, want)
-		}
-	})
-	t.Run("JSON", func(t *testing.T) {
-		t.Parallel()
-		report := fromJSON[struct {
-			Followers, Dormant, Messages   int
-			Recipients, Delivered, Skipped int64
-			Seconds                        float64
-			DirectSeconds                  float64 `json:"direct_seconds"`
-			Inbox                          string
-			Page                           client.InboxPage
-			Return                         struct {
-				User      string
-				Recovered int64
-				FirstPage int `json:"first_page"`
-				Seconds   float64
-				At        float64 `json:"first_page_seconds"`
-			}
-			Failures []string
-		}](t, fanmail(t, "demo", "--json"))
-		require.EqualValues(t, 20_011, report.Recipients)
-		require.Equal(t, report.Recipients, report.Delivered+report.Skipped)
-		require.Len(t, report.Page.Messages, 10)
-		require.Equal(t, 10, report.Return.FirstPage)
-		require.EqualValues(t, 10, report.Return.Recovered)
-		require.Empty(t, report.Failures)
-	})
+	got := fanmail(t, "demo")
+	for _, want := range []string{"published   11 messages", "delivered   17,511 copies", "skipped     2,500", "saw 10 messages after", "The inbox of fan-0001", "Checked: ", "Next: fanmail serve"} {
+		require.Contains(t, got, want)
+	}
 }
