@@ -91,10 +91,10 @@ func (a *auditCommand) progress(p client.AuditProgress) {
 	a.bar.set(p.Users)
 }
 
-// print clears the progress bar and prints a line. The bar appears again at the next progress.
+// print removes the progress and prints a line. The progress appears again when it goes on.
 func (a *auditCommand) print(line client.AuditLine, text func(io.Writer) error) error {
-	if a.bar != nil && a.bar.bar != nil {
-		_ = a.bar.bar.Clear() // failing to clear the bar is not an error of the audit
+	if a.bar != nil {
+		a.bar.close()
 	}
 	return a.output.print(line, text)
 }

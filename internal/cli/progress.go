@@ -6,21 +6,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 const (
-	// plainEvery is the time between two lines of progress if standard error is no terminal.
+	// plainEvery is the time between two lines of progress if standard error is no terminal. A terminal shows one line, which changes
+	// every shownEvery.
 	plainEvery = 3 * time.Second
-	barEvery   = 65 * time.Millisecond
+	shownEvery = 100 * time.Millisecond
+	// clearLine puts the cursor of a terminal at the start of its line, and clears the line.
+	clearLine = "\r\x1b[K"
 )
 
-// progress shows the progress of a command on standard error: as a bar on a terminal, and otherwise as a line every plainEvery. It
-// is safe for concurrent use.
+// progress shows the progress of a command on standard error. It is safe for concurrent use.
 type progress struct {
 	w     io.Writer
+	width int // of the terminal; 0 without one
 	now   func() time.Time
 	label string
 	total int64 // 0 if it is unknown
@@ -28,29 +29,14 @@ type progress struct {
 	mu   sync.Mutex
 	done int64
 	told time.Time
-	bar  *progressbar.ProgressBar // nil without a terminal
 }
 
 // newProgress starts to show progress. A total of 0 means that the total is unknown.
 func newProgress(p program.Process, label string, total int64) *progress {
-	g := &progress{w: p.Stderr, now: p.Now, label: label, total: total, told: p.Now()}
-	if p.Width(p.Stderr) == 0 {
-		return g
+	g := &progress{w: p.Stderr, width: p.Width(p.Stderr), now: p.Now, label: label, total: total, told: p.Now()}
+	if g.width > 0 {
+		g.show()
 	}
-	length := total
-	if total == 0 {
-		length = -1
-	}
-	g.bar = progressbar.NewOptions64(length,
-		progressbar.OptionSetWriter(p.Stderr),
-		progressbar.OptionSetDescription(label),
-		progressbar.OptionSetWidth(30),
-		progressbar.OptionShowCount(),
-		progressbar.OptionThrottle(barEvery),
-		progressbar.OptionSetPredictTime(total > 0),
-		progressbar.OptionSetRenderBlankState(true),
-		progressbar.OptionClearOnFinish(),
-	)
 	return g
 }
 
@@ -70,28 +56,34 @@ func (g *progress) add(more int) {
 
 func (g *progress) advance(done int64) {
 	g.done = done
-	if g.bar != nil {
-		_ = g.bar.Set64(done) // failing to show progress is not an error
-		return
+	every := plainEvery
+	if g.width > 0 {
+		every = shownEvery
 	}
-	now := g.now()
-	if now.Sub(g.told) < plainEvery {
-		return
+	if now := g.now(); now.Sub(g.told) >= every {
+		g.told = now
+		g.show()
 	}
-	g.told = now
-	if g.total > 0 {
-		fmt.Fprintf(g.w, "%s: %s of %s (%d%%)\n", g.label, count(done), count(g.total), done*100/g.total) //nolint:errcheck // see above
-		return
-	}
-	fmt.Fprintf(g.w, "%s: %s\n", g.label, count(done)) //nolint:errcheck // see above
 }
 
-// close removes the bar, so that the next output starts on an empty line.
+// show shows the progress. Failing to do so is not an error.
+func (g *progress) show() {
+	text := g.label + ": " + count(g.done)
+	if g.total > 0 {
+		text += fmt.Sprintf(" of %s (%d%%)", count(g.total), g.done*100/g.total)
+	}
+	if g.width > 0 {
+		_, _ = fmt.Fprint(g.w, clearLine+fit(text, g.width-1))
+		return
+	}
+	_, _ = fmt.Fprintln(g.w, text)
+}
+
+// close removes the line from a terminal, so that the next output starts on an empty one. The next progress shows it again.
 func (g *progress) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.bar != nil {
-		_ = g.bar.Clear() // see advance
-		_ = g.bar.Exit()
+	if g.width > 0 {
+		_, _ = fmt.Fprint(g.w, clearLine)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-func TestProgressBar(t *testing.T) {
+func TestProgressOnTerminal(t *testing.T) {
 	t.Parallel()
 	url := serve(t)
 	path := file(t, "edges", "ben\tann\n")
 	got := run{args: []string{"import", "follows", path, "--server", url}, width: 80}.do(t.Context(), t)
 	require.Equal(t, program.ExitDone, got.code, got.stderr)
-	require.Contains(t, got.stderr, "\rimporting edges")
+	require.Contains(t, got.stderr, "\r\x1b[Kimporting edges: 0 of 1 (0%)\r\x1b[K")
 	require.Contains(t, got.stdout, "imported 1 edge in ")
 }
 
