@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -142,11 +141,6 @@ type EntryPlace struct {
 
 // Explain returns why a user has a message or does not have it. Unknown users and messages are verdicts, not errors.
 func (c *Client) Explain(ctx context.Context, user message.UserID, id message.ID) (Explanation, error) {
-	if err := user.Validate("user"); err != nil {
-		return Explanation{}, err
-	}
 	query := url.Values{"user": {string(user)}, "message": {id.String()}}
-	var e Explanation
-	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/explain", query: query, idempotent: true, read: jsonInto(&e)})
-	return e, err
+	return get[Explanation](ctx, c, target{"/v1/admin/explain", user.Validate("user")}, query)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -23,7 +22,5 @@ type RetentionStatus struct {
 
 // RetentionStatus tells how far messages have expired. The server must have the role rehydrator.
 func (c *Client) RetentionStatus(ctx context.Context) (RetentionStatus, error) {
-	var status RetentionStatus
-	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/retention", idempotent: true, read: jsonInto(&status)})
-	return status, err
+	return get[RetentionStatus](ctx, c, at("/v1/admin/retention"), nil)
 }

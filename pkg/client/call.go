@@ -31,6 +31,50 @@ type call struct {
 	read func(header http.Header, body io.Reader) error
 }
 
+// target is the path of a request, or the error of an argument that cannot be in it.
+type target struct {
+	path string
+	err  error
+}
+
+// at returns the target with a path.
+func at(path string) target { return target{path: path} }
+
+// ask makes an idempotent request and returns its answer. Without a body the request has none.
+func ask[T any](ctx context.Context, c *Client, method string, to target, query url.Values, body any) (answer T, err error) {
+	k, err := newCall(method, to, query, body)
+	if err == nil {
+		k.read = jsonInto(&answer)
+		err = c.do(ctx, k)
+	}
+	return answer, err
+}
+
+// get is ask for a request that only reads.
+func get[T any](ctx context.Context, c *Client, to target, query url.Values) (T, error) {
+	return ask[T](ctx, c, http.MethodGet, to, query, nil)
+}
+
+// tell is ask for a request whose answer has no body.
+func (c *Client) tell(ctx context.Context, method string, to target, query url.Values, body any) error {
+	k, err := newCall(method, to, query, body)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, k)
+}
+
+func newCall(method string, to target, query url.Values, body any) (call, error) {
+	k := call{method: method, path: to.path, query: query, idempotent: true}
+	if to.err != nil || body == nil {
+		return k, to.err
+	}
+	k.content = ContentJSON
+	var err error
+	k.body, err = encode(body)
+	return k, err
+}
+
 // jsonInto returns a reader of answers that decodes JSON into v.
 func jsonInto[T any](v *T) func(http.Header, io.Reader) error {
 	return func(_ http.Header, body io.Reader) error {

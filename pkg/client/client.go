@@ -99,12 +99,9 @@ func baseURL(name, server string) (string, error) {
 // Close closes connections that are not in use. The client can be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// userPath returns a path below a user. It checks the id first, because an invalid id could change the meaning of the path.
-func userPath(field string, user message.UserID, rest string) (string, error) {
-	if err := user.Validate(field); err != nil {
-		return "", err
-	}
-	return "/v1/users/" + url.PathEscape(string(user)) + rest, nil
+// atUser returns the target below a user. It checks the id first, because an invalid id could change the meaning of the path.
+func atUser(user message.UserID, rest string) target {
+	return target{"/v1/users/" + url.PathEscape(string(user)) + rest, user.Validate("user")}
 }
 
 // published are what the publisher serves: the first part of a path, or the one after a user. The rehydrator serves the rest.

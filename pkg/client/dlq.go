@@ -78,9 +78,7 @@ func (c *Client) deadLetters(ctx context.Context, after uint64, limit int) (Dead
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	var page DeadLetterPage
-	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/dlq", query: query, idempotent: true, read: jsonInto(&page)})
-	return page, err
+	return get[DeadLetterPage](ctx, c, at("/v1/admin/dlq"), query)
 }
 
 // Redrive puts the task of a dead letter back on its subject. For a damaged user, it delivers all missed messages, and is refused while the

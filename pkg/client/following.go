@@ -20,14 +20,9 @@ func (c *Client) Unfollow(ctx context.Context, follower, followee message.UserID
 }
 
 func (c *Client) edge(ctx context.Context, method string, pair follow.Pair) error {
-	if err := pair.Validate(); err != nil {
-		return err
-	}
-	path, err := userPath("follower", pair.Follower, "/following/"+url.PathEscape(string(pair.Followee.Author())))
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: method, path: path, idempotent: true})
+	to := atUser(pair.Follower, "/following/"+url.PathEscape(string(pair.Followee.Author())))
+	to.err = pair.Validate()
+	return c.tell(ctx, method, to, nil, nil)
 }
 
 // Edge is a line of a batch of edges.
@@ -61,20 +56,10 @@ func sendBatch[T any](ctx context.Context, c *Client, path string, lines []T) (B
 // Followers returns at most limit followers of a user, beginning after a cursor. An empty cursor begins the list. With limit 0 the
 // server chooses the length. The order is arbitrary, but always the same.
 func (c *Client) Followers(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
-	return c.userPage(ctx, user, "/followers", after, limit)
+	return get[UserPage](ctx, c, atUser(user, "/followers"), pageQuery(after, limit))
 }
 
 // Following returns the users that a user follows. Its arguments are those of Followers.
 func (c *Client) Following(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
-	return c.userPage(ctx, user, "/following", after, limit)
-}
-
-func (c *Client) userPage(ctx context.Context, user message.UserID, list string, after Cursor, limit int) (UserPage, error) {
-	path, err := userPath("user", user, list)
-	if err != nil {
-		return UserPage{}, err
-	}
-	var page UserPage
-	err = c.do(ctx, call{method: http.MethodGet, path: path, query: pageQuery(after, limit), idempotent: true, read: jsonInto(&page)})
-	return page, err
+	return get[UserPage](ctx, c, atUser(user, "/following"), pageQuery(after, limit))
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -30,18 +31,9 @@ type IdentityLine struct {
 // a value that is malformed, a kind that is unknown, and the 21st identity of a user (ProblemInvalid). The value is part of the
 // request's URL, which a proxy may log; SetIdentityBatch sends values in the body.
 func (c *Client) SetIdentity(ctx context.Context, id message.Identity, user message.UserID) error {
-	path, err := identityPath(id)
-	if err != nil {
-		return err
-	}
-	if err := user.Validate("user"); err != nil {
-		return err
-	}
-	body, err := encode(IdentityUser{User: user})
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodPut, path: path, content: ContentJSON, body: body, idempotent: true})
+	to := atIdentity(id)
+	to.err = cmp.Or(to.err, user.Validate("user"))
+	return c.tell(ctx, http.MethodPut, to, nil, IdentityUser{User: user})
 }
 
 // SetIdentityBatch gives users identities. Each line succeeds or fails alone, like SetIdentity. Of lines with the same identity the first
@@ -53,52 +45,37 @@ func (c *Client) SetIdentityBatch(ctx context.Context, lines []IdentityLine) (Ba
 // DeleteIdentity takes an identity away from the user who has it. Unless user is empty, it does so only if that user has it. It is
 // idempotent. The value is part of the request's URL, which a proxy may log.
 func (c *Client) DeleteIdentity(ctx context.Context, id message.Identity, user message.UserID) error {
-	path, err := identityPath(id)
-	if err != nil {
-		return err
-	}
 	query := url.Values{}
 	if user != "" {
 		query.Set("user", string(user))
 	}
-	return c.do(ctx, call{method: http.MethodDelete, path: path, query: query, idempotent: true})
+	return c.tell(ctx, http.MethodDelete, atIdentity(id), query, nil)
 }
 
 // Identity returns the user who has an identity. If no user has it, or the token may not address its kind, the error is a *Problem of the
 // type ProblemNotFound. The request has the value in its body, not in its URL.
 func (c *Client) Identity(ctx context.Context, id message.Identity) (message.UserID, error) {
-	body, err := encode(id)
-	if err != nil {
-		return "", err
-	}
-	var got IdentityUser
-	err = c.do(ctx, call{
-		method: http.MethodPost, path: "/v1/identities:lookup", content: ContentJSON, body: body, idempotent: true, read: jsonInto(&got),
-	})
+	got, err := ask[IdentityUser](ctx, c, http.MethodPost, at("/v1/identities:lookup"), nil, id)
 	return got.User, err
 }
 
 // Identities returns the identities of a user, as far as the token may address their kinds. A user without any, and one who was never
 // seen, has an empty list.
 func (c *Client) Identities(ctx context.Context, user message.UserID) ([]message.Identity, error) {
-	path, err := userPath("user", user, "/identities")
-	if err != nil {
-		return nil, err
-	}
-	var got Identities
-	err = c.do(ctx, call{method: http.MethodGet, path: path, idempotent: true, read: jsonInto(&got)})
+	got, err := get[Identities](ctx, c, atUser(user, "/identities"), nil)
 	return got.Identities, err
 }
 
-// identityPath returns the path of an identity. The errors do not repeat the value.
-func identityPath(id message.Identity) (string, error) {
+// atIdentity returns the target of an identity. The errors do not repeat the value.
+func atIdentity(id message.Identity) target {
+	var err error
 	switch {
 	case id.Kind == "":
-		return "", &message.InvalidError{Field: "kind", Reason: "is empty: give one such as email"}
+		err = &message.InvalidError{Field: "kind", Reason: "is empty: give one such as email"}
 	case id.Value == "":
-		return "", &message.InvalidError{Field: "value", Reason: "is empty"}
+		err = &message.InvalidError{Field: "value", Reason: "is empty"}
 	}
-	return "/v1/identities/" + segment(id.Kind) + "/" + segment(id.Value), nil
+	return target{"/v1/identities/" + segment(id.Kind) + "/" + segment(id.Value), err}
 }
 
 // segment returns text as one segment of a path that no proxy and no server takes for a dot segment.

@@ -32,11 +32,10 @@ type InboxOptions struct {
 
 // Inbox returns one page of a user's inbox. It counts as viewing the inbox unless Peek is set.
 func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptions) (InboxPage, error) {
-	path, err := userPath("user", user, "/inbox")
-	if err != nil {
-		return InboxPage{}, err
+	to, query := atUser(user, "/inbox"), url.Values{}
+	if to.err != nil {
+		return InboxPage{}, to.err
 	}
-	query := url.Values{}
 	if opts.Limit != 0 {
 		query.Set("limit", strconv.Itoa(opts.Limit))
 	}
@@ -61,8 +60,8 @@ func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptio
 		query["attr"] = opts.Attrs
 	}
 	var page InboxPage
-	err = c.do(ctx, call{
-		method: http.MethodGet, path: path, query: query, idempotent: true,
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: to.path, query: query, idempotent: true,
 		read: func(header http.Header, body io.Reader) error {
 			if err := jsonInto(&page)(header, body); err != nil {
 				return err
@@ -106,14 +105,7 @@ func (c *Client) InboxAll(ctx context.Context, user message.UserID, opts InboxOp
 // Counts counts the inboxes of at most MaxCountedUsers users, and returns the counts in their order. It does not count as viewing them. A token
 // that belongs to one user may count no other inbox (ProblemForbidden).
 func (c *Client) Counts(ctx context.Context, users []message.UserID) ([]InboxCount, error) {
-	body, err := encode(CountsRequest{Users: users})
-	if err != nil {
-		return nil, err
-	}
-	var answer InboxCounts
-	err = c.do(ctx, call{
-		method: http.MethodPost, path: "/v1/inboxes:counts", content: ContentJSON, body: body, idempotent: true, read: jsonInto(&answer),
-	})
+	answer, err := ask[InboxCounts](ctx, c, http.MethodPost, at("/v1/inboxes:counts"), nil, CountsRequest{Users: users})
 	return answer.Counts, err
 }
 
@@ -128,49 +120,23 @@ func (c *Client) CountByAttribute(ctx context.Context, user message.UserID, name
 	return c.countBy(ctx, user, "attr:"+name)
 }
 
-func (c *Client) countBy(ctx context.Context, user message.UserID, by string) (answer ValueCounts, err error) {
-	path, err := userPath("user", user, "/inbox/counts")
-	if err != nil {
-		return answer, err
-	}
-	err = c.do(ctx, call{method: http.MethodGet, path: path, query: url.Values{"by": {by}}, idempotent: true, read: jsonInto(&answer)})
-	return answer, err
+func (c *Client) countBy(ctx context.Context, user message.UserID, by string) (ValueCounts, error) {
+	return get[ValueCounts](ctx, c, atUser(user, "/inbox/counts"), url.Values{"by": {by}})
 }
 
 // MarkRead marks all messages of a user's inbox up to and including upTo as read. It is idempotent.
 func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
-	path, err := userPath("user", user, "/inbox/read")
-	if err != nil {
-		return err
-	}
-	body, err := encode(ReadMark{UpTo: upTo})
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodPost, path: path, content: ContentJSON, body: body, idempotent: true})
+	return c.tell(ctx, http.MethodPost, atUser(user, "/inbox/read"), nil, ReadMark{UpTo: upTo})
 }
 
 // Purge lets all messages of a user's inbox expire that were sent at the time of the request or before, permanently, and returns how many. With
 // DryRun it only counts. It is idempotent: a repetition returns 0, also if the answer was lost.
 func (c *Client) Purge(ctx context.Context, user message.UserID, purge Purge) (purged int64, err error) {
-	path, err := userPath("user", user, "/inbox:purge")
-	if err != nil {
-		return 0, err
-	}
-	body, err := encode(purge)
-	if err != nil {
-		return 0, err
-	}
-	var answer Purged
-	err = c.do(ctx, call{method: http.MethodPost, path: path, content: ContentJSON, body: body, idempotent: true, read: jsonInto(&answer)})
+	answer, err := ask[Purged](ctx, c, http.MethodPost, atUser(user, "/inbox:purge"), nil, purge)
 	return answer.Purged, err
 }
 
 // Delete removes a message from a user's inbox permanently. It is idempotent.
 func (c *Client) Delete(ctx context.Context, user message.UserID, id message.ID) error {
-	path, err := userPath("user", user, "/inbox/"+id.String())
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodDelete, path: path, idempotent: true})
+	return c.tell(ctx, http.MethodDelete, atUser(user, "/inbox/"+id.String()), nil, nil)
 }

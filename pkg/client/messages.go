@@ -97,20 +97,12 @@ func endedEarly(answers []Answer) ([]Answer, error) {
 
 // Status returns a message and the progress of its fan-out.
 func (c *Client) Status(ctx context.Context, id message.ID) (Status, error) {
-	var status Status
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: "/v1/messages/" + id.String(), idempotent: true, read: jsonInto(&status),
-	})
-	return status, err
+	return get[Status](ctx, c, at("/v1/messages/"+id.String()), nil)
 }
 
 // Estimate is Status with an estimated number of recipients. It takes the server longer.
 func (c *Client) Estimate(ctx context.Context, id message.ID) (Status, error) {
-	var status Status
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: "/v1/messages/" + id.String(), query: url.Values{"estimate": {"true"}}, idempotent: true, read: jsonInto(&status),
-	})
-	return status, err
+	return get[Status](ctx, c, at("/v1/messages/"+id.String()), url.Values{"estimate": {"true"}})
 }
 
 // WaitDone polls the status of a message until its fan-out is done, and returns the status. poll is the pause between requests. If

@@ -18,35 +18,17 @@ type Retention struct {
 
 // Retention returns a user's own retention: the zero value if the user has none, or was never seen.
 func (c *Client) Retention(ctx context.Context, user message.UserID) (Retention, error) {
-	path, err := userPath("user", user, "/retention")
-	if err != nil {
-		return Retention{}, err
-	}
-	var got Retention
-	err = c.do(ctx, call{method: http.MethodGet, path: path, idempotent: true, read: jsonInto(&got)})
-	return got, err
+	return get[Retention](ctx, c, atUser(user, "/retention"), nil)
 }
 
 // SetRetention gives a user a retention of their own, in place of an earlier one. What it does not keep has expired when SetRetention
 // returns, permanently. The user need not have been seen. The server refuses a MaxAge that is not shorter than retention.max_age
 // (ProblemInvalid). It is idempotent.
 func (c *Client) SetRetention(ctx context.Context, user message.UserID, keep Retention) error {
-	path, err := userPath("user", user, "/retention")
-	if err != nil {
-		return err
-	}
-	body, err := encode(keep)
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodPut, path: path, content: ContentJSON, body: body, idempotent: true})
+	return c.tell(ctx, http.MethodPut, atUser(user, "/retention"), nil, keep)
 }
 
 // DeleteRetention removes a user's own retention, so that the deployment's holds. What has expired stays expired. It is idempotent.
 func (c *Client) DeleteRetention(ctx context.Context, user message.UserID) error {
-	path, err := userPath("user", user, "/retention")
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodDelete, path: path, idempotent: true})
+	return c.tell(ctx, http.MethodDelete, atUser(user, "/retention"), nil, nil)
 }

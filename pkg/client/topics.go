@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -26,26 +27,19 @@ type Subscription struct {
 	Topic message.Topic  `json:"topic"`
 }
 
-// topicPath returns the path of a topic after a prefix.
-func topicPath(prefix string, t message.Topic) (string, error) {
-	if err := t.Validate("topic"); err != nil {
-		return "", err
-	}
-	return prefix + "/topics/" + url.PathEscape(t.String()), nil
+// atTopic returns the target of a topic.
+func atTopic(t message.Topic) target {
+	return target{"/v1/topics/" + url.PathEscape(t.String()), t.Validate("topic")}
 }
 
 // CreateTopic creates a topic. With parents set, it creates the topics above it, too. Otherwise the server refuses a topic without the one above it
 // (ProblemInvalid). It is idempotent.
 func (c *Client) CreateTopic(ctx context.Context, t message.Topic, parents bool) error {
-	path, err := topicPath("/v1", t)
-	if err != nil {
-		return err
-	}
 	query := url.Values{}
 	if parents {
 		query.Set("parents", "true")
 	}
-	return c.do(ctx, call{method: http.MethodPut, path: path, query: query, idempotent: true})
+	return c.tell(ctx, http.MethodPut, atTopic(t), query, nil)
 }
 
 // CreateTopicBatch creates topics in their order. Each succeeds or fails alone. It is idempotent: after an error the caller can send the batch
@@ -60,21 +54,13 @@ func (c *Client) CreateTopicBatch(ctx context.Context, all []message.Topic) (Bat
 
 // Topic returns nil if a topic exists. If it does not, it returns a *Problem of the type ProblemNotFound.
 func (c *Client) Topic(ctx context.Context, t message.Topic) error {
-	path, err := topicPath("/v1", t)
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodGet, path: path, idempotent: true})
+	return c.tell(ctx, http.MethodGet, atTopic(t), nil, nil)
 }
 
 // DeleteTopic deletes a topic. The server refuses that (ProblemConflict) while there are topics below it, or users are subscribed to it. It is
 // idempotent.
 func (c *Client) DeleteTopic(ctx context.Context, t message.Topic) error {
-	path, err := topicPath("/v1", t)
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodDelete, path: path, idempotent: true})
+	return c.tell(ctx, http.MethodDelete, atTopic(t), nil, nil)
 }
 
 // Topics returns at most limit topics, beginning after a cursor: the topic under and all topics below it. An empty topic under stands for all
@@ -84,9 +70,7 @@ func (c *Client) Topics(ctx context.Context, under message.Topic, after Cursor, 
 	if under != "" {
 		query.Set("under", under.String())
 	}
-	var page TopicPage
-	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/topics", query: query, idempotent: true, read: jsonInto(&page)})
-	return page, err
+	return get[TopicPage](ctx, c, at("/v1/topics"), query)
 }
 
 func pageQuery(after Cursor, limit int) url.Values {
@@ -111,15 +95,9 @@ func (c *Client) Unsubscribe(ctx context.Context, user message.UserID, t message
 }
 
 func (c *Client) subscription(ctx context.Context, method string, user message.UserID, t message.Topic) error {
-	prefix, err := userPath("user", user, "")
-	if err != nil {
-		return err
-	}
-	path, err := topicPath(prefix, t)
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: method, path: path, idempotent: true})
+	to := atUser(user, "/topics/"+url.PathEscape(t.String()))
+	to.err = cmp.Or(to.err, t.Validate("topic"))
+	return c.tell(ctx, method, to, nil, nil)
 }
 
 // SubscribeBatch subscribes users to topics. Each subscription succeeds or fails alone. It is idempotent: after an error the caller can send the
@@ -130,23 +108,12 @@ func (c *Client) SubscribeBatch(ctx context.Context, all []Subscription) (BatchR
 
 // UserTopics returns the topics to which a user is subscribed. Its arguments are those of Topics.
 func (c *Client) UserTopics(ctx context.Context, user message.UserID, after Cursor, limit int) (TopicPage, error) {
-	path, err := userPath("user", user, "/topics")
-	if err != nil {
-		return TopicPage{}, err
-	}
-	var page TopicPage
-	err = c.do(ctx, call{method: http.MethodGet, path: path, query: pageQuery(after, limit), idempotent: true, read: jsonInto(&page)})
-	return page, err
+	return get[TopicPage](ctx, c, atUser(user, "/topics"), pageQuery(after, limit))
 }
 
 // Subscribers returns users who are subscribed to a topic. Its other arguments are those of Followers.
 func (c *Client) Subscribers(ctx context.Context, t message.Topic, after Cursor, limit int) (UserPage, error) {
-	if err := t.Validate("topic"); err != nil {
-		return UserPage{}, err
-	}
 	query := pageQuery(after, limit)
 	query.Set("topic", t.String())
-	var page UserPage
-	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/subscriptions", query: query, idempotent: true, read: jsonInto(&page)})
-	return page, err
+	return get[UserPage](ctx, c, target{"/v1/subscriptions", t.Validate("topic")}, query)
 }

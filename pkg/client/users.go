@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -12,47 +13,26 @@ import (
 
 // User returns the record of a user. If the user was never seen, it returns a *Problem of the type ProblemNotFound.
 func (c *Client) User(ctx context.Context, user message.UserID) (User, error) {
-	path, err := userPath("user", user, "")
-	if err != nil {
-		return User{}, err
-	}
-	var got User
-	err = c.do(ctx, call{method: http.MethodGet, path: path, idempotent: true, read: jsonInto(&got)})
-	return got, err
+	return get[User](ctx, c, atUser(user, ""), nil)
 }
 
 // Login records that a user has logged in. If the user was dormant or has no record, the server rebuilds the inbox. It waits at
 // most wait for that (0 to MaxLoginWait). If the time is too short, the State of the answer is Rehydrating, the rebuild continues,
 // and another Login waits for it again. Login is idempotent, except that a repeated call may return another Was.
 func (c *Client) Login(ctx context.Context, user message.UserID, wait time.Duration) (Login, error) {
-	path, err := userPath("user", user, "/login")
-	if err != nil {
-		return Login{}, err
-	}
+	to := atUser(user, "/login")
 	if wait < 0 || wait > MaxLoginWait {
-		return Login{}, &message.InvalidError{Field: "wait", Reason: fmt.Sprintf("is %s: give 0s to %ds", wait, MaxLoginWait/time.Second)}
+		to.err = cmp.Or(to.err, error(&message.InvalidError{Field: "wait", Reason: fmt.Sprintf("is %s: give 0s to %ds", wait, MaxLoginWait/time.Second)}))
 	}
-	var login Login
-	err = c.do(ctx, call{
-		method: http.MethodPost, path: path, query: url.Values{"wait": {wait.String()}}, idempotent: true, read: jsonInto(&login),
-	})
-	return login, err
+	return ask[Login](ctx, c, http.MethodPost, to, url.Values{"wait": {wait.String()}}, nil)
 }
 
 // SetSeen records when a user was last seen. It is idempotent. If the user is dormant or has no record, the server rebuilds the
 // inbox before it answers. The server refuses a time before the recorded one (ProblemBackwards).
 func (c *Client) SetSeen(ctx context.Context, user message.UserID, at time.Time) error {
-	path, err := userPath("user", user, "")
-	if err != nil {
-		return err
-	}
-	body, err := encode(struct {
+	return c.tell(ctx, http.MethodPut, atUser(user, ""), nil, struct {
 		LastViewed time.Time `json:"last_viewed"`
 	}{at.UTC()})
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, call{method: http.MethodPut, path: path, content: ContentJSON, body: body, idempotent: true})
 }
 
 // SetSeenBatch records when users were last seen. It handles each user alone, like SetSeen.
