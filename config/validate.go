@@ -21,8 +21,8 @@ import (
 // maxEntry bounds body and attrs together.
 const maxEntry Size = message.MaxTextBytes
 
-// maxExpress keeps a task that carries its recipients, each of up to 128 bytes that JSON may write as six, below
-// the largest event that the bus takes, which is 8 MiB.
+// maxExpress keeps a task that carries its recipients below 8 MiB, the largest event that the bus takes. A recipient has up to 128 bytes,
+// each of which JSON may write as six.
 const maxExpress = 10_000
 
 // Validate returns an error that lists everything that is wrong with the configuration, a line for each, or nil.

@@ -20,8 +20,8 @@
 //	dead-lettered  the fan-out was given up before it reached the user
 //	tolerated      the message is in the inbox, and was sent so close to the beginning or end of a span that this may be right
 //
-// A message sent after the user's horizon may be in the inbox or not, because it is left to a rehydration, and a view may have been
-// recorded for a time long ago.
+// A message sent after the user's horizon may be in the inbox or not: a rehydration appends it, and a view may have been recorded for an
+// earlier time.
 //
 // # Repairing
 //
@@ -30,8 +30,8 @@
 // that a message from the future has poisoned is healed at format level 2: the message becomes a dead letter, its copies tombstones, and
 // the bounds of the buckets and the read mark are lowered (bucket.Repair).
 //
-// The number of a gap is set to what the gap holds, unless a rehydration is due (rehydrate.Service.Recount). A tombstone in a gap reduces the
-// total by a message of the gap, so the gap counts it, even if the message is not for the user any more.
+// The number of a gap is set to what the gap holds, unless a rehydration is due (rehydrate.Service.Recount). A tombstone in a gap reduces
+// the total by one, so the gap counts its message, even if the message is not for the user any more.
 //
 // The audit repairs nothing else: stores never rewrite an entry or the ends of a gap, because other code relies on that. An entry in a gap
 // stays as well. An old worker may have delivered it, or a deletion that died may have left it, and the two look the same. Its tombstone would

@@ -242,8 +242,8 @@ func (e *Explanation) followed() string {
 	return string(e.Stored.From)
 }
 
-// borderline reports whether a message was sent so close to the beginning or end of a span that it may be in the inbox of the follower or subscriber
-// although no span holds it. Fan-out may have read the edge before the span ended, and clocks differ.
+// borderline reports whether a message was sent within PublishSlack of the beginning or end of a span. It may then be in the user's inbox
+// although no span holds it: fan-out may have read the edge before the span ended, and clocks differ.
 func (s operation) borderline(m message.Message, user message.UserID, edges []follow.Edge) bool {
 	near := func(t time.Time) bool { return !t.IsZero() && m.Sent().Sub(t).Abs() <= s.rules.PublishSlack }
 	return !m.Names(user) && anySpan(m, edges, func(span follow.Span) bool { return near(span.Since) || near(span.Until) })

@@ -1,8 +1,8 @@
 // Package backup saves a running deployment on the embedded store to a folder, and restores it.
 //
 // A backup has the streams of logins and of dead letters, and then the store as it is at one moment. The store knows all other work. The
-// streams come first, and no dead letter is filed or removed until the store is saved: a letter of which the store knows would be missing
-// otherwise. A letter of which the store does not know is harmless, because redriving can be repeated.
+// streams come first, and no dead letter is filed or removed until the store is saved. Otherwise the store could know of a letter that the
+// backup lacks. A letter of which the store does not know is harmless, because redriving can be repeated.
 package backup
 
 import (
@@ -169,9 +169,9 @@ func syncPath(path string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// Restore copies the backup in a folder to a data folder, which is created or must be empty. streams restores the saved streams: it gets
-// their folder and a new data folder. The error wraps ErrNoBackup or ErrNotEmpty in these cases. Everything appears in the data folder at
-// the end. After an error the data folder is empty.
+// Restore copies the backup in a folder to a data folder. It creates the data folder; an existing one must be empty. streams restores the
+// saved streams from their folder into a new data folder. The error wraps ErrNoBackup or ErrNotEmpty. The files appear in the data folder
+// at the end. After an error the data folder is empty.
 func Restore(dir, data string, streams func(saved, data string) error) error {
 	if err := check(dir); err != nil {
 		return fmt.Errorf("restore %s: %w", dir, err)

@@ -61,9 +61,9 @@ type Intake interface {
 	// their sequences. Each event goes to one caller of all processes, until it is acknowledged, released, or its lease ends.
 	// It waits while the bus is unavailable; it returns an error only when ctx has ended or the bus is closed.
 	FetchPublished(ctx context.Context, limit int) ([]Received, error)
-	// Take waits until it holds a task of a lane and partition. No other caller of any process gets a task of that lane and
-	// partition until the held task is done, released, or its lease ends. It waits while the bus is unavailable; it returns
-	// an error only when ctx has ended, the bus is closed, or the lane or partition does not exist.
+	// Take waits until it holds a task of a lane and partition. No other caller of any process gets a task of that lane and partition until
+	// the held task is done, released, or its lease ends. It waits while the bus is unavailable. It returns an error only when ctx has
+	// ended, the bus is closed, or the lane or partition does not exist.
 	Take(ctx context.Context, lane event.Lane, partition int) (Held, error)
 	// Poll is Take, except that it returns nil if there is no task within the given time, another caller holds the partition,
 	// or the bus is unavailable. With 0 it returns as soon as the bus says that there is none now.
@@ -84,8 +84,8 @@ type Logins interface {
 	FetchLogins(ctx context.Context, limit int) ([]Received, error)
 }
 
-// Viewings tells all processes which users have viewed their inbox. It is lossy: the bus keeps no copy, so a process hears only
-// what is announced while it listens and is connected, and may miss some of that. Use it for hints only.
+// Viewings tells all processes which users have viewed their inbox. It is lossy: the bus keeps no copy. A process hears only announcements
+// made while it is connected and listens, and may miss some of them. Use it for hints only.
 type Viewings interface {
 	// EmitViewed announces users. It does not block. An announcement that cannot be sent is lost.
 	EmitViewed(e event.Viewed)

@@ -1,5 +1,5 @@
-// Package candidates keeps the users to whom messages are worth a head start: those who have viewed their inbox within the last
-// minutes, and those with the most followers.
+// Package candidates keeps the users who get head starts: those who have viewed their inbox within the last minutes, and those with the
+// most followers.
 //
 // Candidates are hints. A wrong or a lost one changes only when a message arrives, never whether it does. So viewers have no record:
 // each process keeps a bounded set in memory, and processes tell each other by a broadcast that may lose anything. The users with the

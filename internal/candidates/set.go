@@ -23,8 +23,8 @@ import (
 const Max = popular.Max
 
 const (
-	// every is the time between two rounds, in which a Set announces views and makes a new list of candidates. A user who has just
-	// opened a page is worth nothing before messages arrive, so a second is soon enough, and one event has the views of a second.
+	// every is the time between two rounds, in which a Set announces views and makes a new list of candidates. One event has the views of a
+	// second. A second is soon enough, because a user who has just opened a page does not expect the next message yet.
 	every = time.Second
 	// listenPause is how long a Set waits after the bus has failed.
 	listenPause = time.Second

@@ -12,8 +12,8 @@ import (
 const (
 	// keep is how long a user stays a candidate after the last view: about as long as a reader stays at an inbox.
 	keep = 5 * time.Minute
-	// tellEvery is the least time between two announcements of a user. It is a fraction of keep, so a user who goes on viewing stays a
-	// candidate everywhere although some announcements are lost, and most views are not announced.
+	// tellEvery is the least time between two announcements of a user. It is a fraction of keep. So most views are not announced, and a
+	// user who continues to view stays a candidate everywhere although some announcements are lost.
 	tellEvery = time.Minute
 	// usersPerEvent is how many users one event announces. Even if all bytes of their ids have to be escaped, it is below the megabyte
 	// that NATS accepts by default.

@@ -107,8 +107,8 @@ func asGiven(value string) (string, refusal) {
 	return value, ""
 }
 
-// unprintable reports whether a value has white space, a control character, an invisible one, or one that Unicode has not assigned, which a
-// later release may form in another way.
+// unprintable reports whether a value has white space, a control character, an invisible one, or one that Unicode has not assigned. A later
+// version of Unicode may form an unassigned one in another way.
 func unprintable(value string) bool {
 	for _, r := range value {
 		if r == ' ' || !unicode.IsPrint(r) {

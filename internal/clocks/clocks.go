@@ -25,8 +25,8 @@ const (
 	every = 10 * time.Second
 	// timeout is how long a server may take to say what time it is.
 	timeout = 5 * time.Second
-	// harmless is the part of the tolerance that clocks may be apart without effect: half of it is for the clocks and the timeout of the
-	// database together, and that timeout is at most a quarter.
+	// harmless is the divisor for the difference of clocks that has no effect: a quarter of the tolerance. Half of the tolerance is for the
+	// clocks and the timeout of the database together, and this timeout is at most a quarter.
 	harmless = 4
 )
 
@@ -146,8 +146,8 @@ func (w *Watch) beyond(ctx context.Context, c Clock) (reading, bool) {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Run compares the clocks every ten seconds until intake ends. It is a startstop.Loop. However wrong a clock is, Run only measures and
-// logs, because a process that runs holds work that others would have to take over, and no difference loses messages.
+// Run compares the clocks every ten seconds until intake ends. It is a startstop.Loop. Run only measures and logs, however wrong a clock
+// is. No difference loses messages, and other processes would have to take over the work of a process that stops.
 func (w *Watch) Run(intake, _ context.Context) {
 	for startstop.Pause(intake, every); intake.Err() == nil; startstop.Pause(intake, every) {
 		for _, c := range w.clocks {

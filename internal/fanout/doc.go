@@ -34,11 +34,11 @@
 //
 // # The shared, circular scan
 //
-// A task does not start at the first recipient of its partition. It joins the scans that are under way at their
-// position, moves with them to the end, continues at the beginning, and is done when it is back at its start. So all
-// messages in a partition are at the same recipients at the same time, and a batch writes an inbox once for all of
-// them. Databases call this a cooperative scan. After a crash, scans can be at different positions. Then the scans at
-// the lowest position move up to the next position, until all scans are one group again.
+// A task joins the running scans of its partition at their position. It moves with them to the end, continues at the
+// beginning, and is done when it is back at its start. So all messages in a partition are at the same recipients at the
+// same time, and a batch writes an inbox once for all of them. Databases call this a cooperative scan. After a crash,
+// scans can be at different positions. Then the scans at the lowest position move up to the next position, until all
+// scans are one group again.
 //
 // A batch reads recipients only after it took the task. So the range that a task joins includes every user who began
 // to follow before the message was stored.

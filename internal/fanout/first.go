@@ -268,8 +268,8 @@ func (d *Deliverer) measureFirst(delivered []firstMessage, appended int) {
 	}
 }
 
-// headStarted returns how many of the entries of an append a head start may have appended before: those of messages that name the owner beside
-// an audience, or which reach a candidate.
+// headStarted returns how many entries of an append a head start may have appended before. These are the messages that name the owner
+// beside an audience, and bulk messages if the owner is a candidate.
 func (b *batch) headStarted(owner message.UserID, jobs []*job) (n int) {
 	for _, j := range jobs {
 		if j.task.Lane == event.Express || !j.message.Broadcast() {

@@ -152,7 +152,8 @@ func (h *headStarter) emitWaiting(ctx context.Context) {
 	}
 }
 
-// begin emits the head start of a message: to the named recipients, and to the candidates if it is known which of them have an edge to each source.
+// begin emits the head start of a message to the named recipients. Candidates get one, too, once it is known which of them have an edge to
+// each source.
 func (h *headStarter) begin(ctx context.Context, start headStart) {
 	defer h.names.Release(int64(min(len(start.named), headStartNames)))
 	h.try(start, func() error {

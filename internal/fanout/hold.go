@@ -42,9 +42,9 @@ func (h *hold) Done(ctx context.Context) error {
 	return h.Held.Done(ctx)
 }
 
-// keep extends a hold every Options.ExtendEvery, until the returned function is called. If no call of the store returns for
-// Options.StuckAfter, keep gives the task up: it hands the task back, so that another worker gets it, and extends it no more.
-// The batch may continue. Its appends and records are harmless beside those of the next worker.
+// keep extends a hold every Options.ExtendEvery, until the returned function is called. If no call of the store returns
+// for Options.StuckAfter, keep hands the task back and stops extending the hold. Then another worker gets the task. The
+// batch may continue. Its appends and records are harmless beside those of the next worker.
 func (d *Deliverer) keep(intake context.Context, h *hold) (stop func()) {
 	quit := make(chan struct{})
 	var keeper sync.WaitGroup

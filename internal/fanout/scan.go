@@ -40,9 +40,9 @@ func (b *batch) advance(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// selectMoving returns the jobs whose scans move in this batch, the position that they move from, and the position at
-// which they have to stop: there, other scans wait. An empty bound means that no other scan waits. The jobs of the
-// waiting scans are postponed.
+// selectMoving returns the jobs whose scans move in this batch, their position, and the position at which they must
+// stop because other scans wait there. An empty bound means that no other scan waits. The jobs of the waiting scans are
+// postponed.
 //
 // All scans are usually at one position. After a crash they can be at several. Then the scans at the lowest position
 // move up to the next position, until all are one group again. Scans that have not begun join the lowest. So a scan
@@ -123,8 +123,8 @@ func (b *batch) listStream(j *job, users []message.UserID, after message.UserID)
 	return &stream{jobs: []*job{j}, read: read, after: after, page: listPage, maxPage: listPage}
 }
 
-// streams returns the audiences of jobs above a position: one stream for each source whose followers or subscribers are addressed,
-// and one for each list of named recipients.
+// streams returns the audiences of jobs above a position: one stream for each source, and one for each list of named
+// recipients.
 func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 	var streams []*stream
 	bySource := make(map[message.Source]*stream)

@@ -195,8 +195,8 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, l
 
 // Deliver processes one batch: the held task, and the tasks that wait behind it. It returns nil when the batch is done
 // and the hold has ended. After an error the task is still held, and the next worker that takes it repeats the part of
-// the batch that is not recorded. Deliver retries temporary failures, so its error is that of a ctx that has ended,
-// that of a full task stream, that of a bus that failed to read or remove tasks, or a panic.
+// the batch that is not recorded. Deliver retries temporary failures. Its error comes from a ctx that has ended, a full
+// task stream, a bus that failed to read or remove tasks, or a panic.
 //
 // If the code panics, Deliver processes each task alone. The tasks on which it panics again stay in the queue. The held
 // task becomes a dead letter at its last attempt.

@@ -81,8 +81,8 @@ const newestLooks = 8
 // settled returns a time before which no further message of a source can be sent, or zero.
 //
 // A message that is stored more than PublishSlack after the time in its id is void. The stamp of a visible message shows how far the
-// store's clock has come, and later stamps are at most ClockTolerance lower. The clock of this process only bounds the time further:
-// so a wrong clock of a process drops nothing, and neither does a stamp from a time when the store's clock was ahead.
+// store's clock has come, and later stamps are at most ClockTolerance lower. The clock of this process lowers the result, and never raises
+// it. So neither a wrong clock of a process nor a stamp of a store's clock that was ahead drops a span.
 func (s *Service) settled(ctx context.Context, source message.Source, rules userstate.Rules, now time.Time) (time.Time, error) {
 	sent := message.Range{From: source, Before: message.MinID(now.Add(rules.ClockTolerance))}
 	newest, err := s.messages.ToFollowers(ctx, []message.Range{sent}, message.NewestFirst, newestLooks)

@@ -59,8 +59,8 @@ type Services struct {
 	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always
 	// room.
 	Room func() error
-	// Ready returns the reasons why this process should not receive requests at the moment; none if it is ready. limited has what is
-	// away and not needed for its own work. It is required.
+	// Ready is required. It returns the reasons why this process should not receive requests now, none if it is ready. limited lists what
+	// is away, and not needed for the work of this process.
 	Ready func(context.Context) (reasons, limited []client.Reason)
 	// Metrics serves /metrics; nil if the process serves no metrics.
 	Metrics http.Handler

@@ -16,9 +16,9 @@ type Claim struct {
 	User     message.UserID
 }
 
-// Claim gives users identities. It returns a result for each claim: nil if the user has the identity now, identity.ErrTaken if another user
-// has it, identity.ErrFull if the user has identity.MaxPerUser others, or a *message.InvalidError for the field user. The order of the claims
-// decides: an earlier one has an identity before a later one. The user need not have been seen.
+// Claim gives users identities. It returns a result for each claim, nil if the user has the identity now. The error is identity.ErrTaken if
+// another user has it, identity.ErrFull if the user has identity.MaxPerUser others, or a *message.InvalidError for the field user. An
+// earlier claim has an identity before a later one. The user need not have been seen.
 //
 // Claims of different identities by different users share the calls of the store, up to identity.MaxLookup of them.
 func (s *Service) Claim(ctx context.Context, claims []Claim) ([]error, error) {

@@ -91,8 +91,8 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 // Delete deletes a message from the inbox permanently. It returns bucket.ErrNotFound if the message is not in the inbox. It is
 // idempotent, and does nothing to a message that has expired.
 //
-// If the message is in no bucket yet, Delete pushes its tombstone, in one write: an entry that became a tombstone later would stay in
-// its gap after a crash, and count twice.
+// If the message is in no bucket yet, Delete pushes its tombstone in one write. If it pushed an entry first, a crash would leave the entry
+// in its gap, where it counts twice.
 func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID) error {
 	rules := s.opts.Rules()
 	state, err := s.state(ctx, user)
@@ -169,8 +169,8 @@ func (s *Service) absent(state userstate.State, rules userstate.Rules, id messag
 	return false
 }
 
-// stretches returns the parts of an inbox that are answered by fan out on read: gaps, what a rehydration under way is going to append,
-// and for an owner who is dormant all messages since the horizon.
+// stretches returns the parts of an inbox that fan out on read answers: gaps, the part that a running rehydration appends, and everything
+// after the horizon of a dormant owner.
 func (s *Service) stretches(state userstate.State, rules userstate.Rules) []bucket.Stretch {
 	stretches := make([]bucket.Stretch, 0, len(state.Gaps)+1)
 	for _, gap := range state.Gaps {

@@ -52,8 +52,7 @@ type Seen struct {
 	At   time.Time
 }
 
-// rehydrations is how many users of one SetSeen are rehydrated at a time: enough to keep the workers busy, and few enough to let other
-// users have their turn.
+// rehydrations is how many users of one SetSeen are rehydrated at a time. It keeps the workers busy, and lets other users have their turn.
 const rehydrations = 16
 
 // SetSeen records when users were last seen, each independently, and returns an error or nil for each in their order. For a user who is

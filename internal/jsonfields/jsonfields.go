@@ -102,8 +102,8 @@ func text(quoted []byte) string {
 	return s
 }
 
-// nextKey returns the next key of a JSON object, with its quotes, and what follows it; nil at the end of the object. data begins at the
-// object if first is set, otherwise after a key.
+// nextKey returns the next key of a JSON object, with its quotes, and the data after it. The key is nil at the end of the object. data
+// begins at the object if first is set, otherwise after a key.
 func nextKey(data []byte, first bool) (key, rest []byte) {
 	depth, expected := 1, false
 	if first {

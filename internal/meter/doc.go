@@ -1,3 +1,3 @@
-// Package meter has the instruments that Prometheus' client lacks: rates of the last minutes, histograms that are filled in bulk, and
-// values that are read when a scrape asks for them.
+// Package meter has instruments that Prometheus' client lacks: rates of the last minutes, histograms that are filled in bulk, and values
+// that a scrape reads.
 package meter

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sizes is a histogram of small whole numbers that is filled in bulk: a caller with thousands of numbers counts them in a Tally and adds
-// the Tally once. Sizes is a prometheus.Collector, and safe for concurrent use.
+// Sizes is a histogram of small whole numbers that is filled in bulk. A caller counts thousands of numbers in a Tally and adds the Tally
+// once. Sizes is a prometheus.Collector, and safe for concurrent use.
 type Sizes struct {
 	desc   *prometheus.Desc
 	bounds []int

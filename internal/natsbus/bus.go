@@ -23,8 +23,8 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultLease is long enough for a batch to stall on a slow store without losing its partition, and short
-	// enough for another worker to continue a crashed worker's partitions within a minute.
+	// DefaultLease lets a batch stall on a slow store without losing its partition. Another worker continues a crashed worker's partitions
+	// within a minute.
 	DefaultLease = 30 * time.Second
 	// DefaultPublishedBytes holds more than a million events of some 200 bytes: an hour at 300 messages a
 	// second without any router.

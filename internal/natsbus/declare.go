@@ -90,8 +90,8 @@ func (b *Bus) taskSource(lane event.Lane, partition int) source {
 	}}
 }
 
-// firstStream returns the stream of head starts. They are hints, so it drops the oldest ones, and all that are old, and it needs no disk, which
-// would make them wait behind the tasks of the scans.
+// firstStream returns the stream of head starts. They are hints, so the stream drops the oldest ones and all that are a minute old. It is
+// in memory, because on a disk they would wait behind the tasks of the scans.
 func (b *Bus) firstStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        FirstStream,

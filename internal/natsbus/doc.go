@@ -23,19 +23,18 @@
 //
 // # One holder per lane and partition
 //
-// Each lane and partition has one durable consumer that hands out one task at a time. The worker that has this task (Take)
-// holds the partition in that lane. No other worker gets a task of it until the holder acknowledges the task (Done), hands
-// it back (Release), or does not extend it for the length of the lease (Options.Lease). The holder reads the tasks behind
-// the held one by sequence (Waiting), handles all of them as one batch, removes them from the stream (Remove) and
-// acknowledges the held one last. If the holder does not finish the batch, the whole batch stays in the stream for the next
-// holder.
+// Each lane and partition has one durable consumer that hands out one task at a time. The worker that has this task (Take) holds the
+// partition in that lane. The hold ends when the holder acknowledges the task (Done), hands it back (Release), or does not extend it for
+// Options.Lease. The holder reads the tasks behind the held one by sequence (Waiting) and handles all of them as one batch. It removes them
+// from the stream (Remove) and acknowledges the held one last. If the holder does not finish the batch, the whole batch stays in the stream
+// for the next holder.
 //
 // A lease is not a lock: a holder that stalled for longer than its lease may still run when the next holder begins. Every
 // method of bus.Held is harmless then. The exclusion is for speed and order. Correctness must not depend on it.
 //
 // # Repeats
 //
-// Every event is delivered at least once. A task that is given back unworked (GiveBack) is stored again, with the number of its
-// earlier attempts in the header Fanmail-Attempts, because the server counts each time that it hands out a message. A message id suppresses repeats of a published event for two minutes. The server
-// keeps an id after its event was acknowledged, so tasks, dead letters and events that a sweep emits again carry no id.
+// Every event is delivered at least once. GiveBack stores an unworked task again, because the server counts each time that it hands out a
+// message. The header Fanmail-Attempts has the number of earlier attempts. A message id suppresses repeats of a published event for two
+// minutes. The server keeps an id after its event was acknowledged, so tasks, dead letters and events that a sweep emits again carry no id.
 package natsbus

@@ -40,7 +40,7 @@ type apiAnswer struct {
 	DeliverSubject string              `json:"deliver_subject"`
 }
 
-// Save saves the streams of logins and of dead letters to files in dir, with the ids and times of their messages, and then calls store,
+// Save saves the streams of logins and of dead letters to files in dir, with the ids and times of their messages. Then it calls store,
 // which saves the store. Meanwhile this process neither files nor removes dead letters: the store could say that a letter exists that the
 // backup lacks. These calls wait until Save returns.
 func (b *Bus) Save(ctx context.Context, dir string, store func() error) error {

@@ -50,8 +50,8 @@ func taskSubject(lane event.Lane, partition int) string {
 	return fanoutPrefix + string(lane) + "." + strconv.Itoa(partition)
 }
 
-// firstSubject returns the subject of the head starts of a partition. It is not a subject of tasks: a worker of an older release would take
-// a head start for a task that names all recipients, and would finish the scan.
+// firstSubject returns the subject of the head starts of a partition. It is not a subject of tasks, because a head start must not finish a
+// scan.
 func firstSubject(partition int) string { return firstPrefix + strconv.Itoa(partition) }
 
 // taskConsumer returns the name of the consumer of a lane and partition.

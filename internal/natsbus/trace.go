@@ -38,8 +38,8 @@ func traceOf(h nats.Header) event.Trace {
 	return event.Trace{Parent: value(h, traceParentHeader), State: value(h, traceStateHeader)}
 }
 
-// value returns the value of a header. It also finds the name in the capitalization of HTTP, for example Traceparent: names in NATS
-// headers are case-sensitive, and the library of a login service may write them like HTTP headers.
+// value returns the value of a header. It also finds the name in the capitalization of HTTP, for example Traceparent. Names in NATS headers
+// are case-sensitive, but a library may write them like HTTP headers.
 func value(h nats.Header, name string) string {
 	if v := h.Get(name); v != "" || len(h) == 0 {
 		return v

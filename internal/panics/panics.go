@@ -3,8 +3,8 @@
 // Each goroutine recovers by itself, because a panic that leaves a goroutine ends the process. The function that knows the work
 // records the error: the log gets the stack and the ids, and a metric counts the panic.
 //
-// Some failures are not panics, and end the process: those of the runtime, such as concurrent writes to a map, and those of which
-// the embedded store says that it cannot continue.
+// Some failures end the process: those of the runtime, such as concurrent writes to a map, and those after which the embedded store cannot
+// continue.
 package panics
 
 import (

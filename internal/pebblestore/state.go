@@ -21,9 +21,9 @@ import (
 //	gaps[4] (after[8] before[8] messages[8])*?
 //	lease_until[8] lease_since[8] lease_token?
 //
-// The bits of parts say which of the parts with a question mark exist. The highest bit of read_gaps says that read_in_gap exists. The version
-// is purgedVersion if purged and oldest exist, and keepVersion if max_age (in milliseconds) and newest exist, too. A state is not CBOR,
-// because fan-out reads it for every recipient. Most states have only the first line.
+// Parts with a question mark are optional. Each has a bit in parts, which is set if it exists. The highest bit of read_gaps is set if
+// read_in_gap exists. The version is purgedVersion if purged and oldest exist, and keepVersion if max_age (in milliseconds) and newest
+// exist, too. A state is not CBOR, because fan-out reads it for every recipient. Most states have only the first line.
 const (
 	partRecovered = 1 << iota
 	partReadMark

@@ -40,9 +40,9 @@ type User struct {
 
 // With returns the record after changes of numbers of followers. A user whose number falls to zero is dropped.
 //
-// The record stays at Max users by the algorithm Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and
-// Top-k Elements in Data Streams, 2005): a new user in a full record counts on from the least number in it, and those with the least
-// are dropped. So users who gain no followers are forgotten, and none is kept out who has more than a Max-th of all followers.
+// The record stays at Max users by the algorithm Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k
+// Elements in Data Streams, 2005): a new user in a full record counts on from the least number in it, and a user with the least is dropped.
+// So users who gain no followers are forgotten. A user who has more than a Max-th of all followers is always in the record.
 func (r Record) With(changes map[message.UserID]int64) Record {
 	numbers := make(map[message.UserID]int64, len(r.Users)+len(changes))
 	for _, u := range r.Users {

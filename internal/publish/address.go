@@ -48,8 +48,9 @@ func keys(ids []identity.Identity) []string {
 // place returns the name of the i-th identity of a draft: in to, identities come after the users.
 func place(d message.Draft, i int) string { return "to[" + strconv.Itoa(len(d.To)+i) + "]" }
 
-// settleFresh decides which of those attempts are allowed, and to whom they go, whose keys no earlier request has reserved. So a request that is
-// refused reserves no key, and the client can send it again with another topic, identity or attribute. It returns the attempts without an error.
+// settleFresh settles the attempts whose keys are new: it checks their topics and attributes, and finds the users of their identities. It
+// runs before any key is reserved, so a refused request reserves no key. The client can send it again with another topic, identity or
+// attribute. settleFresh returns the attempts without an error.
 func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attempt {
 	reserved := make([]bool, len(attempts))
 	var group errgroup.Group
@@ -76,7 +77,8 @@ func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attem
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
-// conditional reports whether a new message could be refused, or go to other users, where a repeated one has its receipt.
+// conditional reports whether identities, topics or attributes decide about the attempt. A new message can then be refused, or go to other
+// users than before. A repeated one still has its receipt.
 func (a *attempt) conditional() bool {
 	return len(a.identities)+len(a.result.Message.Topics) > 0 || a.refused != nil
 }
@@ -93,16 +95,16 @@ func (s *Service) settleNow(ctx context.Context, attempts []*attempt) {
 	s.address(ctx, s.checkTopics(ctx, allowed))
 }
 
-// settle decides to whom the other attempts go, as settleFresh does. An attempt whose key an earlier request
-// has reserved gets the message of that request if it is stored: what has become of an identity or a topic since changes nothing. settle
-// returns the attempts without an error.
+// settle settles the attempts that settleFresh has left. If an earlier request has reserved the key, and the message of that request is
+// stored, the attempt gets this message. A later change of an identity or a topic has no effect on it. settle returns the attempts without
+// an error.
 func (s *Service) settle(ctx context.Context, attempts []*attempt) []*attempt {
 	adopted := s.adopt(ctx, attempts)
 	s.settleNow(ctx, slices.DeleteFunc(slices.Clone(attempts), func(a *attempt) bool { return a.settled || adopted[a] || a.result.Err != nil }))
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
-// adopt gives attempts the messages of earlier requests with their keys, as far as these are stored. It returns which attempts have one.
+// adopt gives each attempt the stored message of an earlier request with the same key. It returns the attempts that got one.
 func (s *Service) adopt(ctx context.Context, attempts []*attempt) map[*attempt]bool {
 	adopted := make(map[*attempt]bool)
 	var repeated []*attempt

@@ -22,10 +22,10 @@ const (
 	estimateAtOnce = 8
 )
 
-// Estimate returns the approximate number of a message's recipients: the users that it names, the current followers of its author, and the current
-// subscribers of its topics and of their ancestors. A user counts as often as the message reaches the user.
-// Users are spread evenly over the partitions, so Estimate counts the followers in one partition and multiplies. It stops
-// at about 200,000 followers (estimateMost) in that partition, so the result is too low for authors with millions of followers.
+// Estimate returns the approximate number of a message's recipients. It counts named users, the current followers of the author, and the
+// current subscribers of the topics and their ancestors. A user in several of these groups counts several times. Users are spread evenly
+// over the partitions, so Estimate counts the followers in one partition and multiplies. It stops at about 200,000 followers (estimateMost)
+// in that partition, so the result is too low for authors with millions of followers.
 func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, error) {
 	var total atomic.Int64
 	total.Add(int64(len(m.To)))

@@ -52,7 +52,7 @@ func NewReporter(
 	return &Reporter{messages: messages, progress: progress, edges: edges, users: users, partitions: partitions, rules: rules}
 }
 
-// Status returns the status of a message, or message.ErrNotFound. It reads the plan, and then how the fan-out ended: the other way round, the
+// Status returns the status of a message, or message.ErrNotFound. It reads the plan first and the ending second. In the opposite order the
 // plan could end in between, and the message would seem to be pending.
 func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	stored, err := r.messages.Get(ctx, message.Ref{ID: id})

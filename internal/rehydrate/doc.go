@@ -1,5 +1,5 @@
-// Package rehydrate brings dormant users back. It notices at a login, or when an inbox is opened, that the user was dormant,
-// finds the missed messages by fan out on read, and rebuilds the inbox. Afterwards the inbox is the same as that of a user who never left.
+// Package rehydrate brings dormant users back. At a login or a view it notices that the user was dormant. It finds the missed messages by
+// fan out on read, and rebuilds the inbox. Afterwards the inbox is the same as that of a user who never left.
 //
 // # A rehydration
 //
@@ -21,8 +21,8 @@
 //
 // # Fan out on read
 //
-// A Feed finds all messages for one user, in order, whether or not they are in the inbox: the messages of authors whom the user
-// followed at the time, and the messages that name the user. Rebuilding, gaps, and the pages of an inbox under rebuild read it.
+// A Feed finds all messages for one user in order, in the inbox or not. It finds messages of authors whom the user followed at the time,
+// and messages that name the user. Rebuilding, gaps, and the pages of an inbox under rebuild read it.
 //
 // # Stampedes
 //

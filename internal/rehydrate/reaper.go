@@ -102,8 +102,8 @@ type watched struct {
 	unchanged time.Duration
 }
 
-// abandoned returns those of the found rehydrations whose lease is dead or stuck. A lease that ends late is stuck if its holder has not
-// renewed it for as long as Options.Lease, which is counted in calls of Reap: a clock that is set cannot hurry or delay them.
+// abandoned returns the found rehydrations whose lease is dead or stuck. A lease that ends late is stuck if its holder has not renewed it
+// for Options.Lease. Calls of Reap measure this time, because a clock may be set.
 func (s *Service) abandoned(found []userstate.State, dead userstate.Dead) (abandoned []userstate.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -165,9 +165,9 @@ func (a *attempt) unexpired() bucket.Stretch {
 	return bucket.Stretch{After: a.state.Purged, Before: message.MaxID}
 }
 
-// gap returns the gap of a rehydration. It returns nil if at most limit messages were missed, or the user has MaxGaps gaps.
-// Messages may still become visible in the gap: the sweep counts it again. newest are the newest messages of the stretch; all says that
-// there are no others.
+// gap returns the gap of a rehydration. It returns nil if at most limit messages were missed, or the user has MaxGaps gaps. The sweep
+// counts the gap again, because more messages may become visible in it. newest are the newest messages of the stretch; all says that there
+// are no others.
 func (a *attempt) gap(ctx context.Context, feed *Feed, missed bucket.Stretch, newest []bucket.Entry, all bool) (*userstate.Gap, error) {
 	limit := a.limit()
 	if limit == 0 || all && len(newest) <= limit {
@@ -342,8 +342,8 @@ func (a *attempt) append(ctx context.Context, entries []bucket.Entry) (int, erro
 	for i := range entries {
 		entries[i].Recovered = true
 	}
-	// No sync is needed: the store keeps writes in order, so a crash that loses these entries also loses the later change of the state,
-	// and a worker repeats the step.
+	// No sync is needed, because the store keeps writes in order. A crash that loses these entries also loses the later change of the
+	// state. Then a worker repeats the step.
 	result, err := a.push(ctx, entries)
 	if err != nil {
 		return 0, err

@@ -42,8 +42,8 @@ type Options struct {
 
 	// Retention, unless it is nil, returns what holds now for users without a setting of their own.
 	Retention func() userstate.Retention
-	// Target, unless it is nil, returns up to where messages have expired for a user whose first look begins now: the target of the walk
-	// over all users.
+	// Target returns the target of the walk over all users: messages up to it have expired for a user whose first look begins now. It may
+	// be nil.
 	Target func(ctx context.Context) (message.ID, error)
 
 	// Limit is how many missed messages are copied into the inbox; older ones are left to a gap. 0 means no limit. A user whose inbox keeps

@@ -19,6 +19,6 @@
 //
 // The context of Start bounds only the start. Its values are passed on to the goroutines; its end does not stop the service.
 //
-// A Runner makes a Service from functions. A Group makes one Service from several. Add a service to a Group after the services that
-// it uses: a Group starts its services in order and stops them in reverse order, one after another, with one context for all.
+// A Runner makes a Service from functions. A Group makes one Service from several. Add a service to a Group after the services that it
+// uses. A Group starts its services in order and stops them in reverse order, with one context for all.
 package startstop

@@ -1,10 +1,10 @@
 // Package topics creates, lists and deletes topics, and subscribes users to them.
 //
-// A subscription is an edge to a topic. A topic, the topics below it and the edges to it are records that no store changes together, so each
-// change is several writes. Of two calls that meet, one sees the other: a call that removes a topic marks it, then looks for topics
-// below it and for subscriptions, and removes it only if the mark is still there. A call that has written one of these looks at the topic
-// afterwards, and removes the mark. What a call has left that died, another call finishes. docs/adr/0071-closing-a-topic.md has the rules, and
-// test/proof/close.go the proof.
+// A subscription is an edge to a topic. A topic, the topics below it and the edges to it are records that no store changes together, so
+// each change is several writes. Of two simultaneous calls, one sees the other. A call that removes a topic marks it, looks for topics
+// below it and for subscriptions, and removes the topic only if the mark is still there. A call that has written a topic below it or a
+// subscription looks at the topic afterwards, and removes the mark. If a call dies, another call finishes its work.
+// docs/adr/0071-closing-a-topic.md has the rules, and test/proof/close.go the proof.
 package topics
 
 import (

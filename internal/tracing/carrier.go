@@ -59,8 +59,8 @@ func read(t event.Trace) trace.SpanContext {
 	return trace.SpanContextFromContext(Within(context.Background(), t))
 }
 
-// Together returns how to start the span of work on several events: within the trace of the only one, or in a trace of its own
-// that links to theirs, as far as they are sampled, at most to ListMax.
+// Together returns the context and options for the span of work on several events. The span of a single event is in the trace of that
+// event. Otherwise the span begins a trace of its own, with links to at most ListMax sampled ones.
 func Together(ctx context.Context, traces []event.Trace) (context.Context, []trace.SpanStartOption) {
 	var links []trace.Link
 	for _, t := range traces {

@@ -1,11 +1,11 @@
-// Package tracing is how the parts of Fanmail tell what they do: as spans, through the API of OpenTelemetry. Where spans go is
-// decided above, by package telemetry. The zero Tracer records nothing and costs nothing.
+// Package tracing records the work of Fanmail's parts as spans, through the API of OpenTelemetry. Package telemetry chooses the exporter.
+// The zero Tracer records nothing and costs nothing.
 //
 // # What belongs to which trace
 //
-// A request, what it publishes, the routing of that, and the batches that deliver it alone, are one trace: each is a child of what
-// asked for it, across the bus too. A batch that delivers several messages belongs to none of their traces: it begins one of its
-// own, which links to theirs. So does each message of a batch request. Attributes are ids and counts, never what a message says.
+// One trace has a request, its message, the routing of the message, and the batches that deliver this message alone. The trace context
+// crosses the bus. A batch that delivers several messages begins a trace of its own, which links to theirs. So does each message of a batch
+// request. Attributes are ids and counts, never what a message says.
 package tracing
 
 import (

@@ -187,8 +187,9 @@ func (c Condition) Facets() ([]FacetRange, Selectivity) {
 	return []FacetRange{d.all()}, Present
 }
 
-// Narrowest returns the facets for the condition that usually the fewest entries meet, and the number of its declaration: every entry that meets all
-// conditions has a facet in one of the ranges. Two bounds of one number or time become one range. For Unindexed there is no range.
+// Narrowest chooses the condition that the fewest entries usually meet. It returns the ranges of its facets and the number of its
+// declaration. Every entry that meets all conditions has a facet in one of the ranges. Two bounds of one number or time become one range.
+// For Unindexed there is no range.
 func Narrowest(conditions []Condition) (ranges []FacetRange, number int, selectivity Selectivity) {
 	for _, c := range conditions {
 		next, s := c.Facets()

@@ -27,9 +27,9 @@ type IdentityLine struct {
 	User  message.UserID `json:"user"`
 }
 
-// SetIdentity gives a user an identity. It is idempotent. The server refuses an identity that belongs to another user (ProblemConflict), and
-// a value that is malformed, a kind that is unknown, and the 21st identity of a user (ProblemInvalid). The value is part of the
-// request's URL, which a proxy may log; SetIdentityBatch sends values in the body.
+// SetIdentity gives a user an identity. It is idempotent. The server refuses an identity that belongs to another user (ProblemConflict). It
+// refuses a malformed value, an unknown kind, and the 21st identity of a user (ProblemInvalid). The value is part of the request's URL,
+// which a proxy may log; SetIdentityBatch sends values in the body.
 func (c *Client) SetIdentity(ctx context.Context, id message.Identity, user message.UserID) error {
 	to := atIdentity(id)
 	to.err = cmp.Or(to.err, user.Validate("user"))

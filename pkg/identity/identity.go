@@ -1,9 +1,9 @@
-// Package identity has the domain of identities: an email address, a phone number or another name by which a message can address a user
-// instead of by the user's id.
+// Package identity defines identities. An identity is an email address, a phone number or another name, by which a message can address a
+// user.
 //
-// An identity belongs to at most one user at a time. It is kept in two records: one of the identity itself, which names the user, and an item
-// in the user's list, which bounds how many identities a user has. The two cannot change together, so the record of the identity decides,
-// and an item says how far a change has come.
+// An identity belongs to at most one user at a time. It has two records. The record of the identity names the user. An item in the user's
+// list bounds how many identities a user has. The two cannot change together, so the record of the identity decides, and an item says how
+// far a change has come.
 //
 // The value of an identity is personal data. It appears in stores and in answers, and never in a log line, a span, a metric or a dead letter:
 // see Identity.String.

@@ -33,9 +33,9 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// MinID returns the least id that a message sent at t can have: ids at or above it were sent at t or later,
-// ids below it before t. It is a bound for ranges and never the id of a message; for a time up to 1970 it is the
-// zero ID.
+// MinID returns the least id of a message sent at t. Messages with this id or a higher one were sent at t or
+// later, all others before t. It is a bound for ranges and never the id of a message; for a time up to 1970
+// it is the zero ID.
 func MinID(t time.Time) ID {
 	var id ID
 	putMillis(&id, max(0, t.UnixMilli()))
@@ -124,9 +124,9 @@ func putMillis(id *ID, ms int64) {
 // back. A second covers every slewing clock and any burst; a clock that jumped further back is believed.
 const maxLead = time.Second
 
-// Generator makes ids that rise strictly within one process, also within a millisecond: the 12 bits after
-// the version are a counter that starts at a random place in the lower half of its range and carries into
-// the time when it overflows (RFC 9562, section 6.2, method 1). It is safe for concurrent use.
+// Generator makes ids that rise strictly within one process, also within a millisecond. The 12 bits after the
+// version are a counter (RFC 9562, section 6.2, method 1). It starts at a random place in the lower half of
+// its range, and carries into the time when it overflows. It is safe for concurrent use.
 type Generator struct {
 	now    func() time.Time
 	random io.Reader

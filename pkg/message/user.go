@@ -9,9 +9,9 @@ import (
 const MaxUserIDBytes = 128
 
 // UserID names a user: as the author of messages, as a recipient, or as the owner of an inbox. It is 1 to
-// MaxUserIDBytes bytes of UTF-8 without control characters, white space or '/', and neither "." nor "..",
-// so that it can stand as one segment of a URL path and be followed by a zero byte in a store's key.
-// User ids are ordered byte by byte.
+// MaxUserIDBytes bytes of UTF-8 without control characters, white space or '/', and neither "." nor "..". So
+// it can be one segment of a URL path, and a zero byte can end it in a store's key. User ids are ordered byte
+// by byte.
 type UserID string
 
 // Validate returns nil, or an *InvalidError for the named field that says what is wrong with the id.

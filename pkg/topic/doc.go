@@ -1,7 +1,6 @@
-// Package topic holds which topics there are.
+// Package topic defines topics and their records.
 //
-// A topic is a node in a tree: it exists only below a topic that exists, and it is removed only while it has no topic below it and no user is
-// subscribed to it. Its record, its children's records and the edges of its subscribers are records of their own, and no store changes two of
-// them together. So a record has numbers that other records repeat, and is changed by compare-and-swap. docs/adr/0071-closing-a-topic.md has the
-// rules.
+// A topic is a node in a tree. It exists only below a topic that exists. It is removed only while it has neither children nor subscribers.
+// No store changes the records of a topic, of its children and of its subscribers' edges together. So each record has a number that other
+// records repeat, and changes by compare-and-swap. docs/adr/0071-closing-a-topic.md has the rules.
 package topic

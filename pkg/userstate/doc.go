@@ -1,5 +1,5 @@
-// Package userstate holds the record of a user: when the user last opened the inbox, whether a rehydration rebuilds the inbox, a
-// hint for its head, and the read mark. Rules decide from this record whether fan-out delivers to the user.
+// Package userstate defines the record of a user: the last view, the state of a rehydration, a hint for the inbox's head, and the read
+// mark. Rules decide from this record whether fan-out delivers to the user.
 //
 // # Active and dormant
 //
@@ -7,10 +7,10 @@
 // dormant: fan-out skips the user, and a rehydration appends the missed messages when the user returns. A user without a record has no
 // horizon, so fan-out copies nothing.
 //
-// From format level 2 on the horizon is stored, and never falls. A view raises it to the time of the view plus Rules.DormantAfter. The
-// view of an active user does so only if that gains a 32nd of DormantAfter. Every raise leaves a debt in the same update, because
-// fan-out may have skipped messages beyond the old horizon: the Mark of a dormant user, or for an active user a Sweep from the old
-// horizon. So a wrong clock, or a change of DormantAfter, loses nothing.
+// From format level 2 on the horizon is stored, and never falls. A view raises it to the time of the view plus Rules.DormantAfter. The view
+// of an active user does so only if that gains a 32nd of DormantAfter. Fan-out may have skipped messages beyond the old horizon, so every
+// raise leaves a debt in the same update. A dormant user gets a Mark, an active user a Sweep from the old horizon. So a wrong clock, or a
+// change of DormantAfter, loses nothing.
 //
 // At level 1, a process of an older release may be running, which raises LastViewed without a debt. So the horizon is LastViewed plus
 // DormantAfter, and messages can be missing if a clock is wrong by more than ClockTolerance, or if DormantAfter was raised.
@@ -27,9 +27,9 @@
 // may still skip the user. Messages that it skips were stored before Settle. So the rehydration queries the same messages again, from
 // the mark, and counts the messages of all gaps. Finish then removes the sweep.
 //
-// No clock says where these queries begin and end, because a message may have any time: they begin at the mark and end at the horizon. A
-// message may also become visible in a gap after the count. A worker that leaves it there calls Owe, which makes another sweep due. Each count of
-// a gap raises the number of its read messages, too, in the same step: see State.Count.
+// These queries begin at the mark and end at the horizon. They use no clock, because a message may have any time. A message may also become
+// visible in a gap after the count. A worker that leaves it there calls Owe, which makes another sweep due. Each count of a gap raises the
+// number of its read messages, too, in the same step: see State.Count.
 //
 // Fan-out cannot read a damaged record, and skips its user. When the record is restored, OweFrom makes a sweep due from the first missed
 // message on.

@@ -27,9 +27,9 @@ type Cut struct {
 	Expired int64
 }
 
-// Purge returns the state with the higher purge point, and true. In the same step it cuts each gap to what is above the purge point,
-// removes those of which nothing is left, and takes from the read mark what it counts of them. It returns false if the purge point, the gaps
-// or the read mark are not as they were counted. Then the caller must count again.
+// Purge returns the state with the higher purge point, and true. In the same step it cuts each gap to the part above the purge point,
+// removes empty gaps, and lowers the read mark's numbers by the expired messages. It returns false if the purge point, the gaps or the read
+// mark have changed since they were counted. Then the caller must count again.
 //
 // The number of a gap falls by at most what has expired, because a message may become visible in the gap after the count.
 func (s State) Purge(p Purge) (State, bool) {

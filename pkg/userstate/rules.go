@@ -87,8 +87,8 @@ func (r Rules) View(user message.UserID, at, now time.Time) View {
 	return v
 }
 
-// Deliver reports whether fan-out copies a message that was sent at the given time into the user's inbox. Otherwise the message is
-// left to a rehydration: the marked one, the next one, or the one that left it to a gap.
+// Deliver reports whether fan-out copies a message that was sent at the given time into the user's inbox. Otherwise a rehydration appends
+// the message: the one that is due or running, or the next one. A message in a gap stays there, and pages query it.
 //
 // Deliver compares the time of the message, never the present. So a message that is late is treated like one that is in time. The
 // state must have been read after the message was stored. With an older state, a rehydration may have run in between, and no process

@@ -102,8 +102,8 @@ func checkClock(ctx context.Context, messages *pebblestore.Messages, now time.Ti
 	return nil
 }
 
-// maxStreamBytes limits the sizes of all streams together. It is out of the way of the limits that the configuration has for
-// each stream, also of a stream that was declared larger than it is configured now.
+// maxStreamBytes limits the sizes of all streams together. It is above the configured limits of all streams, also for a stream that was
+// declared larger before.
 const maxStreamBytes = 4 << 40
 
 // StartServer starts the NATS server.
