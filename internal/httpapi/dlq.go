@@ -68,10 +68,7 @@ func (s *server) redrive(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.DeadLetters.Redrive(r.Context(), id); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.DeadLetters.Redrive(r.Context(), id))
 }
 
 func (s *server) drop(w *response, r *http.Request) error {
@@ -79,10 +76,7 @@ func (s *server) drop(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.DeadLetters.Drop(r.Context(), id); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.DeadLetters.Drop(r.Context(), id))
 }
 
 func parseDeadLetterID(text string) (uint64, error) {

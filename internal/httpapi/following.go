@@ -39,10 +39,7 @@ func (s *server) follow(w *response, r *http.Request) error {
 	if err := s.Following.Follow(r.Context(), []follow.Pair{pair}); err != nil {
 		return err
 	}
-	if err := s.Following.Seen(r.Context(), pair.Follower); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Following.Seen(r.Context(), pair.Follower))
 }
 
 func (s *server) unfollow(w *response, r *http.Request) error {
@@ -50,10 +47,7 @@ func (s *server) unfollow(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Following.Unfollow(r.Context(), pair); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Following.Unfollow(r.Context(), pair))
 }
 
 func (s *server) followBatch(w *response, r *http.Request) error {

@@ -84,10 +84,7 @@ func (s *server) deleteIdentity(w *response, r *http.Request) error {
 			return err
 		}
 	}
-	if err := s.Identities.Delete(r.Context(), id, user); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Identities.Delete(r.Context(), id, user))
 }
 
 // changeable returns the canonical form of an identity that a request changes. It refuses one that the token may not address, because a change

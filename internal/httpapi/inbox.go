@@ -12,11 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func (s *server) inbox(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) inbox(w *response, r *http.Request, user message.UserID) error {
 	query := r.URL.Query()
 	limit, err := s.pageSize(query)
 	if err != nil {
@@ -92,11 +88,7 @@ func (s *server) counts(w *response, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }
 
-func (s *server) countBy(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) countBy(w *response, r *http.Request, user message.UserID) error {
 	values, err := s.Inbox.CountBy(r.Context(), user, r.URL.Query().Get("by"))
 	if err != nil {
 		return err
@@ -123,11 +115,7 @@ func queryFilter(query url.Values) (f inbox.Filter, err error) {
 	return f, err
 }
 
-func (s *server) markRead(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) markRead(w *response, r *http.Request, user message.UserID) error {
 	var body struct {
 		UpTo string `json:"up_to"`
 	}
@@ -138,17 +126,10 @@ func (s *server) markRead(w *response, r *http.Request) error {
 	if err != nil {
 		return &message.InvalidError{Field: "up_to", Reason: "is not the id of a message: give one from a page of the inbox"}
 	}
-	if err := s.Inbox.MarkRead(r.Context(), user, upTo); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Inbox.MarkRead(r.Context(), user, upTo))
 }
 
-func (s *server) purge(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) purge(w *response, r *http.Request, user message.UserID) error {
 	var body struct {
 		Until  string `json:"until"`
 		DryRun bool   `json:"dry_run"`
@@ -167,17 +148,10 @@ func (s *server) purge(w *response, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Purged{Purged: n})
 }
 
-func (s *server) deleteEntry(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteEntry(w *response, r *http.Request, user message.UserID) error {
 	id, err := message.ParseID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	if err := s.Inbox.Delete(r.Context(), user, id); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Inbox.Delete(r.Context(), user, id))
 }

@@ -11,11 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func (s *server) login(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) login(w *response, r *http.Request, user message.UserID) error {
 	wait, err := loginWait(r.URL.Query())
 	if err != nil {
 		return err

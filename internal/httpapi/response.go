@@ -172,6 +172,14 @@ func writeJSON(w *response, status int, content string, v any) error {
 	return nil
 }
 
+// done answers 204 unless there is an error, which it returns.
+func done(w *response, err error) error {
+	if err != nil {
+		return err
+	}
+	return noContent(w)
+}
+
 // noContent answers 204.
 func noContent(w *response) error {
 	w.WriteHeader(http.StatusNoContent)

@@ -142,6 +142,17 @@ func pathUser(r *http.Request) (message.UserID, error) {
 	return user, user.Validate("user")
 }
 
+// forUser returns the handler of an endpoint below the user in the path.
+func forUser(handle func(*response, *http.Request, message.UserID) error) func(*response, *http.Request) error {
+	return func(w *response, r *http.Request) error {
+		user, err := pathUser(r)
+		if err != nil {
+			return err
+		}
+		return handle(w, r, user)
+	}
+}
+
 // pageSize returns the number of items that the request wants on a page.
 func (s *server) pageSize(query url.Values) (int, error) {
 	const usual = 50

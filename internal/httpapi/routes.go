@@ -53,26 +53,26 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.counts, access: readers, body: true},
 	})
 	rehydrator.route("/v1/users/{user}", methods{
-		http.MethodGet: {handle: s.user, access: owner},
-		http.MethodPut: {handle: s.setSeen, access: admins, body: true},
+		http.MethodGet: {handle: forUser(s.user), access: owner},
+		http.MethodPut: {handle: forUser(s.setSeen), access: admins, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/login", methods{
-		http.MethodPost: {handle: s.login, access: owner, query: []string{"wait"}},
+		http.MethodPost: {handle: forUser(s.login), access: owner, query: []string{"wait"}},
 	})
 	rehydrator.route("/v1/users/{user}/inbox", methods{
 		http.MethodGet: {
-			handle: s.inbox, access: owner, repeated: []string{"attr"},
+			handle: forUser(s.inbox), access: owner, repeated: []string{"attr"},
 			query: []string{"attr", "before", "from", "limit", "peek", "since", "unread", "until"},
 		},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/counts", methods{
-		http.MethodGet: {handle: s.countBy, access: owner, query: []string{"by"}},
+		http.MethodGet: {handle: forUser(s.countBy), access: owner, query: []string{"by"}},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
-		http.MethodPost: {handle: s.markRead, access: owner, body: true},
+		http.MethodPost: {handle: forUser(s.markRead), access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/inbox:purge", methods{
-		http.MethodPost: {handle: s.purge, access: owner, body: true},
+		http.MethodPost: {handle: forUser(s.purge), access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/retention", methods{
 		http.MethodGet:    {handle: s.userRetention, access: admins, needs: s.Inbox.CheckLevel},
@@ -80,7 +80,7 @@ func (s *server) routes() {
 		http.MethodDelete: {handle: s.deleteRetention, access: admins, needs: s.Inbox.CheckLevel},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
-		http.MethodDelete: {handle: s.deleteEntry, access: owner},
+		http.MethodDelete: {handle: forUser(s.deleteEntry), access: owner},
 	})
 	admin := role{server: s, name: "rehydrator", here: s.Audit != nil}
 	admin.route("/v1/admin/explain", methods{

@@ -61,10 +61,7 @@ func (s *server) deleteTopic(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Topics.Delete(r.Context(), t); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Topics.Delete(r.Context(), t))
 }
 
 func (s *server) createTopicBatch(w *response, r *http.Request) error {
@@ -146,10 +143,7 @@ func (s *server) subscribe(w *response, r *http.Request) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	if err := s.Following.Seen(r.Context(), sub.User); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Following.Seen(r.Context(), sub.User))
 }
 
 func (s *server) unsubscribe(w *response, r *http.Request) error {
@@ -157,10 +151,7 @@ func (s *server) unsubscribe(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Topics.Unsubscribe(r.Context(), sub); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Topics.Unsubscribe(r.Context(), sub))
 }
 
 func (s *server) subscribeBatch(w *response, r *http.Request) error {

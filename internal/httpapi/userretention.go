@@ -50,10 +50,7 @@ func (s *server) setRetention(w *response, r *http.Request) error {
 			return &message.InvalidError{Field: "newest", Reason: "is less than 1: leave it out to keep all"}
 		}
 	}
-	if err := s.Inbox.SetRetention(r.Context(), user, keep); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Inbox.SetRetention(r.Context(), user, keep))
 }
 
 func (s *server) deleteRetention(w *response, r *http.Request) error {
@@ -61,10 +58,7 @@ func (s *server) deleteRetention(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Inbox.DeleteRetention(r.Context(), user); err != nil {
-		return err
-	}
-	return noContent(w)
+	return done(w, s.Inbox.DeleteRetention(r.Context(), user))
 }
 
 // parseAge parses an age, which is above 0.

@@ -9,11 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func (s *server) user(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) user(w *response, r *http.Request, user message.UserID) error {
 	got, err := s.Inbox.User(r.Context(), user)
 	if err != nil {
 		return err
@@ -30,11 +26,7 @@ func (s *server) user(w *response, r *http.Request) error {
 	})
 }
 
-func (s *server) setSeen(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) setSeen(w *response, r *http.Request, user message.UserID) error {
 	var body struct {
 		LastViewed string `json:"last_viewed"`
 	}
