@@ -4,6 +4,7 @@ LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 ACTIONLINT := $(GO) tool -modfile=tools/actionlint/go.mod actionlint
 # golangci-lint in the modules two levels below.
 LINT_BELOW := $(GO) tool -modfile=../../tools/go.mod golangci-lint
+LINT_BENCH := $(GO) tool -modfile=../tools/go.mod golangci-lint
 # Runs a command with a MongoDB server for the tests, which it finds or installs, and with the build tags that select the tests for it.
 # It is built and then run, because "go run" would not pass signals on to it.
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
@@ -15,7 +16,7 @@ WITH_PROMTOOL = { command -v promtool >/dev/null || PATH="$$PATH:$$(test/service
 # The packages that take longest come first, so that no package runs alone at the end.
 PACKAGES = ./test/e2e ./internal/pebblestore $(filter-out %/test/e2e %/internal/pebblestore,$(shell $(GO) list ./...))
 # Where goroutines meet: these packages start goroutines, or their values are used by several at a time, and the tests do both. The
-# others are pure functions, commands that run one after the other, models of one goroutine (test/proof, test/sharding), actors that
+# others are pure functions, commands that run one after the other, models of one goroutine (test/proof), actors that
 # take turns (test/statemachine, buckettest), or drive programs from outside: test/e2e builds those with the race detector. The package
 # that takes longest comes first.
 RACE := $(addprefix ./internal/,mongostore app audit fanout following httpapi inbox meter natsbus pebblestore publish rehydrate reload retention \
@@ -54,7 +55,7 @@ test-all: ## Run every test: "make test", and what that leaves out. Needs a C co
 	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=3 -timeout=60m $(MORE)
 	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)
 	$(MAKE) test-deploy
-	$(MAKE) test-peers
+	$(MAKE) bench-lab
 
 # The commit of the last release of format level 3; 0a67fe9 is that of level 2, 0219e1f that of level 1. A shallow clone does not have it.
 OLD ?= 8a71f89
@@ -73,10 +74,10 @@ test-upgrade: ## Run the release of the commit OLD (8a71f89) beside this one on 
 test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm the first time.
 	cd deploy/test && $(GO) test -vet=off -count=1 -timeout=25m ./... # vet is one of the linters
 
-# A module of its own, because the job queues and their clients are no dependencies of Fanmail.
-.PHONY: test-peers
-test-peers: ## Build the comparison with job queues, and test what needs no server. test/peers/run runs it.
-	cd test/peers && $(GO) build -o /dev/null . && $(GO) test -vet=off -count=1 ./... # vet is one of the linters
+# A module of its own, because what only the lab needs, such as plots and job queues, is no dependency of Fanmail.
+.PHONY: bench-lab
+bench-lab: ## Run each command of the lab in bench/ once at its smallest size; its own tests, too.
+	cd bench && $(GO) test -vet=off -count=1 -timeout=25m ./... # vet is one of the linters
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (10s).
@@ -101,7 +102,7 @@ lint: ## Check style, import rules and workflows.
 	$(LINT) config verify
 	$(LINT) run ./...
 	cd deploy/test && $(LINT_BELOW) run ./...
-	cd test/peers && $(LINT_BELOW) run ./...
+	cd bench && $(GO) build -o /dev/null ./... && $(LINT_BENCH) run ./...
 	$(ACTIONLINT) .github/workflows/*.yaml
 
 # Tests hold what is generated to what it is generated from.
@@ -121,7 +122,7 @@ release: ## Build archives for PLATFORMS (linux/amd64 linux/arm64), with SBOMs a
 fmt: ## Format the code.
 	$(LINT) fmt ./...
 	cd deploy/test && $(LINT_BELOW) fmt ./...
-	cd test/peers && $(LINT_BELOW) fmt ./...
+	cd bench && $(LINT_BENCH) fmt ./...
 
 .PHONY: clean
 clean: ## Remove what the other targets leave behind.

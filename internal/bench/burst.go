@@ -39,19 +39,19 @@ const rawOwners = 10_000
 
 // Burst measures the concurrent fan-out of messages by several authors whose audiences overlap.
 func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
-	w, err := e.open(ctx)
+	w, err := e.Open(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	defer func() { err = errors.Join(err, w.Close(ctx)) }()
 	expected := make(map[message.UserID]int)
 	var recipients []message.UserID
 	audiences := make([]int, o.Celebrities)
 	for c := range o.Celebrities {
 		audience := o.audience(c)
 		audiences[c] = len(audience)
-		e.Tell(fmt.Sprintf("making %d followers of %s", len(audience), user("celebrity", c)))
-		if err := w.follow(ctx, user("celebrity", c).Source(), audience); err != nil {
+		e.Tell(fmt.Sprintf("making %d followers of %s", len(audience), User("celebrity", c)))
+		if err := w.Follow(ctx, User("celebrity", c).Source(), audience); err != nil {
 			return Report{}, err
 		}
 		for _, u := range audience {
@@ -69,19 +69,19 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		recipients, expected[u] = append(recipients, u), o.Celebrities*o.Messages
 	}
 	for c := range o.Celebrities {
-		recipients, expected[user("celebrity", c)] = append(recipients, user("celebrity", c)), (o.Celebrities-1)*o.Messages
+		recipients, expected[User("celebrity", c)] = append(recipients, User("celebrity", c)), (o.Celebrities-1)*o.Messages
 		audiences[c] += o.Celebrities - 1 + len(h.named)
 	}
-	if err := w.see(ctx, e.Now(), recipients); err != nil {
+	if err := w.See(ctx, e.Now(), recipients); err != nil {
 		return Report{}, err
 	}
 	e.Tell("measuring the raw limits, one by one and all at once")
 	messages := min(o.Celebrities*o.Messages, bucket.Capacity)
-	raw, err := w.rawBatches(ctx, min(rawOwners, len(recipients)), messages, 1)
+	raw, err := w.RawBatches(ctx, min(rawOwners, len(recipients)), messages, 1)
 	if err != nil {
 		return Report{}, err
 	}
-	together, err := w.rawBatches(ctx, min(rawOwners, len(recipients)), 1, messages)
+	together, err := w.RawBatches(ctx, min(rawOwners, len(recipients)), 1, messages)
 	if err != nil {
 		return Report{}, err
 	}
@@ -90,7 +90,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	startstop.Pause(ctx, untilKnown)
-	if err := settle(ctx); err != nil {
+	if err := Settle(ctx); err != nil {
 		return Report{}, err
 	}
 	appliedBefore, entriesBefore := w.pushes.applied.Load(), w.pushes.entries.Load()
@@ -114,7 +114,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 	entries, applied := w.pushes.entries.Load()-entriesBefore, w.pushes.applied.Load()-appliedBefore
 	perPush, most := float64(entries)/float64(applied), float64(want)/float64(possible)
 	rate := float64(want) / took.Seconds()
-	first, last := done.percentile(0), done.percentile(100)
+	first, last := done.Percentile(0), done.Percentile(100)
 	rows := []Row{{
 		Case: fmt.Sprintf("%d by %d celebrities", o.Celebrities*o.Messages, o.Celebrities),
 		Figures: []Figure{
@@ -133,23 +133,23 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		},
 	}}
 	if len(h.ofNamed) > 0 {
-		rows = append(rows, Row{Case: "named beside the audience", Figures: latency("in the inbox after", h.ofNamed)})
+		rows = append(rows, Row{Case: "named beside the audience", Figures: Latency("in the inbox after", h.ofNamed)})
 	}
 	if len(h.ofCelebrities) > 0 {
-		rows = append(rows, Row{Case: "following celebrity", Figures: latency("in the inbox after", h.ofCelebrities)})
+		rows = append(rows, Row{Case: "following celebrity", Figures: Latency("in the inbox after", h.ofCelebrities)})
 	}
 	return Report{Benchmark: "burst", Store: e.Config.Store, Rows: rows}, nil
 }
 
 // mutual lets all authors follow each other, and watches their inboxes and those of named recipients.
-func (w *world) mutual(ctx context.Context, o BurstOptions) (*head, error) {
-	h := &head{world: w, named: w.spread("named", o.Named)}
+func (w *World) mutual(ctx context.Context, o BurstOptions) (*head, error) {
+	h := &head{World: w, named: w.spread("named", o.Named)}
 	for c := range o.Celebrities {
-		h.celebrities = append(h.celebrities, user("celebrity", c))
+		h.celebrities = append(h.celebrities, User("celebrity", c))
 	}
 	for _, author := range h.celebrities {
 		others := slices.DeleteFunc(slices.Clone(h.celebrities), func(u message.UserID) bool { return u == author })
-		if err := w.follow(ctx, author.Source(), others); err != nil {
+		if err := w.Follow(ctx, author.Source(), others); err != nil {
 			return nil, err
 		}
 	}
@@ -164,12 +164,12 @@ func (o BurstOptions) audience(n int) []message.UserID {
 		size = o.Followers * (n + 1) / o.Celebrities
 	}
 	common := int(o.Overlap * float64(size))
-	return append(users("user", 0, common), users(fmt.Sprintf("own-%03d", n), 0, size-common)...)
+	return append(Users("user", 0, common), Users(fmt.Sprintf("own-%03d", n), 0, size-common)...)
 }
 
 // burst lets all authors publish. For each author, it returns the time from publishing until the fan-out of their messages is done.
-func (h *head) burst(ctx context.Context, o BurstOptions) (done times, total client.Fanout, err error) {
-	done = make(times, o.Celebrities)
+func (h *head) burst(ctx context.Context, o BurstOptions) (done Times, total client.Fanout, err error) {
+	done = make(Times, o.Celebrities)
 	totals := make([]client.Fanout, o.Celebrities)
 	var measuring sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -181,15 +181,15 @@ func (h *head) burst(ctx context.Context, o BurstOptions) (done times, total cli
 			}
 			drafts := make([]message.Draft, o.Messages)
 			for i := range drafts {
-				drafts[i] = h.toFollowers(user("celebrity", c))
+				drafts[i] = h.ToFollowers(User("celebrity", c))
 				drafts[i].To = h.named
 			}
 			began := time.Now() //nolint:forbidigo // what is measured is time
-			ids, err := h.publish(ctx, drafts...)
+			ids, err := h.Publish(ctx, drafts...)
 			if err != nil {
 				return err
 			}
-			totals[c], err = h.await(ctx, ids)
+			totals[c], err = h.Await(ctx, ids)
 			done[c] = time.Since(began)
 			if err != nil {
 				return err

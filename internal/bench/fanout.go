@@ -44,35 +44,35 @@ func (e Env) Fanout(ctx context.Context, o FanoutOptions) (Report, error) {
 }
 
 func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figures []Figure, err error) {
-	w, err := e.open(ctx)
+	w, err := e.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	defer func() { err = errors.Join(err, w.Close(ctx)) }()
 	const author = "celebrity"
 	dormant := int(o.Dormant * float64(followers))
 	topics, sources := []message.Topic(nil), []message.Source{message.UserID(author).Source()}
 	if o.Topics > 0 {
 		topics, sources = benchTopics(o.Topics)
 		for _, topic := range topics {
-			if err := w.client.CreateTopic(ctx, topic, true); err != nil {
+			if err := w.Client.CreateTopic(ctx, topic, true); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := w.audience(ctx, sources, followers, dormant); err != nil {
+	if err := w.Audience(ctx, sources, followers, dormant); err != nil {
 		return nil, err
 	}
 	if o.There > 0 {
 		e.Tell(fmt.Sprintf("filling inboxes with %d messages each", o.There))
-		if err := w.preload(ctx, users("user", 0, followers-dormant), w.entries(0, o.There)); err != nil {
+		if err := w.Preload(ctx, Users("user", 0, followers-dormant), w.Entries(0, o.There)); err != nil {
 			return nil, err
 		}
 	}
 	var raw float64
 	if dormant == 0 {
 		e.Tell("measuring the raw limit")
-		if raw, err = w.rawBatches(ctx, followers, 1, o.Messages); err != nil {
+		if raw, err = w.RawBatches(ctx, followers, 1, o.Messages); err != nil {
 			return nil, err
 		}
 	} else {
@@ -84,20 +84,20 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	e.Tell(fmt.Sprintf("fanning out to %d followers", followers))
 	drafts := make([]message.Draft, o.Messages)
 	for i := range drafts {
-		drafts[i] = w.toFollowers(author)
+		drafts[i] = w.ToFollowers(author)
 		if o.Topics > 0 {
 			drafts[i].Audience, drafts[i].Topics = message.AudienceListed, topics
 		}
 	}
-	if err := settle(ctx); err != nil {
+	if err := Settle(ctx); err != nil {
 		return nil, err
 	}
 	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
-	ids, err := w.publish(ctx, drafts...)
+	ids, err := w.Publish(ctx, drafts...)
 	if err != nil {
 		return nil, err
 	}
-	total, err := w.await(ctx, ids)
+	total, err := w.Await(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +124,9 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 }
 
 // rawScanOf reads the edges to a source in one partition, and the states of their users.
-func (w *world) rawScanOf(ctx context.Context, source message.Source, p int) error {
+func (w *World) rawScanOf(ctx context.Context, source message.Source, p int) error {
 	for after := message.UserID(""); ; {
-		edges, err := w.parts.Edges.Followers(ctx, source, p, after, w.cfg.Fanout.BatchOwners)
+		edges, err := w.Parts.Edges.Followers(ctx, source, p, after, w.Config.Fanout.BatchOwners)
 		if err != nil || len(edges) == 0 {
 			return err
 		}
@@ -134,7 +134,7 @@ func (w *world) rawScanOf(ctx context.Context, source message.Source, p int) err
 		for i, edge := range edges {
 			page[i] = edge.Follower
 		}
-		if _, err := w.parts.Users.Lookup(ctx, page); err != nil {
+		if _, err := w.Parts.Users.Lookup(ctx, page); err != nil {
 			return err
 		}
 		after = page[len(page)-1]
@@ -154,20 +154,20 @@ func benchTopics(n int) (topics []message.Topic, sources []message.Source) {
 	return topics, message.Message{Topics: topics}.Sources()
 }
 
-// audience gives users an edge to one of the sources each. The last of the users are dormant.
-func (w *world) audience(ctx context.Context, sources []message.Source, followers, dormant int) error {
-	w.env.Tell(fmt.Sprintf("making %d followers", followers))
-	now := w.env.Now()
-	if err := w.see(ctx, now, users("user", 0, followers-dormant)); err != nil {
+// Audience gives users an edge to one of the sources each. The last of the users are dormant.
+func (w *World) Audience(ctx context.Context, sources []message.Source, followers, dormant int) error {
+	w.Env.Tell(fmt.Sprintf("making %d followers", followers))
+	now := w.Env.Now()
+	if err := w.See(ctx, now, Users("user", 0, followers-dormant)); err != nil {
 		return err
 	}
-	if err := w.see(ctx, now.Add(-2*w.cfg.DormantAfter), users("user", followers-dormant, followers)); err != nil {
+	if err := w.See(ctx, now.Add(-2*w.Config.DormantAfter), Users("user", followers-dormant, followers)); err != nil {
 		return err
 	}
 	each := (followers + len(sources) - 1) / len(sources)
 	for i, source := range sources {
 		from := min(followers, i*each)
-		if err := w.follow(ctx, source, users("user", from, min(followers, from+each))); err != nil {
+		if err := w.Follow(ctx, source, Users("user", from, min(followers, from+each))); err != nil {
 			return err
 		}
 	}
@@ -176,14 +176,14 @@ func (w *world) audience(ctx context.Context, sources []message.Source, follower
 
 // rawScan returns how many followers a second can be read, with their states, and without any other work. It uses as many goroutines as
 // the bulk lane has workers.
-func (w *world) rawScan(ctx context.Context, sources []message.Source, followers int) (rate float64, err error) {
-	if err := settle(ctx); err != nil {
+func (w *World) rawScan(ctx context.Context, sources []message.Source, followers int) (rate float64, err error) {
+	if err := Settle(ctx); err != nil {
 		return 0, err
 	}
 	var group errgroup.Group
-	group.SetLimit(w.cfg.Fanout.BulkWorkers)
+	group.SetLimit(w.Config.Fanout.BulkWorkers)
 	began := time.Now() //nolint:forbidigo // what is measured is time
-	for p := range w.cfg.Partitions {
+	for p := range w.Config.Partitions {
 		group.Go(func() error {
 			for _, source := range sources {
 				if err := w.rawScanOf(ctx, source, p); err != nil {

@@ -22,10 +22,10 @@ const (
 )
 
 // spread returns n users of which each partition has about as many.
-func (w *world) spread(prefix string, n int) []message.UserID {
+func (w *World) spread(prefix string, n int) []message.UserID {
 	var spread []message.UserID
 	for i := 0; len(spread) < n; i++ {
-		if u := user(prefix, i); partition.Of(u, w.cfg.Partitions) == len(spread)%w.cfg.Partitions {
+		if u := User(prefix, i); partition.Of(u, w.Config.Partitions) == len(spread)%w.Config.Partitions {
 			spread = append(spread, u)
 		}
 	}
@@ -33,9 +33,9 @@ func (w *world) spread(prefix string, n int) []message.UserID {
 }
 
 // view lets users view their inboxes, so that fan-out knows them.
-func (w *world) view(ctx context.Context, users []message.UserID) error {
+func (w *World) view(ctx context.Context, users []message.UserID) error {
 	for _, u := range users {
-		if _, err := w.client.Inbox(ctx, u, client.InboxOptions{Limit: 1}); err != nil {
+		if _, err := w.Client.Inbox(ctx, u, client.InboxOptions{Limit: 1}); err != nil {
 			return err
 		}
 	}
@@ -44,21 +44,21 @@ func (w *world) view(ctx context.Context, users []message.UserID) error {
 
 // head measures how long named recipients and following celebrities wait for messages with a large audience.
 type head struct {
-	*world
+	*World
 	named, celebrities []message.UserID
 
 	busy                                   atomic.Bool // a message is fanned out
-	ofNamed, ofCelebrities, ofDirect, laps times
+	ofNamed, ofCelebrities, ofDirect, laps Times
 }
 
 // first publishes messages to a large audience one after the other, each when the fan-out of the one before is done. Meanwhile it sends direct
 // messages.
 func (m mixed) first(ctx context.Context) (*head, error) {
-	h := &head{world: m.world, named: m.spread("named", m.o.Named), celebrities: m.spread("star", m.o.Celebrities)}
-	if err := m.see(ctx, m.env.Now(), append(append([]message.UserID{"cleo"}, h.named...), h.celebrities...)); err != nil {
+	h := &head{World: m.World, named: m.spread("named", m.o.Named), celebrities: m.spread("star", m.o.Celebrities)}
+	if err := m.See(ctx, m.Env.Now(), append(append([]message.UserID{"cleo"}, h.named...), h.celebrities...)); err != nil {
 		return nil, err
 	}
-	if err := m.follow(ctx, "celebrity", h.celebrities); err != nil {
+	if err := m.Follow(ctx, "celebrity", h.celebrities); err != nil {
 		return nil, err
 	}
 	h.pushes.watch(append(append([]message.UserID{"cleo"}, h.named...), h.celebrities...)...)
@@ -66,7 +66,7 @@ func (m mixed) first(ctx context.Context) (*head, error) {
 		return nil, err
 	}
 	// The router remembers for so long that none of them followed the author.
-	startstop.Pause(ctx, max(untilKnown, m.cfg.Fanout.ClassTTL))
+	startstop.Pause(ctx, max(untilKnown, m.Config.Fanout.ClassTTL))
 	group, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{})
 	group.Go(func() error {
@@ -87,16 +87,16 @@ func (h *head) lap(ctx context.Context, followers int) error {
 	if err := h.view(ctx, h.celebrities); err != nil {
 		return err
 	}
-	draft := h.toFollowers("celebrity")
+	draft := h.ToFollowers("celebrity")
 	draft.To = h.named
 	h.busy.Store(true)
 	defer h.busy.Store(false)
 	sent := time.Now() //nolint:forbidigo // what is measured is time
-	receipt, err := h.client.Publish(ctx, draft, "")
+	receipt, err := h.Client.Publish(ctx, draft, "")
 	if err != nil {
 		return err
 	}
-	status, err := h.client.WaitDone(ctx, receipt.ID, 0)
+	status, err := h.Client.WaitDone(ctx, receipt.ID, 0)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (h *head) direct(ctx context.Context, done <-chan struct{}) error {
 			continue
 		}
 		sent := time.Now() //nolint:forbidigo // what is measured is time
-		receipt, err := h.client.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"cleo"}, Body: h.env.body()}, "")
+		receipt, err := h.Client.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"cleo"}, Body: h.Env.body()}, "")
 		if err != nil {
 			return err
 		}
@@ -138,13 +138,13 @@ func (h *head) direct(ctx context.Context, done <-chan struct{}) error {
 // rows returns the measured waits. A lap is the time of one scan.
 func (h *head) rows() []Row {
 	rows := []Row{
-		{Case: "direct message beside these", Figures: latency("in the inbox after", h.ofDirect)},
-		{Case: "named beside the audience", Figures: append(latency("in the inbox after", h.ofNamed),
-			Figure{"times direct, p50", h.ofNamed.percentile(50) / h.ofDirect.percentile(50), ""},
-			Figure{"times direct, p99", h.ofNamed.percentile(99) / h.ofDirect.percentile(99), ""})},
-		{Case: "following celebrity", Figures: append(latency("in the inbox after", h.ofCelebrities),
-			Figure{"of a lap, p99", h.ofCelebrities.percentile(99) / h.laps.percentile(50), ""})},
-		{Case: "lap of the scan", Figures: latency("took", h.laps)},
+		{Case: "direct message beside these", Figures: Latency("in the inbox after", h.ofDirect)},
+		{Case: "named beside the audience", Figures: append(Latency("in the inbox after", h.ofNamed),
+			Figure{"times direct, p50", h.ofNamed.Percentile(50) / h.ofDirect.Percentile(50), ""},
+			Figure{"times direct, p99", h.ofNamed.Percentile(99) / h.ofDirect.Percentile(99), ""})},
+		{Case: "following celebrity", Figures: append(Latency("in the inbox after", h.ofCelebrities),
+			Figure{"of a lap, p99", h.ofCelebrities.Percentile(99) / h.laps.Percentile(50), ""})},
+		{Case: "lap of the scan", Figures: Latency("took", h.laps)},
 	}
 	return rows
 }

@@ -25,26 +25,26 @@ type MixedOptions struct {
 // Mixed measures the delivery of direct messages and of messages to a medium audience, while messages are fanned out to a large audience.
 // It also measures how long publishing takes during this time, to the large audience and to one user.
 func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
-	w, err := e.open(ctx)
+	w, err := e.Open(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
-	if err := w.audience(ctx, []message.Source{"celebrity"}, o.Followers, 0); err != nil {
+	defer func() { err = errors.Join(err, w.Close(ctx)) }()
+	if err := w.Audience(ctx, []message.Source{"celebrity"}, o.Followers, 0); err != nil {
 		return Report{}, err
 	}
-	if err := w.see(ctx, e.Now(), append(users("friend", 0, o.Medium), "ben")); err != nil {
+	if err := w.See(ctx, e.Now(), append(Users("friend", 0, o.Medium), "ben")); err != nil {
 		return Report{}, err
 	}
-	if err := w.follow(ctx, "local", users("friend", 0, o.Medium)); err != nil {
+	if err := w.Follow(ctx, "local", Users("friend", 0, o.Medium)); err != nil {
 		return Report{}, err
 	}
-	if err := settle(ctx); err != nil {
+	if err := Settle(ctx); err != nil {
 		return Report{}, err
 	}
 	m := mixed{w, o}
 	e.Tell("sending direct messages, idle")
-	idle, err := m.direct(ctx, func() bool { return true })
+	idle, err := m.Direct(ctx, o.Probes, nil)
 	if err != nil {
 		return Report{}, err
 	}
@@ -63,14 +63,14 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	rows := []Row{
-		{Case: "direct message, idle", Figures: latency("readable after", idle)},
-		{Case: "direct message, under bulk", Figures: latency("readable after", busy)},
-		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: latency("done after", times{quiet})},
-		{Case: fmt.Sprintf("to %d, under bulk", o.Medium), Figures: latency("done after", mediums)},
-		{Case: "publishing to one", Figures: latency("accepted after", one)},
-		{Case: fmt.Sprintf("publishing to %d", o.Followers), Figures: append(latency("accepted after", large),
-			Figure{"times one, p50", large.percentile(50) / one.percentile(50), ""},
-			Figure{"times one, p99", large.percentile(99) / one.percentile(99), ""})},
+		{Case: "direct message, idle", Figures: Latency("readable after", idle)},
+		{Case: "direct message, under bulk", Figures: Latency("readable after", busy)},
+		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: Latency("done after", Times{quiet})},
+		{Case: fmt.Sprintf("to %d, under bulk", o.Medium), Figures: Latency("done after", mediums)},
+		{Case: "publishing to one", Figures: Latency("accepted after", one)},
+		{Case: fmt.Sprintf("publishing to %d", o.Followers), Figures: append(Latency("accepted after", large),
+			Figure{"times one, p50", large.Percentile(50) / one.Percentile(50), ""},
+			Figure{"times one, p99", large.Percentile(99) / one.Percentile(99), ""})},
 	}
 	if o.Messages > 0 {
 		e.Tell(fmt.Sprintf("publishing %d messages that name %d recipients, one after the other", o.Messages, o.Named))
@@ -88,29 +88,29 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 
 // rest waits until everything that was published is delivered.
 func (m mixed) rest(ctx context.Context) error {
-	receipt, err := m.client.Publish(ctx, m.toFollowers("celebrity"), "")
+	receipt, err := m.Client.Publish(ctx, m.ToFollowers("celebrity"), "")
 	if err == nil {
-		_, err = m.client.WaitDone(ctx, receipt.ID, 0)
+		_, err = m.Client.WaitDone(ctx, receipt.ID, 0)
 	}
 	return err
 }
 
 type mixed struct {
-	*world
+	*World
 	o MixedOptions
 }
 
-// direct sends direct messages while goOn returns true. For each message, it returns the time from the answer until the recipient could
-// read it.
-func (m mixed) direct(ctx context.Context, goOn func() bool) (took times, err error) {
-	for n := 0; n < m.o.Probes && goOn(); n++ {
-		receipt, err := m.client.Publish(ctx, message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: m.env.body()}, "")
+// Direct sends n direct messages to ben one after the other, but none after goOn, unless it is nil, returns false. For each message, it returns the
+// time from the answer until ben could read it.
+func (w *World) Direct(ctx context.Context, n int, goOn func() bool) (took Times, err error) {
+	for len(took) < n && (goOn == nil || goOn()) {
+		receipt, err := w.Client.Publish(ctx, w.toBen(), "")
 		if err != nil {
 			return nil, err
 		}
 		accepted := time.Now() //nolint:forbidigo // what is measured is time
 		for {
-			page, err := m.client.Inbox(ctx, "ben", client.InboxOptions{Limit: 1, Peek: true})
+			page, err := w.Client.Inbox(ctx, "ben", client.InboxOptions{Limit: 1, Peek: true})
 			if err != nil {
 				return nil, err
 			}
@@ -123,14 +123,19 @@ func (m mixed) direct(ctx context.Context, goOn func() bool) (took times, err er
 	return took, nil
 }
 
+// toBen returns a direct message.
+func (w *World) toBen() message.Draft {
+	return message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: w.Env.body()}
+}
+
 // medium publishes a message to a medium audience. It returns the time from the answer until the fan-out was done.
 func (m mixed) medium(ctx context.Context) (time.Duration, error) {
-	receipt, err := m.client.Publish(ctx, m.toFollowers("local"), "")
+	receipt, err := m.Client.Publish(ctx, m.ToFollowers("local"), "")
 	if err != nil {
 		return 0, err
 	}
 	accepted := time.Now() //nolint:forbidigo // what is measured is time
-	status, err := m.client.WaitDone(ctx, receipt.ID, time.Millisecond)
+	status, err := m.Client.WaitDone(ctx, receipt.ID, time.Millisecond)
 	if err == nil && status.Fanout.Delivered != int64(m.o.Medium) {
 		err = fmt.Errorf("delivered to %d of %d", status.Fanout.Delivered, m.o.Medium)
 	}
@@ -138,21 +143,22 @@ func (m mixed) medium(ctx context.Context) (time.Duration, error) {
 }
 
 // meanwhile sends direct messages, and messages to a medium audience, while a message is fanned out to a large audience.
-func (m mixed) meanwhile(ctx context.Context) (direct, medium times, err error) {
+func (m mixed) meanwhile(ctx context.Context) (direct, medium Times, err error) {
+	const together = 20
 	for len(direct) < m.o.Probes { // one fan-out may be done before all probes are sent
-		receipt, err := m.client.Publish(ctx, m.toFollowers("celebrity"), "")
+		receipt, err := m.Client.Publish(ctx, m.ToFollowers("celebrity"), "")
 		if err != nil {
 			return nil, nil, err
 		}
 		for {
-			status, err := m.client.Status(ctx, receipt.ID)
+			status, err := m.Client.Status(ctx, receipt.ID)
 			if err != nil {
 				return nil, nil, err
 			}
 			if status.Fanout.State == client.StateDone || len(direct) >= m.o.Probes && len(medium) > 0 {
 				break
 			}
-			some, err := mixed{m.world, MixedOptions{Probes: 20}}.direct(ctx, func() bool { return true })
+			some, err := m.Direct(ctx, together, nil)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -168,14 +174,14 @@ func (m mixed) meanwhile(ctx context.Context) (direct, medium times, err error) 
 }
 
 // publishing publishes alternately to a large audience and to one user, while the messages to the large audience are fanned out.
-func (m mixed) publishing(ctx context.Context) (large, one times, err error) {
+func (m mixed) publishing(ctx context.Context) (large, one Times, err error) {
 	for range m.o.Probes {
-		for took, draft := range map[*times]message.Draft{
-			&large: m.toFollowers("celebrity"),
-			&one:   {From: "ann", To: []message.UserID{"ben"}, Body: m.env.body()},
+		for took, draft := range map[*Times]message.Draft{
+			&large: m.ToFollowers("celebrity"),
+			&one:   m.toBen(),
 		} {
 			began := time.Now() //nolint:forbidigo // what is measured is time
-			if _, err := m.client.Publish(ctx, draft, ""); err != nil {
+			if _, err := m.Client.Publish(ctx, draft, ""); err != nil {
 				return nil, nil, err
 			}
 			*took = append(*took, time.Since(began))

@@ -53,7 +53,7 @@ func (p *pushes) watch(users ...message.UserID) {
 }
 
 // waits returns how long users waited for a message that was sent at the given time. All of them must have it.
-func (p *pushes) waits(users []message.UserID, id message.ID, sent time.Time) (waited times) {
+func (p *pushes) waits(users []message.UserID, id message.ID, sent time.Time) (waited Times) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, user := range users {

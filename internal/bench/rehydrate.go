@@ -43,80 +43,79 @@ func (e Env) rehydrate(ctx context.Context, missed int, o RehydrateOptions) (row
 	const year = 365 * 24 * time.Hour
 	begin := e.Now().Add(-year)
 	e.Config.Fanout.SweepEvery = 24 * time.Hour // a sweep would take the messages of the year for forgotten while they are stored
-	w, err := e.openStamped(ctx, func() time.Time { return begin })
+	w, err := e.OpenStamped(ctx, func() time.Time { return begin })
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	defer func() { err = errors.Join(err, w.Close(ctx)) }()
 	topics := topicsInARow(o.Topics)
 	e.Tell(fmt.Sprintf("making a year with %d messages by %d authors to %d topics", missed, o.Authors, len(topics)))
-	last, err := w.archive(ctx, begin, year, missed, o.Authors, topics)
+	last, err := w.Archive(ctx, begin, year, missed, o.Authors, topics)
 	if err != nil {
 		return nil, err
 	}
 	authors := make([]message.Source, 0, o.Authors)
-	for _, author := range users("author", 0, o.Authors) {
+	for _, author := range Users("author", 0, o.Authors) {
 		authors = append(authors, author.Source())
 	}
-	name := fmt.Sprintf("%d missed", missed)
-	groups := []*returning{{name: name, users: users("user", 0, o.Users), sources: authors}}
+	groups := []Returning{{Users: Users("user", 0, o.Users), Sources: authors}}
 	if o.Topics > 0 {
-		groups = append(groups, &returning{name: name + ", topics", users: users("subscriber", 0, o.Users), sources: sourcesOf(topics)})
+		groups = append(groups, Returning{Users: Users("subscriber", 0, o.Users), Sources: sourcesOf(topics)})
 	}
 	for _, r := range groups {
-		if err := w.leave(ctx, begin, r); err != nil {
+		if err := w.Leave(ctx, begin, r); err != nil {
 			return nil, err
 		}
 	}
-	if err := errors.Join(w.stop(ctx), w.start(ctx, nil)); err != nil {
+	if err := w.Restart(ctx); err != nil {
 		return nil, err
 	}
 	for i, r := range groups {
-		e.Tell(fmt.Sprintf("letting %d users come back who have %d sources", len(r.users), len(r.sources)))
-		figures, err := w.comeBack(ctx, r, missed, last)
+		e.Tell(fmt.Sprintf("letting %d users come back who have %d sources", len(r.Users), len(r.Sources)))
+		figures, err := w.ComeBack(ctx, r, missed, last)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, Row{Case: r.name, Figures: figures})
-		if i == 0 { // the plot is of those who follow authors
-			rows[i].X = float64(missed)
+		row := Row{Case: fmt.Sprintf("%d missed", missed), X: float64(missed), Figures: figures}
+		if i > 0 { // the plot is of those who follow authors
+			row.Case, row.X = row.Case+", topics", 0
 		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-// returning are users who return, and each of whom has edges to all sources.
-type returning struct {
-	name    string
-	users   []message.UserID
-	sources []message.Source
+// Returning are users who return, and each of whom has edges to all sources.
+type Returning struct {
+	Users   []message.UserID
+	Sources []message.Source
 }
 
-// leave gives users their edges, and lets them become dormant before a time.
-func (w *world) leave(ctx context.Context, begin time.Time, r *returning) error {
-	if err := w.see(ctx, begin.Add(-w.cfg.DormantAfter), r.users); err != nil {
+// Leave gives users their edges, and lets them become dormant before a time.
+func (w *World) Leave(ctx context.Context, begin time.Time, r Returning) error {
+	if err := w.See(ctx, begin.Add(-w.Config.DormantAfter), r.Users); err != nil {
 		return err
 	}
-	for _, user := range r.users {
-		pairs := make([]follow.Pair, len(r.sources))
-		for i, source := range r.sources {
+	for _, user := range r.Users {
+		pairs := make([]follow.Pair, len(r.Sources))
+		for i, source := range r.Sources {
 			pairs[i] = follow.Pair{Follower: user, Followee: source}
 		}
-		if _, err := w.parts.Edges.Follow(ctx, pairs, begin); err != nil {
+		if _, err := w.Parts.Edges.Follow(ctx, pairs, begin); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// comeBack lets users return one after the other. On MongoDB it also counts the commands to the database meanwhile, for each return.
-func (w *world) comeBack(ctx context.Context, r *returning, missed int, last message.ID) ([]Figure, error) {
+// ComeBack lets users return one after the other. On MongoDB it also counts the commands to the database meanwhile, for each return.
+func (w *World) ComeBack(ctx context.Context, r Returning, missed int, last message.ID) ([]Figure, error) {
 	const page = 50
-	var first, rebuilt times
-	before := w.commands.Load()
-	for _, user := range r.users {
+	var first, rebuilt Times
+	before := w.Commands.Load()
+	for _, user := range r.Users {
 		began := time.Now() //nolint:forbidigo // what is measured is time
-		got, err := w.client.Inbox(ctx, user, client.InboxOptions{Limit: page})
+		got, err := w.Client.Inbox(ctx, user, client.InboxOptions{Limit: page})
 		if err != nil {
 			return nil, err
 		}
@@ -124,20 +123,26 @@ func (w *world) comeBack(ctx context.Context, r *returning, missed int, last mes
 		if len(got.Messages) != min(page, missed) || missed > 0 && got.Messages[0].ID != last {
 			return nil, fmt.Errorf("the first page of %s has %d messages, or not the newest", user, len(got.Messages))
 		}
-		for state := client.Rehydrating; state != client.Active; {
-			login, err := w.client.Login(ctx, user, client.MaxLoginWait)
-			if err != nil {
-				return nil, err
-			}
-			state = login.State
+		if err := w.Login(ctx, user); err != nil {
+			return nil, err
 		}
 		rebuilt = append(rebuilt, time.Since(began))
 	}
-	figures := append(latency("first page", first), latency("rebuilt", rebuilt)...)
-	if w.onMongoDB() {
-		figures = append(figures, Figure{"commands", float64(w.commands.Load()-before) / float64(len(r.users)), ""})
+	figures := append(Latency("first page", first), Latency("rebuilt", rebuilt)...)
+	if w.Env.OnMongoDB() {
+		figures = append(figures, Figure{"commands", float64(w.Commands.Load()-before) / float64(len(r.Users)), ""})
 	}
 	return figures, nil
+}
+
+// Login logs a user in, and waits until the inbox is rebuilt.
+func (w *World) Login(ctx context.Context, user message.UserID) error {
+	for {
+		login, err := w.Client.Login(ctx, user, client.MaxLoginWait)
+		if err != nil || login.State == client.Active {
+			return err
+		}
+	}
 }
 
 // topicsInARow returns n topics of two segments each, all below the same.
@@ -155,39 +160,39 @@ func sourcesOf(topics []message.Topic) (sources []message.Source) {
 	return sources
 }
 
-// anyTime makes no message void, although the store's clock stands still at the beginning of the archive.
-var anyTime = message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack}
+// AnyTime makes no message void, although the store's clock stands still at the beginning of the archive.
+var AnyTime = message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack}
 
-// archive stores messages that are sent at regular intervals, and marks them as finished. It returns the id of the last message.
-func (w *world) archive(
+// Archive stores messages that are sent at regular intervals, and marks them as finished. It returns the id of the last message.
+func (w *World) Archive(
 	ctx context.Context, begin time.Time, span time.Duration, messages, authors int, topics []message.Topic,
 ) (last message.ID, err error) {
 	for _, topic := range topics {
-		if err := w.client.CreateTopic(ctx, topic, true); err != nil {
+		if err := w.Client.CreateTopic(ctx, topic, true); err != nil {
 			return last, err
 		}
 	}
 	sent, distance := begin, span/time.Duration(messages+1)
 	ids := message.NewGenerator(func() time.Time { return sent }, rand.Reader)
 	byAuthor, byTopic := newZipf(authors, 1), newZipf(len(topics), 3)
-	for first := 0; first < messages; first += together {
-		batch := make([]message.Message, min(together, messages-first))
+	for first := 0; first < messages; first += Together {
+		batch := make([]message.Message, min(Together, messages-first))
 		refs := make([]message.Ref, len(batch))
 		for i := range batch {
 			sent = sent.Add(distance)
 			if last, err = ids.Next(); err != nil {
 				return last, err
 			}
-			batch[i] = message.Message{ID: last, From: user("author", byAuthor.next()), Audience: message.AudienceFollowers, Body: w.env.body()}
+			batch[i] = message.Message{ID: last, From: User("author", byAuthor.next()), Audience: message.AudienceFollowers, Body: w.Env.body()}
 			if len(topics) > 0 {
 				batch[i].Topics = []message.Topic{topics[byTopic.next()]}
 			}
 			refs[i] = batch[i].Ref()
 		}
-		if _, err := w.parts.Messages.Insert(ctx, batch, anyTime); err != nil {
+		if _, err := w.Parts.Messages.Insert(ctx, batch, AnyTime); err != nil {
 			return last, fmt.Errorf("store messages: %w", err)
 		}
-		if err := w.parts.Messages.Finish(ctx, refs); err != nil {
+		if err := w.Parts.Messages.Finish(ctx, refs); err != nil {
 			return last, fmt.Errorf("store messages: %w", err)
 		}
 	}

@@ -2,8 +2,12 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,7 +21,7 @@ type Figure struct {
 }
 
 // missing is the value of a number that is not known.
-var missing = math.NaN()
+var Missing = math.NaN()
 
 // Told reports whether the number is known.
 func (f Figure) Told() bool { return !math.IsNaN(f.Value) }
@@ -44,7 +48,7 @@ func (f *Figure) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	*f = Figure{Name: text.Name, Value: missing, Unit: text.Unit}
+	*f = Figure{Name: text.Name, Value: Missing, Unit: text.Unit}
 	if text.Value != nil {
 		f.Value = *text.Value
 	}
@@ -74,23 +78,14 @@ type Report struct {
 	Store     string `json:"store"`
 	// Runs is the number of runs. Each figure is the median of them.
 	Runs int `json:"runs"`
-	// Facts are those of the first run.
-	Facts []Fact `json:"facts,omitempty"`
-	Rows  []Row  `json:"rows"`
-	// Conclusions follow from the rows.
+	// Facts are those of the first run. Only the lab has facts and conclusions.
+	Facts       []Fact `json:"facts,omitempty"`
+	Rows        []Row  `json:"rows"`
 	Conclusions []Fact `json:"conclusions,omitempty"`
-	// XName is the name of the rows' X. Plotted are the names of the figures in a plot.
+	// XName is the name of the rows' X, and Plotted are the names of the figures in a plot, which the lab draws.
 	XName   string   `json:"x_name,omitempty"`
 	Plotted []string `json:"plotted,omitempty"`
-	// Charts are bar charts, which are drawn instead of a plot.
-	Charts []Chart `json:"-"`
-
-	// conclude adds rows and conclusions to a report with the medians. It may be nil.
-	conclude func(*Report)
 }
-
-// Chart is a bar chart of one figure, with a bar for each row whose case ends with Case. There is none if no figure is known.
-type Chart struct{ Name, Case, Figure string }
 
 // median returns a report with the medians of several runs of the same benchmark.
 func median(runs []Report) Report {
@@ -116,20 +111,20 @@ func median(runs []Report) Report {
 	return report
 }
 
-// times are measured durations.
-type times []time.Duration
+// Times are measured durations.
+type Times []time.Duration
 
-// percentile returns a percentile of the times in milliseconds. It sorts the times.
-func (t times) percentile(percent int) float64 {
+// Percentile returns a percentile of the times in milliseconds. It sorts the times.
+func (t Times) Percentile(percent int) float64 {
 	slices.Sort(t)
 	return milliseconds(t[(len(t)-1)*percent/100])
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// latency returns the percentiles 50 and 99.
-func latency(name string, t times) []Figure {
-	return []Figure{{name + " p50", t.percentile(50), "ms"}, {name + " p99", t.percentile(99), "ms"}}
+// Latency returns the percentiles 50 and 99.
+func Latency(name string, t Times) []Figure {
+	return []Figure{{name + " p50", t.Percentile(50), "ms"}, {name + " p99", t.Percentile(99), "ms"}}
 }
 
 // Run runs a benchmark several times, and returns the medians.
@@ -141,9 +136,53 @@ func Run(runs int, benchmark func() (Report, error)) (Report, error) {
 			return Report{}, err
 		}
 	}
-	report := median(reports)
-	if report.conclude != nil {
-		report.conclude(&report)
+	return median(reports), nil
+}
+
+// Print prints a line for each figure, under its case.
+func (r Report) Print(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s, store %s", r.Benchmark, r.Store)
+	if r.Runs > 1 {
+		fmt.Fprintf(&text, ", medians of %d runs, with the lowest and the highest", r.Runs)
 	}
-	return report, nil
+	text.WriteByte('\n')
+	for _, f := range r.Facts {
+		fmt.Fprintf(&text, "  %-22s %s\n", f.Name, f.Value)
+	}
+	for _, row := range r.Rows {
+		fmt.Fprintln(&text, row.Case)
+		for i, f := range row.Figures {
+			if !f.Told() {
+				fmt.Fprintf(&text, "  %-22s %12s \n", f.Name, "not told")
+				continue
+			}
+			fmt.Fprintf(&text, "  %-22s %12s %s", f.Name, digits(f.Value), f.Unit)
+			if row.Low != nil {
+				fmt.Fprintf(&text, " (%s to %s)", digits(row.Low[i].Value), digits(row.High[i].Value))
+			}
+			text.WriteByte('\n')
+		}
+	}
+	for _, c := range r.Conclusions {
+		fmt.Fprintf(&text, "%s: %s\n", c.Name, c.Value)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// digits formats a number with its significant digits, and with commas between thousands.
+func digits(value float64) string {
+	switch {
+	case value >= 1000:
+		text := strconv.FormatInt(int64(value), 10)
+		for i := len(text) - 3; i > 0; i -= 3 {
+			text = text[:i] + "," + text[i:]
+		}
+		return text
+	case value >= 100 || value == math.Trunc(value):
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	default:
+		return strconv.FormatFloat(value, 'f', 2, 64)
+	}
 }

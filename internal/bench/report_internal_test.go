@@ -15,7 +15,7 @@ func TestRunGivesMedians(t *testing.T) {
 		return func() (Report, error) {
 			value := values[next]
 			next++
-			return Report{Rows: []Row{{Case: "a", Figures: []Figure{{"took", value, "ms"}, {"cold", missing, "ms"}}}}}, nil
+			return Report{Rows: []Row{{Case: "a", Figures: []Figure{{"took", value, "ms"}, {"cold", Missing, "ms"}}}}}, nil
 		}
 	}
 	report, err := Run(3, once(5, 9, 7))

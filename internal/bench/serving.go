@@ -37,16 +37,16 @@ func (e Env) Publish(ctx context.Context, o PublishOptions) (Report, error) {
 }
 
 func (e Env) publish(ctx context.Context, connections, messages int) (figures []Figure, err error) {
-	w, err := e.open(ctx)
+	w, err := e.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
-	if err := w.see(ctx, e.Now(), users("user", 0, connections)); err != nil {
+	defer func() { err = errors.Join(err, w.Close(ctx)) }()
+	if err := w.See(ctx, e.Now(), Users("user", 0, connections)); err != nil {
 		return nil, err
 	}
 	var raw float64
-	if !w.onMongoDB() {
+	if !w.Env.OnMongoDB() {
 		e.Tell("measuring the raw limit")
 		raw, err = w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) { return pebbleraw.Syncs(opts, messages, connections) })
 		if err != nil {
@@ -57,16 +57,16 @@ func (e Env) publish(ctx context.Context, connections, messages int) (figures []
 	var left atomic.Int64
 	left.Store(int64(messages))
 	var mu sync.Mutex
-	var took times
+	var took Times
 	group, ctx := errgroup.WithContext(ctx)
 	began := time.Now() //nolint:forbidigo // what is measured is time
 	for c := range connections {
 		group.Go(func() error {
-			draft := message.Draft{From: user("author", c), To: []message.UserID{user("user", c)}, Body: e.body()}
-			var mine times
+			draft := message.Draft{From: User("author", c), To: []message.UserID{User("user", c)}, Body: e.body()}
+			var mine Times
 			for left.Add(-1) >= 0 {
 				sent := time.Now() //nolint:forbidigo // what is measured is time
-				if _, err := w.client.Publish(ctx, draft, ""); err != nil {
+				if _, err := w.Client.Publish(ctx, draft, ""); err != nil {
 					return err
 				}
 				mine = append(mine, time.Since(sent))
@@ -85,7 +85,7 @@ func (e Env) publish(ctx context.Context, connections, messages int) (figures []
 	if raw > 0 {
 		figures = append(figures, Figure{"raw", raw, "/s"}, Figure{"of raw", rate / raw, ""})
 	}
-	return append(figures, latency("took", took)...), nil
+	return append(figures, Latency("took", took)...), nil
 }
 
 // ReadOptions configure Env.Read.
@@ -98,11 +98,11 @@ type ReadOptions struct {
 
 // Read measures how long it takes to read the newest page of inboxes of several sizes, and to log in to them.
 func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
-	w, err := e.open(ctx)
+	w, err := e.Open(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	defer func() { err = errors.Join(err, w.Close(ctx)) }()
 	report := Report{Benchmark: "read", Store: e.Config.Store, XName: "messages in the inbox", Plotted: []string{"page p50", "page p99"}}
 	for _, n := range o.Entries {
 		e.Tell(fmt.Sprintf("filling an inbox with %d messages", n))
@@ -122,14 +122,14 @@ func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 
 // readInbox makes an inbox with n messages, and measures the newest page without a view, the same with one, a page between two times, a
 // login of an active user, and the first login of a day, which raises the user's horizon. Each is measured times over.
-func (w *world) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
-	owner, daily := user("reader", n), users(fmt.Sprintf("daily-%d", n), 0, pages)
-	now := w.env.Now()
-	if err := errors.Join(w.see(ctx, now, []message.UserID{owner}), w.see(ctx, now.Add(-w.cfg.DormantAfter/2), daily)); err != nil {
+func (w *World) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
+	owner, daily := User("reader", n), Users(fmt.Sprintf("daily-%d", n), 0, pages)
+	now := w.Env.Now()
+	if err := errors.Join(w.See(ctx, now, []message.UserID{owner}), w.See(ctx, now.Add(-w.Config.DormantAfter/2), daily)); err != nil {
 		return nil, err
 	}
-	for first := 0; first < n; first += together {
-		if err := w.preload(ctx, []message.UserID{owner}, w.entries(first, min(n-first, together))); err != nil {
+	for first := 0; first < n; first += Together {
+		if err := w.Preload(ctx, []message.UserID{owner}, w.Entries(first, min(n-first, Together))); err != nil {
 			return nil, err
 		}
 	}
@@ -138,13 +138,13 @@ func (w *world) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
 		name string
 		do   func(i int) error
 	}{
-		{"page", func(int) error { return w.page(ctx, owner, n, true) }},
-		{"view", func(int) error { return w.page(ctx, owner, n, false) }},
+		{"page", func(int) error { return w.Page(ctx, owner, n, true) }},
+		{"view", func(int) error { return w.Page(ctx, owner, n, false) }},
 		{"between", func(i int) error { return w.pageBetween(ctx, owner, n, i) }},
 		{"login", func(int) error { return w.login(ctx, owner) }},
 		{"first login", func(i int) error { return w.login(ctx, daily[i]) }},
 	} {
-		took := make(times, pages)
+		took := make(Times, pages)
 		for i := range took {
 			began := time.Now() //nolint:forbidigo // what is measured is time
 			if err := measured.do(i); err != nil {
@@ -152,15 +152,15 @@ func (w *world) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
 			}
 			took[i] = time.Since(began)
 		}
-		figures = append(figures, latency(measured.name, took)...)
+		figures = append(figures, Latency(measured.name, took)...)
 	}
 	return figures, nil
 }
 
-// page reads the newest page of an inbox with n messages, as a view unless peek is set.
-func (w *world) page(ctx context.Context, owner message.UserID, n int, peek bool) error {
+// Page reads the newest page of an inbox with n messages, as a view unless peek is set.
+func (w *World) Page(ctx context.Context, owner message.UserID, n int, peek bool) error {
 	const page = 50
-	got, err := w.client.Inbox(ctx, owner, client.InboxOptions{Limit: page, Peek: peek})
+	got, err := w.Client.Inbox(ctx, owner, client.InboxOptions{Limit: page, Peek: peek})
 	if err == nil && (len(got.Messages) != min(page, n) || got.Total != int64(n)) {
 		err = fmt.Errorf("a page has %d messages of %d, want %d of %d", len(got.Messages), got.Total, min(page, n), n)
 	}
@@ -169,11 +169,11 @@ func (w *world) page(ctx context.Context, owner message.UserID, n int, peek bool
 
 // pageBetween reads a page of messages that were sent one after the other, each time elsewhere in an inbox with n messages. Its first and
 // its last message are sent at the two times.
-func (w *world) pageBetween(ctx context.Context, owner message.UserID, n, i int) error {
+func (w *World) pageBetween(ctx context.Context, owner message.UserID, n, i int) error {
 	const page, stride = 50, 7919 // a prime: the pages are spread over the inbox
 	length := min(page, n)
 	since := w.sentAt(i * stride % (n - length + 1))
-	got, err := w.client.Inbox(ctx, owner, client.InboxOptions{
+	got, err := w.Client.Inbox(ctx, owner, client.InboxOptions{
 		Since: since, Until: since.Add(time.Duration(length) * time.Millisecond), Limit: page, Peek: true,
 	})
 	if err == nil && (len(got.Messages) != length || got.Next != "") {
@@ -182,8 +182,8 @@ func (w *world) pageBetween(ctx context.Context, owner message.UserID, n, i int)
 	return err
 }
 
-func (w *world) login(ctx context.Context, active message.UserID) error {
-	got, err := w.client.Login(ctx, active, client.MaxLoginWait)
+func (w *World) login(ctx context.Context, active message.UserID) error {
+	got, err := w.Client.Login(ctx, active, client.MaxLoginWait)
 	if err == nil && got.State != client.Active {
 		err = fmt.Errorf("the state of %s after a login is %s, want %s", active, got.State, client.Active)
 	}

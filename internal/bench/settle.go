@@ -8,26 +8,26 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 )
 
-// settle waits until this process is idle, but at most a minute. So work that is left from filling a world, such as compactions, is not measured.
-func settle(ctx context.Context) error { return idle(ctx, 500*time.Millisecond, time.Minute) }
+// Settle waits until this process is idle, but at most a minute. So work that is left from filling a world, such as compactions, is not measured.
+func Settle(ctx context.Context) error { return Idle(ctx, 500*time.Millisecond, time.Minute) }
 
-// idle waits until this process uses less than a tenth of a processor during a window, but at most so long.
-func idle(ctx context.Context, window, most time.Duration) error {
+// Idle waits until this process uses less than a tenth of a processor during a window, but at most so long.
+func Idle(ctx context.Context, window, most time.Duration) error {
 	for waited := time.Duration(0); waited < most; waited += window {
-		before := processorTime()
+		before := ProcessorTime()
 		startstop.Pause(ctx, window)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if processorTime()-before < window/10 {
+		if ProcessorTime()-before < window/10 {
 			return nil
 		}
 	}
 	return nil
 }
 
-// processorTime returns the processor time that this process has used.
-func processorTime() time.Duration {
+// ProcessorTime returns the processor time that this process has used.
+func ProcessorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		return 0

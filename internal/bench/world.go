@@ -40,29 +40,34 @@ type Env struct {
 	Body int
 }
 
-// together is the number of records in one write when a world is filled.
-const together = 5000
+// OnMongoDB reports whether the store is on MongoDB.
+func (e Env) OnMongoDB() bool { return e.Config.Store == config.StoreMongoDB }
 
-// world is a running server with its own store.
-type world struct {
-	env    Env
-	cfg    config.Config
-	app    *app.App
-	parts  app.Parts
-	pushes *pushes
-	client *client.Client
-	opened time.Time
-	// commands counts the commands to MongoDB.
-	commands atomic.Int64
+// Together is the number of records in one write when a world is filled.
+const Together = 5000
+
+// World is a running server with its own store.
+type World struct {
+	Env Env
+	// Config is the configuration of the server. On MongoDB it names the world's own database.
+	Config config.Config
+	App    *app.App
+	Parts  app.Parts
+	Client *client.Client
+	// Opened is when the world was made.
+	Opened time.Time
+	// Commands counts the commands to MongoDB.
+	Commands atomic.Int64
+	pushes   *pushes
 }
 
-// open makes a world. The caller must close it.
-func (e Env) open(ctx context.Context) (*world, error) { return e.openStamped(ctx, nil) }
+// Open makes a world. The caller must close it.
+func (e Env) Open(ctx context.Context) (*World, error) { return e.OpenStamped(ctx, nil) }
 
-// openStamped makes a world in which stamp returns the time at which a message is stored. The caller must close it.
-func (e Env) openStamped(ctx context.Context, stamp func() time.Time) (_ *world, err error) {
-	w := &world{env: e, cfg: e.Config, opened: e.Now()}
-	if w.cfg.Data, err = os.MkdirTemp(e.Dir, "fanmail-bench-"); err != nil {
+// OpenStamped makes a world in which stamp returns the time at which a message is stored. The caller must close it.
+func (e Env) OpenStamped(ctx context.Context, stamp func() time.Time) (_ *World, err error) {
+	w := &World{Env: e, Config: e.Config, Opened: e.Now()}
+	if w.Config.Data, err = os.MkdirTemp(e.Dir, "fanmail-bench-"); err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() {
@@ -70,102 +75,108 @@ func (e Env) openStamped(ctx context.Context, stamp func() time.Time) (_ *world,
 			err = errors.Join(err, w.remove(ctx))
 		}
 	}()
-	if w.onMongoDB() {
-		w.cfg.MongoDB.Database = fmt.Sprintf("%s_bench_%s", w.cfg.MongoDB.Database, strings.ToLower(rand.Text()[:8]))
-		if err := app.Init(ctx, w.cfg, false, e.Logger); err != nil {
+	if w.Env.OnMongoDB() {
+		w.Config.MongoDB.Database = fmt.Sprintf("%s_bench_%s", w.Config.MongoDB.Database, strings.ToLower(rand.Text()[:8]))
+		if err := app.Init(ctx, w.Config, false, e.Logger); err != nil {
 			return nil, err
 		}
 	}
 	return w, w.start(ctx, stamp)
 }
 
-func (w *world) onMongoDB() bool { return w.cfg.Store == config.StoreMongoDB }
-
 // start starts the server. stamp returns the time at which a message is stored; nil means the real time.
-func (w *world) start(ctx context.Context, stamp func() time.Time) error {
-	w.cfg.Addr = "127.0.0.1:0"
-	w.app = app.New(w.cfg, app.Options{Embedded: embedded.Engines{}, Logger: w.env.Logger, Now: w.env.Now, Stamp: stamp, Wrap: func(p app.Parts) app.Parts {
+func (w *World) start(ctx context.Context, stamp func() time.Time) error {
+	w.Config.Addr = "127.0.0.1:0"
+	w.App = app.New(w.Config, app.Options{Embedded: embedded.Engines{}, Logger: w.Env.Logger, Now: w.Env.Now, Stamp: stamp, Wrap: func(p app.Parts) app.Parts {
 		w.pushes = &pushes{Store: p.Inbox}
 		p.Inbox = w.pushes
-		w.parts = p
+		w.Parts = p
 		return p
-	}, Command: func() { w.commands.Add(1) }})
-	if err := w.app.Start(ctx); err != nil {
+	}, Command: func() { w.Commands.Add(1) }})
+	if err := w.App.Start(ctx); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
 	var err error
-	w.client, err = client.New(w.app.URL(), client.Options{})
+	w.Client, err = client.New(w.App.URL(), client.Options{})
 	return err
 }
 
-// stop stops the server. start may start it again.
-func (w *world) stop(ctx context.Context) error {
-	if w.client != nil {
-		w.client.Close()
+// Restart stops the server and starts it with the real time.
+func (w *World) Restart(ctx context.Context) error {
+	if err := w.stop(ctx); err != nil {
+		return err
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.DrainTimeout)
+	return w.start(ctx, nil)
+}
+
+func (w *World) stop(ctx context.Context) error {
+	if w.Client != nil {
+		w.Client.Close()
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Config.DrainTimeout)
 	defer cancel()
-	return w.app.Stop(bounded)
+	return w.App.Stop(bounded)
 }
 
-// close stops the server and removes its data.
-func (w *world) close(ctx context.Context) error { return errors.Join(w.stop(ctx), w.remove(ctx)) }
+// Close stops the server and removes its data.
+func (w *World) Close(ctx context.Context) error { return errors.Join(w.stop(ctx), w.remove(ctx)) }
 
-func (w *world) remove(ctx context.Context) error {
+func (w *World) remove(ctx context.Context) error {
 	var err error
-	if w.onMongoDB() {
-		err = app.Drop(context.WithoutCancel(ctx), w.cfg, w.env.Logger)
+	if w.Env.OnMongoDB() {
+		err = app.Drop(context.WithoutCancel(ctx), w.Config, w.Env.Logger)
 	}
-	return errors.Join(err, os.RemoveAll(w.cfg.Data))
+	return errors.Join(err, os.RemoveAll(w.Config.Data))
 }
 
-// user returns the nth user id with a prefix.
-func user(prefix string, n int) message.UserID {
+// User returns the nth user id with a prefix.
+func User(prefix string, n int) message.UserID {
 	return message.UserID(fmt.Sprintf("%s-%07d", prefix, n))
 }
 
-func users(prefix string, from, to int) []message.UserID {
+// Users returns the user ids with a prefix from the nth up to, and without, another.
+func Users(prefix string, from, to int) []message.UserID {
 	users := make([]message.UserID, 0, to-from)
 	for n := from; n < to; n++ {
-		users = append(users, user(prefix, n))
+		users = append(users, User(prefix, n))
 	}
 	return users
 }
 
-// see records that users opened their inbox at the given time.
-func (w *world) see(ctx context.Context, at time.Time, all []message.UserID) error {
+// See records that users opened their inbox at the given time.
+func (w *World) See(ctx context.Context, at time.Time, all []message.UserID) error {
 	at = at.UTC().Truncate(time.Millisecond)
-	for some := range slices.Chunk(all, together) {
+	for some := range slices.Chunk(all, Together) {
 		steps := make([]userstate.Step, len(some))
 		for i, user := range some {
 			steps[i] = userstate.Step{From: userstate.State{User: user}, To: userstate.State{User: user, LastViewed: at}}
 		}
-		if _, err := w.parts.Users.Step(ctx, steps); err != nil {
+		if _, err := w.Parts.Users.Step(ctx, steps); err != nil {
 			return fmt.Errorf("see users: %w", err)
 		}
 	}
 	return nil
 }
 
-// follow gives users edges to a source. They begin an hour before the world was opened.
-func (w *world) follow(ctx context.Context, source message.Source, all []message.UserID) error {
-	since := w.opened.Add(-time.Hour)
-	for some := range slices.Chunk(all, together) {
+// Follow gives users edges to a source. They begin an hour before the world was opened.
+func (w *World) Follow(ctx context.Context, source message.Source, all []message.UserID) error {
+	since := w.Opened.Add(-time.Hour)
+	for some := range slices.Chunk(all, Together) {
 		pairs := make([]follow.Pair, len(some))
 		for i, user := range some {
 			pairs[i] = follow.Pair{Follower: user, Followee: source}
 		}
-		if _, err := w.parts.Edges.Follow(ctx, pairs, since); err != nil {
+		if _, err := w.Parts.Edges.Follow(ctx, pairs, since); err != nil {
 			return fmt.Errorf("make followers of %s: %w", source, err)
 		}
 	}
 	return nil
 }
 
-// preload appends entries to the inboxes of users.
-func (w *world) preload(ctx context.Context, all []message.UserID, entries []bucket.Entry) error {
-	appender := bucket.NewAppender(w.parts.Inbox, w.parts.Users)
-	for some := range slices.Chunk(all, together) {
+// Preload appends entries to the inboxes of users.
+func (w *World) Preload(ctx context.Context, all []message.UserID, entries []bucket.Entry) error {
+	appender := bucket.NewAppender(w.Parts.Inbox, w.Parts.Users)
+	for some := range slices.Chunk(all, Together) {
 		appends := make([]bucket.Append, len(some))
 		for i, user := range some {
 			appends[i] = bucket.Append{Owner: user, Entries: entries}
@@ -183,8 +194,8 @@ func (w *world) preload(ctx context.Context, all []message.UserID, entries []buc
 	return nil
 }
 
-// entries returns n entries that were sent before the world was opened. A greater first returns later entries.
-func (w *world) entries(first, n int) []bucket.Entry {
+// Entries returns n entries that were sent before the world was opened. A greater first returns later entries.
+func (w *World) Entries(first, n int) []bucket.Entry {
 	sent := w.sentAt(first - 1)
 	ids := message.NewGenerator(func() time.Time { return sent }, rand.Reader)
 	entries := make([]bucket.Entry, n)
@@ -194,26 +205,26 @@ func (w *world) entries(first, n int) []bucket.Entry {
 		if err != nil {
 			panic(err) // the system's random source does not fail
 		}
-		entries[i] = bucket.Entry{ID: id, From: "earlier", Body: w.env.body()}
+		entries[i] = bucket.Entry{ID: id, From: "earlier", Body: w.Env.body()}
 	}
 	return entries
 }
 
 // sentAt returns when the nth message of entries was sent.
-func (w *world) sentAt(n int) time.Time {
-	return w.opened.Truncate(time.Millisecond).Add(-time.Hour + time.Duration(n+1)*time.Millisecond)
+func (w *World) sentAt(n int) time.Time {
+	return w.Opened.Truncate(time.Millisecond).Add(-time.Hour + time.Duration(n+1)*time.Millisecond)
 }
 
 func (e Env) body() string { return strings.Repeat("x", e.Body) }
 
-// toFollowers returns a message by an author to all followers.
-func (w *world) toFollowers(author message.UserID) message.Draft {
-	return message.Draft{From: author, Audience: message.AudienceFollowers, Body: w.env.body()}
+// ToFollowers returns a message by an author to all followers.
+func (w *World) ToFollowers(author message.UserID) message.Draft {
+	return message.Draft{From: author, Audience: message.AudienceFollowers, Body: w.Env.body()}
 }
 
-// publish publishes messages and returns their ids.
-func (w *world) publish(ctx context.Context, drafts ...message.Draft) ([]message.ID, error) {
-	answers, err := w.client.PublishBatch(ctx, drafts, "")
+// Publish publishes messages and returns their ids.
+func (w *World) Publish(ctx context.Context, drafts ...message.Draft) ([]message.ID, error) {
+	answers, err := w.Client.PublishBatch(ctx, drafts, "")
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +238,10 @@ func (w *world) publish(ctx context.Context, drafts ...message.Draft) ([]message
 	return ids, nil
 }
 
-// await waits until the fan-out of messages is done, and returns the sums of their deliveries.
-func (w *world) await(ctx context.Context, ids []message.ID) (total client.Fanout, err error) {
+// Await waits until the fan-out of messages is done, and returns the sums of their deliveries.
+func (w *World) Await(ctx context.Context, ids []message.ID) (total client.Fanout, err error) {
 	for _, id := range ids {
-		status, err := w.client.WaitDone(ctx, id, 0)
+		status, err := w.Client.WaitDone(ctx, id, 0)
 		if err != nil {
 			return total, err
 		}
@@ -240,29 +251,29 @@ func (w *world) await(ctx context.Context, ids []message.ID) (total client.Fanou
 	return total, nil
 }
 
-// rawBatches measures the raw limit of the store: the deliveries a second if each owner gets the given number of pushes with the given
+// RawBatches measures the raw limit of the store: the deliveries a second if each owner gets the given number of pushes with the given
 // number of entries.
-func (w *world) rawBatches(ctx context.Context, owners, pushes, entries int) (rate float64, err error) {
-	if w.onMongoDB() {
-		f, m := w.cfg.Fanout, w.cfg.MongoDB
+func (w *World) RawBatches(ctx context.Context, owners, pushes, entries int) (rate float64, err error) {
+	if w.Env.OnMongoDB() {
+		f, m := w.Config.Fanout, w.Config.MongoDB
 		opts := mongoraw.Options{
-			URI: string(m.URI), Database: w.cfg.MongoDB.Database + "_raw", Operations: m.BulkOperations,
+			URI: string(m.URI), Database: w.Config.MongoDB.Database + "_raw", Operations: m.BulkOperations,
 			Commands: f.MediumWorkers * min(m.Concurrency, max(1, f.BatchOwners/m.BulkOperations)),
 		}
-		raw := w.cfg
+		raw := w.Config
 		raw.MongoDB.Database = opts.Database
-		if err := app.Init(ctx, raw, false, w.env.Logger); err != nil {
+		if err := app.Init(ctx, raw, false, w.Env.Logger); err != nil {
 			return 0, err
 		}
-		all := slices.Collect(slices.Chunk(w.entries(0, pushes*entries), entries))
-		rate, err := mongoraw.Upserts(ctx, opts, users("user", 0, owners), all)
-		return rate, errors.Join(err, app.Drop(context.WithoutCancel(ctx), raw, w.env.Logger))
+		all := slices.Collect(slices.Chunk(w.Entries(0, pushes*entries), entries))
+		rate, err := mongoraw.Upserts(ctx, opts, Users("user", 0, owners), all)
+		return rate, errors.Join(err, app.Drop(context.WithoutCancel(ctx), raw, w.Env.Logger))
 	}
 	return w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) { return pebbleraw.Batches(opts, owners*pushes*entries) })
 }
 
-func (w *world) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (rate float64, err error) {
-	dir, err := os.MkdirTemp(filepath.Dir(w.cfg.Data), "fanmail-bench-raw-")
+func (w *World) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (rate float64, err error) {
+	dir, err := os.MkdirTemp(filepath.Dir(w.Config.Data), "fanmail-bench-raw-")
 	if err != nil {
 		return 0, fmt.Errorf("make a folder: %w", err)
 	}
@@ -271,8 +282,8 @@ func (w *world) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (r
 }
 
 // rawOptions returns the options of a database with the memory of the embedded store.
-func (w *world) rawOptions(dir string) pebbleraw.Options {
+func (w *World) rawOptions(dir string) pebbleraw.Options {
 	return pebbleraw.Options{
-		Dir: dir, CacheBytes: int64(w.cfg.Embedded.Cache), MemTableBytes: int64(w.cfg.Embedded.Memtable), Body: w.env.Body,
+		Dir: dir, CacheBytes: int64(w.Config.Embedded.Cache), MemTableBytes: int64(w.Config.Embedded.Memtable), Body: w.Env.Body,
 	}
 }

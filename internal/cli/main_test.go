@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/app/embedded"
-	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/cli"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/test/leaktest"
@@ -27,15 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestMain is also the process that bench layouts starts.
-func TestMain(m *testing.M) {
-	if !slices.Equal(os.Args[1:], bench.SenderCommand) {
-		leaktest.Main(m)
-	}
-	os.Exit(cli.Main(context.Background(), program.Process{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now, Width: func(io.Writer) int { return 0 },
-	}))
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // run is a command line that runs in this process.
 type run struct {

@@ -27,7 +27,7 @@ Commands:
   users        print users and when they were seen last, as "fanmail import users" reads them
   celebrities  print one message by each of the most followed, to their followers
   communities  make a tree of topics from the communities of a graph
-  views        print recorded mails as a trace of views and messages, as "fanmail bench dormancy" reads it
+  views        print recorded mails as a trace of views and messages, as "go run -C bench . dormancy" reads it
   twins        write messages and changes of edges in which every user has a twin, to whom happens what happens to them
   publish      publish the messages of a file, each exactly once, whatever happens to the server meanwhile
   login        let users come back, and log what they see

@@ -11,7 +11,7 @@ import (
 // mailsBegin is when the recorded mails begin in a printed trace: their own date is not known.
 var mailsBegin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// happened is a line of a trace for "fanmail bench dormancy".
+// happened is a line of a trace for "go run -C bench . dormancy".
 type happened struct {
 	View    string    `json:"view,omitempty"`
 	Publish string    `json:"publish,omitempty"`
@@ -20,7 +20,7 @@ type happened struct {
 }
 
 func printViews(_ context.Context, args []string, p program) error {
-	flags := newFlags(p, "views", "driver views prints recorded mails as a trace of views and messages, as \"fanmail bench dormancy\" reads it.\n\n"+
+	flags := newFlags(p, "views", "driver views prints recorded mails as a trace of views and messages, as \"go run -C bench . dormancy\" reads it.\n\n"+
 		"Nobody recorded who looked when. So each mail also counts as a view by its author, a moment before.")
 	mails := flags.String("mails", "", "`file` of messages with \"from\", \"to\", and a body that tells the second (required)")
 	if err := parse(flags, args); err != nil {
