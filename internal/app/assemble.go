@@ -161,7 +161,7 @@ func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
 	options := s.fanoutOptions()
-	options.Queues, options.Candidates = p.Bus, s.candidates.Candidates
+	options.Queues, options.Candidates = p.Bus, s.candidates.Users
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	sweeper := fanout.NewSweeper(stores, p.Bus, options)

@@ -46,10 +46,10 @@ func newConcludedWorld(t *testing.T, scan progress.Scan) *concludedWorld {
 	_, err = r.Messages.Insert(t.Context(), []message.Message{w.missing}, rig.Rules().Timing())
 	require.NoError(t, err)
 	var partitions []int
-	var steps []progress.Step
+	var steps []progress.Move
 	for p := range rig.Partitions {
 		partitions = append(partitions, p)
-		steps = append(steps, progress.Step{ID: w.missing.ID, Partition: p, To: scan})
+		steps = append(steps, progress.Move{ID: w.missing.ID, Partition: p, To: scan})
 	}
 	_, err = r.Progress.Plan(t.Context(), w.missing.ID, partitions, r.Clock.Now())
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func (w *world) scan(m message.Message, p int, to func(progress.Scan) progress.S
 	if to(scans[0]).Same(scans[0]) {
 		return
 	}
-	stepped, err := w.db.Progress().Step(t.Context(), []progress.Step{{ID: m.ID, Partition: p, From: scans[0], To: to(scans[0])}}, w.now)
+	stepped, err := w.db.Progress().Step(t.Context(), []progress.Move{{ID: m.ID, Partition: p, From: scans[0], To: to(scans[0])}}, w.now)
 	require.NoError(t, err)
 	require.True(t, stepped[0].Applied)
 }

@@ -195,7 +195,7 @@ func Restore(dir, data string, streams func(saved, data string) error) error {
 		err = streams(filepath.Join(dir, streamsName), growing)
 	}
 	if err == nil {
-		err = settle(growing, data)
+		err = moveSynced(growing, data)
 	}
 	if err = errors.Join(err, os.RemoveAll(growing)); err != nil {
 		return fmt.Errorf("restore to %s: %w", data, err)
@@ -203,9 +203,9 @@ func Restore(dir, data string, streams func(saved, data string) error) error {
 	return nil
 }
 
-// settle syncs what is in a folder, and moves it to another one on the same disk. The names are in order, so
+// moveSynced syncs what is in a folder, and moves it to another one on the same disk. The names are in order, so
 // the store comes last.
-func settle(from, to string) error {
+func moveSynced(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err

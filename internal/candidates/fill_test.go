@@ -41,7 +41,7 @@ func TestFill(t *testing.T) {
 		require.Equal(t, []popular.User{
 			{ID: "ann", Followers: 704}, {ID: "ben", Followers: 176}, {ID: "cleo", Followers: 64}, {ID: "zoe", Followers: 16},
 		}, store.record.Users)
-		require.Equal(t, []message.UserID{"ann", "ben", "cleo", "zoe"}, two.Candidates())
+		require.Equal(t, []message.UserID{"ann", "ben", "cleo", "zoe"}, two.Users())
 		require.Equal(t, 3, store.sampled, "only one process has read the sample")
 	})
 }

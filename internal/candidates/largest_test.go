@@ -86,7 +86,7 @@ func TestLargestAreCandidatesEverywhere(t *testing.T) {
 		store := &ledger{record: popular.Record{Revision: 3, Users: []popular.User{{ID: "zoe", Followers: 1 << 30}}}}
 		one, two := w.counting(store, always), w.counting(store, always)
 		pass(2 * time.Second)
-		require.Equal(t, []message.UserID{"zoe"}, one.Candidates(), "the record is read at the start")
+		require.Equal(t, []message.UserID{"zoe"}, one.Users(), "the record is read at the start")
 		one.Gained("ann", 1)
 		two.Gained("ann", 1)
 		two.Gained("ben", 1)
@@ -94,13 +94,13 @@ func TestLargestAreCandidatesEverywhere(t *testing.T) {
 		two.Seen("cleo")
 		pass(2*time.Minute + 2*time.Second)
 		for _, s := range []*candidates.Set{one, two} {
-			require.Equal(t, []message.UserID{"ann", "ben", "cleo", "zoe"}, s.Candidates(), "viewers and the largest, each once")
+			require.Equal(t, []message.UserID{"ann", "ben", "cleo", "zoe"}, s.Users(), "viewers and the largest, each once")
 		}
 		require.Equal(t, []popular.User{{ID: "ann", Followers: 128}, {ID: "ben", Followers: 64}, {ID: "zoe", Followers: 1 << 30}}, store.record.Users)
 		require.Equal(t, 2, store.writes, "one for each process")
 		two.Gained("ben", -1)
 		pass(10 * time.Minute)
-		require.Equal(t, []message.UserID{"ann", "zoe"}, one.Candidates(), "who loses all followers is dropped, as are viewers")
+		require.Equal(t, []message.UserID{"ann", "zoe"}, one.Users(), "who loses all followers is dropped, as are viewers")
 		require.Equal(t, 3, store.writes, "nothing is written without a change")
 	})
 }
@@ -155,11 +155,11 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 		store.fail(errors.New("the store is away"))
 		s.Gained("ben", 1)
 		pass(2 * time.Minute)
-		require.Equal(t, []message.UserID{"ann"}, s.Candidates())
+		require.Equal(t, []message.UserID{"ann"}, s.Users())
 		store.fail(nil)
 		s.Gained("cleo", 1)
 		pass(2 * time.Minute)
-		require.Equal(t, []message.UserID{"ann", "cleo"}, s.Candidates())
+		require.Equal(t, []message.UserID{"ann", "cleo"}, s.Users())
 	})
 }
 

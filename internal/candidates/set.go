@@ -72,9 +72,9 @@ func New(opts Options) *Set {
 	return s
 }
 
-// Candidates returns all candidates, ascending and without repeats. It takes no lock and copies nothing: the caller must not change
+// Users returns all candidates, ascending and without repeats. It takes no lock and copies nothing: the caller must not change
 // the slice, and the Set does not change it either. The list is about a second old.
-func (s *Set) Candidates() []message.UserID { return *s.current.Load() }
+func (s *Set) Users() []message.UserID { return *s.current.Load() }
 
 // Seen adds a user who has viewed a page of their inbox. It does not block.
 func (s *Set) Seen(user message.UserID) { s.viewers.seen(user, s.opts.Now()) }

@@ -110,14 +110,14 @@ func TestViewersAreCandidatesEverywhere(t *testing.T) {
 	run(t, func(w *world) {
 		t := w.T
 		one, two := w.process(), w.process()
-		require.Empty(t, one.Candidates())
+		require.Empty(t, one.Users())
 		one.Seen("ben")
 		one.Seen("ann")
 		one.Seen("ben")
 		two.Seen("cleo")
 		pass(2 * time.Second)
-		require.Equal(t, []message.UserID{"ann", "ben", "cleo"}, one.Candidates())
-		require.Equal(t, []message.UserID{"ann", "ben", "cleo"}, two.Candidates())
+		require.Equal(t, []message.UserID{"ann", "ben", "cleo"}, one.Users())
+		require.Equal(t, []message.UserID{"ann", "ben", "cleo"}, two.Users())
 		_, events := w.users()
 		require.Equal(t, 2, events, "one event of each process has all views of a second")
 	})
@@ -135,11 +135,11 @@ func TestViewersAreForgotten(t *testing.T) {
 			one.Seen("ben")
 		}
 		pass(2 * time.Minute)
-		require.Equal(t, []message.UserID{"ben"}, one.Candidates())
-		require.Equal(t, []message.UserID{"ben"}, two.Candidates(), "a user who goes on viewing is announced again")
+		require.Equal(t, []message.UserID{"ben"}, one.Users())
+		require.Equal(t, []message.UserID{"ben"}, two.Users(), "a user who goes on viewing is announced again")
 		pass(10 * time.Minute)
-		require.Empty(t, one.Candidates())
-		require.Empty(t, two.Candidates())
+		require.Empty(t, one.Users())
+		require.Empty(t, two.Users())
 	})
 }
 
@@ -176,15 +176,15 @@ func TestViewersAreBounded(t *testing.T) {
 			one.Seen(user(n))
 		}
 		pass(2 * time.Second)
-		require.Len(t, one.Candidates(), candidates.Max)
+		require.Len(t, one.Users(), candidates.Max)
 		for n := range extra {
 			one.Seen(user(candidates.Max + n))
 		}
 		pass(2 * time.Second)
 		for _, s := range []*candidates.Set{one, two} {
-			require.Len(t, s.Candidates(), candidates.Max)
-			require.Equal(t, user(extra), s.Candidates()[0], "those who viewed longest ago are dropped")
-			require.Equal(t, user(candidates.Max+extra-1), s.Candidates()[candidates.Max-1])
+			require.Len(t, s.Users(), candidates.Max)
+			require.Equal(t, user(extra), s.Users()[0], "those who viewed longest ago are dropped")
+			require.Equal(t, user(candidates.Max+extra-1), s.Users()[candidates.Max-1])
 		}
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP fanmail_candidates Users to whom messages are worth a head start, by the reason for it.
@@ -216,20 +216,20 @@ func TestListsDoNotChange(t *testing.T) {
 		s := w.process()
 		s.Seen("ben")
 		pass(time.Second)
-		before := s.Candidates()
+		before := s.Users()
 		pass(time.Second)
-		again := s.Candidates()
+		again := s.Users()
 		require.Same(t, &before[0], &again[0], "no list is made if the users are the same")
 		s.Seen("ann")
 		pass(time.Second)
 		require.Equal(t, []message.UserID{"ben"}, before)
-		require.Equal(t, []message.UserID{"ann", "ben"}, s.Candidates())
+		require.Equal(t, []message.UserID{"ann", "ben"}, s.Users())
 	})
 }
 
 func TestCandidatesAllocateNothing(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the allocations of parallel tests too
 	s := candidates.New(candidates.Options{Bus: &air{}, Now: time.Now})
-	require.Zero(t, testing.AllocsPerRun(100, func() { _ = s.Candidates() }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = s.Users() }))
 }
 
 func TestListenTriesAgain(t *testing.T) {
@@ -241,7 +241,7 @@ func TestListenTriesAgain(t *testing.T) {
 		pass(5 * time.Second)
 		w.EmitViewed(event.NewViewed([]message.UserID{"ann"}))
 		pass(time.Second)
-		require.Equal(t, []message.UserID{"ann"}, s.Candidates())
+		require.Equal(t, []message.UserID{"ann"}, s.Users())
 	})
 }
 
@@ -261,11 +261,11 @@ func TestClockThatWasAhead(t *testing.T) {
 		})
 		s.Seen("ann")
 		pass(2 * time.Second)
-		require.NotEmpty(t, s.Candidates())
+		require.NotEmpty(t, s.Users())
 		mu.Lock()
 		ahead = 0
 		mu.Unlock()
 		pass(2 * time.Second)
-		require.Empty(t, s.Candidates())
+		require.Empty(t, s.Users())
 	})
 }

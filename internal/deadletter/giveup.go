@@ -98,10 +98,10 @@ func (s *Service) scan(ctx context.Context, task event.Task) (progress.Scan, boo
 	return scans[0], planned[0], nil
 }
 
-func (s *Service) step(ctx context.Context, task event.Task, from, to progress.Scan) (progress.Stepped, error) {
-	stepped, err := s.Progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: from, To: to}}, s.opts.Now())
+func (s *Service) step(ctx context.Context, task event.Task, from, to progress.Scan) (progress.Moved, error) {
+	stepped, err := s.Progress.Step(ctx, []progress.Move{{ID: task.ID, Partition: task.Partition, From: from, To: to}}, s.opts.Now())
 	if err != nil {
-		return progress.Stepped{}, ofTask(task, err)
+		return progress.Moved{}, ofTask(task, err)
 	}
 	return stepped[0], nil
 }

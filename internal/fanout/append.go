@@ -38,10 +38,10 @@ type appendCall struct {
 	results []bucket.Appended
 }
 
-// deliver delivers to the next recipients of a merge, until the batch has reached its cost limit or the merge has
+// appendNext delivers to the next recipients of a merge, until the batch has reached its cost limit or the merge has
 // ended. It returns the position behind the last recipient. While it appends one chunk, it reads the next one and looks
 // up its users.
-func (b *batch) deliver(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (reached position, err error) {
+func (b *batch) appendNext(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (reached position, err error) {
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(chunksPerBatch)
 	var calls []*appendCall

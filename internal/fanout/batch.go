@@ -32,7 +32,7 @@ type batch struct {
 
 	damaged       map[message.UserID]damage // the owners whom the batch misses because of damage
 	moved         []*job
-	steps         []progress.Step   // one for each job of moved
+	steps         []progress.Move   // one for each job of moved
 	continuations []event.Task      // to be emitted
 	unplanned     []event.Published // to be emitted: messages without a plan
 	ended         []message.Ref     // messages whose scan is done in this partition
@@ -228,7 +228,7 @@ func (b *batch) express(ctx context.Context, jobs []*job) error {
 	all := func(*job, recipient) bool { return true }
 	for at := (position{}); !at.toEnd; {
 		var err error
-		if at, err = b.deliver(ctx, merger, all); err != nil {
+		if at, err = b.appendNext(ctx, merger, all); err != nil {
 			return err
 		}
 	}
@@ -241,7 +241,7 @@ func (b *batch) express(ctx context.Context, jobs []*job) error {
 // move notes the next record of a job.
 func (b *batch) move(j *job, to progress.Scan) {
 	b.moved = append(b.moved, j)
-	b.steps = append(b.steps, progress.Step{ID: j.task.ID, Partition: b.partition, From: j.recorded, To: to})
+	b.steps = append(b.steps, progress.Move{ID: j.task.ID, Partition: b.partition, From: j.recorded, To: to})
 }
 
 // record stores the new records. If another worker has stored a record first, that record holds, and the task

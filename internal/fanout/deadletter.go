@@ -85,7 +85,7 @@ func (d *Deliverer) deadLetter(ctx context.Context, delivery event.Delivery, cau
 	}
 	dead := scans[0]
 	dead.Dead = true
-	_, err = d.stores.Progress.Step(ctx, []progress.Step{{ID: task.ID, Partition: task.Partition, From: scans[0], To: dead}}, d.opts.Now())
+	_, err = d.stores.Progress.Step(ctx, []progress.Move{{ID: task.ID, Partition: task.Partition, From: scans[0], To: dead}}, d.opts.Now())
 	return err
 }
 

@@ -142,7 +142,7 @@ func (w *world) emit(t *testing.T, lane event.Lane, p int, messages ...message.M
 // put records where the scan of a message is.
 func (w *world) put(t *testing.T, m message.Message, p int, scan progress.Scan) {
 	t.Helper()
-	stepped, err := w.Progress.Step(t.Context(), []progress.Step{{ID: m.ID, Partition: p, To: scan}}, w.Clock.Now())
+	stepped, err := w.Progress.Step(t.Context(), []progress.Move{{ID: m.ID, Partition: p, To: scan}}, w.Clock.Now())
 	require.NoError(t, err)
 	require.True(t, stepped[0].Applied)
 }

@@ -139,7 +139,7 @@ func (r *Router) EmitHeadStarts(ctx context.Context) { r.starter.emitWaiting(ctx
 
 // route is the result of planning one published message.
 type route struct {
-	span     tracing.Span // lasts until the tasks are emitted
+	span     tracing.Work // lasts until the tasks are emitted
 	planned  message.Ref  // set if there is a plan that is not done
 	lane     event.Lane   // empty if there is nothing to deliver
 	tasks    []event.Task

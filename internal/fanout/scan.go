@@ -30,7 +30,7 @@ func (b *batch) advance(ctx context.Context, jobs []*job) error {
 	addressed := func(j *job, r recipient) bool {
 		return j.scan.Ahead(r.user) && follow.For(j.message, r.user, r.edge)
 	}
-	reached, err := b.deliver(ctx, newMerger(b.streams(moving, from), bound), addressed)
+	reached, err := b.appendNext(ctx, newMerger(b.streams(moving, from), bound), addressed)
 	if err != nil {
 		return err
 	}

@@ -176,12 +176,12 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, l
 	defer stop()
 	ctx := h.pulse.Of(processing)
 	logger := d.opts.Logger.With().Str("subject", held.First().Subject).Uint64("sequence", held.First().Sequence).Logger()
-	err := d.deliver(ctx, h)
+	err := d.deliverHeld(ctx, h)
 	if Classify(err) == Continue {
 		logger.Warn().Err(err).Msg("the task stream has no room for continuations: continuing with the held tasks")
 	}
 	for Classify(err) == Continue && intake.Err() == nil && !h.givenUp.Load() {
-		err = d.deliver(ctx, h)
+		err = d.deliverHeld(ctx, h)
 	}
 	switch {
 	case h.givenUp.Load():
@@ -203,11 +203,11 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, l
 func (d *Deliverer) Deliver(ctx context.Context, held bus.Held) error {
 	h := newHold(ctx, held)
 	defer h.lose()
-	return d.deliver(ctx, h)
+	return d.deliverHeld(ctx, h)
 }
 
-// deliver is Deliver for a hold. After the worker has given the task up, deliver repeats nothing.
-func (d *Deliverer) deliver(ctx context.Context, held *hold) (err error) {
+// deliverHeld is Deliver for a hold. After the worker has given the task up, it repeats nothing.
+func (d *Deliverer) deliverHeld(ctx context.Context, held *hold) (err error) {
 	first := held.First()
 	defer func() { d.recordPanic(err, first) }()
 	defer panics.Catch(&err)
@@ -359,7 +359,7 @@ func (d *Deliverer) requeue(ctx context.Context, delivery event.Delivery) error 
 
 // startSpan starts the span of tasks or head starts that are processed together. A single one continues its trace.
 // The span of several starts a trace that links to theirs.
-func (d *Deliverer) startSpan(ctx context.Context, name string, deliveries []event.Delivery) (context.Context, tracing.Span) {
+func (d *Deliverer) startSpan(ctx context.Context, name string, deliveries []event.Delivery) (context.Context, tracing.Work) {
 	if !d.opts.Tracer.On() {
 		return d.opts.Tracer.Start(ctx, "")
 	}

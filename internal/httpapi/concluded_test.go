@@ -29,7 +29,7 @@ func TestStatusAfterThePlanEnded(t *testing.T) {
 		_, err = w.db.Progress().Plan(t.Context(), id, []int{0, 1, 2, 3}, w.clock())
 		require.NoError(t, err)
 		for p := range partitions {
-			_, err = w.db.Progress().Step(t.Context(), []progress.Step{{ID: id, Partition: p, To: scan}}, w.clock())
+			_, err = w.db.Progress().Step(t.Context(), []progress.Move{{ID: id, Partition: p, To: scan}}, w.clock())
 			require.NoError(t, err)
 		}
 	}

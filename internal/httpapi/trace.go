@@ -14,9 +14,9 @@ import (
 
 // begin starts the span of a request, within the trace that the request's headers name. It returns the request with that context.
 // Requests outside /v1, such as health checks and metrics, have no span.
-func (s *server) begin(w *response, r *http.Request) (*http.Request, tracing.Span) {
+func (s *server) begin(w *response, r *http.Request) (*http.Request, tracing.Work) {
 	if !s.opts.Tracer.On() || !strings.HasPrefix(r.URL.Path, "/v1/") {
-		return r, tracing.Span{}
+		return r, tracing.Work{}
 	}
 	ctx, span := s.opts.Tracer.Start(tracing.WithinRequest(r.Context(), r.Header), r.Method, trace.WithSpanKind(trace.SpanKindServer))
 	if span.IsRecording() {
@@ -26,7 +26,7 @@ func (s *server) begin(w *response, r *http.Request) (*http.Request, tracing.Spa
 }
 
 // end ends the span of an answered request.
-func (s *server) end(w *response, r *http.Request, span tracing.Span) {
+func (s *server) end(w *response, r *http.Request, span tracing.Work) {
 	if span.Span == nil {
 		return
 	}

@@ -194,7 +194,7 @@ func (s *Service) tidy(ctx context.Context, lines []*line) error {
 	}
 	looked, err := s.records(ctx, ids)
 	if err == nil {
-		err = s.settle(ctx, lines, looked)
+		err = s.finishItems(ctx, lines, looked)
 	}
 	if err != nil {
 		return err
@@ -213,8 +213,8 @@ func (s *Service) tidy(ctx context.Context, lines []*line) error {
 	return nil
 }
 
-// settle puts the records of items in force whose claims are not finished, and corrects what was looked up.
-func (s *Service) settle(ctx context.Context, lines []*line, looked map[identity.Identity]identity.Looked) error {
+// finishItems puts the records of items in force whose claims are not finished, and corrects what was looked up.
+func (s *Service) finishItems(ctx context.Context, lines []*line, looked map[identity.Identity]identity.Looked) error {
 	var open []identity.Record
 	for _, l := range lines {
 		for _, item := range l.list.Items {

@@ -155,9 +155,9 @@ func TestProgressWithBadReplies(t *testing.T) {
 			var from progress.Scan
 			for i := range 20 {
 				to := from.Join("").Advance(message.UserID(fmt.Sprintf("user-%03d", i)), false, progress.Counts{Delivered: 1, Skipped: 2})
-				stepped, err := store.Step(t.Context(), []progress.Step{{ID: id, Partition: 1, From: from, To: to}}, messagetest.Epoch)
+				stepped, err := store.Step(t.Context(), []progress.Move{{ID: id, Partition: 1, From: from, To: to}}, messagetest.Epoch)
 				require.NoError(t, err)
-				require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, stepped)
+				require.Equal(t, []progress.Moved{{Applied: true, Scan: to}}, stepped)
 				from = to
 
 				later := messagetest.Epoch.Add(time.Duration(i+1) * time.Second)

@@ -122,13 +122,13 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "user_kept.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "kim"}}))
 	requireGolden(t, "user_kept_unseen.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "leo"}}))
 
-	_, err = db.Topics().Step(ctx, []topic.Step{
+	_, err = db.Topics().Step(ctx, []topic.Change{
 		{From: topic.Record{Topic: "news"}, To: topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}},
 		{From: topic.Record{Topic: "old\x01zoë"}, To: topic.Record{Topic: "old\x01zoë", Number: 5, Parent: 1 << 62}},
 		{From: topic.Record{Topic: "past"}, To: topic.Record{Topic: "past", Number: 6, InForce: true, Mark: 7}},
 	})
 	require.NoError(t, err)
-	_, err = db.Topics().Step(ctx, []topic.Step{{From: topic.Record{Topic: "past", Number: 6, InForce: true, Mark: 7}, To: topic.Record{Topic: "past"}}})
+	_, err = db.Topics().Step(ctx, []topic.Change{{From: topic.Record{Topic: "past", Number: 6, InForce: true, Mark: 7}, To: topic.Record{Topic: "past"}}})
 	require.NoError(t, err)
 	requireGolden(t, "topic.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "news"}}))
 	requireGolden(t, "topic_inserted.golden.json", documentIn(t, opts, "topics", bson.D{{Key: "root", Value: "old"}}))
@@ -151,16 +151,16 @@ func TestDocuments(t *testing.T) {
 	_, err = db.Progress().Plan(ctx, m.ID, []int{0, 13}, at)
 	require.NoError(t, err)
 	to := progress.Scan{}.Join("ben").Advance("zoë", false, progress.Counts{Delivered: 5, Skipped: 6})
-	_, err = db.Progress().Step(ctx, []progress.Step{{ID: m.ID, Partition: 13, To: to}}, at.Add(time.Second))
+	_, err = db.Progress().Step(ctx, []progress.Move{{ID: m.ID, Partition: 13, To: to}}, at.Add(time.Second))
 	require.NoError(t, err)
 	requireGolden(t, "fanout.golden.json", documentIn(t, opts, "fanouts", bson.D{}))
 	dead := progress.Scan{Dead: true}
 	other := messagetest.ID(6)
 	_, err = db.Progress().Plan(ctx, other, []int{0}, at)
 	require.NoError(t, err)
-	_, err = db.Progress().Step(ctx, []progress.Step{{ID: other, To: dead}}, at)
+	_, err = db.Progress().Step(ctx, []progress.Move{{ID: other, To: dead}}, at)
 	require.NoError(t, err)
-	_, err = db.Progress().Step(ctx, []progress.Step{{ID: other, From: dead, To: dead.GiveUp()}}, at)
+	_, err = db.Progress().Step(ctx, []progress.Move{{ID: other, From: dead, To: dead.GiveUp()}}, at)
 	require.NoError(t, err)
 	requireGolden(t, "fanout_given_up.golden.json", documentIn(t, opts, "fanouts", bson.D{{Key: "partitions.0.given_up", Value: true}}))
 
@@ -244,7 +244,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			_, err = db.Identities().ReplaceLists(ctx, []identity.Change{{From: identity.List{User: "ann"}, Items: []identity.Item{{Identity: joe.Identity}}}})
 			require.NoError(t, err)
 			news := topic.Record{Topic: "news", Number: 1, InForce: true}
-			_, err = db.Topics().Step(ctx, []topic.Step{{From: topic.Record{Topic: "news"}, To: news}})
+			_, err = db.Topics().Step(ctx, []topic.Change{{From: topic.Record{Topic: "news"}, To: news}})
 			require.NoError(t, err)
 			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys", "identities", "user_identities", "topics"} {
 				_, err := raw(t, opts).Collection(collection).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: test.version}}}})

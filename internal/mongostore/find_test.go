@@ -20,11 +20,11 @@ func TestCursorsAreClosed(t *testing.T) {
 	users := numbered(500) // more than a server sends at first
 	db, opts := create(t)
 	var topics []message.Topic
-	var steps []topic.Step
+	var steps []topic.Change
 	for _, user := range users {
 		t := message.Topic(user)
 		topics = append(topics, t)
-		steps = append(steps, topic.Step{From: topic.Record{Topic: t}, To: topic.Record{Topic: t, Number: 1, InForce: true}})
+		steps = append(steps, topic.Change{From: topic.Record{Topic: t}, To: topic.Record{Topic: t, Number: 1, InForce: true}})
 	}
 	_, err := db.Topics().Step(t.Context(), steps)
 	require.NoError(t, err)

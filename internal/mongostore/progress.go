@@ -171,8 +171,8 @@ func (s *Progress) byID(
 
 // Step implements progress.Store. Every step is an update of its own, because the reply to a bulk does not say which updates
 // matched.
-func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
-	stepped := make([]progress.Stepped, len(steps))
+func (s *Progress) Step(ctx context.Context, steps []progress.Move, now time.Time) ([]progress.Moved, error) {
+	stepped := make([]progress.Moved, len(steps))
 	token := bson.NewObjectID()
 	return stepped, s.c.db.each(ctx, len(steps), func(ctx context.Context, i int) (err error) {
 		stepped[i], err = s.step(ctx, steps[i], token, now)
@@ -180,7 +180,7 @@ func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Tim
 	})
 }
 
-func (s *Progress) step(ctx context.Context, step progress.Step, token bson.ObjectID, now time.Time) (stepped progress.Stepped, err error) {
+func (s *Progress) step(ctx context.Context, step progress.Move, token bson.ObjectID, now time.Time) (stepped progress.Moved, err error) {
 	field := scanField(step.Partition)
 	from := fanoutFilter(step.ID)
 	for _, same := range []struct {
@@ -211,14 +211,14 @@ func (s *Progress) step(ctx context.Context, step progress.Step, token bson.Obje
 			r, err = one[fanoutRecord](s.c, s.c.FindOne(ctx, fanoutFilter(step.ID), options.FindOne().SetProjection(projection)))
 		}
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			stepped = progress.Stepped{}
+			stepped = progress.Moved{}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		scan, planned := r.Scans[strconv.Itoa(step.Partition)]
-		stepped = progress.Stepped{Applied: planned && scan.Step == token, Scan: scan.scan()}
+		stepped = progress.Moved{Applied: planned && scan.Step == token, Scan: scan.scan()}
 		if planned && !stepped.Applied && stepped.Scan.Same(step.From) {
 			return errChanged
 		}

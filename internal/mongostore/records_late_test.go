@@ -20,7 +20,7 @@ import (
 // step carries out steps one after the other, each from the result of the one before.
 func step(ctx context.Context, db *mongostore.DB, from topic.Record, to ...topic.Record) error {
 	for _, r := range to {
-		if _, err := db.Topics().Step(ctx, []topic.Step{{From: from, To: r}}); err != nil {
+		if _, err := db.Topics().Step(ctx, []topic.Change{{From: from, To: r}}); err != nil {
 			return err
 		}
 		from = r

@@ -88,7 +88,7 @@ func (s *Topics) find(ctx context.Context, filter bson.D, opts *options.FindOpti
 // Step implements topic.Store. It reads the documents, replaces those that have the records of the steps, and reads them again. A write that
 // comes late finds another revision. An insert finds that of the topic that was removed, or is refused because of the time: the server keeps
 // what is removed for longer than that.
-func (s *Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, error) {
+func (s *Topics) Step(ctx context.Context, steps []topic.Change) ([]topic.Record, error) {
 	topics := make([]message.Topic, len(steps))
 	for i, step := range steps {
 		topics[i] = step.From.Topic

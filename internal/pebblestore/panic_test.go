@@ -35,7 +35,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 	seen := userstate.State{User: "ann", LastViewed: now}
 	refs := []bucket.Ref{{Owner: "ann"}}
 	first := func(_ any, err error) error { return err }
-	step := progress.Step{ID: m.ID, To: progress.Scan{Done: true}}
+	step := progress.Move{ID: m.ID, To: progress.Scan{Done: true}}
 	return map[string]func(ctx context.Context) error{
 		"insert": func(ctx context.Context) error {
 			return first(db.Messages().Insert(ctx, []message.Message{m}, message.Timing{}))
@@ -83,7 +83,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"edges":     func(ctx context.Context) error { return first(db.Edges().Get(ctx, pairs)) },
 		"following": func(ctx context.Context) error { return first(db.Edges().Following(ctx, "ann", "", 9)) },
 		"plan":      func(ctx context.Context) error { return first(db.Progress().Plan(ctx, m.ID, []int{0}, now)) },
-		"step":      func(ctx context.Context) error { return first(db.Progress().Step(ctx, []progress.Step{step}, now)) },
+		"step":      func(ctx context.Context) error { return first(db.Progress().Step(ctx, []progress.Move{step}, now)) },
 		"touch":     func(ctx context.Context) error { return first(db.Progress().Touch(ctx, m.ID, now, 0)) },
 		"load":      func(ctx context.Context) error { return first(db.Settings().Load(ctx)) },
 		"replace the settings": func(ctx context.Context) error {

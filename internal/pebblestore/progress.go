@@ -175,7 +175,7 @@ func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (
 }
 
 // Step implements progress.Store.
-func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) (_ []progress.Stepped, err error) {
+func (s *Progress) Step(ctx context.Context, steps []progress.Move, now time.Time) (_ []progress.Moved, err error) {
 	call, err := s.db.begin(ctx, "progress.step")
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Tim
 	locks := s.lock(len(steps), func(i int) message.ID { return steps[i].ID })
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
-	stepped := make([]progress.Stepped, len(steps))
+	stepped := make([]progress.Moved, len(steps))
 	for i, step := range steps {
 		var err error
 		if stepped[i], err = s.step(batch, step, now); err != nil {
@@ -194,15 +194,15 @@ func (s *Progress) Step(ctx context.Context, steps []progress.Step, now time.Tim
 	return stepped, s.db.commit(batch, &locks)
 }
 
-func (s *Progress) step(batch *pebble.Batch, step progress.Step, now time.Time) (progress.Stepped, error) {
+func (s *Progress) step(batch *pebble.Batch, step progress.Move, now time.Time) (progress.Moved, error) {
 	stored, planned, err := s.scan(step.ID, step.Partition)
 	if err != nil || !planned || !stored.Same(step.From) {
-		return progress.Stepped{Scan: stored}, err
+		return progress.Moved{Scan: stored}, err
 	}
 	err = setAll(batch,
 		pair{idKey(spacePlans, step.ID), encodeMoved(now)},
 		pair{scanKey(step.ID, step.Partition), encodeScan(step.To)})
-	return progress.Stepped{Applied: true, Scan: step.To}, err
+	return progress.Moved{Applied: true, Scan: step.To}, err
 }
 
 // Touch implements progress.Store.

@@ -72,7 +72,7 @@ func (s *Topics) Get(ctx context.Context, topics []message.Topic) (_ []topic.Rec
 }
 
 // Step implements topic.Store.
-func (s *Topics) Step(ctx context.Context, steps []topic.Step) (_ []topic.Record, err error) {
+func (s *Topics) Step(ctx context.Context, steps []topic.Change) (_ []topic.Record, err error) {
 	call, err := s.db.begin(ctx, "topics.step")
 	if err != nil {
 		return nil, err

@@ -145,18 +145,18 @@ type Found struct {
 	Err error
 }
 
-// Step moves one scan.
-type Step struct {
+// Move moves one scan.
+type Move struct {
 	ID        message.ID
 	Partition int
-	// From is the record from which the step was computed. The step applies only if the stored record is the same.
+	// From is the record from which the move was computed. The move applies only if the stored record is the same.
 	From Scan
 	To   Scan
 }
 
-// Stepped is the result of a Step.
-type Stepped struct {
-	// Applied reports whether the step was applied.
+// Moved is the result of a Move.
+type Moved struct {
+	// Applied reports whether the move was applied.
 	Applied bool
 	// Scan is the stored record after the call: To, or the record of another worker.
 	Scan Scan
@@ -180,9 +180,9 @@ type Store interface {
 	// partition.
 	Scans(ctx context.Context, partition int, ids []message.ID) (scans []Scan, ok []bool, err error)
 
-	// Step attempts each step on its own, by compare-and-set (Scan.Same), and returns the results in the order of steps. A step
-	// of a scan without a plan is not applied. The caller passes at most one step for each scan.
-	Step(ctx context.Context, steps []Step, now time.Time) ([]Stepped, error)
+	// Step attempts each move on its own, by compare-and-set (Scan.Same), and returns the results in the order of moves. A move
+	// of a scan without a plan is not applied. The caller passes at most one move for each scan.
+	Step(ctx context.Context, moves []Move, now time.Time) ([]Moved, error)
 
 	// Touch sets Moved of a fan-out to now if the fan-out has been idle for longer than the given time: if Moved is before now - idle.
 	// It reports whether it did so. If several sweepers touch the same fan-out, one of them gets true. It reports false if there is no

@@ -28,7 +28,7 @@ func (s *Service) canonical(d message.Draft) ([]identity.Identity, error) {
 		var err error
 		if ids[i], err = s.opts.Identities.Identity(given.Kind, given.Value); err != nil {
 			if invalid, ok := errors.AsType[*message.InvalidError](err); ok {
-				err = &message.InvalidError{Field: place(d, i), Reason: "names an identity whose " + invalid.Error()}
+				err = &message.InvalidError{Field: fieldOf(d, i), Reason: "names an identity whose " + invalid.Error()}
 			}
 			return nil, err
 		}
@@ -45,13 +45,13 @@ func keys(ids []identity.Identity) []string {
 	return names
 }
 
-// place returns the name of the i-th identity of a draft: in to, identities come after the users.
-func place(d message.Draft, i int) string { return "to[" + strconv.Itoa(len(d.To)+i) + "]" }
+// fieldOf returns the name of the i-th identity of a draft: in to, identities come after the users.
+func fieldOf(d message.Draft, i int) string { return "to[" + strconv.Itoa(len(d.To)+i) + "]" }
 
-// settleFresh settles the attempts whose keys are new: it checks their topics and attributes, and finds the users of their identities. It
+// resolveFresh resolves the attempts whose keys are new: it checks their topics and attributes, and finds the users of their identities. It
 // runs before any key is reserved, so a refused request reserves no key. The client can send it again with another topic, identity or
-// attribute. settleFresh returns the attempts without an error.
-func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attempt {
+// attribute. resolveFresh returns the attempts without an error.
+func (s *Service) resolveFresh(ctx context.Context, attempts []*attempt) []*attempt {
 	reserved := make([]bool, len(attempts))
 	var group errgroup.Group
 	group.SetLimit(reserveConcurrency)
@@ -73,7 +73,7 @@ func (s *Service) settleFresh(ctx context.Context, attempts []*attempt) []*attem
 			fresh = append(fresh, a)
 		}
 	}
-	s.settleNow(ctx, fresh)
+	s.resolveNow(ctx, fresh)
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
@@ -83,11 +83,11 @@ func (a *attempt) conditional() bool {
 	return len(a.identities)+len(a.result.Message.Topics) > 0 || a.refused != nil
 }
 
-// settleNow checks the attributes and topics of attempts, and finds the users of their identities.
-func (s *Service) settleNow(ctx context.Context, attempts []*attempt) {
+// resolveNow checks the attributes and topics of attempts, and finds the users of their identities.
+func (s *Service) resolveNow(ctx context.Context, attempts []*attempt) {
 	allowed := make([]*attempt, 0, len(attempts))
 	for _, a := range attempts {
-		a.settled = true
+		a.resolved = true
 		if a.result.Err = a.refused; a.refused == nil {
 			allowed = append(allowed, a)
 		}
@@ -95,12 +95,12 @@ func (s *Service) settleNow(ctx context.Context, attempts []*attempt) {
 	s.address(ctx, s.checkTopics(ctx, allowed))
 }
 
-// settle settles the attempts that settleFresh has left. If an earlier request has reserved the key, and the message of that request is
-// stored, the attempt gets this message. A later change of an identity or a topic has no effect on it. settle returns the attempts without
+// resolve resolves the attempts that resolveFresh has left. If an earlier request has reserved the key, and the message of that request is
+// stored, the attempt gets this message. A later change of an identity or a topic has no effect on it. resolve returns the attempts without
 // an error.
-func (s *Service) settle(ctx context.Context, attempts []*attempt) []*attempt {
+func (s *Service) resolve(ctx context.Context, attempts []*attempt) []*attempt {
 	adopted := s.adopt(ctx, attempts)
-	s.settleNow(ctx, slices.DeleteFunc(slices.Clone(attempts), func(a *attempt) bool { return a.settled || adopted[a] || a.result.Err != nil }))
+	s.resolveNow(ctx, slices.DeleteFunc(slices.Clone(attempts), func(a *attempt) bool { return a.resolved || adopted[a] || a.result.Err != nil }))
 	return slices.DeleteFunc(attempts, func(a *attempt) bool { return a.result.Err != nil })
 }
 
@@ -176,7 +176,7 @@ func (a *attempt) address(owners map[identity.Identity]identities.Owner) error {
 		owner := owners[id]
 		switch {
 		case !a.mayAddress(id), errors.Is(owner.Err, identity.ErrNotFound):
-			return &message.InvalidError{Field: place(a.request.Draft, i), Reason: "is " + id.String() + " that no user has"}
+			return &message.InvalidError{Field: fieldOf(a.request.Draft, i), Reason: "is " + id.String() + " that no user has"}
 		case owner.Err != nil:
 			return fmt.Errorf("publish: %w", owner.Err)
 		}

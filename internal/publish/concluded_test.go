@@ -55,9 +55,9 @@ func (d *desk) record(t *testing.T, id message.ID, scans ...progress.Scan) {
 	t.Helper()
 	_, err := d.Progress.Plan(t.Context(), id, []int{0, 1}, d.Clock.Now())
 	require.NoError(t, err)
-	var steps []progress.Step
+	var steps []progress.Move
 	for p, scan := range scans {
-		steps = append(steps, progress.Step{ID: id, Partition: p, To: scan})
+		steps = append(steps, progress.Move{ID: id, Partition: p, To: scan})
 	}
 	_, err = d.Progress.Step(t.Context(), steps, d.Clock.Now())
 	require.NoError(t, err)

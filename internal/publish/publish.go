@@ -116,7 +116,7 @@ type attempt struct {
 	repeated   bool           // an earlier request reserved the key
 	digest     message.Digest // of the request, with identities instead of their users
 	refused    error          // a declared attribute has a value that is not allowed: if the message is new, this is its result
-	settled    bool           // it is known whether the message is allowed, and to whom it goes
+	resolved   bool           // it is known whether the message is allowed, and to whom it goes
 	// issued is the newest id that this call has issued for the attempt. If an earlier request reserved the key, the message has the
 	// id of that request instead.
 	issued message.ID
@@ -139,7 +139,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 		return results
 	}
-	attempts = s.settle(ctx, s.reserveAll(ctx, s.settleFresh(ctx, attempts)))
+	attempts = s.resolve(ctx, s.reserveAll(ctx, s.resolveFresh(ctx, attempts)))
 	for range maxTries {
 		if attempts = s.store(ctx, attempts, rules); len(attempts) == 0 {
 			break

@@ -14,7 +14,7 @@ var producer = trace.WithSpanKind(trace.SpanKindProducer)
 
 // trace sets the trace of each event. A single event continues the trace of ctx. Each of several events starts a trace with a span that
 // links to the span of ctx, so that no trace grows as large as a batch.
-func (s *Service) trace(ctx context.Context, span tracing.Span, events []event.Published) {
+func (s *Service) trace(ctx context.Context, span tracing.Work, events []event.Published) {
 	if !s.opts.Tracer.On() {
 		return
 	}

@@ -83,7 +83,7 @@ func (s *Service) note(ctx context.Context, logins bus.Logins, r bus.Received) {
 }
 
 // arriveBy records the login of an event.
-func (s *Service) arriveBy(ctx context.Context, delivery event.Delivery, span tracing.Span) (err error) {
+func (s *Service) arriveBy(ctx context.Context, delivery event.Delivery, span tracing.Work) (err error) {
 	defer panics.Catch(&err)
 	login, err := event.DecodeLogin(delivery.Payload)
 	if err != nil {

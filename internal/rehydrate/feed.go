@@ -213,7 +213,7 @@ func (f *Feed) confirm(ctx context.Context, messages []message.Stored) error {
 		return fmt.Errorf("confirm the authors and topics that %s follows: %w", f.user, err)
 	}
 	for i, pair := range pairs {
-		if at, found := f.place(pair.Followee); found {
+		if at, found := f.indexOf(pair.Followee); found {
 			f.edges[at] = edges[i]
 		}
 	}
@@ -258,14 +258,14 @@ func (f *Feed) holds(m message.Stored) bool {
 
 // edge returns the user's edge to a source. It has no spans if the user never followed it.
 func (f *Feed) edge(source message.Source) follow.Edge {
-	if i, found := f.place(source); found {
+	if i, found := f.indexOf(source); found {
 		return f.edges[i]
 	}
 	return follow.Edge{}
 }
 
-// place returns where the edge to a source stands among the feed's edges.
-func (f *Feed) place(source message.Source) (int, bool) {
+// indexOf returns where the edge to a source stands among the feed's edges.
+func (f *Feed) indexOf(source message.Source) (int, bool) {
 	return slices.BinarySearchFunc(f.edges, source, func(e follow.Edge, source message.Source) int {
 		return cmp.Compare(e.Followee, source)
 	})

@@ -43,10 +43,10 @@ func (w planWorld) plan(t *testing.T, n int, scans ...progress.Scan) message.Ref
 func (w planWorld) planAgain(t *testing.T, ref message.Ref, scans ...progress.Scan) {
 	t.Helper()
 	partitions := make([]int, len(scans))
-	var steps []progress.Step
+	var steps []progress.Move
 	for p, scan := range scans {
 		partitions[p] = p
-		steps = append(steps, progress.Step{ID: ref.ID, Partition: p, To: scan})
+		steps = append(steps, progress.Move{ID: ref.ID, Partition: p, To: scan})
 	}
 	_, err := w.Progress.Plan(t.Context(), ref.ID, partitions, w.Clock.Now())
 	require.NoError(t, err)
@@ -305,7 +305,7 @@ func TestTenThousandPlans(t *testing.T) {
 			if _, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now()); err != nil {
 				return err
 			}
-			_, err := w.Progress.Step(t.Context(), []progress.Step{{ID: m.ID, To: doneScan}}, w.Clock.Now())
+			_, err := w.Progress.Step(t.Context(), []progress.Move{{ID: m.ID, To: doneScan}}, w.Clock.Now())
 			return err
 		})
 	}

@@ -91,10 +91,10 @@ func WriteLargest(t *testing.T, db Database) {
 	}}}))
 
 	partitions := make([]int, partition.MaxCount)
-	steps := make([]progress.Step, partition.MaxCount)
+	steps := make([]progress.Move, partition.MaxCount)
 	for p := range partitions {
 		partitions[p] = p
-		steps[p] = progress.Step{ID: m.ID, Partition: p, To: progress.Scan{Joined: true, Start: owner, At: other, Delivered: math.MaxInt64, Skipped: math.MaxInt64, Dead: true, GivenUp: true}}
+		steps[p] = progress.Move{ID: m.ID, Partition: p, To: progress.Scan{Joined: true, Start: owner, At: other, Delivered: math.MaxInt64, Skipped: math.MaxInt64, Dead: true, GivenUp: true}}
 	}
 	_, err = db.Progress.Plan(ctx, m.ID, partitions, at)
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func WriteLargest(t *testing.T, db Database) {
 	require.NoError(t, err)
 
 	to := topic.Record{Topic: deepest, Number: math.MaxInt64, Parent: math.MaxInt64, InForce: true, Mark: math.MaxInt64}
-	_, err = db.Topics.Step(ctx, []topic.Step{{From: topic.Record{Topic: deepest}, To: to}})
+	_, err = db.Topics.Step(ctx, []topic.Change{{From: topic.Record{Topic: deepest}, To: to}})
 	require.NoError(t, err)
 
 	record := popular.Record{Filled: true, Filling: at}

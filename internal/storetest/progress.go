@@ -75,7 +75,7 @@ func (h progressStore) get(t *testing.T, id message.ID) progress.Fanout {
 	return f
 }
 
-func (h progressStore) step(t *testing.T, at time.Time, steps ...progress.Step) []progress.Stepped {
+func (h progressStore) step(t *testing.T, at time.Time, steps ...progress.Move) []progress.Moved {
 	t.Helper()
 	stepped, err := h.Store.Step(t.Context(), steps, at)
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func (s progressSuite) planIsIdempotent(t *testing.T) {
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0, 2)
 	to := progress.Scan{}.Join("m").Advance("p", false, progress.Counts{Delivered: 3, Skipped: 1})
-	require.True(t, h.step(t, later(2), progress.Step{ID: id(1), Partition: 2, To: to})[0].Applied)
+	require.True(t, h.step(t, later(2), progress.Move{ID: id(1), Partition: 2, To: to})[0].Applied)
 	want := progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 2: to}, Moved: later(2)}
 	requireFanout(t, want, h.plan(t, id(1), later(3), 0, 2))
 	requireFanout(t, want, h.plan(t, id(1), later(4), 1, 2, 3))
@@ -158,7 +158,7 @@ func (s progressSuite) getMany(t *testing.T) {
 	h.plan(t, id(1), later(1), 0, 3)
 	h.plan(t, id(2), later(2), 1)
 	to := progress.Scan{}.Join("m").Advance("p", false, progress.Counts{Delivered: 3, Skipped: 1})
-	require.True(t, h.step(t, later(3), progress.Step{ID: id(1), Partition: 3, To: to})[0].Applied)
+	require.True(t, h.step(t, later(3), progress.Move{ID: id(1), Partition: 3, To: to})[0].Applied)
 	ids := []message.ID{id(2), id(9), id(1), id(2)}
 	fanouts, ok, err := h.Store.GetMany(t.Context(), ids)
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func (s progressSuite) scans(t *testing.T) {
 	h.plan(t, id(2), later(1), 1)
 	h.plan(t, id(3), later(1), 0)
 	one, three := progress.Scan{}.Join("a"), progress.Scan{}.Join("").Advance("", true, progress.Counts{Delivered: 5, Skipped: 6})
-	h.step(t, later(2), progress.Step{ID: id(1), Partition: 0, To: one}, progress.Step{ID: id(3), Partition: 0, To: three})
+	h.step(t, later(2), progress.Move{ID: id(1), Partition: 0, To: one}, progress.Move{ID: id(3), Partition: 0, To: three})
 	scans, ok, err := h.Store.Scans(t.Context(), 0, []message.ID{id(3), id(9), id(1), id(2)})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, false, true, false}, ok)
@@ -214,8 +214,8 @@ func (s progressSuite) step(t *testing.T) {
 	require.True(t, done.Done)
 	from := progress.Scan{}
 	for i, to := range []progress.Scan{joined, dead, revived, wrapped, done} {
-		got := h.step(t, later(2+i), progress.Step{ID: id(1), Partition: 3, From: from, To: to})
-		require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, got)
+		got := h.step(t, later(2+i), progress.Move{ID: id(1), Partition: 3, From: from, To: to})
+		require.Equal(t, []progress.Moved{{Applied: true, Scan: to}}, got)
 		requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 3: to}, Moved: later(2 + i)}, h.get(t, id(1)))
 		from = to
 	}
@@ -235,12 +235,12 @@ func (s progressSuite) stepRefused(t *testing.T) {
 			t.Parallel()
 			h := s.open(t)
 			h.plan(t, id(1), later(1), 0)
-			h.step(t, later(2), progress.Step{ID: id(1), To: stored})
+			h.step(t, later(2), progress.Move{ID: id(1), To: stored})
 			from := stored
 			change(&from)
 			to := stored
 			to.At, to.Delivered = "x", 99
-			require.Equal(t, []progress.Stepped{{Scan: stored}}, h.step(t, later(3), progress.Step{ID: id(1), From: from, To: to}))
+			require.Equal(t, []progress.Moved{{Scan: stored}}, h.step(t, later(3), progress.Move{ID: id(1), From: from, To: to}))
 			requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: stored}, Moved: later(2)}, h.get(t, id(1)))
 		})
 	}
@@ -251,11 +251,11 @@ func (s progressSuite) stepIgnoresCounts(t *testing.T) {
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0)
 	stored := progress.Scan{Joined: true, Start: "c", At: "m", Delivered: 2, Skipped: 1}
-	h.step(t, later(2), progress.Step{ID: id(1), To: stored})
+	h.step(t, later(2), progress.Move{ID: id(1), To: stored})
 	from := stored
 	from.Delivered, from.Skipped = 0, 0
 	to := stored.Advance("q", false, progress.Counts{Delivered: 1, Skipped: 1})
-	require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}}, h.step(t, later(3), progress.Step{ID: id(1), From: from, To: to}))
+	require.Equal(t, []progress.Moved{{Applied: true, Scan: to}}, h.step(t, later(3), progress.Move{ID: id(1), From: from, To: to}))
 }
 
 func (s progressSuite) stepUnplanned(t *testing.T) {
@@ -263,7 +263,7 @@ func (s progressSuite) stepUnplanned(t *testing.T) {
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0)
 	to := progress.Scan{}.Join("m")
-	got := h.step(t, later(2), progress.Step{ID: id(1), Partition: 1, To: to}, progress.Step{ID: id(2), To: to})
+	got := h.step(t, later(2), progress.Move{ID: id(1), Partition: 1, To: to}, progress.Move{ID: id(2), To: to})
 	require.False(t, got[0].Applied)
 	require.False(t, got[1].Applied)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}}, Moved: later(1)}, h.get(t, id(1)))
@@ -278,12 +278,12 @@ func (s progressSuite) stepsAreIndependent(t *testing.T) {
 	h.plan(t, id(2), later(1), 0)
 	to := progress.Scan{}.Join("m")
 	got := h.step(t, later(2),
-		progress.Step{ID: id(2), Partition: 0, To: to},
-		progress.Step{ID: id(1), Partition: 1, From: to, To: to.Advance("x", false, progress.Counts{Delivered: 1})},
-		progress.Step{ID: id(1), Partition: 2, To: to},
-		progress.Step{ID: id(1), Partition: 0, To: to},
+		progress.Move{ID: id(2), Partition: 0, To: to},
+		progress.Move{ID: id(1), Partition: 1, From: to, To: to.Advance("x", false, progress.Counts{Delivered: 1})},
+		progress.Move{ID: id(1), Partition: 2, To: to},
+		progress.Move{ID: id(1), Partition: 0, To: to},
 	)
-	require.Equal(t, []progress.Stepped{{Applied: true, Scan: to}, {}, {Applied: true, Scan: to}, {Applied: true, Scan: to}}, got)
+	require.Equal(t, []progress.Moved{{Applied: true, Scan: to}, {}, {Applied: true, Scan: to}, {Applied: true, Scan: to}}, got)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: to, 1: {}, 2: to}, Moved: later(2)}, h.get(t, id(1)))
 	requireFanout(t, progress.Fanout{ID: id(2), Scans: map[int]progress.Scan{0: to}, Moved: later(2)}, h.get(t, id(2)))
 	require.Empty(t, h.step(t, later(3)))
@@ -294,13 +294,13 @@ func (s progressSuite) stepConcurrently(t *testing.T) {
 	const callers = 8
 	h := s.open(t)
 	h.plan(t, id(1), later(1), 0)
-	got := make([][]progress.Stepped, callers)
+	got := make([][]progress.Moved, callers)
 	errs := make([]error, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
 			to := progress.Scan{}.Join(message.UserID(fmt.Sprint("user-", i)))
-			got[i], errs[i] = h.Store.Step(t.Context(), []progress.Step{{ID: id(1), To: to}}, later(2))
+			got[i], errs[i] = h.Store.Step(t.Context(), []progress.Move{{ID: id(1), To: to}}, later(2))
 		})
 	}
 	wg.Wait()
@@ -330,7 +330,7 @@ func (s progressSuite) stepPartitionsConcurrently(t *testing.T) {
 	for part := range h.Partitions {
 		wg.Go(func() {
 			to := progress.Scan{}.Join("").Advance("", true, progress.Counts{Delivered: int64(part), Skipped: 1})
-			_, errs[part] = h.Store.Step(t.Context(), []progress.Step{{ID: id(1), Partition: part, To: to}}, later(2))
+			_, errs[part] = h.Store.Step(t.Context(), []progress.Move{{ID: id(1), Partition: part, To: to}}, later(2))
 		})
 	}
 	wg.Wait()
@@ -358,7 +358,7 @@ func (s progressSuite) stepChains(t *testing.T) {
 				to := from.Join("")
 				to.At = message.UserID(fmt.Sprintf("user-%d-%d", i, round))
 				to.Delivered++
-				got, err := h.Store.Step(t.Context(), []progress.Step{{ID: id(1), From: from, To: to}}, later(2))
+				got, err := h.Store.Step(t.Context(), []progress.Move{{ID: id(1), From: from, To: to}}, later(2))
 				if err != nil {
 					errs[i] = err
 					return
@@ -395,7 +395,7 @@ func (s progressSuite) touch(t *testing.T) {
 	require.True(t, touch(later(20), 10*time.Second-time.Millisecond))
 	require.Equal(t, later(20), h.get(t, id(1)).Moved)
 	require.False(t, touch(later(30), 10*time.Second))
-	h.step(t, later(30), progress.Step{ID: id(1), To: progress.Scan{}.Join("a")})
+	h.step(t, later(30), progress.Move{ID: id(1), To: progress.Scan{}.Join("a")})
 	require.False(t, touch(later(40), 15*time.Second), "a step has moved it")
 	require.True(t, touch(later(40), 5*time.Second))
 	f := h.get(t, id(1))
@@ -432,12 +432,12 @@ func (s progressSuite) reopen(t *testing.T) {
 	h.plan(t, id(1), later(1), 0, 1)
 	h.plan(t, id(2), later(1))
 	to := progress.Scan{}.Join("m").Advance("x", false, progress.Counts{Delivered: 7, Skipped: 8})
-	h.step(t, later(2), progress.Step{ID: id(1), Partition: 1, To: to})
+	h.step(t, later(2), progress.Move{ID: id(1), Partition: 1, To: to})
 	h = h.Reopen(t)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: to}, Moved: later(2)}, h.get(t, id(1)))
 	requireFanout(t, progress.Fanout{ID: id(2), Moved: later(1)}, h.get(t, id(2)))
 	next := to.Advance("", true, progress.Counts{Delivered: 1})
-	require.True(t, h.step(t, later(3), progress.Step{ID: id(1), Partition: 1, From: to, To: next})[0].Applied)
+	require.True(t, h.step(t, later(3), progress.Move{ID: id(1), Partition: 1, From: to, To: next})[0].Applied)
 	h = h.Reopen(t)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: next}, Moved: later(3)}, h.get(t, id(1)))
 }

@@ -29,17 +29,17 @@ func (s progressSuite) stepGivenUp(t *testing.T) {
 	h.plan(t, id(1), later(1), 0, 1)
 	dead := progress.Scan{}.Join("m").Advance("p", false, progress.Counts{Delivered: 3, Skipped: 1})
 	dead.Dead = true
-	require.True(t, h.step(t, later(2), progress.Step{ID: id(1), Partition: 1, To: dead})[0].Applied)
-	require.Equal(t, []progress.Stepped{{Applied: true, Scan: dead.GiveUp()}},
-		h.step(t, later(3), progress.Step{ID: id(1), Partition: 1, From: dead, To: dead.GiveUp()}))
+	require.True(t, h.step(t, later(2), progress.Move{ID: id(1), Partition: 1, To: dead})[0].Applied)
+	require.Equal(t, []progress.Moved{{Applied: true, Scan: dead.GiveUp()}},
+		h.step(t, later(3), progress.Move{ID: id(1), Partition: 1, From: dead, To: dead.GiveUp()}))
 	alive := dead
 	alive.Dead = false
-	require.Equal(t, []progress.Stepped{{Scan: dead.GiveUp()}}, h.step(t, later(4), progress.Step{ID: id(1), Partition: 1, From: dead, To: alive}))
+	require.Equal(t, []progress.Moved{{Scan: dead.GiveUp()}}, h.step(t, later(4), progress.Move{ID: id(1), Partition: 1, From: dead, To: alive}))
 	h = h.Reopen(t)
 	f := h.get(t, id(1))
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: dead.GiveUp()}, Moved: later(3)}, f)
 	require.False(t, f.Done())
-	require.True(t, h.step(t, later(4), progress.Step{ID: id(1), To: progress.Scan{}.Finish(progress.Counts{Delivered: 2})})[0].Applied)
+	require.True(t, h.step(t, later(4), progress.Move{ID: id(1), To: progress.Scan{}.Finish(progress.Counts{Delivered: 2})})[0].Applied)
 	f = h.get(t, id(1))
 	require.True(t, f.Done())
 	require.Equal(t, message.Ending{Delivered: 5, Skipped: 1, GivenUp: 1}, f.Outcome())
@@ -53,7 +53,7 @@ func (s progressSuite) lists(t *testing.T) {
 	h.plan(t, id(1), later(1))
 	h.plan(t, id(2), later(1), 0, 1, 2, 3)
 	h.plan(t, id(5), later(1), 3)
-	h.step(t, later(2), progress.Step{ID: id(2), Partition: 3, To: progress.Scan{}.Join("m")})
+	h.step(t, later(2), progress.Move{ID: id(2), Partition: 3, To: progress.Scan{}.Join("m")})
 	require.Equal(t, []message.ID{id(1), id(2), id(3), id(5)}, h.list(t, message.ID{}, message.MaxID, 10))
 	require.Equal(t, []message.ID{id(1), id(2)}, h.list(t, message.ID{}, message.MaxID, 2))
 	require.Equal(t, []message.ID{id(3), id(5)}, h.list(t, id(2), message.MaxID, 2))
@@ -79,7 +79,7 @@ func (s progressSuite) removes(t *testing.T) {
 	_, ok, err := h.Store.Scans(t.Context(), 3, []message.ID{id(1), id(2)})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true}, ok)
-	require.False(t, h.step(t, later(2), progress.Step{ID: id(1), To: progress.Scan{}.Join("m")})[0].Applied)
+	require.False(t, h.step(t, later(2), progress.Move{ID: id(1), To: progress.Scan{}.Join("m")})[0].Applied)
 	touched, err := h.Store.Touch(t.Context(), id(1), later(9), 0)
 	require.NoError(t, err)
 	require.False(t, touched)

@@ -57,7 +57,7 @@ func absent(path string) topic.Record { return topic.Record{Topic: message.Parse
 
 func (h topicStore) step(t *testing.T, from, to topic.Record) topic.Record {
 	t.Helper()
-	got, err := h.Store.Step(t.Context(), []topic.Step{{From: from, To: to}})
+	got, err := h.Store.Step(t.Context(), []topic.Change{{From: from, To: to}})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	return got[0]
@@ -86,9 +86,9 @@ func (h topicStore) list(t *testing.T, under, after string, limit int) []string 
 // make writes topics, whatever their parents. The nth has the number n, from 1.
 func (h topicStore) make(t *testing.T, paths ...string) {
 	t.Helper()
-	steps := make([]topic.Step, len(paths))
+	steps := make([]topic.Change, len(paths))
 	for i, path := range paths {
-		steps[i] = topic.Step{From: absent(path), To: node(path, i+1)}
+		steps[i] = topic.Change{From: absent(path), To: node(path, i+1)}
 	}
 	got, err := h.Store.Step(t.Context(), steps)
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func (s topicSuite) many(t *testing.T) {
 	h.make(t, "a", "a/b", "c")
 	marked := node("a", 1)
 	marked.Mark = 9
-	got, err := h.Store.Step(t.Context(), []topic.Step{
+	got, err := h.Store.Step(t.Context(), []topic.Change{
 		{From: node("c", 3), To: absent("c")},
 		{From: node("a/b", 9), To: absent("a/b")},
 		{From: absent("d"), To: node("d", 4)},
@@ -192,7 +192,7 @@ func (s topicSuite) concurrently(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range callers {
 			to := node("news", 1000*(round+1)+i)
-			wg.Go(func() { got[i], errs[i] = h.Store.Step(t.Context(), []topic.Step{{From: from, To: to}}) })
+			wg.Go(func() { got[i], errs[i] = h.Store.Step(t.Context(), []topic.Change{{From: from, To: to}}) })
 		}
 		wg.Wait()
 		there := h.get(t, "news")

@@ -122,14 +122,14 @@ func (s *Service) createTogether(ctx context.Context, topics []message.Topic, re
 	if err != nil {
 		return err
 	}
-	var inserts []topic.Step
+	var inserts []topic.Change
 	for _, t := range topics {
 		above := t.Parent()
 		switch parent := before[above]; {
 		case before[t].InForce:
 		case before[t].Number == 0 && (above == "" || parent.InForce):
 			to := topic.Record{Topic: t, Number: topic.NewNumber(), Parent: parent.Number, InForce: above == ""}
-			inserts = append(inserts, topic.Step{From: before[t], To: to})
+			inserts = append(inserts, topic.Change{From: before[t], To: to})
 		default:
 			if results[t], err = s.createAlone(ctx, t); err != nil {
 				return err
@@ -158,7 +158,7 @@ func (s *Service) createTogether(ctx context.Context, topics []message.Topic, re
 }
 
 // insert inserts topics, and finishes those whose parents have no mark. The next reader finishes the others.
-func (s *Service) insert(ctx context.Context, inserts []topic.Step) error {
+func (s *Service) insert(ctx context.Context, inserts []topic.Change) error {
 	inserted, err := s.store.Step(ctx, inserts)
 	if err != nil {
 		return err
@@ -173,12 +173,12 @@ func (s *Service) insert(ctx context.Context, inserts []topic.Step) error {
 	if err != nil {
 		return err
 	}
-	var last []topic.Step
+	var last []topic.Change
 	for _, t := range below {
 		r, parent := after[t], after[t.Parent()]
 		if to := r; r.Number != 0 && !r.InForce && parent.Number == r.Parent && parent.Mark == 0 {
 			to.InForce = true
-			last = append(last, topic.Step{From: r, To: to})
+			last = append(last, topic.Change{From: r, To: to})
 		}
 	}
 	_, err = s.store.Step(ctx, last)

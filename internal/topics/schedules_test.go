@@ -24,7 +24,7 @@ func (w *world) insert(t *testing.T, path string) {
 	if above[0].Number != 0 {
 		r.Parent = above[0].Number
 	}
-	_, err = w.Topics.Step(t.Context(), []topic.Step{{From: topic.Record{Topic: r.Topic}, To: r}})
+	_, err = w.Topics.Step(t.Context(), []topic.Change{{From: topic.Record{Topic: r.Topic}, To: r}})
 	require.NoError(t, err)
 }
 

@@ -171,7 +171,7 @@ func (s *Service) unmarked(ctx context.Context, t message.Topic, number topic.Nu
 
 // step carries out one step, and reports whether its result is stored.
 func (s *Service) step(ctx context.Context, from, to topic.Record) (bool, error) {
-	records, err := s.store.Step(ctx, []topic.Step{{From: from, To: to}})
+	records, err := s.store.Step(ctx, []topic.Change{{From: from, To: to}})
 	return err == nil && records[0] == to, err
 }
 

@@ -69,22 +69,22 @@ func (t Tracer) On() bool { return t.tracer != nil }
 
 // Start starts a span within that of ctx, and returns ctx with it. It has to be ended. Attributes are best set where the span
 // IsRecording: then they cost nothing where it does not.
-func (t Tracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, Span) {
+func (t Tracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, Work) {
 	if t.tracer == nil {
 		return ctx, off
 	}
 	ctx, span := t.tracer.Start(ctx, name, opts...)
-	return ctx, Span{span}
+	return ctx, Work{span}
 }
 
-// Span is something that takes time.
-type Span struct{ trace.Span }
+// Work is work that takes time, recorded as a span of OpenTelemetry.
+type Work struct{ trace.Span }
 
 // off is a span that is not recorded.
-var off = Span{noop.Span{}}
+var off = Work{noop.Span{}}
 
 // Done ends the span, as failed unless err is nil.
-func (s Span) Done(err error) {
+func (s Work) Done(err error) {
 	if err != nil {
 		s.SetStatus(codes.Error, err.Error())
 	}

@@ -149,7 +149,7 @@ func (p directBus) record(ctx context.Context, id message.ID, delivered, skipped
 		return nil // a repeated event
 	}
 	counts := progress.Counts{Delivered: int64(delivered), Skipped: int64(skipped)}
-	stepped, err := p.db.Progress().Step(ctx, []progress.Step{{ID: id, From: scan, To: scan.Finish(counts)}}, epoch)
+	stepped, err := p.db.Progress().Step(ctx, []progress.Move{{ID: id, From: scan, To: scan.Finish(counts)}}, epoch)
 	if err == nil && !stepped[0].Applied {
 		err = fmt.Errorf("progress of %s was not recorded", id)
 	}

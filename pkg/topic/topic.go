@@ -35,9 +35,9 @@ type Record struct {
 	Mark Number
 }
 
-// Step replaces the record From by To, which is of the same topic. A From without a number stands for no record, and a To without a number for
+// Change replaces the record From by To, which is of the same topic. A From without a number stands for no record, and a To without a number for
 // the removal.
-type Step struct{ From, To Record }
+type Change struct{ From, To Record }
 
 // Store holds the records of topics. All methods are safe for concurrent use, and atomic for each record. A read sees every write of every
 // process that had returned before the read began. A write survives a crash once it has returned. Errors wrap message.ErrCorrupt if a record
@@ -46,13 +46,13 @@ type Store interface {
 	// Get returns the records of topics, in their order. A topic may be given twice.
 	Get(ctx context.Context, topics []message.Topic) ([]Record, error)
 
-	// Step carries out each step on its own: it applies if the stored record is From. It returns the records as they are stored afterwards, in the
-	// order of steps. If To is returned, this call or another one has carried the step out. If another record is returned, the step was refused, or
-	// another write came after it. No two steps may be of the same topic.
+	// Step carries out each change on its own: it applies if the stored record is From. It returns the records as they are stored afterwards, in the
+	// order of changes. If To is returned, this call or another one has carried the change out. If another record is returned, the change was
+	// refused, or another write came after it. No two changes may be of the same topic.
 	//
-	// A step whose call has returned an error may be carried out later, but not after another write of the same topic, even if the record is From
+	// A change whose call has returned an error may be carried out later, but not after another write of the same topic, even if the record is From
 	// again.
-	Step(ctx context.Context, steps []Step) ([]Record, error)
+	Step(ctx context.Context, changes []Change) ([]Record, error)
 
 	// List returns the records of a topic and of all topics below it, of topics above after, ascending, at most limit. An empty topic under
 	// stands for all topics, and an empty after for the beginning.

@@ -101,7 +101,7 @@ func (s fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now 
 	return planned, err
 }
 
-func (s fanouts) Step(ctx context.Context, steps []progress.Step, now time.Time) (stepped []progress.Stepped, err error) {
+func (s fanouts) Step(ctx context.Context, steps []progress.Move, now time.Time) (stepped []progress.Moved, err error) {
 	err = s.failpoint.pass(pointRecord, len(steps), func(n int) error {
 		stepped, err = s.Store.Step(ctx, steps[:n], now)
 		return err

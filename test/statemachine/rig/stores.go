@@ -158,8 +158,8 @@ func (s Progress) Scans(ctx context.Context, partition int, ids []message.ID) ([
 }
 
 // Step implements progress.Store.
-func (s Progress) Step(ctx context.Context, steps []progress.Step, now time.Time) ([]progress.Stepped, error) {
-	return through(ctx, "Step", func() ([]progress.Stepped, error) { return s.Store.Step(ctx, steps, now) })
+func (s Progress) Step(ctx context.Context, steps []progress.Move, now time.Time) ([]progress.Moved, error) {
+	return through(ctx, "Step", func() ([]progress.Moved, error) { return s.Store.Step(ctx, steps, now) })
 }
 
 // Touch implements progress.Store.
@@ -299,7 +299,7 @@ func (s Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Record
 }
 
 // Step implements topic.Store.
-func (s Topics) Step(ctx context.Context, steps []topic.Step) ([]topic.Record, error) {
+func (s Topics) Step(ctx context.Context, steps []topic.Change) ([]topic.Record, error) {
 	return through(ctx, "StepTopics", func() ([]topic.Record, error) { return s.Store.Step(ctx, steps) })
 }
 
