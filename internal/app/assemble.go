@@ -198,7 +198,7 @@ func (a *App) fanoutOptions() fanout.Options {
 const routeEvents = 128
 
 func (s *assembly) inboxes() {
-	p, rehydrator, letters := s.parts, s.rehydrator, s.services.DeadLetters
+	p, rehydrator := s.parts, s.rehydrator
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
@@ -216,7 +216,7 @@ func (s *assembly) inboxes() {
 		},
 		audit.Options{
 			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now,
-			Condemn: letters.Condemn, MendReadMark: inboxes.MendReadMark, Recount: rehydrator.Recount, Level: s.settings.Level,
+			Recount: rehydrator.Recount,
 		},
 	)
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -37,14 +36,8 @@ type Options struct {
 	// Random is the source of the seed of a sample (crypto/rand.Reader).
 	Random io.Reader
 	Now    func() time.Time
-	// Condemn files a dead letter for a message from the future, and then makes the message void: see deadletter.Service.Condemn.
-	Condemn func(ctx context.Context, ref message.Ref) error
-	// MendReadMark mends a read mark that is up to a void message: see inbox.Service.MendReadMark.
-	MendReadMark func(ctx context.Context, user message.UserID, void bucket.Judge) (bool, error)
 	// Recount sets the numbers of a user's gaps right: see rehydrate.Service.Recount.
 	Recount func(ctx context.Context, user message.UserID, buckets bucket.Store) error
-	// Level returns the format level in force; nil means the highest.
-	Level func() int
 }
 
 // Service explains and audits. It is safe for concurrent use.
@@ -65,9 +58,6 @@ const defaultCatchUp = 2 * time.Second
 func New(stores Stores, opts Options) *Service {
 	if opts.CatchUp == 0 {
 		opts.CatchUp = defaultCatchUp
-	}
-	if opts.Level == nil {
-		opts.Level = func() int { return settings.Highest }
 	}
 	return &Service{stores: stores, opts: opts, turns: make(chan struct{}, concurrency)}
 }

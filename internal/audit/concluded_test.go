@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -35,8 +33,7 @@ func newConcludedWorld(t *testing.T, scan progress.Scan) *concludedWorld {
 		Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Buckets: r.Inbox, Appender: r.Appender,
 	}, audit.Options{
 		Partitions: rig.Partitions, Rules: rig.Rules, CatchUp: time.Millisecond, Now: r.Clock.Now,
-		Condemn: func(context.Context, message.Ref) error { return errors.New("no message is from the future") },
-		Level:   func() int { return settings.Highest }, Recount: r.Rehydrator(0, 0).Recount,
+		Recount: r.Rehydrator(0, 0).Recount,
 	})
 	_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: "ben", Followee: "ann"}}, r.Clock.Now().Add(-day))
 	require.NoError(t, err)

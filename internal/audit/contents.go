@@ -99,9 +99,6 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 	for _, e := range b.Entries {
 		x.greatest = maxID(x.greatest, e.ID)
 		x.whole = x.whole && !e.ID.IsZero()
-		if b.Last.Less(e.ID) {
-			x.beyond = append(x.beyond, e.ID)
-		}
 	}
 	if l.expired = maxID(l.expired, b.Purged); b.Stub {
 		l.expired, x.whole = maxID(l.expired, b.Last), false

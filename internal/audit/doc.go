@@ -26,9 +26,7 @@
 // # Repairing
 //
 // A missing message is appended as by fan-out, exactly once (bucket.Appender). Of a double entry, one place is blanked. An extra entry
-// becomes a tombstone, so that it does not come back. A slot whose record was lost becomes a tombstone, if the store can do that. An inbox
-// that a message from the future has poisoned is healed at format level 2: the message becomes a dead letter, its copies tombstones, and
-// the bounds of the buckets and the read mark are lowered (bucket.Repair).
+// becomes a tombstone, so that it does not come back. A slot whose record was lost becomes a tombstone, if the store can do that.
 //
 // The number of a gap is set to what the gap holds, unless a rehydration is due (rehydrate.Service.Recount). A tombstone in a gap reduces
 // the total by one, so the gap counts its message, even if the message is not for the user any more.

@@ -225,7 +225,7 @@ func TestExplain(t *testing.T) {
 			},
 			verdict: audit.Void,
 			sentence: `ID is void and has no recipients: it was stored at 2026-01-02T02:54:02.999Z, 2.001s before the time in its id, which was more than ` +
-				`clock_tolerance; its publisher was told that it was not published, or a repair has filed it as a dead letter.`,
+				`clock_tolerance; its publisher was told that it was not published.`,
 		},
 		"unknown": {
 			arrange: func(w *world) message.Message { return message.Message{ID: w.id(sent)} },

@@ -23,9 +23,6 @@ const (
 	GapCount Kind = "gap_count"
 	// GapOverlap is an entry in a gap, which is counted twice.
 	GapOverlap Kind = "gap_overlap"
-	// FromFuture is an inbox that a message from the future has poisoned: it holds the message, or the message has raised bounds of
-	// buckets or the read mark.
-	FromFuture Kind = "from_future"
 	// Damaged is a record that cannot be read, or a bucket that is missing below another. If a record cannot be read, it is the only finding
 	// of the user, because the audit cannot look at the rest.
 	Damaged Kind = "damaged"

@@ -35,9 +35,7 @@ type look struct {
 	holds contents
 	// extents are the buckets, the head first.
 	extents []extent
-	// future says of ids that were looked up whether their messages are from the future.
-	future map[message.ID]bool
-	found  []Finding
+	found   []Finding
 	// expired is the id up to which every message has expired: the user's purge point, or one that a bucket was emptied for since.
 	expired message.ID
 	// end is the first id that the look need not read: later messages are not expected and not in the inbox.
@@ -61,7 +59,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 		if err != nil {
 			return nil, err
 		}
-		l := &look{operation: s.begin(), user: user, state: before, expired: before.Purged, future: make(map[message.ID]bool)}
+		l := &look{operation: s.begin(), user: user, state: before, expired: before.Purged}
 		l.inGaps, l.readInGaps = make([]int64, len(before.Gaps)), make([]int64, len(before.Gaps))
 		l.busy = before.Mark != nil || before.Sweep != nil
 		if err := l.see(ctx); err != nil {
@@ -113,12 +111,7 @@ func (l *look) see(ctx context.Context) error {
 	if err := l.findExtras(ctx); err != nil {
 		return err
 	}
-	if err := l.checkBounds(ctx); err != nil {
-		return err
-	}
-	if err := l.checkReadMark(ctx); err != nil {
-		return err
-	}
+	l.checkBounds()
 	l.checkGaps()
 	return nil
 }
@@ -254,14 +247,6 @@ func (l *look) compare(ctx context.Context, messages []message.Stored) error {
 		edges := l.edgesTo(m.Message)
 		if l.rules.Void(m) || !follow.ForAny(m.Message, l.user, edges) {
 			continue // if it is in the inbox, findExtras finds it
-		}
-		if l.rules.AcceptedFromFuture(m) {
-			// Gaps count it until it is condemned. It is not expected: appending it would poison the inbox. If it is in the
-			// inbox, findExtras finds it.
-			if gap := l.gap(m.ID); gap >= 0 && !l.deleted[m.ID] {
-				l.count(gap, m.ID)
-			}
-			continue
 		}
 		copies := l.holds.of(m.ID)
 		if err := l.compareCopies(ctx, m, copies); err != nil {
@@ -403,12 +388,6 @@ func (l *look) checkExtra(ctx context.Context, h held) error {
 		return fmt.Errorf("message %s: %w", h.id, err)
 	}
 	extra.From = m.From
-	if l.future[m.ID] = m.FromFuture() || l.rules.AcceptedFromFuture(m); l.future[m.ID] {
-		extra.Kind = FromFuture
-		l.find(extra, "the message is from the future: it was stored at %s, %v before the time in its id, which was more than clock_tolerance",
-			at(m.StoredAt), m.Ahead())
-		return nil
-	}
 	edges, err := l.Service.edges(ctx, l.user, m.Message)
 	if err != nil {
 		return err

@@ -29,20 +29,18 @@ const appendAtOnce = bucket.Capacity
 // harm correct entries, also if another process appends or deletes the message meanwhile. A failed repair is noted and is no
 // error, because an inbox may be too damaged for an append.
 func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
-	var missing, poisoned, counts []*Finding
+	var missing, counts []*Finding
 	recount := false
 	for i := range findings {
 		f := &findings[i]
 		var err error
-		// The tombstones that replace entries may lie in gaps, and a condemned message may be in one.
-		recount = recount || len(l.state.Gaps) > 0 && slices.Contains([]Kind{GapCount, FromFuture, ExtraEntry, DoubleEntry}, f.Kind)
+		// The tombstones that replace entries may lie in gaps.
+		recount = recount || len(l.state.Gaps) > 0 && slices.Contains([]Kind{GapCount, ExtraEntry, DoubleEntry}, f.Kind)
 		switch {
 		case f.Kind == GapCount:
 			counts = append(counts, f)
 		case f.Kind == MissingEntry:
 			missing = append(missing, f)
-		case f.Kind == FromFuture:
-			poisoned = append(poisoned, f)
 		case f.Kind == ExtraEntry:
 			err = s.stores.Buckets.Delete(ctx, l.user, f.At.Sequence, f.Message)
 		case f.Kind == DoubleEntry:
@@ -57,13 +55,6 @@ func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 		}
 		if err != nil && !errors.Is(err, bucket.ErrNotFound) { // if the entry is gone, the next look does not find it
 			f.Note = failed(err)
-		}
-	}
-	if len(poisoned) > 0 {
-		if err := s.heal(ctx, l.user, poisoned); err != nil {
-			for _, f := range poisoned {
-				f.Note = failed(err)
-			}
 		}
 	}
 	if recount {

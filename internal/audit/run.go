@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/panics"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -139,13 +138,6 @@ func (s *Service) examine(ctx context.Context, user message.UserID, repair bool)
 		return nil, last, err
 	}
 	found = last.found
-	if err := settings.Require(s.opts.Level(), settings.Recorded); err != nil {
-		for i := range found {
-			if found[i].Kind == FromFuture {
-				found[i].Note = failed(err)
-			}
-		}
-	}
 	if !repair {
 		return found, last, nil
 	}

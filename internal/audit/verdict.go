@@ -24,12 +24,12 @@ func (s operation) judge(e *Explanation) (Verdict, string) {
 			e.User, e.Message, at(e.State.Purged.Time()))
 	case e.unknown():
 		return UnknownMessage, e.unknownSentence()
-	case e.Entry != nil && (!e.Entry.Deleted || !e.Stored.FromFuture()):
+	case e.Entry != nil:
 		return s.judgeEntry(e)
 	case s.rules.Void(e.Stored):
 		after := "; its publisher was told, and publishes it again under another id."
 		if e.Stored.FromFuture() {
-			after = "; its publisher was told that it was not published, or a repair has filed it as a dead letter."
+			after = "; its publisher was told that it was not published."
 		}
 		return Void, s.voidSentence(e.Stored) + after
 	case !follow.ForAny(e.Stored.Message, e.User, e.Edges):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -85,29 +84,12 @@ func (w *world) audit(buckets bucket.Store) *audit.Service { return w.auditBy(bu
 
 // auditBy returns an audit with rules of its own.
 func (w *world) auditBy(buckets bucket.Store, rules func() userstate.Rules) *audit.Service {
-	condemn := func(context.Context, message.Ref) error { return errors.New("no message is from the future") }
-	return w.auditOf(buckets, rules, condemn, func() int { return settings.Highest })
-}
-
-// auditOf returns an audit that condemns messages from the future in the given way.
-func (w *world) auditOf(
-	buckets bucket.Store, rules func() userstate.Rules, condemn func(context.Context, message.Ref) error, level func() int,
-) *audit.Service {
-	return w.auditMending(buckets, rules, condemn, level, w.inboxes().MendReadMark)
-}
-
-// auditMending is auditOf with the given way to mend read marks.
-func (w *world) auditMending(
-	buckets bucket.Store, rules func() userstate.Rules, condemn func(context.Context, message.Ref) error, level func() int,
-	mend func(context.Context, message.UserID, bucket.Judge) (bool, error),
-) *audit.Service {
 	return audit.New(audit.Stores{
 		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: rules, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },
-		Condemn: condemn, Level: level,
-		MendReadMark: mend, Recount: w.rehydrator(0).Recount,
+		Recount: w.rehydrator(0).Recount,
 	})
 }
 
@@ -297,3 +279,10 @@ func run(ctx context.Context, t *testing.T, s *audit.Service, request audit.Requ
 }
 
 var ben = partition.Of("ben", partitions)
+
+func kindsOf(findings []audit.Finding) (kinds []audit.Kind) {
+	for _, f := range findings {
+		kinds = append(kinds, f.Kind)
+	}
+	return kinds
+}

@@ -31,8 +31,7 @@ func newAudit(p program.Process) *cobra.Command {
 		Long: "Recompute inboxes from the stored messages and edges, and compare them with the stored inboxes. Report entries\n" +
 			"that are missing, extra, double, different or out of order. You can run it while the server works: it counts\n" +
 			"deliveries in progress separately, and reports a finding only if a second read confirms it.\n\n" +
-			"With --repair, the server appends missing entries and removes extra and double ones. A message from the future\n" +
-			"becomes a dead letter (see fanmail dlq), and the inbox is healed; this needs format level 2 (fanmail admin upgrade).\n" +
+			"With --repair, the server appends missing entries and removes extra and double ones.\n" +
 			"The exit code is 1 if a finding remains at the end.",
 		Example: "  fanmail audit --sample 1000\n  fanmail audit --user ben --repair\n  fanmail audit --json | jq -c 'select(.finding)'",
 		Args:    program.Exactly(),

@@ -15,8 +15,7 @@ import (
 // rehydrate.ErrUnfinished if that takes too long.
 //
 // The store refuses a mark if the user's state has changed since MarkRead read it. At format level 1, it refuses a mark that knows fewer
-// slots or gaps than the stored one, because the messages in the others would become unread. Then MarkRead makes a new mark. UpTo of the
-// stored mark may also fall: see MendReadMark.
+// slots or gaps than the stored one, because the messages in the others would become unread. Then MarkRead makes a new mark.
 func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	for {
 		state, err := s.rehydrator.Complete(ctx, user)
@@ -87,64 +86,4 @@ func addGaps(ctx context.Context, feed *rehydrate.Feed, gaps []bucket.Gap, mark 
 		mark.Read += read
 	}
 	return nil
-}
-
-// MendReadMark lowers a user's read mark that is up to a void message, and reports whether it did: see bucket.MendedReadMark. Call it
-// after bucket.Repair. It is idempotent. It leaves the mark to the next call if the user's state changes meanwhile.
-func (s *Service) MendReadMark(ctx context.Context, user message.UserID, void bucket.Judge) (bool, error) {
-	state, err := s.state(ctx, user)
-	if err != nil {
-		return false, err
-	}
-	mark := state.ReadMark
-	if mark.UpTo.IsZero() {
-		return false, nil
-	}
-	verdicts, err := void(ctx, []message.Ref{{ID: mark.UpTo}})
-	if err != nil || !verdicts[mark.UpTo] {
-		return false, err
-	}
-	feed, gaps := s.rehydrator.Feed(user, s.opts.Rules()), state.Gaps[:min(mark.Gaps, len(state.Gaps))]
-	newest, err := newestIn(ctx, feed, gaps, mark.UpTo)
-	if err != nil {
-		return false, err
-	}
-	mended, can, err := bucket.MendedReadMark(ctx, s.stores.Buckets, user, mark, newest, void)
-	if err != nil || !can {
-		return false, err
-	}
-	if mended.Numbered = mark.Numbered; mark.Numbered {
-		for i, gap := range gaps {
-			if gap.Stretch().Holds(mended.UpTo) {
-				mended.InGap = mark.ReadIn(i, gap)
-			}
-		}
-	} else if err := addGaps(ctx, feed, gaps, &mended); err != nil {
-		return false, err
-	}
-	next := state
-	next.ReadMark = mended
-	stepped, err := s.stores.Users.Step(ctx, []userstate.Step{{From: state, To: next}})
-	if err != nil {
-		return false, fmt.Errorf("read mark of %s: %w", user, err)
-	}
-	return stepped[0].Applied, nil
-}
-
-// newestIn returns the greatest id at or below upTo of a message in gaps, or zero.
-func newestIn(ctx context.Context, feed *rehydrate.Feed, gaps []bucket.Gap, upTo message.ID) (newest message.ID, err error) {
-	for _, gap := range gaps {
-		stretch := gap.Stretch().Within(bucket.Stretch{After: newest, Before: upTo.Next()})
-		if stretch.Empty() {
-			continue
-		}
-		found, err := feed.Newest(ctx, stretch, 1)
-		if err != nil {
-			return newest, err
-		}
-		for _, e := range found {
-			newest = e.ID
-		}
-	}
-	return newest, nil
 }

@@ -200,7 +200,7 @@ func (p placed) model() *mongo.UpdateOneModel {
 		bson.E{Key: path(fieldEntries, fieldEntryID), Value: operator("$nin", ids)})
 	switch {
 	case p.push.Create:
-		filter = append(filter, floorIs(p.push.Floor))
+		filter = append(filter, bson.E{Key: fieldFloor, Value: uuid(p.push.Floor)}) // the upsert inserts it
 		if last.Less(p.push.Floor) {
 			last = p.push.Floor
 		}

@@ -53,8 +53,7 @@ func (s *Inbox) change(ctx context.Context, op string, owner message.UserID, do 
 	return s.db.commit(batch, &locks)
 }
 
-// addDeletion adds what a deletion changes to a batch: nothing if the entry is a tombstone already. Above the last of the bucket, there
-// may be a tombstone and an entry with one id: see bucket.Push.
+// addDeletion adds what a deletion changes to a batch: nothing if the entry is a tombstone already.
 func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence uint32, id message.ID) (err error) {
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
@@ -62,7 +61,6 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 		return err
 	}
 	defer closeIter(it, &err)
-	there := false
 	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), sequence, 0)); found && inBucket(it.Key(), prefix, sequence); found = it.Next() {
 		r, err := entryAt(it)
 		if err != nil {
@@ -72,8 +70,7 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 			continue
 		}
 		if r.deleted {
-			there = true
-			continue
+			return nil
 		}
 		r.toTombstone()
 		if err := batch.Set(it.Key(), r.appendTo(nil), nil); err != nil {
@@ -82,10 +79,7 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 		_, slot := placeOf(it.Key())
 		return countTombstone(s.db, batch, owner, r.at(sequence, slot))
 	}
-	if err := it.Error(); err != nil || there {
-		return err
-	}
-	return bucket.ErrNotFound
+	return cmp.Or(it.Error(), bucket.ErrNotFound)
 }
 
 // blank adds the changes of a blanking to a batch.

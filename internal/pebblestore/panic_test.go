@@ -63,11 +63,8 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"outlines": func(ctx context.Context) error {
 			return first(db.Inbox().Outlines(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}))
 		},
-		"deletions": func(ctx context.Context) error { return first(db.Inbox().DeletionsOf(ctx, refs)) },
-		"persist":   func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
-		"lower": func(ctx context.Context) error {
-			return first(db.Inbox().Lower(ctx, "ann", bucket.Outline{}, m.ID, m.ID))
-		},
+		"deletions":   func(ctx context.Context) error { return first(db.Inbox().DeletionsOf(ctx, refs)) },
+		"persist":     func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
 		"look up":     func(ctx context.Context) error { return first(db.Users().Lookup(ctx, []message.UserID{"ann"})) },
 		"due":         func(ctx context.Context) error { return first(db.Users().Due(ctx, userstate.Dead{}, 9)) },
 		"raise heads": func(ctx context.Context) error { return db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann"}}) },

@@ -238,11 +238,6 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 		return onto, false, nil
 	}
 	least := push.Entries[0].ID
-	if exists && push.Create { // two callers created the bucket, or the first caller retries
-		if floor, held, err := p.search(push); err != nil || held || floor != push.Floor {
-			return state{}, false, err
-		}
-	}
 	switch {
 	case onto.slots+len(push.Entries) > capacity:
 		return onto, false, nil

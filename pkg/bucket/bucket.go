@@ -70,9 +70,9 @@ type Bucket struct {
 	// Decl says that the facets of the bucket are those of its entries for all declarations with numbers up to it. It is fixed when the bucket is
 	// created, and never below that of the bucket before. It is zero if its creator knew of no declaration, and in a store without an Index.
 	Decl int
-	// Floor is at or above every id in any earlier bucket; zero in bucket 0. Tombstones of void messages do not count.
+	// Floor is the greatest id in any earlier bucket; zero in bucket 0.
 	Floor message.ID
-	// Last is at or above every id in this or any earlier bucket. Tombstones of void messages do not count.
+	// Last is the greatest id in this or any earlier bucket.
 	Last message.ID
 	// Entries are in the order of their slots, which is the order of the appends. They include tombstones and expired entries. A stub has
 	// none.
@@ -145,7 +145,7 @@ type Hint struct {
 	Cap int
 	// Decl is that of the bucket.
 	Decl int
-	// Floor is the floor of that bucket, or above it if Repair has lowered it since.
+	// Floor is the floor of that bucket.
 	Floor message.ID
 }
 

@@ -6,12 +6,12 @@
 // A message that is in no bucket is deleted by appending its tombstone, which follows the same protocol.
 //
 // Each bucket has a last and a floor. No message id in this bucket and all earlier ones is above the last. No message id in all earlier
-// buckets is above the floor. The tombstones of void messages do not count. The protocol keeps three invariants:
+// buckets is above the floor. The protocol keeps three invariants:
 //
 //	(a) A writer creates bucket s+1 only when all slots of bucket s are taken.
 //	(b) A full bucket gets no more entries. So whether it holds a message never changes again.
-//	(c) At its creation, the floor of bucket s+1 is the last of bucket s. Afterwards it only falls, and never below an id in
-//	    an earlier bucket. Bucket 0 has no floor: the zero id, which is below every id.
+//	(c) The floor of bucket s+1 is the last of bucket s when that was full. Bucket 0 has no floor: the zero id, which is below
+//	    every id.
 //
 // A bucket has as many slots as its creator says, and begins where the one below it ends. Writers may believe in different capacities for new
 // buckets, and a belief says nothing about a bucket that exists. Therefore a push names the capacity that its bucket must have, and a bucket
@@ -50,9 +50,6 @@
 // and the invariants hold. A store that removes buckets must refuse pushes onto them under the lock that the removal takes: otherwise a
 // stalled guarded push creates bucket 0 again.
 //
-// A message from the future raises the last of its bucket, and both bounds of all buckets above. This costs time, because every later
-// message seems to come late. Repair makes its entry a tombstone, and lowers the bounds. Once bucket s+1 exists, all ids below it are
-// fixed. So the least floor that it may have is a constant, and lowering the floor to that constant is right at any time. The last of a
-// bucket with room is lowered only if no slot was taken since Repair has read the bucket. A writer that has seen a higher
-// last creates a bucket with a floor that is too high. That is safe, and the next Repair lowers it.
+// A message from the future raises the last of its bucket, and both bounds of all buckets above, for good. This costs time, because every later
+// message seems to come late. So message.Store refuses such a message.
 package bucket

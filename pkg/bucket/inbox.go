@@ -314,7 +314,7 @@ func Check(ctx context.Context, store Store, owner message.UserID) error {
 // nearHead is how many floors more than needed a search for a recent id may read. It begins with so many next to the head.
 const nearHead = 2
 
-// highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence, also while a repair lowers them. So it
+// highestBelow returns the highest bucket with a floor below id. Floors rise with the sequence. So it
 // bisects. Of an inbox of n buckets, it reads at most 1 + log2(n) floors, and more if the caller allows them. Each probe is as near to the
 // head as the remaining reads allow, because most searches are for a recent id.
 func highestBelow(ctx context.Context, store Store, owner message.UserID, head Outline, id message.ID, more int) (uint32, error) {

@@ -243,7 +243,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	return err
 }
 
-// place reads the buckets from the cursor's downward. The bucket in a cursor is a hint: a repair may have lowered floors since, and a client
+// place reads the buckets from the cursor's downward. The bucket in a cursor is a hint: a client
 // can make a cursor with any bucket. If the cursor's bucket is not the highest with a floor below the cursor's id, place searches for that
 // bucket, and corrects the cursor.
 func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket, error) {

@@ -118,3 +118,10 @@ func (r *reading) raiseAbove(ctx context.Context) error {
 	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return !r.Above.Less(e.ID) })
 	return err
 }
+
+func greater(x, y message.ID) message.ID {
+	if x.Less(y) {
+		return y
+	}
+	return x
+}

@@ -23,10 +23,8 @@ var (
 // Push is one conditional append to one bucket.
 //
 // It applies if and only if the bucket exists or may be created by it, has Cap slots, the Decl, and room for all the entries, holds
-// no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids. A store may apply it
-// although the bucket holds the tombstone of an id above its last: Repair has lowered that bucket's last, and the message is void.
-// Bucket 0 may be created by any push, every other bucket only by one with Create set. Such a push names the floor, and does not
-// apply to a bucket with another floor.
+// no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids.
+// Bucket 0 may be created by any push, every other bucket only by one with Create set.
 type Push struct {
 	Owner    message.UserID
 	Sequence uint32
@@ -49,8 +47,7 @@ type Push struct {
 	Create bool
 	// Base is that of the bucket, if Create is set: what the previous bucket says.
 	Base int64
-	// Floor is the floor of the bucket, if Create is set. If the bucket exists with another floor, a repair has lowered a floor since
-	// this caller or the creator looked. The push is refused, because a store marks late entries by the floor.
+	// Floor is the floor of the bucket, if Create is set.
 	Floor message.ID
 }
 
@@ -177,9 +174,8 @@ type Store interface {
 	// head needs both, and a remote store answers both in one round trip.
 	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)
 
-	// Overlapping returns the owner's buckets above the given sequence into which a message below id came late: when it was
-	// pushed, it was at or below the floor of its bucket. A floor that was lowered since does not matter. Entries that were blanked
-	// count as well. A store that does not know the floor when it pushes also returns buckets into which such a message came in
+	// Overlapping returns the owner's buckets above the given sequence into which a message below id came late: it is
+	// at or below the floor of its bucket. Entries that were blanked count as well. A store that does not know the floor when it pushes also returns buckets into which such a message came in
 	// order. The buckets are in no particular order.
 	Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]Bucket, error)
 
@@ -199,12 +195,6 @@ type Store interface {
 	// A zero id asks Blank to tombstone a slot whose entry was lost, so that counts skip it. Such a slot reads as the zero
 	// Entry, or lies above the last entry of a bucket that is not the head.
 	Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error
-
-	// Lower lowers the bounds of a bucket: its floor to the given one, and its last to the given one, unless they are lower already.
-	// It applies if and only if the bucket has as many slots as the outline has IDs, and the floor and the last of the outline. It
-	// reports whether it was applied. It is atomic, and survives a crash once it has returned. Repair calls it, and says which
-	// bounds are safe.
-	Lower(ctx context.Context, owner message.UserID, as Outline, floor, last message.ID) (applied bool, err error)
 
 	// Empty frees what messages that have expired take up in the buckets from low to high, both included. Every message of the owner up
 	// to purged has expired.

@@ -42,8 +42,6 @@ const (
 	FindingGapOverlap FindingKind = "gap_overlap"
 	// FindingDamaged is a record that cannot be read, or a bucket that is missing below another.
 	FindingDamaged FindingKind = "damaged"
-	// FindingFromFuture is an inbox that a message from the future has poisoned.
-	FindingFromFuture FindingKind = "from_future"
 )
 
 // Finding is one error in an inbox.

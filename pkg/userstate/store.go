@@ -103,8 +103,7 @@ type Store interface {
 	// Step carries out each step on its own and returns the results in the order of steps. A step applies if and only if the
 	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is Empty
 	// stands for a user without a record. A To that is Empty removes the record, Head included. After a lost reply, such a step may
-	// count as not applied, with an Empty State. No two steps may be of the same user. Only Step may move a read mark back: see
-	// bucket.MendedReadMark.
+	// count as not applied, with an Empty State. No two steps may be of the same user. Only Step may move a read mark back.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
 	// Due returns at most limit users with a Mark or a Sweep whose lease is dead, the earliest end first. Damaged records count.

@@ -1,8 +1,6 @@
 package statemachine_test
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/internal/audit"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -114,7 +111,5 @@ func newAuditor(r *rig.Rig) *audit.Service {
 	}, audit.Options{
 		Partitions: rig.Partitions, Rules: func() userstate.Rules { return rules }, CatchUp: time.Millisecond, Now: r.Clock.Now,
 		Recount: r.Rehydrator(0, 0).Recount,
-		Condemn: func(context.Context, message.Ref) error { return errors.New("no message is from the future") },
-		Level:   func() int { return settings.Highest },
 	})
 }

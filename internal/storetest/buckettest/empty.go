@@ -139,31 +139,6 @@ func (s suite) emptyConditions(t *testing.T) {
 	require.NoError(t, readInbox(t, store, owner).check())
 }
 
-// emptyBetweenRepairs empties a bucket whose last was lowered by a repair that has not lowered the floor of the next bucket yet. Messages up to
-// that floor must not count as expired.
-func (s suite) emptyBetweenRepairs(t *testing.T) {
-	t.Parallel()
-	store := s.poisoned(t).Store
-	require.NoError(t, store.Delete(t.Context(), owner, 0, id(future)))
-	require.True(t, lower(t, store, outline(t, store, 0), message.ID{}, id(490)))
-	empty(t, store, 0, 1, 495)
-	require.NoError(t, readInbox(t, store, owner).covered())
-	require.Zero(t, appendAll(t, store, owner, bucket.Hint{}, []int{10, 490, 500, 600}))
-	require.Equal(t, 2, appendAll(t, store, owner, bucket.Hint{}, []int{496, 700}))
-	page, err := bucket.ReadPage(t.Context(), store, bucket.PageRequest{Owner: owner, Limit: 200})
-	require.NoError(t, err)
-	require.Len(t, page.Entries, 11+2)
-	_, err = bucket.Repair(t.Context(), store, owner, judge)
-	require.NoError(t, err)
-	empty(t, store, 0, 1, 495)
-	in := readInbox(t, store, owner)
-	require.True(t, in[0].Stub)
-	require.Equal(t, []message.ID{id(490), id(700)}, []message.ID{in[1].Floor, in[1].Last})
-	again, err := bucket.Repair(t.Context(), store, owner, judge)
-	require.NoError(t, err)
-	require.Zero(t, again)
-}
-
 // pushesAfterEmpty pushes onto buckets that were emptied, with everything that a writer may believe of them.
 func (s suite) pushesAfterEmpty(t *testing.T) {
 	t.Parallel()
@@ -243,7 +218,6 @@ func (s suite) emptyInAnyOrder(t *testing.T) {
 func (s suite) changesAfterEmpty(t *testing.T) {
 	t.Parallel()
 	h := s.expiring(t)
-	as := outline(t, h.Store, 0)
 	ctx := t.Context()
 	empty(t, h.Store, 0, 2, 1200)
 	before := readEverything(t, h.Store, owner)
@@ -252,15 +226,11 @@ func (s suite) changesAfterEmpty(t *testing.T) {
 		require.ErrorIs(t, h.Store.Blank(ctx, owner, 0, at.slot, id(at.n)), bucket.ErrNotFound)
 	}
 	require.ErrorIs(t, h.Store.Blank(ctx, owner, 0, 7, message.ID{}), bucket.ErrNotFound, "a stub has lost no slot")
-	require.False(t, lower(t, h.Store, as, message.ID{}, id(300)), "it is no longer that bucket")
 	for _, n := range []int{10, 20, 700, 1100, 995} {
 		require.NoError(t, bucket.Delete(ctx, h.Store, owner, bucket.Hint{}, id(n)), "%d has expired", n)
 	}
 	require.ErrorIs(t, bucket.Delete(ctx, h.Store, owner, bucket.Hint{}, id(5000)), bucket.ErrNotFound)
 	require.Equal(t, before, readEverything(t, h.Store, owner))
-	repaired, err := bucket.Repair(ctx, h.Store, owner, judge)
-	require.NoError(t, err)
-	require.Zero(t, repaired)
 
 	require.NoError(t, h.Store.Delete(ctx, owner, 2, id(1100)), "a deletion under way")
 	require.NoError(t, h.Store.Blank(ctx, owner, 2, 10, id(1110)))
@@ -355,7 +325,7 @@ func (s suite) pagesAfterEmpty(t *testing.T) {
 	}
 }
 
-// marksAfterEmpty sets and mends read marks in an inbox that was emptied.
+// marksAfterEmpty sets read marks in an inbox that was emptied.
 func (s suite) marksAfterEmpty(t *testing.T) {
 	t.Parallel()
 	store := s.expiring(t).Store
@@ -363,9 +333,6 @@ func (s suite) marksAfterEmpty(t *testing.T) {
 	twin, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100))
 	require.NoError(t, err)
 	low := bucket.ReadMark{UpTo: id(1100), Slots: 130, Read: twin.Read}
-	mended, ok, err := bucket.MendedReadMark(ctx, store, owner, bucket.ReadMark{UpTo: id(future), Slots: 130, Read: 130}, message.ID{}, judge)
-	require.NoError(t, err)
-	require.True(t, ok)
 	for _, purged := range []int{500, 1000, 1050} {
 		empty(t, store, 0, 2, purged)
 		mark, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100))
@@ -376,10 +343,6 @@ func (s suite) marksAfterEmpty(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, twin.Read, read)
 		}
-		again, ok, err := bucket.MendedReadMark(ctx, store, owner, bucket.ReadMark{UpTo: id(future), Slots: 130, Read: 130}, message.ID{}, judge)
-		require.NoError(t, err)
-		require.True(t, ok)
-		require.Equal(t, mended, again)
 		if purged >= 1000 {
 			mark, err = bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1000))
 			require.NoError(t, err)

@@ -152,8 +152,8 @@ func (s *stage) requireEmptied(t tester, ns []int, deleted func(n int) bool, how
 	}
 }
 
-// randomEmptyings lets writers append, emptiers empty and repairers repair what is drawn, in the order that is drawn, while entries are
-// deleted, and processes crash.
+// randomEmptyings lets writers append and emptiers empty what is drawn, in the order that is drawn, while entries are deleted, and processes
+// crash.
 func (s suite) randomEmptyings(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
@@ -173,9 +173,6 @@ func (s suite) randomEmptyings(t *testing.T) {
 		defer run.stop()
 		for range rapid.IntRange(1, 3).Draw(t, "emptiers") {
 			run.joinEmptier(t, id(rapid.SampledFrom(append([]int{5, 495, 3000, 6001}, ns...)).Draw(t, "purge point")))
-		}
-		for range rapid.IntRange(0, 1).Draw(t, "repairers") {
-			run.join(t)
 		}
 		run.play(t)
 		var tried []int

@@ -22,8 +22,6 @@ type scenario struct {
 	deleted []int
 	// writers are the batches that each writer appends, with the bucket that its hint names.
 	writers []delivery
-	// repairers is how many processes repair the inbox. It has messages from the future if it is not 0.
-	repairers int
 	// emptiers are processes that empty the inbox, with the purge point of each.
 	emptiers []int
 	// switches bounds how often an interleaving may leave a writer that could go on; 0 is without a bound.
@@ -51,12 +49,6 @@ func (sc scenario) set(t *testing.T, store bucket.Store, owner message.UserID) *
 		jobs[i] = []job{{ns: ordered(d.ns), hint: before.hint(d.hint), capacity: d.capacity}}
 	}
 	s := newStage(t, store, owner, jobs)
-	if sc.repairers > 0 {
-		s.poison()
-	}
-	for range sc.repairers {
-		s.join(t)
-	}
 	for _, p := range sc.emptiers {
 		s.joinEmptier(t, id(p))
 	}
@@ -162,15 +154,12 @@ func (sc scenario) interleaving(t *testing.T, store bucket.Store, owner message.
 	} else {
 		require.Equal(t, sc.fresh(), added, "every message is new to exactly one writer: %v", how)
 	}
-	if !s.poisoned && sc.emptiers == nil && len(s.seen) > max(before, 1) {
+	if sc.emptiers == nil && len(s.seen) > max(before, 1) {
 		hint := s.hints.hint
 		hint.Cap = 0 // the bucket says it
 		require.Equal(t, s.seen.hint(len(s.seen)-1), hint, "whoever creates a bucket raises the hint: %v", how)
 	}
 	sc.finish(t, []*stage{s}, [][]string{how})
-	if s.poisoned && sc.emptiers == nil {
-		s.requireHealed(t, how)
-	}
 }
 
 // fresh returns how many messages the writers can add.

@@ -161,19 +161,9 @@ func greatest(x, y message.ID) message.ID {
 	return x
 }
 
-// follows returns what could not have become of an earlier inbox that no process repairs, or nil: see grows. Floors do not change.
+// follows returns what could not have become of an earlier inbox, or nil: floors do not change, buckets only grow, at their ends, and
+// entries only turn into tombstones or expire, and full buckets into stubs.
 func (in inbox) follows(earlier inbox) error {
-	for _, was := range earlier {
-		if b, exists := in.at(was.Sequence); exists && !b.Stub && b.Floor != was.Floor {
-			return fmt.Errorf("the floor of bucket %d was %s and is %s", b.Sequence, was.Floor, b.Floor)
-		}
-	}
-	return in.grows(earlier)
-}
-
-// grows returns what could not have become of an earlier inbox, or nil: buckets only grow, at their ends, and entries only turn into
-// tombstones or expire, and full buckets into stubs.
-func (in inbox) grows(earlier inbox) error {
 	for _, was := range earlier {
 		b, exists := in.at(was.Sequence)
 		switch {
@@ -190,6 +180,8 @@ func (in inbox) grows(earlier inbox) error {
 			continue
 		case was.Stub:
 			return fmt.Errorf("bucket %d is no stub any more", was.Sequence)
+		case b.Floor != was.Floor:
+			return fmt.Errorf("the floor of bucket %d was %s and is %s", b.Sequence, was.Floor, b.Floor)
 		}
 		for slot, e := range was.Entries {
 			now := b.Entries[slot]
@@ -246,8 +238,6 @@ func pushOne(t tester, store bucket.Store, push bucket.Push) bool {
 type hintBook struct {
 	store bucket.Store
 	hint  bucket.Hint
-	// lowered says that floors may have been lowered since a hint was made.
-	lowered bool
 	// wrong describes the errors in the given hints.
 	wrong error
 }
@@ -262,7 +252,7 @@ func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 		case len(b) == 0:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d, which does not exist", head.Hint.Sequence)
 		case b[0].Stub:
-		case b[0].Floor != head.Hint.Floor && (!h.lowered || head.Hint.Floor.Less(b[0].Floor)):
+		case b[0].Floor != head.Hint.Floor:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
 		case head.Hint.Cap != 0 && head.Hint.Cap != b[0].Cap:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d of %d slots, which has %d", head.Hint.Sequence, head.Hint.Cap, b[0].Cap)

@@ -82,7 +82,7 @@ func (m *Model) push(p bucket.Push) bool {
 			b.Floor, b.Last = p.Floor, p.Floor
 		}
 	}
-	if b.Decl != p.Decl || p.Create && b.Floor != p.Floor || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Cap != capacity || b.Slots()+len(p.Entries) > b.Cap {
+	if b.Decl != p.Decl || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Cap != capacity || b.Slots()+len(p.Entries) > b.Cap {
 		return false
 	}
 	for _, e := range p.Entries {
@@ -246,18 +246,6 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 	b.Entries[slot] = bucket.Entry{Deleted: true}
 	m.blanked[place{owner, sequence, slot}] = id
 	return nil
-}
-
-// Lower implements bucket.Store.
-func (m *Model) Lower(_ context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, exists := m.inboxes[owner][as.Sequence]
-	if !exists || b.Stub != as.Stub || b.Slots() != as.Slots() || b.Floor != as.Floor || b.Last != as.Last {
-		return false, nil
-	}
-	b.Floor, b.Last = as.Lowered(floor, last)
-	return true, nil
 }
 
 // Newest implements bucket.Store.

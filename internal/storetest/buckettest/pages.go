@@ -414,8 +414,7 @@ func (s suite) emptyInbox(t *testing.T) {
 	r.requireCounts(t) // older than the mark, but not seen by the owner
 }
 
-// lowCursor reads below cursors with a bucket that is lower than the highest bucket whose floor is below their id, as after a
-// repair.
+// lowCursor reads below cursors with a bucket that is lower than the highest bucket whose floor is below their id.
 func (s suite) lowCursor(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store

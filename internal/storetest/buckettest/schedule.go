@@ -66,8 +66,6 @@ type stage struct {
 	hints   *hintBook
 	writers []*writer
 	seen    inbox
-	// poisoned says that the inbox has messages from the future, and that repairers lower bounds.
-	poisoned bool
 	// purged is the owner's purge point, the greatest one with which an emptier empties the inbox.
 	purged message.ID
 	// gone are the ids that stubs held.
@@ -169,14 +167,10 @@ func (s *stage) step(t tester, w *writer, f fault) error {
 func (s *stage) check(t tester) error {
 	t.Helper()
 	now := readInbox(t, s.store, s.owner)
-	sound, follows := now.check, now.follows
-	if s.poisoned {
-		sound, follows = now.covered, now.grows
-	}
-	if err := sound(); err != nil {
+	if err := now.check(); err != nil {
 		return err
 	}
-	if err := follows(s.seen); err != nil {
+	if err := now.follows(s.seen); err != nil {
 		return err
 	}
 	if err := s.lose(now); err != nil {

@@ -132,13 +132,6 @@ func (s *Seam) Blank(ctx context.Context, owner message.UserID, sequence uint32,
 	return err
 }
 
-// Lower implements bucket.Store.
-func (s *Seam) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
-	return through(ctx, s, &Op{Method: "Lower"}, func() (bool, error) {
-		return s.Store.Lower(ctx, owner, as, floor, last)
-	})
-}
-
 // Newest implements bucket.Store.
 func (s *Seam) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,

@@ -174,9 +174,6 @@ func (s suite) sizesRead(t *testing.T) {
 		d = s.deletions(t, h.Store, 0)
 		require.Equal(t, int64(len(deleted)), d.Total)
 		require.ElementsMatch(t, deleted, d.Recent)
-		applied, err := h.Store.Lower(t.Context(), owner, in[4].Outline(), in[4].Floor, in[4].Last)
-		require.NoError(t, err)
-		require.True(t, applied)
 		require.NoError(t, h.Store.Persist(t.Context()))
 		h = h.Reopen(t)
 	}

@@ -338,11 +338,6 @@ func (s Inbox) RangeOnly(
 	return through(ctx, "RangeOnly", func() ([]bucket.Bucket, error) { return s.Store.RangeOnly(ctx, owner, low, high, limit, field) })
 }
 
-// Lower implements bucket.Store.
-func (s Inbox) Lower(ctx context.Context, owner message.UserID, as bucket.Outline, floor, last message.ID) (bool, error) {
-	return through(ctx, "Lower", func() (bool, error) { return s.Store.Lower(ctx, owner, as, floor, last) })
-}
-
 // Empty implements bucket.Store.
 func (s Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (bucket.Emptied, error) {
 	return through(ctx, "Empty", func() (bucket.Emptied, error) { return s.Store.Empty(ctx, owner, low, high, purged) })
