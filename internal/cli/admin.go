@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -64,9 +63,7 @@ func newAdminInit(p program.Process) *cobra.Command {
 			return err
 		}
 		made := initialized{Database: cfg.MongoDB.Database, Partitions: cfg.Partitions, Sharded: *shard}
-		return out.print(made, func(w io.Writer) error {
-			return printf(w, "the database %s is ready, with %d partitions\n", made.Database, made.Partitions)
-		})
+		return out.sayf(made, "the database %s is ready, with %d partitions\n", made.Database, made.Partitions)
 	}
 	return cmd
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -34,9 +33,7 @@ func newBackup(p program.Process) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.print(made, func(w io.Writer) error {
-			return printf(w, "the backup in %s is complete; the slowest write meanwhile took %s\n", program.Printable(args[0]), made.LongestPause)
-		})
+		return out.sayf(made, "the backup in %s is complete; the slowest write meanwhile took %s\n", program.Printable(args[0]), made.LongestPause)
 	})
 }
 
@@ -68,9 +65,7 @@ func newRestore(p program.Process) *cobra.Command {
 		if err := embedded.Restore(cmd.Context(), args[0], *data, logger); err != nil {
 			return err
 		}
-		return out.print(restored{Data: *data}, func(w io.Writer) error {
-			return printf(w, "%s is restored: start 'fanmail serve --data %s', and run 'fanmail audit'\n", program.Printable(args[0]), program.Printable(*data))
-		})
+		return out.sayf(restored{Data: *data}, "%s is restored: start 'fanmail serve --data %s', and run 'fanmail audit'\n", program.Printable(args[0]), program.Printable(*data))
 	}
 	return cmd
 }

@@ -78,9 +78,7 @@ func (l *letters) list(ctx context.Context, c *client.Client, _ []string) error 
 	none := true
 	err := l.each(ctx, c, func(letter client.DeadLetter) error {
 		none = false
-		return l.out.print(letter, func(w io.Writer) error {
-			return printf(w, "%-6d %s  %-18s %s  %s\n", letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), program.Printable(letter.Error))
-		})
+		return l.out.sayf(letter, "%-6d %s  %-18s %s  %s\n", letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), program.Printable(letter.Error))
 	})
 	if err == nil && none && !l.out.json {
 		err = printf(l.out.w, "there are no dead letters\n")
@@ -163,9 +161,7 @@ func (l *letters) change(ctx context.Context, c *client.Client, args []string, c
 	if err := ch.each(ctx, l.process, c, ids); err != nil {
 		return err
 	}
-	return l.out.print(map[string]int{ch.did: len(ids)}, func(w io.Writer) error {
-		return printf(w, "%s %s\n", plural(len(ids), "dead letter is", "dead letters are"), ch.did)
-	})
+	return l.out.sayf(map[string]int{ch.did: len(ids)}, "%s %s\n", plural(len(ids), "dead letter is", "dead letters are"), ch.did)
 }
 
 func (ch change) each(ctx context.Context, p program.Process, c *client.Client, ids []uint64) error {

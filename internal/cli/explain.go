@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +35,6 @@ func newExplain(p program.Process) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.print(explained, func(w io.Writer) error {
-			return printf(w, "%s: %s\n", explained.Verdict, program.Printable(explained.Sentence))
-		})
+		return out.sayf(explained, "%s: %s\n", explained.Verdict, program.Printable(explained.Sentence))
 	})
 }

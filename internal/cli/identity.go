@@ -53,9 +53,7 @@ func newIdentity(p program.Process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.print(client.IdentityUser{User: user}, func(w io.Writer) error {
-				return printf(w, "%s\n", program.Printable(string(user)))
-			})
+			return out.sayf(client.IdentityUser{User: user}, "%s\n", program.Printable(string(user)))
 		}},
 		action{name: "delete", args: program.Exactly("IDENTITY"), flags: []string{"user"}, do: func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := parseIdentity(args[0])

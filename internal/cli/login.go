@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +46,7 @@ func newLogin(p program.Process) *cobra.Command {
 func reportLogin(out *output, login client.Login) error {
 	user := program.Printable(string(login.User))
 	if login.State != client.Rehydrating {
-		return out.print(login, func(w io.Writer) error { return printf(w, "%s\n", loginText(user, login)) })
+		return out.sayf(login, "%s\n", loginText(user, login))
 	}
 	if out.json {
 		if err := out.line(login); err != nil {

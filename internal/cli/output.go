@@ -52,6 +52,11 @@ func (o *output) print(result any, text func(w io.Writer) error) error {
 	return text(o.w)
 }
 
+// sayf is print with a format of the text.
+func (o *output) sayf(result any, format string, args ...any) error {
+	return o.print(result, func(w io.Writer) error { return printf(w, format, args...) })
+}
+
 // line writes a value as one line of JSON.
 func (o *output) line(value any) error {
 	encoder := json.NewEncoder(o.w)

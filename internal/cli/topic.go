@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -51,9 +50,7 @@ func newTopic(p program.Process) *cobra.Command {
 					return err
 				}
 				for _, t := range page.Topics {
-					err := out.print(client.Topic{Topic: t}, func(w io.Writer) error {
-						return printf(w, "%s\n", program.Printable(t.String()))
-					})
+					err := out.sayf(client.Topic{Topic: t}, "%s\n", program.Printable(t.String()))
 					if err != nil {
 						return err
 					}
