@@ -26,7 +26,6 @@ const usage = `driver makes work for a Fanmail server, and logs what was accepte
 Commands:
   users        print users and when they were seen last, as "fanmail import users" reads them
   celebrities  print one message by each of the most followed, to their followers
-  communities  make a tree of topics from the communities of a graph
   views        print recorded mails as a trace of views and messages, as "go run -C bench . dormancy" reads it
   twins        write messages and changes of edges in which every user has a twin, to whom happens what happens to them
   publish      publish the messages of a file, each exactly once, whatever happens to the server meanwhile
@@ -54,7 +53,7 @@ func main() {
 
 func run(ctx context.Context, args []string, p program) int {
 	commands := map[string]func(context.Context, []string, program) error{
-		"users": printUsers, "celebrities": printCelebrities, "communities": writeCommunities, "views": printViews, "twins": writeTwins,
+		"users": printUsers, "celebrities": printCelebrities, "views": printViews, "twins": writeTwins,
 		"publish": publishFile, "login": loginAll, "roam": roam,
 	}
 	if len(args) == 0 {

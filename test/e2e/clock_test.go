@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -65,7 +67,7 @@ func mayUnfollow(lists [][]time.Duration, step int, gaps bool) bool {
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	limits := map[store][]int{embedded: {0, 5}, mongoDB: {5}, apart: {0}}
-	for _, on := range everyStoreLeftAndApart() {
+	for _, on := range everyStoreAndApart() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			for _, limit := range limits[on] {

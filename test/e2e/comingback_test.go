@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -27,7 +29,7 @@ const (
 // page. Then it damages inboxes and repairs them.
 func TestComingBack(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreLeft() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			for _, test := range sample(on, []struct {

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -40,9 +42,6 @@ func TestExpiryFailpoints(t *testing.T) {
 				{"remove-edges", "halfway", "1"},
 				{"remove-edges", "after", "1"},
 			}
-			if !testenv.Long {
-				tests = tests[:1] // one variant is enough to test the mechanism
-			}
 			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
@@ -52,7 +51,7 @@ func TestExpiryFailpoints(t *testing.T) {
 						"idempotency.ttl": on.tolerance().String(), "inbox.bucket_size": "7",
 						"retention.max_age": (2 * on.tolerance()).String(), "retention.canonical": on.tolerance().String(), "retention.every": "1s",
 					}))
-					if testenv.Long && on == embedded && i%everyRace == 0 {
+					if on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
 					server := w.start(ctx)

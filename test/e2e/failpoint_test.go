@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -13,7 +15,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // TestFailpoints kills the server at every step between publishing and acknowledging: before and after the step, and between the
@@ -52,15 +53,12 @@ func TestFailpoints(t *testing.T) {
 				{"finish", "before", "9"},
 				{"finish", "after", "9"},
 			}
-			if !testenv.Long {
-				tests = tests[:1] // one variant is enough to test the mechanism
-			}
 			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 2*time.Minute)
 					w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
-					if testenv.Long && on == embedded && i%everyRace == 0 {
+					if on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
 					faulty := w.site.StartProgram(ctx, t, w.programs.Faulty, "-at", test.at, "-when", test.when, "-nth", test.nth)

@@ -1,8 +1,9 @@
+//go:build long
+
 package e2e_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,23 +15,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/pkg/client"
-	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// size has the numbers for a run of TestTwins or TestClockIsSet.
+// size has the numbers for a run of TestClockIsSet.
 type size struct {
-	pairs, mails, kills int
-	// topics is how many topics there are, to which users subscribe.
-	topics int
-	// pace is the number of published lines per second. It determines the duration, which must be long enough for users to become
-	// dormant several times.
-	pace int
-	// dormantAfter is the server's dormant_after. gap is the average absence of a user. keep is the interval at which a twin is
-	// seen.
-	dormantAfter, gap, keep time.Duration
-	// spread is how far the horizons of the users are from now at most, either way. With 0, all users were just seen.
+	pairs, mails int
+	// gap is the average absence of a user. keep is the interval at which a twin is seen.
+	gap, keep time.Duration
+	// spread is how far the horizons of the users are from now at most, either way.
 	spread time.Duration
 }
 
@@ -50,45 +43,14 @@ func seed(t *testing.T) uint64 {
 	return seed
 }
 
-// twins creates users, edges, topics and messages for pairs of twins, imports the users and the first edges, and returns the file of the pairs.
-func (w *world) twins(ctx context.Context, size size, seed uint64) (pairs string) {
-	w.Helper()
-	pairs = w.writeTwins(ctx, size, seed)
-	w.fanmail(ctx, "import", "users", w.users)
-	w.fanmail(ctx, "import", "follows", w.follows)
-	w.createTopics(ctx)
-	return pairs
-}
-
-// createTopics creates the topics that the driver has written, and returns them.
-func (w *world) createTopics(ctx context.Context) (topics []message.Topic) {
-	w.Helper()
-	for _, line := range w.contents(w.dir + "/topics.ndjson") {
-		var t client.Topic
-		require.NoError(w, json.Unmarshal([]byte(line), &t))
-		topics = append(topics, t.Topic)
-	}
-	if len(topics) == 0 {
-		return nil
-	}
-	created, err := w.client().CreateTopicBatch(ctx, topics)
-	require.NoError(w, err)
-	require.Equal(w, len(topics), created.Accepted)
-	return topics
-}
-
 // writeTwins creates the files of users, edges, topics and messages for pairs of twins, and returns the file of the pairs.
 func (w *world) writeTwins(ctx context.Context, size size, seed uint64) (pairs string) {
 	w.Helper()
 	testenv.Run(ctx, w.T, programs.Driver, "twins", "--mails", w.testdata("email-eu.messages.ndjson.gz"),
 		"--follows", w.testdata("wiki-vote.follows.tsv.gz"), "--dir", w.dir,
-		"--pairs", strconv.Itoa(size.pairs), "--first", strconv.Itoa(size.mails), "--topics", strconv.Itoa(size.topics), "--seed", strconv.FormatUint(seed, 10))
+		"--pairs", strconv.Itoa(size.pairs), "--first", strconv.Itoa(size.mails), "--seed", strconv.FormatUint(seed, 10))
 	pairs, w.follows, w.messages = w.dir+"/pairs.tsv", w.dir+"/follows.tsv", w.dir+"/script.ndjson"
-	if size.spread > 0 {
-		w.generate(ctx, w.users, "users", "--last-seen", w.lastSeen(pairs, size.spread))
-	} else {
-		w.generate(ctx, w.users, "users", "--follows", pairs)
-	}
+	w.generate(ctx, w.users, "users", "--last-seen", w.lastSeen(pairs, size.spread))
 	w.checking = append(w.checking, "--pairs", pairs)
 	return pairs
 }

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -20,7 +22,7 @@ import (
 // TestFromPublishToInbox tests messages from publishing to the inbox, with a restart between.
 func TestFromPublishToInbox(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreLeft() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 2*time.Minute)
@@ -102,7 +104,7 @@ func TestFromPublishToInbox(t *testing.T) {
 // TestPages reads an inbox of several buckets page by page. The pages must be newest first and complete.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreLeft() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 2*time.Minute)
@@ -152,7 +154,7 @@ func TestPages(t *testing.T) {
 // TestOneProcessOwnsTheFolder starts a second server on a folder that another server uses.
 func TestOneProcessOwnsTheFolder(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreLeft() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, time.Minute)

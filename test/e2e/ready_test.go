@@ -120,6 +120,16 @@ func TestReadyUnderLoad(t *testing.T) {
 	roles.Stop(ctx)
 }
 
+// inbox returns all messages of an inbox, newest first.
+func (w *world) inbox(ctx context.Context, user message.UserID, opts client.InboxOptions) (all []client.InboxMessage) {
+	w.Helper()
+	for m, err := range w.client().InboxAll(ctx, user, opts) {
+		require.NoError(w, err)
+		all = append(all, m)
+	}
+	return all
+}
+
 // asks returns a request to the front.
 func (w *world) asks(ctx context.Context, method, path, body string) *http.Request {
 	request, err := http.NewRequestWithContext(ctx, method, w.site.URL()+path, strings.NewReader(body))

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -40,9 +42,6 @@ func TestRehydrationFailpoints(t *testing.T) {
 				{"end-sweep", "before", "5"},
 				{"end-sweep", "after", "5"},
 			}
-			if !testenv.Long {
-				tests = tests[:1] // one variant is enough to test the mechanism
-			}
 			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
@@ -52,7 +51,7 @@ func TestRehydrationFailpoints(t *testing.T) {
 						"partitions": "4", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
 						"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "4", "rehydrate.lease": "4s", "rehydrate.reap_every": "500ms",
 					}))
-					if testenv.Long && on == embedded && i%everyRace == 0 {
+					if on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}
 					w.checking = []string{"--settled-after", (2 * on.tolerance()).String(), "--rehydrate-limit", strconv.Itoa(limit), "--page-sizes", "50,7"}

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -38,29 +40,12 @@ func everyStore() []store {
 	return []store{embedded}
 }
 
-// everyStoreLeft returns the stores on which a scenario without a build tag runs. In the long tier it returns only the store that
-// "make test" may have left out.
-func everyStoreLeft() []store {
-	if testenv.Long && testenv.OnMongoDB && !full() {
-		return []store{mongoDB}
-	}
-	return everyStore()
-}
-
-// everyStoreAndApart is everyStoreLeft plus apart, for scenarios that test more with all of their data.
+// everyStoreAndApart is everyStore plus apart.
 func everyStoreAndApart() []store {
-	if testenv.OnMongoDB && full() {
+	if testenv.OnMongoDB {
 		return append(everyStore(), apart)
 	}
-	return everyStoreLeft()
-}
-
-// everyStoreLeftAndApart is everyStoreLeft plus apart, for scenarios that have several clocks there.
-func everyStoreLeftAndApart() []store {
-	if testenv.OnMongoDB {
-		return append(everyStoreLeft(), apart)
-	}
-	return everyStoreLeft()
+	return everyStore()
 }
 
 // sample returns every ninth variant of a scenario on MongoDB, where each variant takes far longer. On the embedded store, or with

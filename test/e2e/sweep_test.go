@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -15,7 +17,7 @@ import (
 // The next server must find it by itself.
 func TestStoredButNotEmitted(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreLeft() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 2*time.Minute)

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e_test
 
 import (
@@ -19,7 +21,7 @@ import (
 // TestCelebrities publishes to the followers of the most followed accounts of a real graph.
 func TestCelebrities(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreAndApart() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 10*time.Minute)
@@ -104,7 +106,7 @@ func (w *world) part() int {
 // TestMailTrace publishes 150 days of real mail to active and dormant users.
 func TestMailTrace(t *testing.T) {
 	t.Parallel()
-	for _, on := range everyStoreAndApart() {
+	for _, on := range everyStore() {
 		t.Run(string(on), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t, 10*time.Minute)

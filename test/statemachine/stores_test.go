@@ -28,17 +28,18 @@ type world struct {
 	done map[string]int
 }
 
-// onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried. The long
-// tier runs it only on MongoDB: "make test" has run it on the embedded store.
+// onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried.
 func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(t *testing.T, w world)) {
 	t.Helper()
-	if !testenv.Long || !testenv.OnMongoDB {
-		t.Run("embedded", func(t *testing.T) {
-			t.Parallel()
-			w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: 150, schedules: 60, everyAction: true}
-			test(t, w)
-		})
+	checks := 80 // exact tests find most mistakes first
+	if testenv.Long {
+		checks = 1500
 	}
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		w := world{backend: rig.Embedded{}, bus: rig.NewBus(t, rig.Partitions), checks: checks, schedules: uint64(checks) / 2, everyAction: testenv.Long}
+		test(t, w)
+	})
 	if testenv.OnMongoDB {
 		t.Run("mongodb", func(t *testing.T) {
 			t.Parallel()
