@@ -14,7 +14,7 @@ import (
 )
 
 func newBench(p program.Process) *cobra.Command {
-	cmd := &cobra.Command{
+	return withCommands(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure the speed of Fanmail on this machine",
 		Long: "Measure the speed of Fanmail on this machine, and the raw limit of the store in the same run. Each benchmark\n" +
@@ -22,16 +22,7 @@ func newBench(p program.Process) *cobra.Command {
 			"--store mongodb in a new database, whose name begins with --mongodb-database. Each benchmark\n" +
 			"counts its deliveries, and fails if a count is not exact. The server can be configured as any other: --help-all\n" +
 			"of a benchmark lists the flags.",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return program.Usagef("say what to measure: fanout, burst, mixed, publish, read or rehydrate")
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p))
-	return cmd
+	}, newBenchFanout(p), newBenchBurst(p), newBenchMixed(p), newBenchPublish(p), newBenchRead(p), newBenchRehydrate(p))
 }
 
 func newBenchFanout(p program.Process) *cobra.Command {

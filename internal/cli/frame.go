@@ -118,9 +118,7 @@ func withCommands(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 		}
 		var names []string
 		for _, sub := range below {
-			if !sub.Hidden {
-				names = append(names, sub.Name())
-			}
+			names = append(names, sub.Name())
 		}
 		return program.Usagef("name a command: %s", choice(names))
 	}

@@ -50,7 +50,7 @@ func TestWrongUsage(t *testing.T) {
 		"argument to serve":         {args: "serve now", want: `unexpected argument "now"`},
 		"bad user":                  {args: "inbox a/b", want: `user contains '/', which a user id may not`},
 		"bad id":                    {args: "status 1", want: `id is not a UUID of the form`},
-		"nothing to measure":        {args: "bench", want: `say what to measure: fanout, burst, mixed, publish, read or rehydrate`},
+		"nothing to measure":        {args: "bench", want: `name a command: fanout, burst, mixed, publish, read or rehydrate`},
 		"measured never":            {args: "bench read --runs 0", want: `--runs is 0: give 1 or more`},
 		"nobody to fan out to":      {args: "bench fanout --followers 10,0", want: `--followers has 0: give 1 or more`},
 		"more than all dormant":     {args: "bench fanout --dormant 1.5", want: `--dormant is 1.5: give a number from 0 to 1`},
