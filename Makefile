@@ -57,18 +57,6 @@ test-all: ## Run every test: "make test", and what that leaves out. Needs a C co
 	$(MAKE) test-deploy
 	$(MAKE) bench-lab
 
-# The commit of the last release of format level 3; 0a67fe9 is that of level 2, 0219e1f that of level 1. A shallow clone does not have it.
-OLD ?= 8a71f89
-
-.PHONY: test-upgrade
-test-upgrade: ## Run the release of the commit OLD (8a71f89) beside this one on MongoDB, and raise the format level. Needs git.
-	@git cat-file -e '$(OLD)^{commit}' || { echo 'the commit $(OLD) is not in this clone: run "git fetch --unshallow"'; exit 1; }
-	rm -rf bin/older && mkdir -p bin/older/source
-	git archive '$(OLD)' | tar -x -C bin/older/source
-	cd bin/older/source && $(GO) build -buildvcs=false -o ../ ./cmd/...
-	FANMAIL_OLDER_PROGRAMS="$(CURDIR)/bin/older" GOFLAGS="$(GOFLAGS) -tags=older" && export FANMAIL_OLDER_PROGRAMS GOFLAGS && \
-		$(WITH_MONGODB) $(GO) test -count=1 -timeout=60m -v ./test/upgrade
-
 # A module of its own, because the tools that read charts, compositions and images have hundreds of dependencies.
 .PHONY: test-deploy
 test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm the first time.

@@ -52,7 +52,7 @@ type App struct {
 	server *httpServer
 	auth   httpapi.Authenticator
 	group  startstop.Group
-	// settings has the rules and the format level in force.
+	// settings has the rules in force.
 	settings *settings.Current
 	appender *bucket.Appender
 }

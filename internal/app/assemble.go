@@ -112,7 +112,7 @@ func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service 
 
 func (s *assembly) publisher() {
 	s.services.Identities = identities.New(s.parts.Identities, identities.Options{
-		Further: s.config.Identities.List(), Level: s.settings.Level, Now: s.opts.Now,
+		Further: s.config.Identities.List(), Now: s.opts.Now,
 	})
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
@@ -137,7 +137,7 @@ func (s *assembly) addTopics() {
 		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Gained: s.candidates.Gained, Seen: seen,
 	})
 	s.topics = topics.New(p.Topics, p.Edges, s.following, topics.Options{
-		Partitions: s.config.Partitions, Level: s.settings.Level, Now: s.opts.Now,
+		Partitions: s.config.Partitions, Now: s.opts.Now,
 	})
 }
 
@@ -203,7 +203,7 @@ func (s *assembly) inboxes() {
 	inboxes := inbox.New(
 		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
-			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now, Level: s.settings.Level,
+			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now,
 			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue,
 			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
@@ -219,9 +219,7 @@ func (s *assembly) inboxes() {
 			Recount: rehydrator.Recount,
 		},
 	)
-	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{
-		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now, Keys: p.Keys.Latest,
-	})
+	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{Now: s.opts.Now})
 	if store := s.world.store.Backup; store != nil {
 		s.services.Backup = backup.New(s.world.bus, store, s.config.Data, s.opts.Now)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -48,7 +47,7 @@ func (s *assembly) newDeadLetters() *deadletter.Service {
 	p := s.parts
 	return deadletter.New(
 		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Users: p.Users, Buckets: p.Inbox, Publisher: s.newPublisher(nil)},
-		deadletter.Options{Level: s.settings.Level, Rules: s.settings.Rules, Logger: s.opts.Logger, Now: s.opts.Now},
+		deadletter.Options{Rules: s.settings.Rules, Logger: s.opts.Logger, Now: s.opts.Now},
 	)
 }
 
@@ -77,7 +76,7 @@ func (s *assembly) retention() {
 		})
 		records := r.Rate * recordsPerBucket
 		concluder := retention.NewConcluder(s.parts.Walk, s.parts.Progress, s.parts.Messages, retention.ConcluderOptions{
-			Level: s.settings.Level, Canonical: s.settings.Canonical, Rate: records, Now: s.opts.Now, Logger: s.opts.Logger,
+			Canonical: s.settings.Canonical, Rate: records, Now: s.opts.Now, Logger: s.opts.Logger,
 			Metrics: s.opts.Metrics,
 		})
 		collector := retention.NewCollector(
@@ -101,10 +100,9 @@ func (s *assembly) retention() {
 	s.run("retention", loops...)
 }
 
-// grown lets an inbox be trimmed that has grown by a bucket, or got a gap. Its owner may keep fewer messages than others. Below the level of
-// retention nothing expires.
+// grown lets an inbox be trimmed that has grown by a bucket, or got a gap. Its owner may keep fewer messages than others.
 func (s *assembly) grown(owner message.UserID) {
-	if s.trimmer != nil && s.settings.Level() >= settings.Retention {
+	if s.trimmer != nil {
 		s.trimmer.Queue(owner)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -242,7 +241,7 @@ func (w *world) inboxes() *inbox.Service {
 	return inbox.New(inbox.Stores{
 		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender,
 	}, w.rehydrator(0), inbox.Options{
-		Rules: rules, Now: func() time.Time { return w.now }, Level: func() int { return settings.Highest },
+		Rules: rules, Now: func() time.Time { return w.now },
 	})
 }
 

@@ -14,7 +14,7 @@ func newAdmin(p program.Process) *cobra.Command {
 	return withCommands(&cobra.Command{
 		Use:   "admin",
 		Short: "Prepare and upgrade the database of servers, and change what its processes agree on",
-	}, newAdminInit(p), newAdminSettings(p), newAdminProcesses(p), newAdminUpgrade(p))
+	}, newAdminInit(p), newAdminSettings(p), newAdminProcesses(p))
 }
 
 // initialized is the result of an initialization.

@@ -57,12 +57,8 @@ func newAdminSettings(p program.Process) *cobra.Command {
 
 func printSettings(w io.Writer, list []client.Setting) error {
 	for _, s := range list {
-		since, recorded := "-", "not recorded"
-		if s.Recorded != "" {
-			since, recorded = showTime(s.Since.Time), s.Recorded
-		}
 		if err := printf(w, "%-20s %-14s configured %-10s since %s\n",
-			program.Printable(s.Key), program.Printable(recorded), program.Printable(s.Configured), since); err != nil {
+			program.Printable(s.Key), program.Printable(s.Recorded), program.Printable(s.Configured), showTime(s.Since.Time)); err != nil {
 			return err
 		}
 	}
@@ -88,10 +84,9 @@ func newAdminProcesses(p program.Process) *cobra.Command {
 	var s server
 	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
-		Use:   "processes",
-		Short: "List the processes that were seen within a day",
-		Long: "List the processes that were seen within a day, with the highest format level that each knows. A process reports\n" +
-			"itself every 10 s. Processes of releases that know format level 1 only do not appear.",
+		Use:     "processes",
+		Short:   "List the processes that were seen within a day",
+		Long:    "List the processes that were seen within a day. A process reports itself every 10 s.",
 		Example: "  fanmail admin processes",
 		Args:    program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,8 +101,8 @@ func newAdminProcesses(p program.Process) *cobra.Command {
 			}
 			return out.print(client.ProcessList{Processes: list}, func(w io.Writer) error {
 				for _, process := range list {
-					if err := printf(w, "%s  %s  level %d  seen %s\n",
-						program.Printable(process.Name), program.Printable(process.Role), process.Level, showTime(process.Seen.Time)); err != nil {
+					if err := printf(w, "%s  %s  seen %s\n",
+						program.Printable(process.Name), program.Printable(process.Role), showTime(process.Seen.Time)); err != nil {
 						return err
 					}
 				}
@@ -117,39 +112,5 @@ func newAdminProcesses(p program.Process) *cobra.Command {
 	}
 	s.addServer(cmd, app.Rehydrator)
 	out.addJSON(cmd, "print the processes as JSON")
-	return cmd
-}
-
-func newAdminUpgrade(p program.Process) *cobra.Command {
-	var s server
-	var options client.UpgradeOptions
-	out := output{w: p.Stdout}
-	cmd := &cobra.Command{
-		Use:   "upgrade",
-		Short: "Raise the format level of the database",
-		Long: "Raise the format level of the database to the highest that the server knows. Older releases refuse the database\n" +
-			"from then on, so run the command when every process has the new release. It fails while a process that was seen\n" +
-			"within a minute is too old. Processes that know level 1 only do not show themselves: to leave level 1 on MongoDB,\n" +
-			"make sure that none runs, and confirm that with --yes. You can repeat the command.",
-		Example: "  fanmail admin upgrade --yes",
-		Args:    program.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			level, err := c.Upgrade(cmd.Context(), options)
-			if err != nil {
-				return err
-			}
-			return out.print(client.FormatLevel{Level: level}, func(w io.Writer) error {
-				return printf(w, "the database has format level %d\n", level)
-			})
-		},
-	}
-	s.addServer(cmd, app.Rehydrator)
-	cmd.Flags().BoolVar(&options.Confirm, "yes", false, "confirm that no process of an older release runs, and that messages expire if retention.max_age or retention.newest is configured")
-	out.addJSON(cmd, "print the level as JSON")
 	return cmd
 }

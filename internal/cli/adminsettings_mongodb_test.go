@@ -9,21 +9,16 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/app/embedded"
-	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// TestTwoServersAgree starts two servers with different configurations on a database that the previous release initialized. Until
-// the upgrade, each server uses its own configuration. After it, both use a changed setting.
+// TestTwoServersAgree starts two servers with different configurations on a database. Both use what is recorded, also after a change.
 func TestTwoServersAgree(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.MongoDB(t)
@@ -31,12 +26,6 @@ func TestTwoServersAgree(t *testing.T) {
 	cfg.Addr, cfg.Store, cfg.MongoDB.URI, cfg.MongoDB.Database, cfg.MongoDB.Timeout = "127.0.0.1:0", config.StoreMongoDB, config.URL(uri), database, 30*time.Second
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB, 16*config.MiB, 16*config.MiB
 	require.NoError(t, app.Init(t.Context(), cfg, false, zerolog.Nop()))
-	meta := metaOf(t, uri, database)
-	asBefore := bson.D{
-		{Key: "$set", Value: bson.D{{Key: "v", Value: int32(1)}}}, {Key: "$unset", Value: bson.D{{Key: "settings", Value: ""}, {Key: "revision", Value: ""}}},
-	}
-	_, err := meta.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "format"}}, asBefore)
-	require.NoError(t, err)
 	start := func(dormantAfter time.Duration) (url string, log *telemetrytest.Buffer) {
 		cfg, log := cfg, new(telemetrytest.Buffer)
 		cfg.Data, cfg.DormantAfter = t.TempDir(), dormantAfter
@@ -60,22 +49,12 @@ func TestTwoServersAgree(t *testing.T) {
 	}
 	fanmail(t, "import", "users", file(t, "users", `{"user":"ben","last_viewed":"`+time.Now().AddDate(0, 0, -40).UTC().Format(time.RFC3339)+`"}`+"\n"), "--server", a)
 	require.Equal(t, client.Dormant, state(a))
-	require.Equal(t, client.Active, state(b))
-	require.Empty(t, log.String())
-
-	refused := run{args: []string{"admin", "settings", "dormant_after", "50d", "--yes", "--server", a}}.do(t.Context(), t)
-	require.Equal(t, program.ExitFailed, refused.code)
-	require.Contains(t, refused.stderr, "the database is of format level 1, and this needs 2: run fanmail admin upgrade")
-	refused = run{args: []string{"admin", "upgrade", "--server", a}}.do(t.Context(), t)
-	require.Contains(t, refused.stderr, "confirm that (--yes)")
+	require.Equal(t, client.Dormant, state(b))
 	processes := fromJSON[client.ProcessList](t, fanmail(t, "admin", "processes", "--json", "--server", b)).Processes
 	require.Len(t, processes, 2)
-	require.Equal(t, "the database has format level 5\n", fanmail(t, "admin", "upgrade", "--yes", "--server", a))
-	require.Equal(t, client.Dormant, state(a))
-	becomes(b, client.Dormant)
 	require.Contains(t, log.String(), `"key":"dormant_after","recorded":"720h","configured":"1440h","command":"fanmail admin settings dormant_after 1440h"`)
 	fanmail(t, "admin", "settings", "dormant_after", "60d", "--yes", "--server", b)
-	require.Equal(t, client.Dormant, state(b), "the horizon of ben is that of the setting that was recorded first")
+	require.Equal(t, client.Dormant, state(b), "the horizon of ben is stored")
 	fanmail(t, "import", "users", file(t, "later", `{"user":"ben","last_viewed":"`+time.Now().AddDate(0, 0, -35).UTC().Format(time.RFC3339)+`"}`+"\n"), "--server", b)
 	becomes(b, client.Active)
 	becomes(a, client.Active)
@@ -84,14 +63,4 @@ func TestTwoServersAgree(t *testing.T) {
 	larger.Limits.Body, larger.Data = 100*config.KiB, t.TempDir()
 	server := app.New(larger, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.Nop()})
 	require.ErrorContains(t, server.Start(t.Context()), "inbox.entry_bytes is recorded as 81KiB, and limits.body 100KiB and limits.attrs 16KiB of this process needs at least 117KiB")
-}
-
-// metaOf returns the collection with the format, through the driver only.
-func metaOf(t *testing.T, uri, database string) *mongo.Collection {
-	t.Helper()
-	c, err := mongo.Connect(options.Client().ApplyURI(uri))
-	require.NoError(t, err)
-	ctx := context.WithoutCancel(t.Context())
-	t.Cleanup(func() { require.NoError(t, c.Disconnect(ctx)) })
-	return c.Database(database).Collection("meta")
 }

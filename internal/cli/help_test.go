@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,7 +54,7 @@ func TestNoCommandPrintsHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	require.Regexp(t, fmt.Sprintf(`^fanmail \S+, format levels 1 to %d\n$`, settings.Highest), fanmail(t, "--version"))
+	require.Regexp(t, `^fanmail \S+\n$`, fanmail(t, "--version"))
 }
 
 // The help of a benchmark fits on a screen; --help-all has every flag, wherever it stands.

@@ -42,8 +42,7 @@ func newInbox(p program.Process) *cobra.Command {
 			"page may be empty although there are older messages: --all looks at everything.\n\n" +
 			"With --count-by, print instead how many of the newest 1,000 messages, and how many unread ones, each author has\n" +
 			"(from), or each value of a declared attribute (attr:NAME). This is no visit of the user.\n\n" +
-			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many. This needs\n" +
-			"format level 3 (fanmail admin upgrade).",
+			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many.",
 		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id\n" +
 			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
 			"  fanmail inbox ben --unread --from ann --attr total:gte:64 --attr type:in:invoice,reminder --all\n" +

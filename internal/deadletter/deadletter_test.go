@@ -17,7 +17,6 @@ import (
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -99,7 +98,7 @@ func (w *world) publish(m message.Message) {
 func newService(r *rig.Rig, queue bus.DeadLetterQueue) *deadletter.Service {
 	return deadletter.New(deadletter.Parts{
 		Bus: queue, Progress: r.Progress, Messages: r.Messages, Users: r.Users, Buckets: r.Inbox, Publisher: r.Publisher(0),
-	}, deadletter.Options{Level: func() int { return settings.Highest }, Rules: rig.Rules, Logger: zerolog.Nop(), Now: r.Clock.Now})
+	}, deadletter.Options{Rules: rig.Rules, Logger: zerolog.Nop(), Now: r.Clock.Now})
 }
 
 // timing is that of a store which refuses messages from the future.

@@ -5,19 +5,14 @@ import (
 	"fmt"
 
 	"github.com/fanmail/fanmail/internal/publish"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // Condemn files a dead letter for a message from the future, and then makes the message void. The letter comes first, so the message
 // is not lost if the process dies in between. Condemn does nothing if the message has a verdict. It is idempotent: there is one letter,
-// whichever processes call it. It returns a *settings.LevelError if processes may run that do not know verdicts, ErrBus, or an error of
-// the store.
+// whichever processes call it. It returns ErrBus, or an error of the store.
 func (s *Service) Condemn(ctx context.Context, ref message.Ref) error {
-	if err := settings.Require(s.opts.Level(), settings.Recorded); err != nil {
-		return err
-	}
 	stored, err := s.Messages.Get(ctx, ref)
 	if err != nil || stored.Verdict != message.Undecided {
 		return err
@@ -34,9 +29,6 @@ func (s *Service) Condemn(ctx context.Context, ref message.Ref) error {
 // process that filed the letter may have died before it did. The idempotency key is that of the old id. So a repeat publishes nothing
 // more, until the key is forgotten.
 func (s *Service) republish(ctx context.Context, filed event.Filed) error {
-	if err := settings.Require(s.opts.Level(), settings.Recorded); err != nil {
-		return err
-	}
 	published, err := event.DecodePublished(filed.Payload)
 	if err != nil {
 		return fmt.Errorf("redrive a message from the future: %w: %w", ErrNoConsumer, err)

@@ -11,7 +11,6 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/publish"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -61,14 +60,14 @@ func TestRedriveFromFuture(t *testing.T) {
 	require.Equal(t, future.Digest(), again.Digest())
 }
 
-// TestRedriveFromFutureIsRefused redrives a message at a level without verdicts, and one that is larger than the limits of today. The
+// TestRedriveFromFutureIsRefused redrives a message that is larger than the limits of today. The
 // letter stays.
 func TestRedriveFromFutureIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, same)
 	w.fileFromFuture()
 	filed := w.letters()
-	level, limits := settings.Unrecorded, message.DefaultLimits()
+	limits := message.DefaultLimits()
 	limits.BodyBytes = len("hello") - 1
 	service := deadletter.New(deadletter.Parts{
 		Bus: w.Bus, Progress: w.Progress, Messages: w.Messages,
@@ -76,12 +75,8 @@ func TestRedriveFromFutureIsRefused(t *testing.T) {
 			Limits: limits, Rules: rig.Rules, KeyTTL: func() time.Duration { return rig.KeyTTL },
 			Now: w.Clock.Now, Random: rig.UniqueBytes{}, Logger: zerolog.Nop(),
 		}),
-	}, deadletter.Options{Level: func() int { return level }, Logger: zerolog.Nop(), Now: w.Clock.Now})
+	}, deadletter.Options{Logger: zerolog.Nop(), Now: w.Clock.Now})
 
-	_, ok := errors.AsType[*settings.LevelError](service.Redrive(t.Context(), filed[0].ID))
-	require.True(t, ok)
-	require.Equal(t, filed, w.letters())
-	level = settings.Recorded
 	invalid, ok := errors.AsType[*message.InvalidError](service.Redrive(t.Context(), filed[0].ID))
 	require.True(t, ok)
 	require.Equal(t, "body", invalid.Field)

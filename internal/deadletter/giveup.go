@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -15,7 +14,7 @@ import (
 // dropped.
 var ErrGivenUp = errors.New("the task was given up; drop the dead letter")
 
-// Drop removes a dead letter permanently. Its recipients do not get the message. From format level 3 on, Drop first gives up the scan of a
+// Drop removes a dead letter permanently. Its recipients do not get the message. Drop first gives up the scan of a
 // task, durably, so the message finishes. It leaves a scan that is not dead, because another letter about the task was redriven. Drop
 // returns ErrNotFound, ErrBus or an error of the store. The letter stays after every error. Call Drop again then.
 func (s *Service) Drop(ctx context.Context, id uint64) error {
@@ -35,16 +34,12 @@ func (s *Service) Drop(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// giveUp gives up the scan of a task, if it is dead, and reports whether it is open instead. Below format level 3 it changes nothing, because
-// processes may run that do not know scans which were given up.
+// giveUp gives up the scan of a task, if it is dead, and reports whether it is open instead.
 func (s *Service) giveUp(ctx context.Context, task event.Task) (open bool, err error) {
 	for {
 		scan, planned, err := s.scan(ctx, task)
 		if err != nil || !planned || scan.Ended() || scan.Open() {
 			return planned && scan.Open(), err
-		}
-		if s.opts.Level() < settings.Retention {
-			return false, nil
 		}
 		stepped, err := s.step(ctx, task, scan, scan.GiveUp())
 		if err != nil || stepped.Applied {

@@ -14,7 +14,6 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/retention"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -116,7 +115,7 @@ func TestRedriveAfterThePlanHasEnded(t *testing.T) {
 	requireStatus()
 	w.Clock.Advance(time.Hour)
 	concluder := retention.NewConcluder(w.DB.Walk, w.Progress, w.Messages, retention.ConcluderOptions{
-		Rate: 1000, Level: func() int { return settings.Highest }, Now: w.Clock.Now, Logger: zerolog.Nop(),
+		Rate: 1000, Now: w.Clock.Now, Logger: zerolog.Nop(),
 	})
 	n, err := concluder.Conclude(t.Context())
 	require.NoError(t, err)
@@ -137,19 +136,6 @@ func TestDropOfARedrivenTask(t *testing.T) {
 	require.NoError(t, w.service.Drop(t.Context(), second))
 	w.deliver()
 	w.requireDelivered()
-}
-
-// Below format level 3 a process may run that would revive a scan which was given up.
-func TestDropBelowTheLevel(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, same)
-	old := deadletter.New(deadletter.Parts{Bus: w.Bus, Progress: w.Progress}, deadletter.Options{
-		Level: func() int { return settings.Retention - 1 }, Logger: zerolog.Nop(), Now: w.Clock.Now,
-	})
-	require.NoError(t, old.Drop(t.Context(), w.letters()[0].ID))
-	require.Empty(t, w.letters())
-	require.True(t, w.scan().Dead)
-	require.False(t, w.scan().GivenUp)
 }
 
 // expire expires letters up to a mark, and requires how many go.

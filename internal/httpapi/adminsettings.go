@@ -41,23 +41,7 @@ func (s *server) processes(w *response, r *http.Request) error {
 	}
 	answer := client.ProcessList{Processes: make([]client.Process, len(processes))}
 	for i, p := range processes {
-		answer.Processes[i] = client.Process{Name: p.Name, Role: p.Role, Level: p.Level, Seen: client.Time{Time: p.Seen}}
+		answer.Processes[i] = client.Process{Name: p.Name, Role: p.Role, Seen: client.Time{Time: p.Seen}}
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
-}
-
-// upgrade raises the format level. The body may be empty.
-func (s *server) upgrade(w *response, r *http.Request) error {
-	var body client.UpgradeOptions
-	if r.ContentLength != 0 {
-		if err := readObject(w, r, smallBytes, &body); err != nil {
-			return err
-		}
-	}
-	level, err := s.Settings.Upgrade(r.Context(), body.Confirm)
-	if err != nil {
-		return err
-	}
-	s.line(w, s.opts.Logger.Info()).Int("level", level).Msg("the database was upgraded to this format level")
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.FormatLevel{Level: level})
 }

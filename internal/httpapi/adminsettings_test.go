@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -47,22 +46,19 @@ func recordedIn(t *testing.T, store recorded.Store, w *world) (*recorded.Current
 	})
 }
 
-// TestSettings upgrades a store that the previous release wrote, and changes a setting.
+// TestSettings shows and changes settings, and lists the processes.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	files := vfs.NewMem()
-	engine, err := pebble.Open("store", &pebble.Options{FS: files})
+	db, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{
+		Partitions: partitions, FS: vfs.NewMem(), Settings: config.Default().Recorded().Texts(), Now: w.clock, Logger: zerolog.Nop(),
+	})
 	require.NoError(t, err)
-	require.NoError(t, engine.Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
-	require.NoError(t, engine.Close())
-	old, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{Partitions: partitions, FS: files, Now: w.clock, Logger: zerolog.Nop()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, old.Close()) })
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	services := w.services
 	services.Audit = new(audit.Service) // never called
 	var current *recorded.Current
-	current, services.Settings = recordedIn(t, old.Settings(), w)
+	current, services.Settings = recordedIn(t, db.Settings(), w)
 	w.handler = httpapi.New(services, w.options)
 	problem := func(status int, method, target, body string) client.Problem {
 		var p client.Problem
@@ -70,23 +66,12 @@ func TestSettings(t *testing.T) {
 		return p
 	}
 
-	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""), `{"key":"dormant_after","configured":"720h"}`)
-	p := problem(http.StatusConflict, http.MethodPut, "/v1/admin/settings/dormant_after", `{"value":"60d","confirm":true}`)
-	require.Equal(t, client.ProblemUpgrade, p.Type)
-	require.Equal(t, "the database is of format level 1, and this needs 2: run fanmail admin upgrade", p.Detail)
-	p = problem(http.StatusConflict, http.MethodPost, "/v1/admin/upgrade", "")
-	require.Equal(t, client.ProblemUnconfirmed, p.Type)
-	_, err = old.Settings().Report(t.Context(), recorded.Process{Name: "old-1", Role: "publisher", Level: 1})
-	require.NoError(t, err)
-	p = problem(http.StatusConflict, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`)
-	require.Equal(t, client.ProblemConflict, p.Type)
-	require.Contains(t, p.Detail, "the process old-1 (publisher), last seen at 2026-01-02T03:04:05Z, knows format level 1 only")
-	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","level":5,"seen":"2026-01-02T03:04:05.000Z"},`+
-		`{"name":"old-1","role":"publisher","level":1,"seen":"2026-01-02T03:04:05.000Z"}]}`, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/processes", ""))
-	w.pass(time.Minute + time.Millisecond)
-	require.Equal(t, `{"level":5}`+"\n", w.must(t, http.StatusOK, http.MethodPost, "/v1/admin/upgrade", `{"confirm":true}`))
+	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","seen":"2026-01-02T03:04:05.000Z"}]}`,
+		w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/processes", ""))
 	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""),
-		`{"key":"dormant_after","recorded":"720h","configured":"720h","since":"2026-01-02T03:05:05.001Z"}`)
+		`{"key":"dormant_after","recorded":"720h","configured":"720h","since":"2026-01-02T03:04:05.000Z"}`)
+	p := problem(http.StatusConflict, http.MethodPut, "/v1/admin/settings/retention.newest", `{"value":"100"}`)
+	require.Equal(t, client.ProblemUnconfirmed, p.Type)
 
 	w.see(t, "ann")
 	w.pass(40 * 24 * time.Hour)

@@ -11,7 +11,6 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
-	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -46,7 +45,7 @@ func TestStatusAfterThePlanEnded(t *testing.T) {
 	require.Contains(t, before[4], `"fanout":{"state":"done","recipients":0,"delivered":0,"skipped":0,"given_up":4}`)
 	w.pass(time.Hour)
 	n, err := retention.NewConcluder(w.db.Retention(), w.db.Progress(), w.db.Messages(), retention.ConcluderOptions{
-		Level: func() int { return recorded.Highest }, Now: w.clock, Logger: zerolog.Nop(),
+		Now: w.clock, Logger: zerolog.Nop(),
 	}).Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 5, n)

@@ -28,7 +28,7 @@ func attributed(t *testing.T) *world {
 	current, services.Settings = recordedIn(t, w.db.Settings(), w)
 	services.Inbox = inbox.New(
 		inbox.Stores{Messages: w.db.Messages(), Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender}, services.Rehydrate,
-		inbox.Options{Rules: current.Rules, Now: w.clock, Level: current.Level, Attributes: current.Attributes},
+		inbox.Options{Rules: current.Rules, Now: w.clock, Attributes: current.Attributes},
 	)
 	w.handler = httpapi.New(services, w.options)
 	w.must(t, http.StatusCreated, http.MethodPut, "/v1/admin/attributes/total", `{"type":"number"}`)

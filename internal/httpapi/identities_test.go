@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/fanmail/fanmail/internal/httpapi"
-	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/identity"
@@ -127,27 +126,6 @@ func TestIdentityBatch(t *testing.T) {
 	require.Contains(t, answer, `"accepted":1250`)
 	require.Equal(t, 1250, strings.Count(answer, `"line":`))
 	require.NotContains(t, answer, "early")
-}
-
-// Below format level 4 every request about identities is refused.
-func TestIdentitiesNeedLevel4(t *testing.T) {
-	t.Parallel()
-	level := recorded.Topics - 1
-	w := newWorld(t, settings{level: func() int { return level }})
-	for _, ask := range [][3]string{
-		{http.MethodPut, joe, `{"user":"joe"}`},
-		{http.MethodPut, joe, `{"user":"bad user"}`},
-		{http.MethodGet, joe, ""},
-		{http.MethodDelete, joe, ""},
-		{http.MethodDelete, joe + "?unknown=1", ""},
-		{http.MethodPost, "/v1/identities:lookup", `{"kind":"fax","value":"1"}`},
-		{http.MethodPost, "/v1/identities:batch", `{"kind":"email","value":"joe@example.com","user":"joe"}`},
-		{http.MethodGet, "/v1/users/joe/identities", ""},
-	} {
-		require.Contains(t, w.must(t, http.StatusConflict, ask[0], ask[1], ask[2]), string(client.ProblemUpgrade), "%v", ask)
-	}
-	level++
-	w.must(t, http.StatusNoContent, http.MethodPut, joe, `{"user":"joe"}`)
 }
 
 func TestBadIdentities(t *testing.T) {
@@ -287,8 +265,7 @@ func TestValuesStayOutOfTheLog(t *testing.T) {
 // In to, users and identities stand side by side, and errors name the place in to.
 func TestMessagesToIdentities(t *testing.T) {
 	t.Parallel()
-	level := recorded.Topics
-	w := newWorld(t, settings{level: func() int { return level }})
+	w := newWorld(t, settings{})
 	w.must(t, http.StatusNoContent, http.MethodPut, joe, `{"user":"joe"}`)
 	to := func(list string) string { return `{"from":"ann","to":[` + list + `],"body":"x"}` }
 	const email = `{"email":"Joe@Example.com"}`
@@ -325,8 +302,6 @@ func TestMessagesToIdentities(t *testing.T) {
 	require.Equal(t, 2, strings.Count(lines, `"sent"`), lines)
 	require.Contains(t, lines, `"field":"to[0]"`)
 
-	level--
-	require.Contains(t, w.must(t, http.StatusConflict, http.MethodPost, "/v1/messages", to(email)), string(client.ProblemUpgrade))
 	w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages", to(`"ben"`))
 	require.NotContains(t, strings.ToLower(w.log.String()), "example.com")
 }

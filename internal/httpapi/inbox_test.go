@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -99,19 +98,14 @@ func TestHeadIsGetWithoutBody(t *testing.T) {
 	require.Equal(t, "1", answer.Header.Get(client.BucketsReadHeader))
 }
 
-// A purge counts each message once. Below format level 3 it is refused.
+// A purge counts each message once.
 func TestPurge(t *testing.T) {
 	t.Parallel()
-	level := recorded.Retention - 1
-	w := newWorld(t, settings{level: func() int { return level }})
+	w := newWorld(t, settings{})
 	w.see(t, "bob")
 	w.deliver(t, "bob", 1, 60)
 	w.pass(1000e9)
 	until := messagetest.ID(20).Time().Format(client.TimeLayout)
-	refused := w.must(t, http.StatusConflict, http.MethodPost, "/v1/users/bob/inbox:purge", `{"until":"`+until+`"}`)
-	require.Contains(t, refused, string(client.ProblemUpgrade))
-	require.Contains(t, refused, "run fanmail admin upgrade")
-	level++
 	for _, test := range []struct{ body, answer string }{
 		{`{"until":"` + until + `","dry_run":true}`, `{"purged":20}`},
 		{`{"until":"` + until + `"}`, `{"purged":20}`},

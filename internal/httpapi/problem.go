@@ -44,7 +44,6 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemGivenUp:      {http.StatusConflict, "The work was given up"},
 	client.ProblemFollowLimit:  {http.StatusConflict, "The user has followed and unfollowed too often"},
 	client.ProblemUnconfirmed:  {http.StatusConflict, "The change has to be confirmed"},
-	client.ProblemUpgrade:      {http.StatusConflict, "The database has to be upgraded first"},
 	client.ProblemTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
 	client.ProblemMediaType:    {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
 	client.ProblemInvalid:      {http.StatusUnprocessableEntity, "A value is not allowed"},
@@ -151,14 +150,8 @@ func problemOf(err error) *client.Problem {
 
 // settingsProblem returns the problem document for an error of package settings, or nil.
 func settingsProblem(err error) *client.Problem {
-	if level, ok := errors.AsType[*settings.LevelError](err); ok {
-		return newProblem(client.ProblemUpgrade, "", level.Error())
-	}
 	if unconfirmed, ok := errors.AsType[*settings.UnconfirmedError](err); ok {
 		return newProblem(client.ProblemUnconfirmed, "confirm", unconfirmed.Error())
-	}
-	if old, ok := errors.AsType[*settings.TooOldError](err); ok {
-		return newProblem(client.ProblemConflict, "", old.Error())
 	}
 	if misfit, ok := errors.AsType[*settings.MisfitError](err); ok {
 		return newProblem(client.ProblemConflict, "value", misfit.Error())

@@ -25,8 +25,6 @@ type endpoint struct {
 	query, repeated []string
 	// body means that the endpoint reads a JSON body.
 	body bool
-	// needs, unless it is nil, returns why the endpoint serves no request now. It is asked before the request is looked at.
-	needs func() error
 	// adds means that the endpoint stores messages, edges or identities. It is refused while the disk is nearly full.
 	adds bool
 }
@@ -62,9 +60,6 @@ func (s *server) serve(m methods) http.Handler {
 			if err == nil && e.adds && s.full() {
 				s.measured.noRoom.Inc()
 				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and it accepted nothing of this request: try again after Retry-After")
-			}
-			if err == nil && e.needs != nil {
-				err = e.needs()
 			}
 			if err == nil {
 				err = e.run(w, r)

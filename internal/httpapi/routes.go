@@ -31,18 +31,18 @@ func (s *server) routes() {
 		http.MethodDelete: {handle: s.unfollow, access: owner},
 	})
 	publisher.route("/v1/identities/{kind}/{value}", methods{
-		http.MethodGet:    {handle: s.identity, access: admins, needs: s.Identities.CheckLevel},
-		http.MethodPut:    {handle: s.setIdentity, access: admins, needs: s.Identities.CheckLevel, body: true, adds: true},
-		http.MethodDelete: {handle: s.deleteIdentity, access: admins, needs: s.Identities.CheckLevel, query: []string{"user"}},
+		http.MethodGet:    {handle: s.identity, access: admins},
+		http.MethodPut:    {handle: s.setIdentity, access: admins, body: true, adds: true},
+		http.MethodDelete: {handle: s.deleteIdentity, access: admins, query: []string{"user"}},
 	})
 	publisher.route("/v1/identities:lookup", methods{
-		http.MethodPost: {handle: s.lookupIdentity, access: admins, needs: s.Identities.CheckLevel, body: true},
+		http.MethodPost: {handle: s.lookupIdentity, access: admins, body: true},
 	})
 	publisher.route("/v1/identities:batch", methods{
-		http.MethodPost: {handle: s.setIdentityBatch, access: admins, needs: s.Identities.CheckLevel, body: true, adds: true},
+		http.MethodPost: {handle: s.setIdentityBatch, access: admins, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/identities", methods{
-		http.MethodGet: {handle: s.identities, access: owner, needs: s.Identities.CheckLevel},
+		http.MethodGet: {handle: s.identities, access: owner},
 	})
 	s.topicRoutes(publisher)
 	rehydrator := role{server: s, name: "rehydrator", here: s.Inbox != nil}
@@ -75,9 +75,9 @@ func (s *server) routes() {
 		http.MethodPost: {handle: forUser(s.purge), access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/retention", methods{
-		http.MethodGet:    {handle: s.userRetention, access: admins, needs: s.Inbox.CheckLevel},
-		http.MethodPut:    {handle: s.setRetention, access: admins, needs: s.Inbox.CheckLevel, body: true},
-		http.MethodDelete: {handle: s.deleteRetention, access: admins, needs: s.Inbox.CheckLevel},
+		http.MethodGet:    {handle: s.userRetention, access: admins},
+		http.MethodPut:    {handle: s.setRetention, access: admins, body: true},
+		http.MethodDelete: {handle: s.deleteRetention, access: admins},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
 		http.MethodDelete: {handle: forUser(s.deleteEntry), access: owner},
@@ -113,9 +113,6 @@ func (s *server) routes() {
 	admin.route("/v1/admin/processes", methods{
 		http.MethodGet: {handle: s.processes, access: admins},
 	})
-	admin.route("/v1/admin/upgrade", methods{
-		http.MethodPost: {handle: s.upgrade, access: admins, body: true},
-	})
 	admin.route("/v1/admin/backup", methods{
 		http.MethodPost: {handle: s.backup, access: admins, body: true},
 	})
@@ -132,30 +129,29 @@ func (s *server) routes() {
 }
 
 func (s *server) topicRoutes(publisher role) {
-	needs := s.Topics.CheckLevel
 	publisher.route("/v1/topics", methods{
-		http.MethodGet: {handle: s.listTopics, access: eitherEnd, needs: needs, query: []string{"under", "after", "limit"}},
+		http.MethodGet: {handle: s.listTopics, access: eitherEnd, query: []string{"under", "after", "limit"}},
 	})
 	publisher.route("/v1/topics:batch", methods{
-		http.MethodPost: {handle: s.createTopicBatch, access: admins, needs: needs, body: true, adds: true},
+		http.MethodPost: {handle: s.createTopicBatch, access: admins, body: true, adds: true},
 	})
 	publisher.route("/v1/topics/{topic...}", methods{
-		http.MethodGet:    {handle: s.topic, access: eitherEnd, needs: needs},
-		http.MethodPut:    {handle: s.createTopic, access: admins, needs: needs, query: []string{"parents"}, adds: true},
-		http.MethodDelete: {handle: s.deleteTopic, access: admins, needs: needs},
+		http.MethodGet:    {handle: s.topic, access: eitherEnd},
+		http.MethodPut:    {handle: s.createTopic, access: admins, query: []string{"parents"}, adds: true},
+		http.MethodDelete: {handle: s.deleteTopic, access: admins},
 	})
 	publisher.route("/v1/subscriptions", methods{
-		http.MethodGet: {handle: s.subscribers, access: admins, needs: needs, query: []string{"topic", "after", "limit"}},
+		http.MethodGet: {handle: s.subscribers, access: admins, query: []string{"topic", "after", "limit"}},
 	})
 	publisher.route("/v1/subscriptions:batch", methods{
-		http.MethodPost: {handle: s.subscribeBatch, access: readers, needs: needs, body: true, adds: true},
+		http.MethodPost: {handle: s.subscribeBatch, access: readers, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/topics", methods{
-		http.MethodGet: {handle: s.userTopics, access: owner, needs: needs, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: s.userTopics, access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/topics/{topic...}", methods{
-		http.MethodPut:    {handle: s.subscribe, access: owner, needs: needs, adds: true},
-		http.MethodDelete: {handle: s.unsubscribe, access: owner, needs: needs},
+		http.MethodPut:    {handle: s.subscribe, access: owner, adds: true},
+		http.MethodDelete: {handle: s.unsubscribe, access: owner},
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -116,29 +115,6 @@ func TestTopicsOverHTTP(t *testing.T) {
 	require.ErrorIs(t, err, message.ErrInvalid)
 	_, err = c.UserTopics(ctx, "", "", 0)
 	require.ErrorIs(t, err, message.ErrInvalid)
-}
-
-// Below format level 4 every request about topics is 409, whatever else is wrong with it.
-func TestTopicsNeedALevel(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, settings{level: func() int { return recorded.Topics - 1 }})
-	for _, ask := range [][3]string{
-		{http.MethodGet, "/v1/topics?x=1", ""},
-		{http.MethodPost, "/v1/topics:batch", `{"topic":"a"}`},
-		{http.MethodGet, "/v1/topics/a", ""},
-		{http.MethodPut, "/v1/topics/%20", ""},
-		{http.MethodDelete, "/v1/topics/a", ""},
-		{http.MethodGet, "/v1/subscriptions", ""},
-		{http.MethodPost, "/v1/subscriptions:batch", `{"user":"bob","topic":"a"}`},
-		{http.MethodGet, "/v1/users/bob/topics", ""},
-		{http.MethodPut, "/v1/users/bob/topics/a", ""},
-		{http.MethodDelete, "/v1/users/bob/topics/a", ""},
-		{http.MethodPost, "/v1/messages", `{"from":"ann","topics":["a"],"body":"x"}`},
-	} {
-		answer := w.must(t, http.StatusConflict, ask[0], ask[1], ask[2])
-		require.Contains(t, answer, string(client.ProblemUpgrade), "%v", ask)
-		require.Contains(t, answer, "fanmail admin upgrade")
-	}
 }
 
 func TestSubscriptionsAreTheUsers(t *testing.T) {

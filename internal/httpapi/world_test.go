@@ -23,7 +23,6 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/internal/topics"
@@ -69,8 +68,6 @@ type settings struct {
 	services       func(*httpapi.Services)
 	// rules are those of rehydrations; nil means the default.
 	rules func() userstate.Rules
-	// level returns the format level; nil means the highest.
-	level func() int
 	// idle means that rehydrations wait until the test calls work.
 	idle bool
 }
@@ -90,9 +87,6 @@ func newWorld(tb testing.TB, change settings) *world {
 	}
 	if change.rules == nil {
 		change.rules = userstate.DefaultRules
-	}
-	if change.level == nil {
-		change.level = func() int { return recorded.Highest }
 	}
 	if change.random == nil {
 		change.random = zeros{}
@@ -124,11 +118,11 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.identities != nil {
 		names = change.identities(names)
 	}
-	identified := identities.New(names, identities.Options{Level: change.level, Now: w.clock})
+	identified := identities.New(names, identities.Options{Now: w.clock})
 	followings := following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
 		Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock,
 	})
-	subscriptions := topics.New(db.Topics(), db.Edges(), followings, topics.Options{Partitions: partitions, Level: change.level, Now: w.clock})
+	subscriptions := topics.New(db.Topics(), db.Edges(), followings, topics.Options{Partitions: partitions, Now: w.clock})
 	services := httpapi.Services{
 		Identities: identified,
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
@@ -139,7 +133,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Topics:    subscriptions,
 		Inbox: inbox.New(
 			inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
-			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Level: change.level},
+			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock},
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),

@@ -7,23 +7,20 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/canonical"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Options configures a Service. Level and Now are required.
+// Options configures a Service. Now is required.
 type Options struct {
 	// Further are the kinds beside those that always exist.
 	Further []identity.Kind
-	// Level returns the format level in force.
-	Level func() int
-	Now   func() time.Time
+	Now     func() time.Time
 }
 
 // Service gives users identities, and finds users by them. It is safe for concurrent use, in any number of processes.
 //
-// All methods but Identity return a *settings.LevelError below format level 4, an error that wraps message.ErrUnavailable if the store cannot
+// All methods but Identity return an error that wraps message.ErrUnavailable if the store cannot
 // be reached, and one that wraps message.ErrCorrupt if a record is damaged. After such an error of a method that changes something, the
 // change may have happened. Every method that changes something is idempotent, and a crash loses nothing that it has answered.
 type Service struct {
@@ -36,9 +33,6 @@ type Service struct {
 func New(store identity.Store, opts Options) *Service {
 	return &Service{store: store, forms: canonical.New(opts.Further), opts: opts}
 }
-
-// CheckLevel returns a *settings.LevelError below format level 4, where users have no identities.
-func (s *Service) CheckLevel() error { return settings.Require(s.opts.Level(), settings.Topics) }
 
 // Identity returns the identity of a kind and a value in any form. It returns a *message.InvalidError for the field kind or value. Its reason
 // has neither, because errors end in logs.
@@ -63,9 +57,6 @@ func (s *Service) Get(ctx context.Context, id identity.Identity) (message.UserID
 
 // Lookup returns the users who have some identities, in their order. It calls the store once for each identity.MaxLookup different ones.
 func (s *Service) Lookup(ctx context.Context, ids []identity.Identity) ([]Owner, error) {
-	if err := s.CheckLevel(); err != nil {
-		return nil, err
-	}
 	looked, err := s.records(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -109,9 +100,6 @@ func (s *Service) records(ctx context.Context, ids []identity.Identity) (map[ide
 // List returns the identities of a user, in the order in which they were claimed. It reads the records after the list, so that it leaves out
 // whatever has gone meanwhile.
 func (s *Service) List(ctx context.Context, user message.UserID) ([]identity.Identity, error) {
-	if err := s.CheckLevel(); err != nil {
-		return nil, err
-	}
 	list, err := s.list(ctx, user)
 	if err != nil {
 		return nil, err
@@ -148,9 +136,6 @@ func (s *Service) list(ctx context.Context, user message.UserID) (identity.List,
 
 // Delete takes an identity away from a user, or from any user if user is "". If another user has it, or no user, Delete does nothing.
 func (s *Service) Delete(ctx context.Context, id identity.Identity, user message.UserID) error {
-	if err := s.CheckLevel(); err != nil {
-		return err
-	}
 	looked, err := s.store.Lookup(ctx, []identity.Identity{id})
 	if err != nil {
 		return err

@@ -4,12 +4,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/identities"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -194,19 +192,4 @@ func TestForms(t *testing.T) {
 	}
 	_, err := s.Identity("fax", "1")
 	require.ErrorIs(t, err, message.ErrInvalid)
-}
-
-func TestBelowTheLevel(t *testing.T) {
-	t.Parallel()
-	s := identities.New(nil, identities.Options{Level: func() int { return settings.Retention }, Now: time.Now})
-	ctx, id := t.Context(), identity.Identity{Kind: identity.Email, Value: "joe@example.com"}
-	_, claimed := s.Claim(ctx, []identities.Claim{{Identity: id, User: "ben"}})
-	_, got := s.Get(ctx, id)
-	_, looked := s.Lookup(ctx, []identity.Identity{id})
-	_, listed := s.List(ctx, "ben")
-	for _, err := range []error{s.CheckLevel(), claimed, got, looked, listed, s.Delete(ctx, id, "")} {
-		var below *settings.LevelError
-		require.ErrorAs(t, err, &below)
-		require.Equal(t, 4, below.Needed)
-	}
 }

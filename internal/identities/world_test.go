@@ -13,7 +13,6 @@ import (
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/pebblestore"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -64,7 +63,7 @@ func mongodb(t *testing.T) identity.Store {
 // service returns a service of a process with a store of its own.
 func service(store identity.Store) *identities.Service {
 	return identities.New(store, identities.Options{
-		Further: []identity.Kind{"badge"}, Level: func() int { return settings.Topics }, Now: func() time.Time { return messagetest.Epoch },
+		Further: []identity.Kind{"badge"}, Now: func() time.Time { return messagetest.Epoch },
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -46,8 +45,7 @@ type ValueCount struct {
 // A message with a list of strings counts once for each of its strings. CountBy counts fewer if the budgets of Options do not suffice.
 //
 // It counts what is stored: messages that a rehydration has not appended yet are missing. It is no view, starts no rehydration and waits for
-// none. It reads no bodies of the messages in buckets. It returns a *message.InvalidError for another by, or a *settings.LevelError below the
-// level of attributes.
+// none. It reads no bodies of the messages in buckets. It returns a *message.InvalidError for another by.
 func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (Values, error) {
 	field, valuesOf, err := s.parseBy(by)
 	if err != nil {
@@ -111,9 +109,6 @@ func (s *Service) parseBy(by string) (bucket.Field, func(bucket.Entry) []any, er
 		return bucket.FieldFrom, func(e bucket.Entry) []any { return []any{string(e.From)} }, nil
 	case !isAttr:
 		return invalid("is %q: give from, or attr:NAME with the name of a declared attribute", name)
-	}
-	if err := settings.Require(s.opts.Level(), settings.Attributes); err != nil {
-		return 0, nil, err
 	}
 	declared := s.opts.Attributes()
 	d, found := declared.Find(strings.TrimPrefix(by, "attr:"))

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/inbox"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -206,7 +205,7 @@ func TestCountByTypes(t *testing.T) {
 		{Name: "s", Type: attribute.Strings, Number: 4},
 	})
 	w.Service = inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
-		Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Highest }, Attributes: func() attribute.Set { return declared },
+		Rules: rig.Rules, Now: w.Clock.Now, Attributes: func() attribute.Set { return declared },
 	})
 	var entries []bucket.Entry
 	for n, attrs := range []string{
@@ -265,13 +264,6 @@ func TestCountByIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, message.ErrInvalid)
 		require.EqualError(t, err, want)
 	}
-	w.Service = inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
-		Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Topics }, Attributes: func() attribute.Set { return declared },
-	})
-	_, err := w.CountBy(t.Context(), "ann", "attr:total")
-	require.Equal(t, &settings.LevelError{Level: settings.Topics, Needed: settings.Attributes}, err)
-	_, err = w.CountBy(t.Context(), "ann", "from")
-	require.NoError(t, err)
 }
 
 // TestCountByIsNoView counts inboxes of users who are dormant, on the way back, or were never seen.

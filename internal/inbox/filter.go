@@ -11,7 +11,6 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -58,7 +57,7 @@ type matcher struct {
 	named      attribute.Set // the attributes of the conditions
 }
 
-// parse returns a *message.InvalidError for a filter that is not valid, or a *settings.LevelError.
+// parse returns a *message.InvalidError for a filter that is not valid.
 func (s *Service) parse(f Filter) (m matcher, err error) {
 	m.Filter = f
 	if n := f.count(); n > MaxConditions {
@@ -73,9 +72,6 @@ func (s *Service) parse(f Filter) (m matcher, err error) {
 	}
 	if len(f.Attrs) == 0 {
 		return m, nil
-	}
-	if err := settings.Require(s.opts.Level(), settings.Attributes); err != nil {
-		return m, err
 	}
 	declared := s.opts.Attributes()
 	var named []attribute.Declaration

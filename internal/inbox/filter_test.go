@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -78,7 +77,7 @@ func (f filtering) world(t *testing.T) *world {
 		require.NoError(t, err)
 	}
 	w.Service = inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
-		Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Highest },
+		Rules: rig.Rules, Now: w.Clock.Now,
 		Attributes: func() attribute.Set { return declared }, FilterBuckets: f.buckets, FilterMessages: f.messages,
 	})
 	return w
@@ -168,18 +167,4 @@ func TestFilterIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, message.ErrInvalid)
 		require.EqualError(t, err, want)
 	}
-}
-
-// TestFilterNeedsItsLevel filters below the level of declared attributes: by author and what is unread, but not by attributes.
-func TestFilterNeedsItsLevel(t *testing.T) {
-	t.Parallel()
-	w := filtering{}.world(t)
-	w.Service = inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
-		Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Topics }, Attributes: func() attribute.Set { return declared },
-	})
-	_, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 1, Filter: inbox.Filter{Attrs: []string{"total:eq:1"}}})
-	require.Equal(t, &settings.LevelError{Level: settings.Topics, Needed: settings.Attributes}, err)
-	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 1, Filter: inbox.Filter{From: "author1", Unread: true}})
-	require.NoError(t, err)
-	require.Equal(t, id(418), page.Entries[0].ID)
 }

@@ -40,8 +40,6 @@ type Options struct {
 	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says. It may do so
 	// lazily: see userstate.Step.
 	Trim func(ctx context.Context, user message.UserID) error
-	// Level returns the format level in force.
-	Level func() int
 	// BucketSize, unless it is nil, returns how many slots new buckets get.
 	BucketSize func() int
 	// Attributes, unless it is nil, returns the attributes that are declared now.

@@ -62,9 +62,9 @@ func (r Request) bounds() (above, below message.ID) {
 // ceiling returns the first whole millisecond that is not before t.
 func ceiling(t time.Time) time.Time { return t.Add(time.Millisecond - 1).Truncate(time.Millisecond) }
 
-// Read returns a page. It returns bucket.ErrCursor for a cursor of another inbox, a *message.InvalidError for bounds or a filter that are
-// not valid, and a *settings.LevelError for a filter by attributes below their level. Reading counts as a view, unless Peek is set. A view
-// starts the rebuild of the inbox of a user who was dormant or never seen, and does not wait for it.
+// Read returns a page. It returns bucket.ErrCursor for a cursor of another inbox, and a *message.InvalidError for bounds or a filter that are
+// not valid. Reading counts as a view, unless Peek is set. A view starts the rebuild of the inbox of a user who was dormant or never seen, and
+// does not wait for it.
 func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (Page, error) {
 	began, rules := s.opts.Now(), s.opts.Rules()
 	if err := req.validate(); err != nil {

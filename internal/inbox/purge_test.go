@@ -12,7 +12,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -155,9 +154,6 @@ func TestPurgeRefuses(t *testing.T) {
 	_, err := w.Purge(t.Context(), "ann", w.Clock.Now(), false)
 	require.ErrorIs(t, err, userstate.ErrNotFound)
 	require.False(t, w.State(t.Context(), t, "ann").Known())
-	old := inbox.New(inbox.Stores{}, nil, inbox.Options{Now: w.Clock.Now, Level: func() int { return settings.Retention - 1 }})
-	_, err = old.Purge(t.Context(), "ann", w.Clock.Now(), true)
-	require.ErrorAs(t, err, new(*settings.LevelError))
 }
 
 // A message that arrives at or below the purge point has expired.

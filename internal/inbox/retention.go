@@ -6,20 +6,12 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/duration"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// CheckLevel returns a *settings.LevelError below format level 3, where users have no retention of their own.
-func (s *Service) CheckLevel() error { return settings.Require(s.opts.Level(), settings.Retention) }
-
-// Retention returns the user's own retention: the zero value if the user has none, or was never seen. It returns a *settings.LevelError
-// below format level 3.
+// Retention returns the user's own retention: the zero value if the user has none, or was never seen.
 func (s *Service) Retention(ctx context.Context, user message.UserID) (userstate.Retention, error) {
-	if err := s.CheckLevel(); err != nil {
-		return userstate.Retention{}, err
-	}
 	state, err := s.state(ctx, user)
 	return state.Keep, err
 }
@@ -27,13 +19,9 @@ func (s *Service) Retention(ctx context.Context, user message.UserID) (userstate
 // SetRetention gives a user a retention of their own, in place of an earlier one, and lets the messages expire that it does not keep. The
 // user need not have been seen: such a user still counts as never seen, and has no messages.
 //
-// It returns a *message.InvalidError for a retention that is not allowed, and a *settings.LevelError below format level 3. After
-// another error the retention may hold, and the walk over all users lets the messages expire. When it has returned nil, a crash loses neither
+// It returns a *message.InvalidError for a retention that is not allowed. After another error the retention may hold, and the walk over all users lets the messages expire. When it has returned nil, a crash loses neither
 // the retention nor the expiry. It is idempotent. The emptying of buckets follows.
 func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep userstate.Retention) error {
-	if err := s.CheckLevel(); err != nil {
-		return err
-	}
 	rules, deployment := s.opts.Rules(), s.opts.Retention()
 	if err := allowed(keep, deployment, rules); err != nil {
 		return err
@@ -57,12 +45,8 @@ func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep us
 	return nil
 }
 
-// DeleteRetention removes the user's own retention, so that the deployment's holds. What has expired stays expired. It returns a
-// *settings.LevelError below format level 3. It is idempotent.
+// DeleteRetention removes the user's own retention, so that the deployment's holds. What has expired stays expired. It is idempotent.
 func (s *Service) DeleteRetention(ctx context.Context, user message.UserID) error {
-	if err := s.CheckLevel(); err != nil {
-		return err
-	}
 	_, err := s.keep(ctx, user, userstate.Retention{})
 	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -133,7 +132,7 @@ func TestSetRetentionTrims(t *testing.T) {
 	full := errors.New("full")
 	var trimmed []userstate.Retention
 	service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
-		Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Highest },
+		Rules: rig.Rules, Now: w.Clock.Now,
 		Trim: func(ctx context.Context, user message.UserID) error {
 			trimmed = append(trimmed, w.State(ctx, t, user).Keep)
 			return full
@@ -159,7 +158,7 @@ func TestSetRetentionSurvivesACrash(t *testing.T) {
 			w.Clock.Advance(time.Hour)
 			trim := w.Trimmer(0).TrimUser
 			service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
-				Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Highest },
+				Rules: rig.Rules, Now: w.Clock.Now,
 				Trim: func(ctx context.Context, user message.UserID) error {
 					if ahead {
 						require.NoError(t, trim(ctx, user))
@@ -177,16 +176,4 @@ func TestSetRetentionSurvivesACrash(t *testing.T) {
 			require.Equal(t, before, after.State(t.Context(), t, "ann"))
 		})
 	}
-}
-
-func TestRetentionNeedsALevel(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	old := inbox.New(inbox.Stores{}, nil, inbox.Options{Rules: rig.Rules, Now: w.Clock.Now, Level: func() int { return settings.Retention - 1 }})
-	_, err := old.Retention(t.Context(), "ann")
-	require.ErrorAs(t, err, new(*settings.LevelError))
-	for _, keep := range []userstate.Retention{{Newest: 1}, {Newest: -1}} {
-		require.ErrorAs(t, old.SetRetention(t.Context(), "ann", keep), new(*settings.LevelError))
-	}
-	require.ErrorAs(t, old.DeleteRetention(t.Context(), "ann"), new(*settings.LevelError))
 }

@@ -22,10 +22,14 @@ func checkVersion(collection string, found int32) error {
 		highest = versionTopical
 	}
 	if found < version || found > highest {
-		return fmt.Errorf("%w in %s: a document has version %d, this release reads version %d: run the release that wrote it, or a later one",
-			ErrFormat, collection, found, highest)
+		return otherVersion(collection, fmt.Sprintf("has format %d, this version reads format %d", found, version))
 	}
 	return nil
+}
+
+// otherVersion returns an ErrFormat that says how a document differs, and what to do.
+func otherVersion(collection, differs string) error {
+	return fmt.Errorf("%w: a document in %s %s: run the version that wrote it, or choose another database", ErrFormat, collection, differs)
 }
 
 // corrupt says that a document cannot be read.

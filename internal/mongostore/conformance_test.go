@@ -60,14 +60,6 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 			t.Helper()
 			spoil(t, opts, "user_identities", string(user), "items")
 		},
-		ToLevel1: func(t *testing.T) {
-			t.Helper()
-			_, err := raw(t, opts).Collection("meta").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "format"}}, bson.D{
-				{Key: "$set", Value: bson.D{{Key: "v", Value: int32(1)}}},
-				{Key: "$unset", Value: bson.D{{Key: "settings", Value: ""}, {Key: "revision", Value: ""}}},
-			})
-			require.NoError(t, err)
-		},
 		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(open(t, opts), opts) },
 	}
 }

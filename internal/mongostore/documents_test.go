@@ -183,17 +183,7 @@ func TestDocuments(t *testing.T) {
 
 	record, err := db.Settings().Load(ctx)
 	require.NoError(t, err)
-	second := settings.First(storetest.Proposed, at)
-	second.Level = settings.Recorded
-	require.NoError(t, db.Settings().Replace(ctx, record, second))
-	requireGolden(t, "meta_level2.golden.json", documentIn(t, opts, "meta", bson.D{}))
-	record, err = db.Settings().Load(ctx)
-	require.NoError(t, err)
-	third := settings.First(storetest.Proposed, at)
-	third.Level = settings.Retention
-	require.NoError(t, db.Settings().Replace(ctx, record, third))
-	requireGolden(t, "meta_level3.golden.json", documentIn(t, opts, "meta", bson.D{}))
-	database(db, opts).ToLevel1(t)
+	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
 	require.NoError(t, db.Popular().Replace(ctx, popular.Record{}, popular.Record{
 		Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "zoë", Followers: 1 << 40}},
@@ -205,9 +195,6 @@ func TestDocuments(t *testing.T) {
 		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
 	}))
 	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))
-	record, err = db.Settings().Load(ctx)
-	require.NoError(t, err)
-	require.Equal(t, settings.Unrecorded, record.Level)
 }
 
 // TestOtherFormatsAreRefused has each store come across a document of a later version, and one of none.

@@ -23,8 +23,8 @@ var (
 	ErrClosed = errors.New("the database is closed")
 	// ErrNotInitialized says that a database, or a part of it, has not been created yet.
 	ErrNotInitialized = errors.New("is not initialized: run fanmail admin init")
-	// ErrFormat says that data was written in a format that this release does not read.
-	ErrFormat = errors.New("unknown format version")
+	// ErrFormat says that another version of Fanmail wrote data, in a format that this one cannot read.
+	ErrFormat = errors.New("made by another version of Fanmail")
 	// ErrCorrupt says that data is damaged.
 	ErrCorrupt = fmt.Errorf("damaged document: %w", message.ErrCorrupt)
 	// ErrPartitions says that a database was initialized with another number of partitions.

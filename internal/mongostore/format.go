@@ -12,11 +12,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
-// formatID is the id of the single record with the format level, the recorded settings, and the values that are fixed when a
+// formatID is the id of the single record with the recorded settings, and the values that are fixed when a
 // database is initialized.
 const formatID = "format"
 
-// formatRecord has the format level as its version, so that a release refuses a database of a level that it does not know.
 type formatRecord struct {
 	ID         string          `bson:"_id"`
 	Version    int32           `bson:"v"`
@@ -29,11 +28,13 @@ type formatRecord struct {
 	LastDeclared int32               `bson:"last_declared,omitempty"`
 }
 
-// checkLevel returns an error unless this release knows the level of a database.
-func checkLevel(found int32) error {
-	if found < settings.Unrecorded || found > settings.Highest {
-		return fmt.Errorf("%w in %s: the database has format level %d, this release knows level %d: run the release that raised it, or a later one",
-			ErrFormat, metaName, found, settings.Highest)
+// check returns an error unless this version of Fanmail reads the database.
+func (r formatRecord) check() error {
+	if err := checkVersion(metaName, r.Version); err != nil {
+		return err
+	}
+	if len(r.Settings) == 0 { // before format 1, there were databases without recorded settings
+		return otherVersion(metaName, "has no recorded settings")
 	}
 	return nil
 }
@@ -63,13 +64,13 @@ func (db *DB) checkFormat(ctx context.Context) error {
 		return fmt.Errorf("the database %s %w", db.database.Name(), ErrNotInitialized)
 	case err != nil:
 		return err
-	case checkLevel(found.Version) != nil:
-		return checkLevel(found.Version)
+	case found.check() != nil:
+		return found.check()
 	case found.Partitions != wanted.Partitions:
 		return fmt.Errorf("%w: the database was initialized with %d, %d are configured: configure %d, or choose another database",
 			ErrPartitions, found.Partitions, wanted.Partitions, found.Partitions)
 	case found.Capacity != wanted.Capacity:
-		return fmt.Errorf("%w: the database was initialized with %d slots, this release has %d: run the release that initialized it, or choose another database",
+		return fmt.Errorf("%w: the database was initialized with %d slots, this version of Fanmail has %d: run the version that initialized it, or choose another database",
 			ErrCapacity, found.Capacity, wanted.Capacity)
 	}
 	return nil
@@ -79,7 +80,7 @@ func (db *DB) checkFormat(ctx context.Context) error {
 func (db *DB) format() formatRecord {
 	first := settings.First(db.opts.Settings, db.opts.Now())
 	return formatRecord{
-		ID: formatID, Version: int32(first.Level), Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity, //nolint:gosec // at most partition.MaxCount
+		ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity, //nolint:gosec // at most partition.MaxCount
 		Settings: settingRecords(first),
 	}
 }

@@ -112,11 +112,19 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"a release with other buckets": {
 			set("capacity", int32(20)), mongostore.ErrCapacity,
-			[]string{"20", "50", "run the release"},
+			[]string{"20", "50", "run the version"},
 		},
 		"a later format": {
-			set("v", int32(6)), mongostore.ErrFormat,
-			[]string{"format level 6", "level 5", "run the release"},
+			set("v", int32(2)), mongostore.ErrFormat,
+			[]string{"made by another version of Fanmail", "has format 2, this version reads format 1", "run the version that wrote it"},
+		},
+		"a database of before format 1": {
+			set("v", int32(5)), mongostore.ErrFormat,
+			[]string{"made by another version of Fanmail", "has format 5, this version reads format 1"},
+		},
+		"no recorded settings, as before format 1": {
+			set("settings", nil), mongostore.ErrFormat,
+			[]string{"made by another version of Fanmail", "no recorded settings"},
 		},
 		"a database that is not initialized": {
 			func(t *testing.T, db *mongo.Database, _ *mongostore.Options) {
@@ -139,6 +147,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Parallel()
 			_, opts := create(t)
 			test.change(t, raw(t, opts), &opts)
+			before := metaOf(t, opts)
 			_, err := mongostore.Open(t.Context(), opts)
 			require.ErrorIs(t, err, test.want)
 			for _, words := range test.words {
@@ -146,6 +155,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			if err := connect(t, opts).Init(t.Context(), false); test.want != mongostore.ErrNotInitialized { //nolint:errorlint // it is the very one
 				require.ErrorIs(t, err, test.want, "nor does initializing it again overwrite what is recorded")
+				require.Equal(t, before, metaOf(t, opts))
 				return
 			}
 			open(t, opts)
@@ -193,4 +203,13 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := mongostore.Connect(t.Context(), opts)
 		require.ErrorContains(t, err, name)
 	}
+}
+
+// metaOf returns all documents of the collection with the format.
+func metaOf(t *testing.T, opts mongostore.Options) (all []bson.M) {
+	t.Helper()
+	cursor, err := raw(t, opts).Collection("meta").Find(t.Context(), bson.D{})
+	require.NoError(t, err)
+	require.NoError(t, cursor.All(t.Context(), &all))
+	return all
 }

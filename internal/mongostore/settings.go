@@ -29,7 +29,6 @@ var _ settings.Store = (*Settings)(nil)
 type settingRecord struct {
 	Key   string        `bson:"key"`
 	Value string        `bson:"value"`
-	First string        `bson:"first"`
 	Since bson.DateTime `bson:"since"`
 	// Until is absent if it is zero.
 	Until *bson.DateTime `bson:"until,omitempty"`
@@ -39,7 +38,7 @@ func settingRecords(r settings.Record) []settingRecord {
 	var records []settingRecord
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
 		s := r.Settings[key]
-		r := settingRecord{Key: key, Value: s.Value, First: s.First, Since: date(s.Since)}
+		r := settingRecord{Key: key, Value: s.Value, Since: date(s.Since)}
 		if !s.Until.IsZero() {
 			until := date(s.Until)
 			r.Until = &until
@@ -66,7 +65,6 @@ func declarationRecords(r settings.Record) []declarationRecord {
 type processRecord struct {
 	ID    string        `bson:"_id"`
 	Role  string        `bson:"role"`
-	Level int32         `bson:"level"`
 	Needs []needRecord  `bson:"needs"`
 	Seen  bson.DateTime `bson:"seen"`
 }
@@ -90,12 +88,12 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 	case err != nil:
 		return settings.Record{}, err
 	}
-	if err := checkLevel(found.Version); err != nil {
+	if err := found.check(); err != nil {
 		return settings.Record{}, err
 	}
-	record := settings.Record{Level: int(found.Version), Revision: found.Revision, Settings: make(map[string]settings.Setting)}
+	record := settings.Record{Revision: found.Revision, Settings: make(map[string]settings.Setting)}
 	for _, r := range found.Settings {
-		s := settings.Setting{Value: r.Value, First: r.First, Since: timeOf(r.Since)}
+		s := settings.Setting{Value: r.Value, Since: timeOf(r.Since)}
 		if r.Until != nil {
 			s.Until = timeOf(*r.Until)
 		}
@@ -111,14 +109,13 @@ func (s *Settings) Load(ctx context.Context) (settings.Record, error) {
 // Replace implements settings.Store. If the server carries out the update and the answer is lost, the repeated update finds another
 // revision, and Replace returns ErrChanged: the caller reads its own change then.
 func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error {
-	filter := bson.D{{Key: fieldID, Value: formatID}, {Key: fieldVersion, Value: from.Level}}
+	filter := bson.D{{Key: fieldID, Value: formatID}, {Key: fieldVersion, Value: version}}
 	if from.Revision == 0 {
 		filter = append(filter, bson.E{Key: fieldRevision, Value: bson.D{{Key: "$exists", Value: false}}})
 	} else {
 		filter = append(filter, bson.E{Key: fieldRevision, Value: from.Revision})
 	}
 	set := bson.D{
-		{Key: fieldVersion, Value: int32(to.Level)}, //nolint:gosec // at most settings.Highest
 		{Key: fieldRevision, Value: from.Revision + 1},
 		{Key: fieldRecorded, Value: settingRecords(to)},
 	}
@@ -143,7 +140,7 @@ func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, e
 	}
 	update := bson.D{
 		{Key: "$set", Value: bson.D{
-			{Key: "role", Value: p.Role}, {Key: "level", Value: int32(p.Level)}, {Key: "needs", Value: needs}, //nolint:gosec // a level
+			{Key: "role", Value: p.Role}, {Key: "needs", Value: needs},
 		}},
 		{Key: "$currentDate", Value: bson.D{{Key: fieldSeen, Value: true}}},
 	}
@@ -183,7 +180,7 @@ func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
 	}
 	all := make([]settings.Process, len(found))
 	for i, r := range found {
-		all[i] = settings.Process{Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Level: int(r.Level), Seen: timeOf(r.Seen)}
+		all[i] = settings.Process{Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Seen: timeOf(r.Seen)}
 		for _, n := range r.Needs {
 			all[i].Needs = append(all[i].Needs, settings.Need(n))
 		}

@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// ErrFormat means that data has a format version that this release cannot read.
-	ErrFormat = errors.New("unknown format version")
+	// ErrFormat means that another version of Fanmail wrote data, in a format that this one cannot read.
+	ErrFormat = errors.New("made by another version of Fanmail")
 	// ErrCorrupt means that data is damaged.
 	ErrCorrupt = fmt.Errorf("damaged record: %w", message.ErrCorrupt)
 )
 
-// version is the format version, the first byte of every value. Version 1 was never released.
-const version = 2
+// version is the format, the first byte of every value.
+const version = 1
 
 var (
 	encoding = must(cbor.CoreDetEncOptions().EncMode())
@@ -66,16 +66,17 @@ func payloadUpTo(highest byte, s space, value []byte, atLeast int) ([]byte, erro
 	switch {
 	case len(value) == 0:
 		return nil, corrupt(s)
-	case value[0] < version:
-		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or choose another folder",
-			ErrFormat, s.name(), value[0], version)
-	case value[0] > highest:
-		return nil, fmt.Errorf("%w in %s: a record has version %d, this release reads version %d: run the release that wrote it, or a later one",
-			ErrFormat, s.name(), value[0], highest)
+	case value[0] < version || value[0] > highest:
+		return nil, otherVersion(s, fmt.Sprintf("has format %d, this version reads format %d", value[0], version))
 	case len(value) < 1+atLeast:
 		return nil, corrupt(s)
 	}
 	return value[1:], nil
+}
+
+// otherVersion returns an ErrFormat that says how a record differs, and what to do.
+func otherVersion(s space, differs string) error {
+	return fmt.Errorf("%w: a record in %s %s: run the version that wrote it, or choose another folder", ErrFormat, s.name(), differs)
 }
 
 func corrupt(s space) error { return fmt.Errorf("%w in %s", ErrCorrupt, s.name()) }

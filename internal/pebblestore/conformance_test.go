@@ -37,7 +37,6 @@ func TestConformance(t *testing.T) {
 func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Database {
 	t.Helper()
 	opts := options(t, files)
-	opts.Settings = storetest.Proposed
 	if now != nil {
 		opts.Now = now
 	}
@@ -66,10 +65,6 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 	}
 	s.DamageIdentity = func(t *testing.T, id identity.Identity) { t.Helper(); spoil(t, []byte("h"+id.Key())) }
 	s.DamageList = func(t *testing.T, user message.UserID) { t.Helper(); spoil(t, []byte("y"+user)) }
-	s.ToLevel1 = func(t *testing.T) {
-		t.Helper()
-		require.NoError(t, db.Engine().Set([]byte("!"), []byte{2, 0xa2, 1, partitions, 2, 0x18, 50}, pebble.Sync))
-	}
 	s.Reopen = func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), now) }
 	return s
 }

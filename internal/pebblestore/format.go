@@ -17,9 +17,7 @@ var (
 	ErrCapacity = errors.New("size of buckets differs")
 )
 
-// formatRecord has the recorded settings, and the values that are fixed when a store is created. The byte in front of it is that of
-// level 1, which is version, plus one for each level above that. So a release refuses a store of a level that it does not know. At
-// level 1 the record is the one that releases before the levels write.
+// formatRecord has the recorded settings, and the values that are fixed when a store is created.
 type formatRecord struct {
 	Partitions int             `cbor:"1,keyasint"`
 	Capacity   int             `cbor:"2,keyasint"`
@@ -28,30 +26,12 @@ type formatRecord struct {
 	// Declared and LastDeclared are absent until the first attribute is declared.
 	Declared     []declarationRecord `cbor:"5,keyasint,omitempty"`
 	LastDeclared int                 `cbor:"6,keyasint,omitempty"`
-
-	level int
 }
 
 var formatKey = []byte{byte(spaceFormat)}
 
-func (r formatRecord) encode() []byte {
-	return encode([]byte{byte(version + r.level - settings.Unrecorded)}, r) //nolint:gosec // a level is at most settings.Highest
-}
-
 func decodeFormat(value []byte) (r formatRecord, err error) {
-	if len(value) == 0 {
-		return r, corrupt(spaceFormat)
-	}
-	r.level = int(value[0]) - version + settings.Unrecorded
-	switch {
-	case r.level < settings.Unrecorded:
-		_, err = payload(spaceFormat, value, 0)
-		return r, err
-	case r.level > settings.Highest:
-		return r, fmt.Errorf("%w in %s: the store has format level %d, this release knows level %d: run the release that raised it, or a later one",
-			ErrFormat, spaceFormat.name(), r.level, settings.Highest)
-	}
-	return r, decode(spaceFormat, value[1:], &r)
+	return r, decodeValue(spaceFormat, value, &r)
 }
 
 // checkFormat records the format in an empty database. In any other database it compares the recorded format with the options.
@@ -68,11 +48,13 @@ func checkFormat(engine *pebble.DB, opts Options) error {
 	switch {
 	case err != nil:
 		return err
+	case len(found.Settings) == 0: // before format 1, there were databases without recorded settings
+		return otherVersion(spaceFormat, "has no recorded settings")
 	case found.Partitions != opts.Partitions:
 		return fmt.Errorf("%w: the store was created with %d, %d are configured: configure %d, or choose another folder",
 			ErrPartitions, found.Partitions, opts.Partitions, found.Partitions)
 	case found.Capacity != bucket.Capacity:
-		return fmt.Errorf("%w: the store was created with %d slots, this release has %d: run the release that created it, or choose another folder",
+		return fmt.Errorf("%w: the store was created with %d slots, this version of Fanmail has %d: run the version that created it, or choose another folder",
 			ErrCapacity, found.Capacity, bucket.Capacity)
 	}
 	return nil
@@ -88,8 +70,8 @@ func createFormat(engine *pebble.DB, opts Options) (err error) {
 		return fmt.Errorf("%w: it is a Pebble database that Fanmail did not create", ErrForeign)
 	}
 	first := settings.First(opts.Settings, opts.Now())
-	format := formatRecord{Partitions: opts.Partitions, Capacity: bucket.Capacity, Settings: settingRecords(first), level: first.Level}
-	if err := engine.Set(formatKey, format.encode(), pebble.Sync); err != nil {
+	format := formatRecord{Partitions: opts.Partitions, Capacity: bucket.Capacity, Settings: settingRecords(first)}
+	if err := engine.Set(formatKey, encodeValue(format), pebble.Sync); err != nil {
 		return fmt.Errorf("write the format: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/test/leaktest"
 )
@@ -27,7 +28,7 @@ func newClock() func() time.Time {
 func options(tb testing.TB, files vfs.FS) pebblestore.Options {
 	tb.Helper()
 	return pebblestore.Options{
-		Partitions: partitions, FS: files, Now: newClock(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+		Partitions: partitions, FS: files, Now: newClock(), Settings: storetest.Proposed, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
 		Logger: zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.WarnLevel),
 	}
 }

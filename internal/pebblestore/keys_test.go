@@ -54,48 +54,48 @@ func TestRecordsAreGolden(t *testing.T) {
 	scan := progress.Scan{Joined: true, Start: "bob", At: "eve", Delivered: 5, Skipped: 6}
 	key := message.Key{From: "ada", Key: "once", ID: messagetest.ID(9), Digest: m.Digest(), Expires: at.Add(24 * time.Hour)}
 
-	requireGolden(t, "testdata/keys-2.golden", pebblestore.Records(m, state, rehydrating, edge, scan, key, at))
+	requireGolden(t, "testdata/keys-1.golden", pebblestore.Records(m, state, rehydrating, edge, scan, key, at))
 	var judged []pebblestore.Record
 	for _, verdict := range []message.Verdict{message.Valid, message.Void} {
 		judged = append(judged, pebblestore.JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: verdict}})...)
 	}
-	requireGolden(t, "testdata/keys-2-verdict.golden", judged)
+	requireGolden(t, "testdata/keys-1-verdict.golden", judged)
 	state.Horizon = at.Add(30 * 24 * time.Hour)
 	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
 	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: message.Valid}}
 	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
-	requireGolden(t, "testdata/keys-2-topical.golden", pebblestore.TopicalMessage(topical))
-	requireGolden(t, "testdata/keys-2-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{
+	requireGolden(t, "testdata/keys-1-topical.golden", pebblestore.TopicalMessage(topical))
+	requireGolden(t, "testdata/keys-1-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{
 		Revision: 7, Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "名前", Followers: 1 << 40}},
 	})})
-	requireGolden(t, "testdata/keys-2-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
+	requireGolden(t, "testdata/keys-1-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
 		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
 		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
 	})})
-	requireGolden(t, "testdata/keys-2-level2.golden", []pebblestore.Record{{Name: "user of level 2", Value: pebblestore.EncodeState(state)}})
+	requireGolden(t, "testdata/keys-1-horizon.golden", []pebblestore.Record{{Name: "user with a horizon", Value: pebblestore.EncodeState(state)}})
 	state.Purged, state.Oldest = messagetest.ID(4), 1
-	requireGolden(t, "testdata/keys-2-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})
+	requireGolden(t, "testdata/keys-1-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})
 	state.Keep = userstate.Retention{MaxAge: 90 * 24 * time.Hour, Newest: 100}
-	requireGolden(t, "testdata/keys-2-kept.golden", []pebblestore.Record{
+	requireGolden(t, "testdata/keys-1-kept.golden", []pebblestore.Record{
 		{Name: "user with a retention", Value: pebblestore.EncodeState(state)},
 		{Name: "user never seen, with a retention", Value: pebblestore.EncodeState(userstate.State{User: "bob", Keep: userstate.Retention{Newest: 1}})},
 	})
-	requireGolden(t, "testdata/keys-2-sized.golden", pebblestore.SizedRecords(m, key.ID))
-	requireGolden(t, "testdata/keys-2-ending.golden", []pebblestore.Record{
+	requireGolden(t, "testdata/keys-1-sized.golden", pebblestore.SizedRecords(m, key.ID))
+	requireGolden(t, "testdata/keys-1-ending.golden", []pebblestore.Record{
 		pebblestore.EndingRecord(m.ID, message.Ending{Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7}),
 		pebblestore.EndingRecord(m.ID, message.Ending{}),
 	})
-	requireGolden(t, "testdata/keys-2-identities.golden", pebblestore.IdentityRecords(
+	requireGolden(t, "testdata/keys-1-identities.golden", pebblestore.IdentityRecords(
 		identity.Record{Identity: identity.Identity{Kind: identity.Email, Value: "zoë@example.com"}, User: "bob", Number: identity.Number{1, 2, 3}, Form: 1, Since: at}))
-	requireGolden(t, "testdata/keys-2-topics.golden", []pebblestore.Record{
+	requireGolden(t, "testdata/keys-1-topics.golden", []pebblestore.Record{
 		pebblestore.TopicRecord(topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}),
 		pebblestore.TopicRecord(topic.Record{Topic: "news\x01名前", Number: 5, Parent: 1 << 62}),
 	})
 	edge.Followee, edge.Number = message.Topic("news\x01名前").Source(), 1<<62
-	requireGolden(t, "testdata/keys-2-subscription.golden", pebblestore.EdgeRecords(edge))
+	requireGolden(t, "testdata/keys-1-subscription.golden", pebblestore.EdgeRecords(edge))
 	scan.Dead = true
-	requireGolden(t, "testdata/keys-2-given-up.golden", []pebblestore.Record{pebblestore.ScanRecord(m.ID, scan.GiveUp())})
+	requireGolden(t, "testdata/keys-1-given-up.golden", []pebblestore.Record{pebblestore.ScanRecord(m.ID, scan.GiveUp())})
 }
 
 func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {
@@ -116,7 +116,7 @@ func requireGolden(t *testing.T, golden string, records []pebblestore.Record) {
 func TestEmptiedRecordsAreGolden(t *testing.T) {
 	t.Parallel()
 	records := pebblestore.EmptiedRecords(messagetest.ID(1), messagetest.ID(2), messagetest.ID(3), "bob")
-	requireGolden(t, "testdata/keys-2-emptied.golden", records)
+	requireGolden(t, "testdata/keys-1-emptied.golden", records)
 	value := records[2].Value
 	again, err := pebblestore.ParseRemoved(value)
 	require.NoError(t, err)

@@ -15,7 +15,6 @@ func TestLargestRecords(t *testing.T) {
 	t.Parallel()
 	files := vfs.NewCrashableMem()
 	opts := options(t, files)
-	opts.Settings = storetest.Proposed
 	db, err := pebblestore.Open(t.Context(), "store", opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

@@ -40,19 +40,19 @@ func TestOpenRefuses(t *testing.T) {
 			want: pebblestore.ErrPartitions, says: "created with 16, 8 are configured: configure 16",
 		},
 		"a later format": {
-			before: format(7),
-			want:   pebblestore.ErrFormat, says: "format level 6, this release knows level 5: run the release that raised it, or a later one",
+			before: format(2),
+			want:   pebblestore.ErrFormat, says: "made by another version of Fanmail: a record in format has format 2, this version reads format 1: run the version that wrote it, or choose another folder",
 		},
-		"a format that was never released": {
-			before: format(1),
-			want:   pebblestore.ErrFormat, says: "version 1, this release reads version 2: run the release that wrote it, or choose another folder",
+		"no recorded settings, as before format 1": {
+			before: format(1, 0xa2, 1, 16, 2, 0x18, 50),
+			want:   pebblestore.ErrFormat, says: "made by another version of Fanmail: a record in format has no recorded settings",
 		},
 		"buckets of another size": {
-			before: format(2, 0xa2, 1, 16, 2, 10),
-			want:   pebblestore.ErrCapacity, says: "created with 10 slots, this release has 50",
+			before: format(1, 0xa3, 1, 16, 2, 10, 4, 0x81, 0xa0),
+			want:   pebblestore.ErrCapacity, says: "created with 10 slots, this version of Fanmail has 50",
 		},
 		"a damaged format": {
-			before: format(2, 0xa2),
+			before: format(1, 0xa2),
 			want:   pebblestore.ErrCorrupt, says: "format",
 		},
 		"a folder with other files": {
@@ -118,6 +118,31 @@ func format(record ...byte) func(t *testing.T, dir string) {
 		require.NoError(t, db.Engine().Set([]byte("!"), record, pebble.Sync))
 		require.NoError(t, db.Close())
 	}
+}
+
+// TestOtherVersionsStayAsTheyAre opens a folder that a version before format 1 wrote. Its format record began with a byte from 2 to 6.
+func TestOtherVersionsStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	format(6, 0xa0)(t, dir)
+	records := func() map[string]string {
+		db, err := pebble.Open(dir, &pebble.Options{ReadOnly: true})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		it, err := db.NewIter(nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, it.Close()) }()
+		all := make(map[string]string)
+		for it.First(); it.Valid(); it.Next() {
+			all[string(it.Key())] = string(it.Value())
+		}
+		return all
+	}
+	before := records()
+	_, err := pebblestore.Open(t.Context(), dir, options(t, nil))
+	require.ErrorIs(t, err, pebblestore.ErrFormat)
+	require.ErrorContains(t, err, "made by another version of Fanmail: a record in format has format 6, this version reads format 1")
+	require.Equal(t, before, records())
 }
 
 func TestOpenAfterRefusal(t *testing.T) {

@@ -28,7 +28,6 @@ var _ settings.Store = (*Settings)(nil)
 type settingRecord struct {
 	Key   string `cbor:"1,keyasint"`
 	Value string `cbor:"2,keyasint"`
-	First string `cbor:"3,keyasint"`
 	Since int64  `cbor:"4,keyasint"`
 	Until int64  `cbor:"5,keyasint,omitempty"`
 }
@@ -43,7 +42,7 @@ func settingRecords(r settings.Record) []settingRecord {
 	var records []settingRecord
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
 		s := r.Settings[key]
-		r := settingRecord{Key: key, Value: s.Value, First: s.First, Since: s.Since.UnixMilli()}
+		r := settingRecord{Key: key, Value: s.Value, Since: s.Since.UnixMilli()}
 		if !s.Until.IsZero() {
 			r.Until = s.Until.UnixMilli()
 		}
@@ -74,9 +73,9 @@ func (s *Settings) Load(ctx context.Context) (_ settings.Record, err error) {
 	if err != nil {
 		return settings.Record{}, fmt.Errorf("read the settings: %w", err)
 	}
-	record := settings.Record{Level: found.level, Revision: found.Revision, Settings: make(map[string]settings.Setting)}
+	record := settings.Record{Revision: found.Revision, Settings: make(map[string]settings.Setting)}
 	for _, r := range found.Settings {
-		s := settings.Setting{Value: r.Value, First: r.First, Since: fromMillis(r.Since)}
+		s := settings.Setting{Value: r.Value, Since: fromMillis(r.Since)}
 		if r.Until > 0 {
 			s.Until = fromMillis(r.Until)
 		}
@@ -102,15 +101,15 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) (err e
 	if err != nil {
 		return fmt.Errorf("record the settings: %w", err)
 	}
-	if found.level != from.Level || found.Revision != from.Revision {
+	if found.Revision != from.Revision {
 		return settings.ErrChanged
 	}
-	found.level, found.Revision, found.Settings = to.Level, from.Revision+1, settingRecords(to)
+	found.Revision, found.Settings = from.Revision+1, settingRecords(to)
 	found.Declared, found.LastDeclared = nil, to.LastDeclared
 	for _, d := range to.Declared {
 		found.Declared = append(found.Declared, declarationRecord(d))
 	}
-	if err := s.db.engine.Set(formatKey, found.encode(), pebble.Sync); err != nil {
+	if err := s.db.engine.Set(formatKey, encodeValue(found), pebble.Sync); err != nil {
 		return fmt.Errorf("record the settings: %w", err)
 	}
 	return nil

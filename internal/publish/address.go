@@ -20,9 +20,6 @@ func (s *Service) canonical(d message.Draft) ([]identity.Identity, error) {
 	if len(d.ToIdentities) == 0 {
 		return nil, nil
 	}
-	if err := s.opts.Identities.CheckLevel(); err != nil {
-		return nil, err
-	}
 	ids := make([]identity.Identity, len(d.ToIdentities))
 	for i, given := range d.ToIdentities {
 		var err error

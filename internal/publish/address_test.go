@@ -15,7 +15,6 @@ import (
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -26,7 +25,6 @@ type directory struct {
 	identity.Store
 	lookups []int // the number of identities of each
 	err     error
-	level   int
 }
 
 // Lookup implements identity.Store.
@@ -79,7 +77,7 @@ func newPost(t *testing.T) *post {
 	db, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{FS: vfs.NewMem(), Now: time.Now, Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return &post{desk: newDesk(t), directory: &directory{Store: db.Identities(), level: settings.Topics}}
+	return &post{desk: newDesk(t), directory: &directory{Store: db.Identities()}}
 }
 
 // publish publishes with a service of its own, as another process would.
@@ -90,7 +88,7 @@ func (p *post) publish(ctx context.Context, requests ...publish.Request) []publi
 // publishAhead is publish by a process whose clock is ahead by skew.
 func (p *post) publishAhead(ctx context.Context, skew time.Duration, requests ...publish.Request) []publish.Result {
 	opts := p.options(skew, nil, zerolog.Nop())
-	opts.Identities = identities.New(p.directory, identities.Options{Level: func() int { return p.level }, Now: p.Clock.Now})
+	opts.Identities = identities.New(p.directory, identities.Options{Now: p.Clock.Now})
 	return publish.New(p.store, p.Keys, p.emitter, opts).Publish(ctx, requests)
 }
 
@@ -159,10 +157,6 @@ func TestUnknownIdentities(t *testing.T) {
 	results = p.publish(t.Context(), to("", "ann", "joe"), to("", "ann"))
 	require.ErrorIs(t, results[0].Err, message.ErrUnavailable)
 	require.NotContains(t, results[0].Err.Error(), "joe")
-	require.NoError(t, results[1].Err)
-	p.level = settings.Topics - 1
-	results = p.publish(t.Context(), to("", "ann", "joe"), to("", "ann"))
-	require.ErrorAs(t, results[0].Err, new(*settings.LevelError))
 	require.NoError(t, results[1].Err)
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -27,9 +26,8 @@ const (
 // refusal returns the reason for an error of a Result.
 func refusal(err error) string {
 	_, invalid := errors.AsType[*message.InvalidError](err)
-	_, level := errors.AsType[*settings.LevelError](err)
 	switch {
-	case invalid, level:
+	case invalid:
 		return refusedInvalid
 	case errors.Is(err, ErrBusy):
 		return refusedBusy

@@ -80,7 +80,7 @@ type Request struct {
 // Result is the result of a Request.
 type Result struct {
 	Message message.Message
-	// Err is nil, a *message.InvalidError, a *settings.LevelError, message.ErrKeyReused, ErrBusy, ErrLate, ErrAhead, or an error of the store.
+	// Err is nil, a *message.InvalidError, message.ErrKeyReused, ErrBusy, ErrLate, ErrAhead, or an error of the store.
 	Err error
 }
 

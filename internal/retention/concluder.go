@@ -13,7 +13,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -28,13 +27,11 @@ const (
 	damagedRemembered = 10_000
 )
 
-// ConcluderOptions configures a Concluder. Level and Now are required.
+// ConcluderOptions configures a Concluder. Now is required.
 type ConcluderOptions struct {
-	// Level returns the format level in force.
-	Level func() int
 	// Canonical, unless it is nil, returns for how long messages are kept at least.
 	Canonical func() time.Duration
-	// Rate is how many plans are removed in a second; 0 means any number. After an upgrade those of all messages are there.
+	// Rate is how many plans are removed in a second; 0 means any number.
 	Rate   int
 	Now    func() time.Time
 	Logger zerolog.Logger
@@ -70,16 +67,12 @@ func NewConcluder(rounds Store, progress progress.Store, messages message.Store,
 	}
 }
 
-// Conclude ends the plans that have not moved for PlanStays, and returns how many it has removed, also with an error. Below the format level
-// settings.Retention it does nothing. It blocks for as long as the rate demands, and returns when ctx ends.
+// Conclude ends the plans that have not moved for PlanStays, and returns how many it has removed, also with an error. It blocks for as long as the rate demands, and returns when ctx ends.
 //
 // A plan is over if all of its scans are done or given up, or if its message is concluded, void or gone. A damaged plan or message stays as it
 // is, and does not hold the others up. Conclude may be repeated, and run twice at the same time: the first counts stay.
 func (c *Concluder) Conclude(ctx context.Context) (n int, err error) {
 	defer panics.Catch(&err)
-	if settings.Require(c.opts.Level(), settings.Retention) != nil {
-		return 0, nil
-	}
 	stays := PlanStays
 	if c.opts.Canonical != nil {
 		stays = min(stays, c.opts.Canonical())

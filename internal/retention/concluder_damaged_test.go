@@ -14,7 +14,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -59,7 +58,7 @@ func TestConcludePassesDamage(t *testing.T) {
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
 	c := retention.NewConcluder(w.DB.Walk, damagedPlan{w.Progress, plan.ID}, damagedMessage{w.Messages, broken.ID}, retention.ConcluderOptions{
-		Level: func() int { return settings.Retention }, Now: w.Clock.Now, Logger: zerolog.New(&log), Metrics: registry,
+		Now: w.Clock.Now, Logger: zerolog.New(&log), Metrics: registry,
 	})
 	for removed := 1; removed >= 0; removed-- {
 		n, err := c.Conclude(t.Context())

@@ -6,14 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
@@ -195,31 +193,12 @@ func TestConcludeReadsTheRoundAfterThePlan(t *testing.T) {
 	w.Clock.Advance(time.Hour)
 	store := roundBegins{w.Progress, func() { w.begin(t, 8) }}
 	c := retention.NewConcluder(w.DB.Walk, store, w.Messages, retention.ConcluderOptions{
-		Level: func() int { return settings.Retention }, Now: w.Clock.Now, Logger: zerolog.Nop(),
+		Now: w.Clock.Now, Logger: zerolog.Nop(),
 	})
 	n, err := c.Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.EqualValues(t, 8, w.fate(t, ref).Ending.Closed)
-}
-
-// Below the level from which on endings are written, plans stay.
-func TestConcludeNeedsTheLevel(t *testing.T) {
-	t.Parallel()
-	w := newPlanWorld(t)
-	w.plan(t, 1, doneScan)
-	level := settings.Recorded
-	c := retention.NewConcluder(w.DB.Walk, w.Progress, w.Messages, retention.ConcluderOptions{
-		Level: func() int { return level }, Now: w.Clock.Now, Logger: zerolog.Nop(), Metrics: prometheus.NewRegistry(),
-	})
-	w.Clock.Advance(time.Hour)
-	n, err := c.Conclude(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, n)
-	level = settings.Retention
-	n, err = c.Conclude(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
 }
 
 // A crash at any point leaves the counts in the plan, in the message, or in both. The next process ends the plan.

@@ -26,9 +26,6 @@ func (s *Service) Attributes(ctx context.Context) ([]attribute.Declaration, erro
 	if err := s.current.Load(ctx); err != nil {
 		return nil, err
 	}
-	if err := Require(s.current.Level(), Attributes); err != nil {
-		return nil, err
-	}
 	return s.current.Attributes().All(), nil
 }
 
@@ -46,8 +43,7 @@ func (s *Service) Attribute(ctx context.Context, name string) (attribute.Declara
 }
 
 // Declare declares an attribute under the next number, and reports whether it was not declared before. It returns a *TypeError if the attribute
-// is declared with another type, a *message.InvalidError for a name or type that is not allowed or if attribute.Max are declared, and a
-// *LevelError. This process uses the declaration when Declare returns, all others within 5 s. Declare is idempotent.
+// is declared with another type, a *message.InvalidError for a name or type that is not allowed or if attribute.Max are declared. This process uses the declaration when Declare returns, all others within 5 s. Declare is idempotent.
 func (s *Service) Declare(ctx context.Context, name string, t attribute.Type) (declared bool, err error) {
 	if err := (attribute.Declaration{Name: name, Type: t}).Validate(); err != nil {
 		return false, err
@@ -92,9 +88,6 @@ func (s *Service) Undeclare(ctx context.Context, name string) (removed bool, err
 func (s *Service) changeAttributes(ctx context.Context, change func(*Record) (bool, error)) error {
 	for {
 		record, err := s.current.store.Load(ctx)
-		if err == nil {
-			err = Require(record.Level, Attributes)
-		}
 		if err != nil {
 			return err
 		}

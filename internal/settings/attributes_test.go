@@ -12,26 +12,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
-func TestAttributesNeedTheirLevel(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, settings.Unrecorded)
-	a := w.process(t, "a", nil)
-	need := &settings.LevelError{Level: 1, Needed: 5}
-	_, err := a.Declare(t.Context(), "total", attribute.Number)
-	require.Equal(t, need, err)
-	_, err = a.Undeclare(t.Context(), "total")
-	require.Equal(t, need, err)
-	_, err = a.Service.Attributes(t.Context())
-	require.Equal(t, need, err)
-	_, err = a.Attribute(t.Context(), "total")
-	require.Equal(t, need, err)
-	require.Zero(t, a.Current.Attributes().Len())
-}
-
 // TestDeclaring checks that a number is never given again, not to the same name either, and that a change of a setting keeps the declarations.
 func TestDeclaring(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.Highest)
+	w := newWorld(t)
 	a, b := w.process(t, "a", nil), w.process(t, "b", nil)
 	declare := func(name string, as attribute.Type) {
 		declared, err := a.Declare(t.Context(), name, as)
@@ -68,7 +52,7 @@ func TestDeclaring(t *testing.T) {
 // TestDeclaringByMany has processes declare attributes of their own at the same time: each gets a number of its own.
 func TestDeclaringByMany(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.Highest)
+	w := newWorld(t)
 	const processes = attribute.Max / 4
 	var group errgroup.Group
 	for i := range processes {

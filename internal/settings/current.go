@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/attribute"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -28,9 +26,9 @@ const (
 type Values struct {
 	Rules  userstate.Rules
 	KeyTTL time.Duration
-	// BucketSize is how many slots new buckets get, from the level Retention on.
+	// BucketSize is how many slots new buckets get.
 	BucketSize int
-	// Retention says what expires, and Canonical for how long messages are kept at least, from the level Retention on.
+	// Retention says what expires, and Canonical for how long messages are kept at least.
 	Retention userstate.Retention
 	Canonical time.Duration
 	// Texts are the settings as they are written, and Numbers their values in nanoseconds or bytes, by key.
@@ -50,7 +48,7 @@ type Options struct {
 	Logger  zerolog.Logger
 }
 
-// Current has the settings and the level that hold now. It is safe for concurrent use. Before Open, the configured settings hold.
+// Current has the settings that hold now. It is safe for concurrent use. Before Open, the configured settings hold.
 type Current struct {
 	opts  Options
 	store Store
@@ -63,35 +61,13 @@ type Current struct {
 	opened   bool              // Open has returned
 }
 
-// withoutLater returns recorded settings with values that fit the others for those settings that are not recorded below a level.
-func withoutLater(texts map[string]string, level int) map[string]string {
-	texts = maps.Clone(texts)
-	for key, from := range levels {
-		if _, found := texts[key]; found && from <= level {
-			continue
-		}
-		switch key {
-		case BucketSizeKey:
-			texts[key] = strconv.Itoa(bucket.Capacity)
-		case MaxAgeKey, NewestKey:
-			texts[key] = "0"
-		case CanonicalKey:
-			if ttl, found := texts[keyTTLKey]; found {
-				texts[key] = ttl
-			}
-		}
-	}
-	return texts
-}
-
 // New returns a Current with the configured settings. It returns an error if those are not valid.
 func New(opts Options) (*Current, error) {
 	values, err := opts.Parse(nil)
 	if err != nil {
 		return nil, err
 	}
-	opts.Process.Level = Highest
-	return &Current{opts: opts, values: values, record: Record{Level: Unrecorded}, logged: make(map[string]string)}, nil
+	return &Current{opts: opts, values: values, logged: make(map[string]string)}, nil
 }
 
 // Open reports the process and reads the record, before the process uses the store for anything else. It returns a *UnfitError if a
@@ -146,36 +122,26 @@ func (c *Current) Load(ctx context.Context) error {
 func (c *Current) adopt(record Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if record.Revision < c.record.Revision || record.Level < c.record.Level {
+	if record.Revision < c.record.Revision {
 		return nil
 	}
-	now, first := record.texts()
-	now = withoutLater(now, record.Level) // a configured value that is not in force need not fit the record
-	first = withoutLater(first, Recorded) // nor do values fit each other that were recorded first at different times
-	values, err := c.opts.Parse(now)
+	values, err := c.opts.Parse(record.texts())
 	if err != nil {
 		return fmt.Errorf("the recorded settings: %w", err)
 	}
-	atFirst, err := c.opts.Parse(first)
-	if err != nil {
-		return fmt.Errorf("the settings that were recorded first: %w", err)
-	}
-	values.Rules.FirstSlack = atFirst.Rules.PublishSlack
-	values.Rules.FirstTolerance = atFirst.Rules.ClockTolerance
-	values.Rules.FirstDormantAfter = atFirst.Rules.DormantAfter
-	values.Rules.Stored = record.Level >= Recorded
+	values.Rules.Stored = true
 	c.record, c.values, c.declared = record, values, attribute.NewSet(record.LastDeclared, record.Declared)
 	c.log()
 	return nil
 }
 
-// texts returns the recorded values, and those that were recorded first.
-func (r Record) texts() (now, first map[string]string) {
-	now, first = make(map[string]string), make(map[string]string)
+// texts returns the recorded values.
+func (r Record) texts() map[string]string {
+	texts := make(map[string]string)
 	for key, s := range r.Settings {
-		now[key], first[key] = s.Value, s.First
+		texts[key] = s.Value
 	}
-	return now, first
+	return texts
 }
 
 // log logs the settings in which the record differs from the configuration, once for each recorded value.
@@ -221,32 +187,23 @@ func (c *Current) KeyTTL() time.Duration {
 
 // BucketSize returns how many slots a bucket gets that is created now.
 func (c *Current) BucketSize() int {
-	record, values := c.snapshot()
-	if record.Level < Retention {
-		return bucket.Capacity
-	}
+	_, values := c.snapshot()
 	return values.BucketSize
 }
 
 // Retention returns what expires now, for users without a setting of their own.
 func (c *Current) Retention() userstate.Retention {
-	record, values := c.snapshot()
-	if record.Level < Retention {
-		return userstate.Retention{}
-	}
+	_, values := c.snapshot()
 	return values.Retention
 }
 
-// Canonical returns for how long messages are kept at least; zero below the level Retention, where all are kept.
+// Canonical returns for how long messages are kept at least.
 func (c *Current) Canonical() time.Duration {
-	record, values := c.snapshot()
-	if record.Level < Retention {
-		return 0
-	}
+	_, values := c.snapshot()
 	return values.Canonical
 }
 
-// Attributes returns the attributes that are declared now; none below the level Attributes.
+// Attributes returns the attributes that are declared now.
 func (c *Current) Attributes() attribute.Set {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -258,12 +215,6 @@ func (c *Current) Attributes() attribute.Set {
 func (c *Current) KeysUntil() time.Time {
 	record, _ := c.snapshot()
 	return record.Settings[keyTTLKey].Until
-}
-
-// Level returns the format level that is in force. It only rises.
-func (c *Current) Level() int {
-	record, _ := c.snapshot()
-	return record.Level
 }
 
 // Poll reads the record every two seconds until intake ends.

@@ -3,30 +3,13 @@ package settings
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
-// The format levels.
-const (
-	// Unrecorded is the level of a store without recorded settings.
-	Unrecorded = 1
-	// Recorded is the level from which on settings are recorded.
-	Recorded = 2
-	// Retention is the level from which on buckets may have other sizes, and entries may expire.
-	Retention = 3
-	// Topics is the level from which on users have identities and topics.
-	Topics = 4
-	// Attributes is the level from which on attributes can be declared.
-	Attributes = 5
-	// Highest is the highest level that this release knows.
-	Highest = Attributes
-)
-
-// The keys of the settings that are recorded from the level Retention on.
+// The keys of some recorded settings.
 const (
 	// BucketSizeKey is the setting that says how many slots new buckets get.
 	BucketSizeKey = "inbox.bucket_size"
@@ -38,41 +21,16 @@ const (
 
 const keyTTLKey = "idempotency.ttl"
 
-// levels are the levels from which on settings are recorded, if not from Recorded on.
-var levels = map[string]int{BucketSizeKey: Retention, MaxAgeKey: Retention, NewestKey: Retention, CanonicalKey: Retention}
-
-// recordedFrom returns the level from which on a setting is recorded.
-func recordedFrom(key string) int { return max(Recorded, levels[key]) }
-
 // ErrChanged says that the record is another one than the caller read.
 var ErrChanged = errors.New("the recorded settings have changed")
 
-// LevelError says that a feature needs a higher level than the one in force.
-type LevelError struct{ Level, Needed int }
-
-// Error names the command that raises the level.
-func (e *LevelError) Error() string {
-	return fmt.Sprintf("the database is of format level %d, and this needs %d: run fanmail admin upgrade", e.Level, e.Needed)
-}
-
-// Require returns a *LevelError if a feature needs a higher level than the one in force, or nil.
-func Require(level, needed int) error {
-	if level < needed {
-		return &LevelError{Level: level, Needed: needed}
-	}
-	return nil
-}
-
 // Record is what a store records for all processes.
 type Record struct {
-	// Level is the format level in force.
-	Level int
 	// Revision counts the changes of the record. A store sets it.
 	Revision int64
-	// Settings are the recorded settings by key; none at the level Unrecorded.
+	// Settings are the recorded settings by key.
 	Settings map[string]Setting
-	// Declared are the declared attributes; none below the level Attributes. LastDeclared is the greatest number ever given, deletions
-	// included.
+	// Declared are the declared attributes. LastDeclared is the greatest number ever given, deletions included.
 	Declared     []attribute.Declaration
 	LastDeclared int
 }
@@ -81,34 +39,28 @@ type Record struct {
 type Setting struct {
 	// Value is the setting as it is written in a configuration, such as "720h".
 	Value string
-	// First is the value that was recorded first. Records that are older than the upgrade are judged by it.
-	First string
 	// Since is when Value was recorded, in milliseconds.
 	Since time.Time
-	// Until is when the last idempotency key expires that was reserved under a higher value, or before the level Retention, in milliseconds. It
-	// is zero if there was none, and for all other settings.
+	// Until is when the last idempotency key expires that was reserved under a higher value, in milliseconds. It is zero if there was none,
+	// and for all other settings.
 	Until time.Time
 }
 
 // First returns the record of a new store.
 func First(settings map[string]string, now time.Time) Record {
-	return Record{Level: Unrecorded}.with(settings, now, Highest)
+	return Record{}.with(settings, now)
 }
 
-// with returns the record with a level, and with settings that are recorded now.
-func (r Record) with(settings map[string]string, now time.Time, level int) Record {
+// with returns the record with settings that are recorded now.
+func (r Record) with(settings map[string]string, now time.Time) Record {
 	now = now.UTC().Truncate(time.Millisecond)
 	changed := r
-	changed.Level, changed.Settings = level, maps.Clone(r.Settings)
+	changed.Settings = maps.Clone(r.Settings)
 	if changed.Settings == nil {
 		changed.Settings = make(map[string]Setting)
 	}
 	for key, value := range settings {
-		first, until := value, time.Time{}
-		if s, found := r.Settings[key]; found {
-			first, until = s.First, s.Until
-		}
-		changed.Settings[key] = Setting{Value: value, First: first, Since: now, Until: until}
+		changed.Settings[key] = Setting{Value: value, Since: now, Until: r.Settings[key].Until}
 	}
 	return changed
 }
@@ -116,9 +68,6 @@ func (r Record) with(settings map[string]string, now time.Time, level int) Recor
 // keysUntil records until when keys may last that were reserved before the change: until the given time has come and passed by spare, and until
 // all processes know the change. Zero changes nothing.
 func (r Record) keysUntil(last time.Time, spare time.Duration) {
-	if last.IsZero() {
-		return
-	}
 	const known = time.Minute
 	s := r.Settings[keyTTLKey]
 	if until := last.Add(spare + known).UTC().Truncate(time.Millisecond); s.Until.Before(until) {
@@ -131,8 +80,6 @@ func (r Record) keysUntil(last time.Time, spare time.Duration) {
 type Process struct {
 	// Name tells the process from all others. Role has its roles, joined by "+".
 	Name, Role string
-	// Level is the highest level that the process knows.
-	Level int
 	// Needs are the least values of settings that fit the keys of the process.
 	Needs []Need
 	// Seen is when the process reported itself, by the store's clock.

@@ -24,7 +24,6 @@ func (s settingsSuite) run(t *testing.T) {
 	t.Run("Reopen/keeps what was recorded first", s.recordedOnce)
 	t.Run("Replace/applies to the record that was loaded", s.replace)
 	t.Run("Replace/by many has one winner", s.replaceConcurrently)
-	t.Run("Replace/raises the level from one without settings", s.upgrade)
 	t.Run("Report/lists processes", s.processes)
 }
 
@@ -37,19 +36,17 @@ func load(t *testing.T, store settings.Store) settings.Record {
 
 // changed returns the record after a change of one value.
 func changed(from settings.Record, key, value string) settings.Record {
-	to := settings.Record{Level: from.Level, Settings: maps.Clone(from.Settings)}
-	to.Settings[key] = settings.Setting{Value: value, First: from.Settings[key].First, Since: later(17)}
+	to := settings.Record{Settings: maps.Clone(from.Settings)}
+	to.Settings[key] = settings.Setting{Value: value, Since: later(17)}
 	return to
 }
 
 func (s settingsSuite) first(t *testing.T) {
 	t.Parallel()
 	record := load(t, s.backend.New(t).Settings)
-	require.Equal(t, settings.Highest, record.Level)
 	require.Len(t, record.Settings, len(Proposed))
 	for key, value := range Proposed {
 		require.Equal(t, value, record.Settings[key].Value)
-		require.Equal(t, value, record.Settings[key].First)
 		require.False(t, record.Settings[key].Since.IsZero())
 		require.Equal(t, time.UTC, record.Settings[key].Since.Location())
 	}
@@ -74,7 +71,6 @@ func (s settingsSuite) replace(t *testing.T) {
 	got := load(t, db.Settings)
 	require.Greater(t, got.Revision, record.Revision)
 	require.Equal(t, want.Settings, got.Settings)
-	require.Equal(t, want.Level, got.Level)
 
 	require.ErrorIs(t, db.Settings.Replace(t.Context(), record, changed(record, "dormant_after", "1h")), settings.ErrChanged)
 	require.Equal(t, got, load(t, db.Settings), "a refused change changes nothing")
@@ -120,21 +116,6 @@ func (s settingsSuite) replaceConcurrently(t *testing.T) {
 	require.Equal(t, 1, winners)
 }
 
-func (s settingsSuite) upgrade(t *testing.T) {
-	t.Parallel()
-	db := s.backend.New(t)
-	db.ToLevel1(t)
-	db = db.Reopen(t)
-	record := load(t, db.Settings)
-	require.Equal(t, settings.Record{Level: settings.Unrecorded, Settings: map[string]settings.Setting{}}, record)
-	to := settings.First(Proposed, epoch)
-	require.NoError(t, db.Settings.Replace(t.Context(), record, to))
-	require.ErrorIs(t, db.Settings.Replace(t.Context(), record, to), settings.ErrChanged, "another process raised it")
-	db = db.Reopen(t)
-	require.Equal(t, settings.Highest, load(t, db.Settings).Level)
-	require.Equal(t, to.Settings, load(t, db.Settings).Settings)
-}
-
 func (s settingsSuite) processes(t *testing.T) {
 	t.Parallel()
 	store := s.backend.New(t).Settings
@@ -145,10 +126,10 @@ func (s settingsSuite) processes(t *testing.T) {
 	}
 	require.Empty(t, list())
 	two := settings.Process{
-		Name: "b-2", Role: "publisher", Level: 2,
+		Name: "b-2", Role: "publisher",
 		Needs: []settings.Need{{Key: "clock_tolerance", Keys: "mongodb.timeout 10s", Number: 40_000_000_000, Text: "40s"}},
 	}
-	one := settings.Process{Name: "a-1", Role: "fanout-worker+rehydrator", Level: 7}
+	one := settings.Process{Name: "a-1", Role: "fanout-worker+rehydrator"}
 	for _, p := range []*settings.Process{&two, &one} {
 		seen, err := store.Report(t.Context(), *p)
 		require.NoError(t, err)
@@ -157,7 +138,7 @@ func (s settingsSuite) processes(t *testing.T) {
 	}
 	require.Equal(t, []settings.Process{one, two}, list())
 	was := two.Seen
-	two.Level = 8
+	two.Role = "rehydrator"
 	var err error
 	two.Seen, err = store.Report(t.Context(), two)
 	require.NoError(t, err)

@@ -55,8 +55,6 @@ type Database struct {
 	// DamageIdentity and DamageList make the record of an identity, and the list of a user's identities, unreadable.
 	DamageIdentity func(t *testing.T, id identity.Identity)
 	DamageList     func(t *testing.T, user message.UserID)
-	// ToLevel1 makes the record of the settings that of a database from before there were levels.
-	ToLevel1 func(t *testing.T)
 	// Reopen simulates a crash and opens the remaining data. A backend that cannot simulate a crash opens the database again. The
 	// test must not use the old Database afterwards.
 	Reopen func(t *testing.T) Database

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/following"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/topic"
@@ -49,13 +48,11 @@ const attempts = 50
 type Options struct {
 	// Partitions is the store's partition count.
 	Partitions int
-	// Level returns the format level in force.
-	Level func() int
-	Now   func() time.Time
+	Now        func() time.Time
 }
 
 // Service creates, lists and deletes topics, and subscribes users to them. It is safe for concurrent use. Topics and users that it is given must
-// be valid. Below the level settings.Topics there are none: see CheckLevel.
+// be valid.
 type Service struct {
 	store     topic.Store
 	edges     follow.Store
@@ -68,9 +65,6 @@ func New(store topic.Store, edges follow.Store, following *following.Service, op
 	return &Service{store: store, edges: edges, following: following, opts: opts}
 }
 
-// CheckLevel returns a *settings.LevelError if the format level in force has no topics.
-func (s *Service) CheckLevel() error { return settings.Require(s.opts.Level(), settings.Topics) }
-
 // Get returns nil if a topic exists, and ErrNotFound otherwise.
 func (s *Service) Get(ctx context.Context, t message.Topic) error {
 	r, err := s.known(ctx, t)
@@ -80,12 +74,8 @@ func (s *Service) Get(ctx context.Context, t message.Topic) error {
 	return err
 }
 
-// Unknown returns those of the topics that do not exist, in their order. It returns a *settings.LevelError if the format level in force has no
-// topics.
+// Unknown returns those of the topics that do not exist, in their order.
 func (s *Service) Unknown(ctx context.Context, topics []message.Topic) (unknown []message.Topic, err error) {
-	if err := s.CheckLevel(); err != nil {
-		return nil, err
-	}
 	records, err := s.knownAll(ctx, topics)
 	for _, r := range records {
 		if !r.InForce {

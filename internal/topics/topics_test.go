@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/panics"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -301,12 +300,4 @@ func TestSubscriptionsHaveABound(t *testing.T) {
 	require.ErrorAs(t, errs[0], &full)
 	require.NoError(t, errs[1])
 	require.Equal(t, []string{"b"}, w.of(t, "ann"))
-}
-
-func TestCheckLevel(t *testing.T) {
-	t.Parallel()
-	for level, want := range map[int]error{settings.Topics: nil, settings.Topics - 1: &settings.LevelError{Level: settings.Topics - 1, Needed: settings.Topics}} {
-		s := topics.New(nil, nil, nil, topics.Options{Level: func() int { return level }})
-		require.Equal(t, want, s.CheckLevel(), "level %d", level)
-	}
 }

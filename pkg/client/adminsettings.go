@@ -11,12 +11,12 @@ import (
 // Setting is a setting whose value must be the same in all processes on a store.
 type Setting struct {
 	Key string `json:"key"`
-	// Recorded is the value in force. It is empty while the store has format level 1. Then each process uses its own configuration.
-	Recorded string `json:"recorded,omitempty"`
+	// Recorded is the value in force.
+	Recorded string `json:"recorded"`
 	// Configured is the value in the configuration of the server that answers.
 	Configured string `json:"configured"`
 	// Since is the time at which Recorded was recorded.
-	Since Time `json:"since,omitzero"`
+	Since Time `json:"since"`
 }
 
 // SettingList is a list of settings.
@@ -30,7 +30,7 @@ type SettingChange struct {
 	Value string `json:"value"`
 	// DryRun makes the server compute the effect of the change without making it.
 	DryRun bool `json:"dry_run,omitempty"`
-	// Confirm allows a change that removes or hides something. No setting of this release does.
+	// Confirm allows a change by which messages expire.
 	Confirm bool `json:"confirm,omitempty"`
 }
 
@@ -50,8 +50,6 @@ type Process struct {
 	Name string `json:"name"`
 	// Role is the roles of the process, joined by "+".
 	Role string `json:"role"`
-	// Level is the highest format level that the process knows.
-	Level int `json:"level"`
 	// Seen is the time of the last report of the process.
 	Seen Time `json:"seen"`
 }
@@ -59,18 +57,6 @@ type Process struct {
 // ProcessList is a list of processes.
 type ProcessList struct {
 	Processes []Process `json:"processes"`
-}
-
-// UpgradeOptions says how the format level is raised.
-type UpgradeOptions struct {
-	// Confirm states that no process of a release without recorded settings is running, and that messages may expire where the server's
-	// configuration says so.
-	Confirm bool `json:"confirm,omitempty"`
-}
-
-// FormatLevel is the format level that is in force.
-type FormatLevel struct {
-	Level int `json:"level"`
 }
 
 // Settings returns the recorded and the configured settings.
@@ -99,15 +85,4 @@ func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 	var list ProcessList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/admin/processes", idempotent: true, read: jsonInto(&list)})
 	return list.Processes, err
-}
-
-// Upgrade raises the format level to the highest that the server knows, and returns the level in force. It is idempotent.
-func (c *Client) Upgrade(ctx context.Context, options UpgradeOptions) (int, error) {
-	var level FormatLevel
-	body, err := json.Marshal(options)
-	if err != nil {
-		return 0, fmt.Errorf("encode the options: %w", err)
-	}
-	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/admin/upgrade", content: ContentJSON, body: body, idempotent: true, read: jsonInto(&level)})
-	return level.Level, err
 }

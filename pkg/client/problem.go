@@ -33,8 +33,6 @@ const (
 	ProblemFollowLimit ProblemType = "urn:fanmail:problem:follow-limit"
 	// ProblemUnconfirmed is a change that the caller has to confirm, because it removes or hides something, or may do so: 409.
 	ProblemUnconfirmed ProblemType = "urn:fanmail:problem:unconfirmed"
-	// ProblemUpgrade is a request that needs a higher format level than the database has: 409.
-	ProblemUpgrade ProblemType = "urn:fanmail:problem:upgrade-required"
 	// ProblemTooLarge is a body, a line or a batch over its limit: 413.
 	ProblemTooLarge ProblemType = "urn:fanmail:problem:too-large"
 	// ProblemMediaType is a body that is not JSON: 415.

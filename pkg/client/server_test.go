@@ -22,7 +22,6 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -72,7 +71,7 @@ func startServers(ctx context.Context, roles ...func(*httpapi.Services)) (urls [
 		defer close(ended)
 		rehydrator.Run(intake, context.WithoutCancel(ctx))
 	}()
-	identified := identities.New(db.Identities(), identities.Options{Level: func() int { return settings.Highest }, Now: now})
+	identified := identities.New(db.Identities(), identities.Options{Now: now})
 	services := httpapi.Services{
 		Identities: identified,
 		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
@@ -84,7 +83,7 @@ func startServers(ctx context.Context, roles ...func(*httpapi.Services)) (urls [
 		}),
 		Inbox: inbox.New(
 			inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
-			inbox.Options{Rules: userstate.DefaultRules, Now: now, Level: func() int { return settings.Highest }},
+			inbox.Options{Rules: userstate.DefaultRules, Now: now},
 		),
 		Rehydrate: rehydrator,
 		Ready:     func(context.Context) (reasons, limited []client.Reason) { return nil, nil },

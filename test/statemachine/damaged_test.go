@@ -6,7 +6,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/internal/deadletter"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -37,8 +36,8 @@ func (m *machine) redriven(t *rapid.T) int {
 	service := deadletter.New(deadletter.Parts{
 		Bus: m.rig.Bus, Progress: m.rig.Progress, Messages: m.rig.Messages, Users: m.rig.Users, Buckets: m.rig.Inbox,
 	}, deadletter.Options{
-		Level: func() int { return settings.Highest }, Rules: func() userstate.Rules { return m.rig.Rules },
-		Now: m.clock.Now, Logger: zerolog.Nop(),
+		Rules: func() userstate.Rules { return m.rig.Rules },
+		Now:   m.clock.Now, Logger: zerolog.Nop(),
 	})
 	for _, letter := range letters {
 		require.Equal(t, event.ReasonDamaged, letter.Reason)

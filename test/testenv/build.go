@@ -19,8 +19,6 @@ type Binaries struct {
 	// Driver publishes messages and lets users return. Check compares the published messages with the inboxes. Tamper damages
 	// inboxes.
 	Driver, Check, Tamper string
-	// Upgrade loads stores of earlier releases.
-	Upgrade string
 }
 
 // Build builds the programs into a folder.
@@ -28,11 +26,11 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	b := Binaries{
 		Fanmail: filepath.Join(dir, "fanmail"), Faulty: filepath.Join(dir, "faulty"),
 		Driver: filepath.Join(dir, "driver"), Check: filepath.Join(dir, "check"),
-		Tamper: filepath.Join(dir, "tamper"), Upgrade: filepath.Join(dir, "upgrade"),
+		Tamper:    filepath.Join(dir, "tamper"),
 		Publisher: filepath.Join(dir, "publisher"), FanoutWorker: filepath.Join(dir, "fanout-worker"), Rehydrator: filepath.Join(dir, "rehydrator"),
 		NATS: filepath.Join(dir, "nats-server"),
 	}
-	return b, build(ctx, dir, module+"cmd/...", module+"test/faulty", module+"test/wrongclock", module+"test/driver", module+"test/check", module+"test/tamper", module+"test/upgrade",
+	return b, build(ctx, dir, module+"cmd/...", module+"test/faulty", module+"test/wrongclock", module+"test/driver", module+"test/check", module+"test/tamper",
 		"github.com/nats-io/nats-server/v2")
 }
 

@@ -8,9 +8,6 @@ package testenv
 //   - mongod: tests that start a MongoDB server of their own and kill it. test/services/withmongodb sets it if there is such a program.
 //   - hosttools: tests that need promtool, bash, curl, openssl, Python, Node.js, or root on Debian.
 //
-// "make test-all" does not set these tags:
-//
-//   - mutate: the mutations of test/mutation, which change the code to see a test fail.
-//   - older: a test that runs programs of an earlier release. "make test-upgrade" builds them from the history.
+// "make test-all" does not set the tag mutate: the mutations of test/mutation, which change the code to see a test fail.
 //
 // A file whose tests all need a tag has it as its build constraint. A test with a variant that needs one reads Long or OnMongoDB.

@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/fanmail/fanmail/internal/settings"
 )
 
 // helpWidth is the number of columns of a help text.
@@ -17,11 +15,10 @@ const helpWidth = 120
 // HelpAll is the flag that prints the help with the flags that --help leaves out.
 const HelpAll = "help-all"
 
-// SetTexts sets the texts that all programs share: the version names the format levels that the program knows, and the help breaks
-// long descriptions of flags.
+// SetTexts sets the texts that all programs share: the version, and the help, which breaks long descriptions of flags.
 func SetTexts(root *cobra.Command) {
 	root.Version = Version()
-	root.SetVersionTemplate(fmt.Sprintf("{{.Name}} {{.Version}}, format levels %d to %d\n", settings.Unrecorded, settings.Highest))
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", helpWidth)))
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -174,7 +173,7 @@ func (r *Rig) Following(skew time.Duration) *following.Service {
 // TopicService returns a service of topics whose clock is ahead of the rig's by skew.
 func (r *Rig) TopicService(skew time.Duration) *topics.Service {
 	return topics.New(r.Topics, r.Edges, r.Following(skew), topics.Options{
-		Partitions: Partitions, Level: func() int { return settings.Highest }, Now: r.Clock.Skewed(skew),
+		Partitions: Partitions, Now: r.Clock.Skewed(skew),
 	})
 }
 
@@ -187,7 +186,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Messages: r.Messages, Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
-		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Level: func() int { return settings.Highest },
+		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew),
 		BucketSize: r.bucketSize, Trim: r.Trimmer(skew).TrimUser,
 	})
 }
@@ -250,7 +249,7 @@ func (r *Rig) Walker(skew time.Duration) *retention.Walker {
 // Concluder returns a concluder whose clock is ahead of the rig's by skew.
 func (r *Rig) Concluder(skew time.Duration) *retention.Concluder {
 	return retention.NewConcluder(r.DB.Walk, r.Progress, r.Messages, retention.ConcluderOptions{
-		Level: func() int { return settings.Highest }, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	})
 }
 
