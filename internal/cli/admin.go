@@ -13,7 +13,7 @@ import (
 func newAdmin(p program.Process) *cobra.Command {
 	return withCommands(&cobra.Command{
 		Use:   "admin",
-		Short: "Prepare and upgrade the database of servers, and change what its processes agree on",
+		Short: "Prepare the database of servers, and change what its processes agree on",
 	}, newAdminInit(p), newAdminSettings(p), newAdminProcesses(p))
 }
 
@@ -30,7 +30,7 @@ func newAdminInit(p program.Process) *cobra.Command {
 		Use:   "init",
 		Short: "Prepare a MongoDB database for Fanmail",
 		Long: "Prepare a MongoDB database for Fanmail: create collections, indexes, and a record of the number of partitions, the\n" +
-			"size of buckets, the format level, and the settings that all processes follow (fanmail admin settings). Existing\n" +
+			"size of buckets, and the settings that all processes follow (fanmail admin settings). Existing\n" +
 			"ones stay unchanged, so you can repeat the command, also after an upgrade, and run it on several hosts at once.\n" +
 			"With --shard it also shards the collections, which needs the router (mongos) of a sharded cluster. The\n" +
 			"configuration is that of 'fanmail serve', whose flags the command takes.\n\n" +

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/cli"
 	"github.com/fanmail/fanmail/internal/cli/program"
-	"github.com/fanmail/fanmail/internal/settings"
 )
 
 // Every page of help fits on a screen of 120 columns, and there are at most 40, with those of the programs of roles and of completion.
