@@ -8,7 +8,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/identities"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/identity"
 )
 
@@ -37,7 +36,7 @@ func (e env) Identities(ctx context.Context, o IdentitiesOptions) (_ Report, err
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, w.Close(ctx)) }()
-	service := identities.New(w.Parts.Identities, identities.Options{Level: func() int { return settings.Topics }, Now: e.Now})
+	service := identities.New(w.Parts.Identities, identities.Options{Now: e.Now})
 	x := identifying{world: w, o: o, service: service}
 	e.Tell("claiming identities")
 	rate, err := x.claim(ctx)
