@@ -8,22 +8,19 @@ LINT_BENCH := $(GO) tool -modfile=../tools/go.mod golangci-lint
 # Runs a command with a MongoDB server for the tests, which it finds or installs, and with the build tags that select the tests for it.
 # It is built and then run, because "go run" would not pass signals on to it.
 WITH_MONGODB = $(GO) build -o bin/withmongodb ./test/services/withmongodb && exec bin/withmongodb
-# The same where a server can be found without installing one, and nothing elsewhere.
-MONGODB_FOUND := $(or $(FANMAIL_TEST_MONGODB_URI),$(shell command -v mongod))
-IF_MONGODB = $(if $(MONGODB_FOUND),$(WITH_MONGODB))
 # Lets a command find promtool, which is unpacked where there is none.
 WITH_PROMTOOL = { command -v promtool >/dev/null || PATH="$$PATH:$$(test/services/prometheus/install)"; } && export PATH &&
-# The packages that take longest come first, so that no package runs alone at the end.
-PACKAGES = ./test/e2e ./internal/pebblestore $(filter-out %/test/e2e %/internal/pebblestore,$(shell $(GO) list ./...))
-# Where goroutines meet: these packages start goroutines, or their values are used by several at a time, and the tests do both. The
-# others are pure functions, commands that run one after the other, models of one goroutine (test/proof), actors that
-# take turns (test/statemachine, buckettest), or drive programs from outside: test/e2e builds those with the race detector. The package
-# that takes longest comes first.
-RACE := $(addprefix ./internal/,mongostore app audit fanout following httpapi inbox meter natsbus pebblestore publish rehydrate reload retention \
-	startstop storemetrics storetest/messagetest telemetry/telemetrytest) ./pkg/bucket ./pkg/client ./pkg/message ./test/security
-# The packages with tests that "make test" does not select: test/testenv/tier.go says by which build tags.
-TIERS := (long|mongodb|mongod|hosttools)
-MORE = $(filter-out ./internal/mongostore/,$(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*.go' '^//go:build $(TIERS)|testenv\.(Long|OnMongoDB)' internal test)))))
+# The packages that take longest come first, so that none of them runs alone at the end.
+SLOW := ./internal/storetest/buckettest ./test/statemachine ./internal/cli ./internal/pebblestore
+PACKAGES = $(SLOW) $(filter-out $(addprefix %,$(SLOW:.%=%)),$(shell $(GO) list ./...))
+# Where goroutines meet: these packages start goroutines, or their values are used by several at a time, and the tests do both.
+RACE := ./internal/mongostore/... $(addprefix ./internal/,fanout following httpapi inbox natsbus pebblestore publish rehydrate retention) ./pkg/bucket
+# The tests that only the tag mongodb selects, in packages of which the others need none: test/testenv/tier.go lists the tags.
+TAGGED = $(shell grep -lE '^//go:build mongodb' internal/app/*_test.go internal/cli/*_test.go)
+TAGGED_TESTS = $(shell sed -nE 's/^func (Test[A-Za-z0-9]+).*/\1/p' $(TAGGED) | paste -sd '|' -)
+# What takes long, or needs more than Go and a C compiler.
+NIGHTLY := ./test/e2e ./test/faults ./test/statemachine/... ./test/security ./test/docs ./test/monitoring ./test/services/... ./test/testenv ./test/proof \
+	./internal/identities ./pkg/follow
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -41,20 +38,28 @@ run: ## Publish, fan out and read an inbox in a temporary folder.
 build: ## Build the commands into bin/.
 	$(GO) build -trimpath -o bin/ ./cmd/...
 
-# Without -count=1 a result could come from the cache although a binary that the test drives has changed.
+# Without -count=1 a result could come from the cache although a file that the test reads has changed.
 .PHONY: test
-test: ## Run the tests that need only Go, in minutes; those of MongoDB, too, where there is a server.
-	$(IF_MONGODB) $(GO) test -count=1 -timeout=15m $(PACKAGES)
-	@echo 'Left out:$(if $(MONGODB_FOUND),, MongoDB (FANMAIL_TEST_MONGODB_URI is not set, no mongod on the PATH);) the race detector; failpoints,'
-	@echo 'kills and restarts of whole programs; promtool, the installation of DocumentDB; the commands and examples of docs/; deploy/. "make test-all" includes them.'
+test: ## Run the tests that need only Go, on the embedded store and bus.
+	$(GO) test -vet=off -count=1 -timeout=10m $(PACKAGES) # vet is one of the linters
 
-.PHONY: test-all
+.PHONY: test-race
+test-race: ## Run the packages where goroutines meet with the race detector, and all tests of the MongoDB store. Needs a C compiler.
+	$(WITH_MONGODB) $(GO) test -race -vet=off -count=1 -timeout=30m $(RACE)
+
+.PHONY: test-mongodb
+test-mongodb: ## Run the other tests that need a MongoDB server, and kill -9 on each store.
+	$(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=10m -run '^($(TAGGED_TESTS))$$' $(sort $(dir $(addprefix ./,$(TAGGED))))
+	GOFLAGS="$(GOFLAGS) -tags=long" && export GOFLAGS && \
+		$(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=15m -run '^(TestFromPublishToInbox|TestKillNine)$$' ./test/e2e
+
+.PHONY: test-nightly
 # One package at a time: each starts dozens of programs, and two of them beside each other take longer than one after the other.
-test-all: ## Run every test: "make test", and what that leaves out. Needs a C compiler, curl, openssl, Python, Node.js and systemd-analyze.
-	$(MAKE) test
-	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && $(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -count=1 -p=1 -parallel=3 -timeout=60m $(MORE)
-	$(WITH_MONGODB) $(GO) test -race -count=1 -timeout=60m $(RACE)
-	$(MAKE) test-deploy
+test-nightly: ## Run what takes long. Needs what .ci/run installs: a C compiler, curl, openssl, Python, Node.js and systemd-analyze.
+	GOFLAGS="$(GOFLAGS) -tags=long,hosttools" && export GOFLAGS && \
+		$(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -vet=off -count=1 -p=1 -parallel=3 -timeout=60m $(NIGHTLY)
+	GOFLAGS="$(GOFLAGS) -tags=long" && export GOFLAGS && $(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=15m -run '^TestLargestDocuments$$' ./internal/mongostore
+	$(GO) test -tags=mutate -vet=off -count=1 -timeout=60m -v -run '^TestMutationsAreCaught$$' ./test/mutation
 	$(MAKE) bench-lab
 
 # A module of its own, because the tools that read charts, compositions and images have hundreds of dependencies.

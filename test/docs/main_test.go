@@ -1,3 +1,5 @@
+//go:build hosttools
+
 package docs_test
 
 import (

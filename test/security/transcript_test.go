@@ -1,4 +1,4 @@
-//go:build hosttools
+//go:build long && hosttools
 
 package security_test
 

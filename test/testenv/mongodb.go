@@ -38,7 +38,7 @@ func MongoDB(tb testing.TB) (uri, database string) {
 func LastingMongoDB(tb testing.TB) (uri, database string, drop func(ctx context.Context) error) {
 	tb.Helper()
 	uri = os.Getenv(services.URIVariable)
-	require.NotEmpty(tb, uri, "%s is not set. Run the tests with a MongoDB server by \"make test-all\", or these alone by\n"+
+	require.NotEmpty(tb, uri, "%s is not set. Run the tests with a MongoDB server by \"make test-mongodb\", or these alone by\n"+
 		"    go run ./test/services/withmongodb go test [-run ...] ./some/package", services.URIVariable)
 	database = databaseName(tb.Name())
 	return uri, database, func(ctx context.Context) error {
