@@ -3,6 +3,7 @@ package mongostore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -27,7 +28,7 @@ type emptiedRecord struct {
 }
 
 // Empty implements bucket.Store by one query and one command with an update for each bucket. The conditions of the updates, and not what the
-// query has returned, decide what is emptied. No update changes a counter, so a repetition has no effect.
+// query has returned, decide what is emptied. A repetition has no effect, because a bucket becomes a stub once.
 func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (freed bucket.Emptied, err error) {
 	if low > high {
 		return freed, nil
@@ -51,7 +52,7 @@ func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint3
 		switch {
 		case int(r.Bucket.Slots) == o.Cap && !purged.Less(o.Last):
 			part.Stubs = 1
-			models = append(models, emptyWhole(owner, o, purged))
+			models = append(models, emptyWhole(owner, o, purged)...)
 		case r.Expired > 0:
 			models = append(models, emptyPart(owner, o, purged))
 		default:
@@ -63,7 +64,7 @@ func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint3
 		return freed, nil
 	}
 	err = s.c.call(ctx, "empty buckets", func(ctx context.Context) error {
-		_, err := s.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		_, err := s.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
 		return err
 	})
 	if err != nil {
@@ -88,9 +89,11 @@ func expiredFields(purged message.ID) bson.D {
 		bson.E{Key: "expired", Value: sum(1)}, bson.E{Key: "bytes", Value: sum(operator("$bsonSize", "$$this"))})
 }
 
-// emptyWhole returns the update that makes a stub of a bucket. The count of tombstones moves to a field that is not in the index of deletions. A
-// stub needs no purge point: its last says what has expired. It keeps its decl, and needs no facets.
-func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) *mongo.UpdateOneModel {
+// emptyWhole returns the updates that make a stub of a bucket: one for a bucket without tombstones, then one for a bucket with some. A bucket may
+// get its first one in between, and never loses it, so one of the two applies. The number of tombstones becomes negative. So the index of deletions
+// keeps it, and pages, which count those above zero, read no stubs. A stub needs no purge point: its last says what has expired. It keeps its decl,
+// and needs no facets.
+func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) []mongo.WriteModel {
 	filter := append(bucketOf(owner, o.Sequence), versionIs(o.Decl), noStub, capIs(o.Cap),
 		bson.E{Key: fieldSlots, Value: o.Cap}, bson.E{Key: fieldLast, Value: operator("$lte", uuid(purged))})
 	unset := bson.D{{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}, {Key: fieldPurged, Value: ""}}
@@ -100,10 +103,16 @@ func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) *mong
 	update := bson.D{
 		{Key: "$set", Value: bson.D{{Key: fieldStub, Value: true}, {Key: fieldEntries, Value: bson.A{}}}},
 		{Key: "$unset", Value: unset},
-		{Key: "$rename", Value: operator(fieldDeleted, fieldTombstoned)},
 		{Key: "$max", Value: operator(fieldVersion, int32(versionEmptied))},
 	}
-	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
+	model := func(tombstones bool, update bson.D) mongo.WriteModel {
+		where := append(slices.Clip(filter), bson.E{Key: fieldDeleted, Value: operator("$exists", tombstones)})
+		return mongo.NewUpdateOneModel().SetFilter(where).SetUpdate(update)
+	}
+	return []mongo.WriteModel{
+		model(false, update),
+		model(true, append(slices.Clip(update), bson.E{Key: "$mul", Value: operator(fieldDeleted, -1)})),
+	}
 }
 
 // emptyPart returns the update that empties the entries of a bucket that have expired.

@@ -21,10 +21,9 @@ const (
 	fieldFloor      = "floor"      // as in bucket.Bucket; bucket 0 has none
 	fieldLast       = "last"       // as in bucket.Bucket
 	fieldLate       = "late"       // the least id that may be at or below the floor
-	fieldDeleted    = "deleted"    // in a bucket: number of tombstones; in an entry: true if it is a tombstone
+	fieldDeleted    = "deleted"    // in a bucket: number of tombstones, negative in a stub; in an entry: true if it is a tombstone
 	fieldTombstones = "tombstones" // their slots and ids
 	fieldStub       = "stub"       // true if it is a stub
-	fieldTombstoned = "tombstoned" // of a stub: number of the tombstones that it had
 
 	fieldEntryID    = "id"
 	fieldEntryFrom  = "from"
@@ -46,7 +45,8 @@ const (
 // an entry may meet a condition.
 //
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
-// counted, because a page needs all tombstones but the entries of only two buckets. The tombstone keeps the id of a blanked
+// counted, because a page needs all tombstones but the entries of only two buckets. The index on deleted holds the number of every bucket that
+// has, or as a stub had, tombstones: pages count those above zero, and the sum of the absolute values is that of all tombstones ever. The tombstone keeps the id of a blanked
 // entry.
 type bucketRecord struct {
 	Version    int32             `bson:"v"`
