@@ -113,7 +113,7 @@ func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint
 	}
 	for high, more := heads[0].Sequence, hinted; more; {
 		low := high - min(high, bucketsPage-1)
-		buckets, err := s.stores.Buckets.Range(ctx, user, low, high, bucketsPage)
+		buckets, err := s.stores.Buckets.Range(ctx, user, low, high, bucketsPage, bucket.AllFields)
 		if err != nil {
 			return hinted, err
 		}

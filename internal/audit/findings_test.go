@@ -348,7 +348,7 @@ func TestSizesOfBuckets(t *testing.T) {
 	require.True(t, found[0].Repaired)
 	found, _ = run(t.Context(), t, w.Service, audit.Request{})
 	require.Empty(t, found)
-	head, err := w.db.Inbox().Range(t.Context(), "ben", 3, 3, 1)
+	head, err := w.db.Inbox().Range(t.Context(), "ben", 3, 3, 1, bucket.AllFields)
 	require.NoError(t, err)
 	require.Equal(t, 21, head[0].Slots(), "the message is there again")
 	require.Equal(t, int64(55), head[0].Base)

@@ -278,7 +278,7 @@ func (l *look) readTombstones(ctx context.Context) error {
 	if len(l.state.Gaps) == 0 {
 		return nil
 	}
-	deletions, err := l.stores.Buckets.Deletions(ctx, l.user, 0)
+	deletions, err := bucket.ReadDeletions(ctx, l.stores.Buckets, l.user, 0)
 	if err != nil {
 		return fmt.Errorf("tombstones of %s: %w", l.user, err)
 	}
@@ -314,7 +314,7 @@ func (l *look) compareCopies(ctx context.Context, m message.Stored, copies conte
 		if h.deleted || h.says == says(want) {
 			continue
 		}
-		buckets, err := l.stores.Buckets.Range(ctx, l.user, h.sequence, h.sequence, 1)
+		buckets, err := l.stores.Buckets.Range(ctx, l.user, h.sequence, h.sequence, 1, bucket.AllFields)
 		if err != nil {
 			return fmt.Errorf("bucket %d of %s: %w", h.sequence, l.user, err)
 		}

@@ -201,11 +201,11 @@ type hooked struct {
 }
 
 // Deletions implements bucket.Store.
-func (h hooked) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
+func (h hooked) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
 	if err := h.fail(); err != nil {
-		return bucket.Deletions{}, err
+		return nil, err
 	}
-	return h.Store.Deletions(ctx, owner, from)
+	return h.Store.Deletions(ctx, refs)
 }
 
 // read calls a function after messages were read.

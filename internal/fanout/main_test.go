@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -215,7 +216,7 @@ func (w *world) scan(t *testing.T, m message.Message, p int) progress.Scan {
 // inbox returns the messages in an inbox, in the order in which they came.
 func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
 	t.Helper()
-	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32)
+	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, b := range slices.Backward(buckets) {

@@ -70,7 +70,7 @@ func (w *world) follow(t *testing.T, user message.UserID, fault rig.Fault, after
 
 func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
 	t.Helper()
-	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32)
+	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, b := range buckets {

@@ -266,7 +266,7 @@ func TestRehydrationAbovePurged(t *testing.T) {
 		_, err := w.Purge(t.Context(), "ann", at(until), false)
 		require.NoError(t, err)
 		w.work(t)
-		buckets, err := w.Inbox.Range(t.Context(), "ann", 0, 9, 9)
+		buckets, err := w.Inbox.Range(t.Context(), "ann", 0, 9, 9, bucket.AllFields)
 		require.NoError(t, err)
 		held := []bucket.Entry{}
 		for _, b := range buckets {
@@ -339,7 +339,7 @@ func TestPurgedPageCosts(t *testing.T) {
 	first, next := read("")
 	require.Equal(t, []string{"Lookup", "Newest"}, first)
 	second, _ := read(next)
-	for until, more := range map[int][]string{120: {"Floor", "Range", "Overlapping"}, 560: {"Overlapping"}, 619: {}} {
+	for until, more := range map[int][]string{120: {"Outlines", "Range", "Overlapping"}, 560: {"Overlapping"}, 619: {}} {
 		state := w.State(t.Context(), t, "ann")
 		_, err := w.Purge(t.Context(), "ann", at(until), false)
 		require.NoError(t, err)

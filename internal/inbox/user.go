@@ -34,7 +34,7 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	deletions, err := s.stores.Buckets.Deletions(ctx, user, deletionsFrom(state))
+	deletions, err := bucket.ReadDeletions(ctx, s.stores.Buckets, user, deletionsFrom(state))
 	if err != nil {
 		return User{}, err
 	}

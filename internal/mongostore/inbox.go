@@ -23,18 +23,6 @@ var _ bucket.Store = (*Inbox)(nil)
 
 func newInbox(c collection) *Inbox { return &Inbox{c: c} }
 
-// Range implements bucket.Store.
-func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
-	return s.between(ctx, owner, low, high, limit, options.Find())
-}
-
-// RangeOnly implements bucket.Store.
-func (s *Inbox) RangeOnly(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) ([]bucket.Bucket, error) {
-	return s.between(ctx, owner, low, high, limit, options.Find().SetProjection(only(field)))
-}
-
 // only is a projection onto a bucket of which each entry has one field of its contents.
 func only(field bucket.Field) bson.D {
 	name := map[bucket.Field]string{bucket.FieldFrom: fieldEntryFrom, bucket.FieldAttrs: fieldEntryAttrs}[field]
@@ -45,12 +33,14 @@ func only(field bucket.Field) bson.D {
 	return projection
 }
 
-// between returns the buckets from low to high, at most limit, as a query finds them.
-func (s *Inbox) between(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, find *options.FindOptionsBuilder,
-) ([]bucket.Bucket, error) {
+// Range implements bucket.Store.
+func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
 	if low > high || limit <= 0 {
 		return nil, nil
+	}
+	find := options.Find()
+	if field != bucket.AllFields {
+		find.SetProjection(only(field))
 	}
 	filter := bson.D{
 		{Key: fieldOwner, Value: owner},
@@ -65,20 +55,6 @@ func (s *Inbox) between(
 	}
 	return bucketsOf(records)
 }
-
-// Floor implements bucket.Store.
-func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
-	find := options.Find().SetProjection(bounded)
-	records, err := all[bucketRecord](ctx, s.c, "read the floor of a bucket", bucketOf(owner, sequence), find)
-	if err != nil || len(records) == 0 {
-		return floor, false, err
-	}
-	o, err := records[0].bounds()
-	return o.Floor, true, err
-}
-
-// bounded is a projection onto the fields of a bucket's bounds.
-var bounded = fields(fieldOwner, fieldSequence, fieldSlots, fieldFloor, fieldLast)
 
 // bucketsOf returns the buckets of records, the highest first.
 func bucketsOf(records []bucketRecord) (buckets []bucket.Bucket, err error) {

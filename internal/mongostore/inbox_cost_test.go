@@ -157,7 +157,7 @@ func TestInboxCosts(t *testing.T) {
 		return err
 	})
 	spends(cost{Finds: 1}, "deletions, where there are none", func() error {
-		_, err := inbox.Deletions(ctx, owners[0], 0)
+		_, err := bucket.ReadDeletions(ctx, inbox, owners[0], 0)
 		return err
 	})
 	spends(cost{Finds: 1, Documents: 1, Updates: 1}, "a deletion", func() error {
@@ -169,7 +169,7 @@ func TestInboxCosts(t *testing.T) {
 		return err
 	})
 	spends(cost{Finds: 1, Documents: 1}, "deletions, where there is one", func() error {
-		_, err := inbox.Deletions(ctx, owners[0], 1)
+		_, err := bucket.ReadDeletions(ctx, inbox, owners[0], 1)
 		return err
 	})
 }

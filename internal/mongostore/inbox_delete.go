@@ -159,20 +159,6 @@ func blanked(at bucket.Tombstone) bson.D {
 	}
 }
 
-// Deletions implements bucket.Store in one query. The query reads only buckets with tombstones, and no entries.
-func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
-	records, err := all[bucketRecord](ctx, s.c, "read deletions", withDeletions(owner), options.Find().SetProjection(deletionFields(from)))
-	if err != nil {
-		return bucket.Deletions{}, err
-	}
-	for i := range records {
-		if err := records[i].addTo(&d); err != nil {
-			return bucket.Deletions{}, err
-		}
-	}
-	return d, nil
-}
-
 // withDeletions returns a filter for buckets with tombstones. The owner is an id, or a condition on ids. It matches the condition of the
 // partial index.
 func withDeletions(owner any) bson.D {

@@ -18,7 +18,7 @@ func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
 	if limit <= 0 {
-		d, err = s.Deletions(ctx, owner, from)
+		d, err = bucket.ReadDeletions(ctx, s, owner, from)
 		return nil, d, err
 	}
 	buried := mongo.Pipeline{

@@ -101,8 +101,8 @@ func cameLate(spans []bucket.Span) bson.D {
 	}
 }
 
-// DeletionsOf implements bucket.Store. A query is for owners with nearly the same bound, and returns the tombstones from the lowest one on.
-func (s *Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+// Deletions implements bucket.Store. The queries read only buckets with tombstones, and no entries. A query is for owners with nearly the same bound, and returns the tombstones from the lowest one on.
+func (s *Inbox) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
 	places := make(map[message.UserID]int, len(refs))
 	for i, ref := range refs {
 		places[ref.Owner] = i
@@ -117,7 +117,7 @@ func (s *Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.De
 		}
 		projection := append(deletionFields(chunks[i][0].Sequence), bson.E{Key: fieldOwner, Value: 1})
 		find := options.Find().SetProjection(projection).SetBatchSize(reply)
-		found[i], err = all[bucketRecord](ctx, s.c, "read deletions of many", withDeletions(in(owners)), find)
+		found[i], err = all[bucketRecord](ctx, s.c, "read deletions", withDeletions(in(owners)), find)
 		return err
 	})
 	if err != nil {

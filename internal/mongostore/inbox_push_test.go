@@ -157,7 +157,7 @@ func TestBucketOfAnotherVersion(t *testing.T) {
 	var before, after bson.M
 	require.NoError(t, documents.FindOne(ctx, bson.D{}).Decode(&before))
 
-	_, err = inbox.Range(ctx, "ann", 0, 9, 10)
+	_, err = inbox.Range(ctx, "ann", 0, 9, 10, bucket.AllFields)
 	require.ErrorIs(t, err, mongostore.ErrFormat)
 	_, err = inbox.Heads(ctx, []bucket.Ref{{Owner: "ann"}})
 	require.ErrorIs(t, err, mongostore.ErrFormat)
@@ -199,12 +199,12 @@ func TestFillLostSlots(t *testing.T) {
 			for i, slot := range damage.slots {
 				require.NoError(t, inbox.Blank(ctx, owner, 0, slot, message.ID{}))
 				require.ErrorIs(t, inbox.Blank(ctx, owner, 0, slot, message.ID{}), bucket.ErrNotFound, "it is filled")
-				d, err := inbox.Deletions(ctx, owner, 0)
+				d, err := bucket.ReadDeletions(ctx, inbox, owner, 0)
 				require.NoError(t, err)
 				require.EqualValues(t, i+1, d.Total)
 				require.Equal(t, bucket.Tombstone{Slot: slot, Position: int64(slot)}, d.Recent[i])
 			}
-			buckets, err := inbox.Range(ctx, owner, 0, 0, 1)
+			buckets, err := inbox.Range(ctx, owner, 0, 0, 1, bucket.AllFields)
 			require.NoError(t, err)
 			require.Equal(t, bucket.Capacity, buckets[0].Slots())
 			for slot, e := range buckets[0].Entries {
@@ -249,7 +249,7 @@ func TestPushWithBadReplies(t *testing.T) {
 		}
 		require.Positive(t, network.Lost(), "no reply was lost: this has shown nothing")
 		for _, owner := range owners {
-			buckets, err := db.Inbox().Range(t.Context(), owner, 0, 9, 10)
+			buckets, err := db.Inbox().Range(t.Context(), owner, 0, 9, 10, bucket.AllFields)
 			require.NoError(t, err)
 			var got []bucket.Entry
 			for _, b := range slices.Backward(buckets) {
@@ -288,7 +288,7 @@ func TestBlankWithBadReplies(t *testing.T) {
 			require.ErrorIs(t, direct.Blank(ctx, "ann", 0, slot, id), bucket.ErrNotFound, "slot %d", slot)
 		}
 		require.Positive(t, network.Lost(), "no reply was lost: this has shown nothing")
-		d, err := direct.Deletions(ctx, "ann", 0)
+		d, err := bucket.ReadDeletions(ctx, direct, "ann", 0)
 		require.NoError(t, err)
 		require.EqualValues(t, len(ids), d.Total)
 	})

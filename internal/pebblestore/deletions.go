@@ -215,7 +215,7 @@ func (s *Inbox) Newest(
 		return nil, d, err
 	}
 	defer call.end(ctx, &err)
-	if buckets, err = s.between(owner, low, math.MaxUint32, limit, (*entryRecord).entry); err != nil {
+	if buckets, err = s.between(owner, low, math.MaxUint32, limit, bucket.AllFields); err != nil {
 		return nil, d, err
 	}
 	d, err = s.deletions(owner, from)
@@ -230,16 +230,7 @@ func parseTotal(value []byte) (int64, error) {
 	return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // a total is never negative
 }
 
-// Deletions implements bucket.Store. The total and the tombstones are from the same moment.
-func (s *Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (d bucket.Deletions, err error) {
-	call, err := s.db.begin(ctx, "inbox.deletions")
-	if err != nil {
-		return bucket.Deletions{}, err
-	}
-	defer call.end(ctx, &err)
-	return s.deletions(owner, from)
-}
-
+// deletions returns the total and the tombstones as they are at one moment.
 func (s *Inbox) deletions(owner message.UserID, from uint32) (d bucket.Deletions, err error) {
 	prefix := s.prefix(spaceDeleted, owner)
 	it, err := s.db.iterate(prefix)

@@ -88,7 +88,7 @@ func requireEmptied(t *testing.T, image *vfs.MemFS, messages int) (removed uint3
 	require.NoError(t, err)
 	inbox := db.Inbox()
 	require.NoError(t, bucket.Check(t.Context(), inbox, "bob"))
-	buckets, err := inbox.Range(t.Context(), "bob", 0, math.MaxUint32, math.MaxInt)
+	buckets, err := inbox.Range(t.Context(), "bob", 0, math.MaxUint32, math.MaxInt, bucket.AllFields)
 	require.NoError(t, err)
 	var tombstones int64
 	for _, b := range buckets {
@@ -102,7 +102,7 @@ func requireEmptied(t *testing.T, image *vfs.MemFS, messages int) (removed uint3
 			}
 		}
 	}
-	deletions, err := inbox.Deletions(t.Context(), "bob", 0)
+	deletions, err := bucket.ReadDeletions(t.Context(), inbox, "bob", 0)
 	require.NoError(t, err)
 	require.Equal(t, tombstones, deletions.Total)
 	require.Len(t, deletions.Recent, int(tombstones))
@@ -173,7 +173,7 @@ func TestLostFloorOfTheLowestBucket(t *testing.T) {
 	require.NoError(t, pebblestore.LoseEntry(db, "bob", 1, 0))
 	require.ErrorIs(t, db.Inbox().Blank(t.Context(), "bob", 0, 0, message.ID{}), bucket.ErrNotFound, "that bucket is gone")
 	require.NoError(t, db.Inbox().Blank(t.Context(), "bob", 1, 0, message.ID{}))
-	floor, exists, err := db.Inbox().Floor(t.Context(), "bob", 1)
+	buckets, err := db.Inbox().Range(t.Context(), "bob", 1, 1, 1, bucket.AllFields)
 	require.NoError(t, err)
-	require.Equal(t, []any{messagetest.ID(50), true}, []any{floor, exists})
+	require.Equal(t, messagetest.ID(50), buckets[0].Floor)
 }

@@ -104,31 +104,22 @@ func outline(it *pebble.Iterator, prefix []byte) (bucket.Outline, error) {
 }
 
 // Range implements bucket.Store.
-func (s *Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) (_ []bucket.Bucket, err error) {
+func (s *Inbox) Range(
+	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
+) (_ []bucket.Bucket, err error) {
 	call, err := s.db.begin(ctx, "inbox.range")
 	if err != nil {
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	return s.between(owner, low, high, limit, (*entryRecord).entry)
+	return s.between(owner, low, high, limit, field)
 }
 
-// RangeOnly implements bucket.Store.
-func (s *Inbox) RangeOnly(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) (_ []bucket.Bucket, err error) {
-	call, err := s.db.begin(ctx, "inbox.range_only")
-	if err != nil {
-		return nil, err
+func (s *Inbox) between(owner message.UserID, low, high uint32, limit int, field bucket.Field) (_ []bucket.Bucket, err error) {
+	entry := (*entryRecord).entry
+	if field != bucket.AllFields {
+		entry = func(r *entryRecord) (bucket.Entry, error) { return r.only(field) }
 	}
-	defer call.end(ctx, &err)
-	return s.between(owner, low, high, limit, func(r *entryRecord) (bucket.Entry, error) { return r.only(field) })
-}
-
-// between is Range. entry returns what it reads of an entry.
-func (s *Inbox) between(
-	owner message.UserID, low, high uint32, limit int, entry func(*entryRecord) (bucket.Entry, error),
-) (_ []bucket.Bucket, err error) {
 	prefix := s.prefix(spaceInbox, owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
@@ -147,32 +138,6 @@ func (s *Inbox) between(
 		return nil, fmt.Errorf("buckets %d to %d of %s: %w", low, high, owner, err)
 	}
 	return buckets, nil
-}
-
-// Floor implements bucket.Store. The floor stands in the record of slot 0. A bucket that has lost this record reads as if it had no floor.
-func (s *Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
-	call, err := s.db.begin(ctx, "inbox.floor")
-	if err != nil {
-		return floor, false, err
-	}
-	defer call.end(ctx, &err)
-	prefix := s.prefix(spaceInbox, owner)
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return floor, false, err
-	}
-	defer closeIter(it, &err)
-	if gone, err := s.removedAt(it, owner); err != nil || sequence < gone.lowest {
-		return floor, err == nil, err
-	}
-	if !it.SeekGE(appendPlace(slices.Clip(prefix), sequence, 0)) || !inBucket(it.Key(), prefix, sequence) {
-		return floor, false, it.Error()
-	}
-	r, err := entryAt(it)
-	if err != nil {
-		return floor, false, fmt.Errorf("floor of bucket %d of %s: %w", sequence, owner, err)
-	}
-	return r.floor, true, nil
 }
 
 // readDown returns at most limit buckets of an owner, from the one below a key down to low. entry returns what it reads of an entry.

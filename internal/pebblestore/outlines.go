@@ -72,9 +72,9 @@ func (s *Inbox) outlines(span bucket.Span) (outlines []bucket.Outline, err error
 	return outlines, nil
 }
 
-// DeletionsOf implements bucket.Store.
-func (s *Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) (_ []bucket.Deletions, err error) {
-	call, err := s.db.begin(ctx, "inbox.deletions_of")
+// Deletions implements bucket.Store.
+func (s *Inbox) Deletions(ctx context.Context, refs []bucket.Ref) (_ []bucket.Deletions, err error) {
+	call, err := s.db.begin(ctx, "inbox.deletions")
 	if err != nil {
 		return nil, err
 	}

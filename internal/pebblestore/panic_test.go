@@ -56,14 +56,11 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"delete": func(ctx context.Context) error { return db.Inbox().Delete(ctx, "ann", 0, m.ID) },
 		"blank":  func(ctx context.Context) error { return db.Inbox().Blank(ctx, "ann", 0, 0, m.ID) },
 		"heads":  func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, refs)) },
-		"range only": func(ctx context.Context) error {
-			return first(db.Inbox().RangeOnly(ctx, "ann", 0, 9, 9, bucket.FieldAttrs))
-		},
-		"range": func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9)) },
+		"range":  func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9, bucket.AllFields)) },
 		"outlines": func(ctx context.Context) error {
 			return first(db.Inbox().Outlines(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}))
 		},
-		"deletions":   func(ctx context.Context) error { return first(db.Inbox().DeletionsOf(ctx, refs)) },
+		"deletions":   func(ctx context.Context) error { return first(db.Inbox().Deletions(ctx, refs)) },
 		"persist":     func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
 		"look up":     func(ctx context.Context) error { return first(db.Users().Lookup(ctx, []message.UserID{"ann"})) },
 		"due":         func(ctx context.Context) error { return first(db.Users().Due(ctx, userstate.Dead{}, 9)) },
@@ -130,7 +127,7 @@ func TestPushAfterAPanic(t *testing.T) {
 		_, err = db.Inbox().Push(t.Context(), pushes)
 		require.NoError(t, err)
 		for _, push := range pushes {
-			buckets, err := db.Inbox().Range(t.Context(), push.Owner, 0, 9, 9)
+			buckets, err := db.Inbox().Range(t.Context(), push.Owner, 0, 9, 9, bucket.AllFields)
 			require.NoError(t, err)
 			require.Len(t, buckets, 1, push.Owner)
 			require.Len(t, buckets[0].Entries, n, push.Owner)

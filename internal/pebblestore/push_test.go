@@ -46,7 +46,7 @@ func TestLargePush(t *testing.T) {
 				}
 			}
 			for i, o := range shuffled {
-				buckets, err := db.Inbox().Range(t.Context(), owner(o), 0, 0, 1)
+				buckets, err := db.Inbox().Range(t.Context(), owner(o), 0, 0, 1, bucket.AllFields)
 				require.NoError(t, err)
 				if i == 7 {
 					require.Empty(t, buckets)
@@ -71,7 +71,7 @@ func TestPushOfOneIDWithOtherContents(t *testing.T) {
 	_, err := db.Inbox().Push(t.Context(), pushes)
 	require.NoError(t, err)
 	for _, push := range pushes {
-		buckets, err := db.Inbox().Range(t.Context(), push.Owner, 0, 0, 1)
+		buckets, err := db.Inbox().Range(t.Context(), push.Owner, 0, 0, 1, bucket.AllFields)
 		require.NoError(t, err)
 		require.Equal(t, push.Entries, buckets[0].Entries)
 	}

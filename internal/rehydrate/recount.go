@@ -81,7 +81,7 @@ func (a *attempt) endRecount(ctx context.Context) {
 func (a *attempt) countAgain(ctx context.Context, feed *Feed, buckets bucket.Store) (userstate.Recount, error) {
 	mark := a.state.ReadMark
 	c := userstate.Recount{Of: a.state, Gaps: slices.Clone(a.state.Gaps), ReadMark: mark}
-	deletions, err := buckets.Deletions(ctx, a.state.User, 0)
+	deletions, err := bucket.ReadDeletions(ctx, buckets, a.state.User, 0)
 	if err != nil {
 		return c, err
 	}

@@ -77,7 +77,7 @@ func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID
 	if err != nil {
 		return purge, 0, err
 	}
-	deletions, err := p.buckets.Deletions(ctx, state.User, state.Oldest)
+	deletions, err := bucket.ReadDeletions(ctx, p.buckets, state.User, state.Oldest)
 	if err != nil {
 		return purge, 0, err
 	}

@@ -169,7 +169,7 @@ func (t *Trimmer) exceeds(ctx context.Context, state userstate.State, newest int
 	if total, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, bucket.Expired{}); total-newest <= newest/4 {
 		return false, nil
 	}
-	deletions, err := t.buckets.Deletions(ctx, state.User, state.Oldest)
+	deletions, err := bucket.ReadDeletions(ctx, t.buckets, state.User, state.Oldest)
 	if err != nil {
 		return false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/topics"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/leaktest"
@@ -277,7 +278,7 @@ func TestSubscribeCatchesUp(t *testing.T) {
 	require.NoError(t, err)
 	actor.Resume(rig.None, 0)
 	require.NoError(t, actor.Err())
-	buckets, err := w.Inbox.Range(t.Context(), "ann", 0, math.MaxUint32, math.MaxInt32)
+	buckets, err := w.Inbox.Range(t.Context(), "ann", 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
 	require.NoError(t, err)
 	require.Len(t, buckets, 1)
 	require.Equal(t, []message.ID{id}, buckets[0].Outline().IDs)

@@ -217,7 +217,7 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) erro
 	floor, sequence := head.Floor, head.Sequence
 	for !head.Stub && len(p.entries) > 0 && sequence > 0 && !floor.Less(p.entries[0].ID) {
 		low := sequence - min(sequence, stride)
-		below, err := a.store.Range(ctx, p.owner, low, sequence-1, stride)
+		below, err := a.store.Range(ctx, p.owner, low, sequence-1, stride, AllFields)
 		if err != nil {
 			return fmt.Errorf("look below bucket %d of %s: %w", sequence, p.owner, err)
 		}

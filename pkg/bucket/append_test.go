@@ -167,7 +167,7 @@ func TestAppendWithHintAheadOfTheHead(t *testing.T) {
 	ahead := bucket.Hint{Sequence: 3, Floor: id(7)}
 	require.Equal(t, 60, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 60)})[0].New)
 	require.Equal(t, 1, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 61)})[0].New)
-	buckets, err := seam.Range(t.Context(), "ann", 0, 10, 10)
+	buckets, err := seam.Range(t.Context(), "ann", 0, 10, 10, bucket.AllFields)
 	require.NoError(t, err)
 	require.Len(t, buckets, 2, "the head is found below, and no gap arises")
 }
@@ -253,7 +253,7 @@ func TestAppendPastDamagedInboxes(t *testing.T) {
 					continue
 				}
 				require.NoError(t, r.Err, owners[i])
-				buckets, err := seam.Range(t.Context(), owners[i], 0, 9, 10)
+				buckets, err := seam.Range(t.Context(), owners[i], 0, 9, 10, bucket.AllFields)
 				require.NoError(t, err)
 				require.Len(t, buckets, 2)
 				require.Equal(t, 3, buckets[0].Slots(), "each once")

@@ -39,14 +39,18 @@ func EntryOf(m message.Message) Entry {
 // Field names a part of the contents of an entry.
 type Field int
 
-// The fields that can be read alone.
+// AllFields stands for the whole contents. The others can be read alone.
 const (
-	FieldFrom Field = iota + 1
+	AllFields Field = iota
+	FieldFrom
 	FieldAttrs
 )
 
 // Only returns the entry without its contents but for one field. Its ID, Deleted and Expired stay.
 func (e Entry) Only(field Field) Entry {
+	if field == AllFields {
+		return e
+	}
 	only := Entry{ID: e.ID, Deleted: e.Deleted, Expired: e.Expired}
 	switch field {
 	case FieldFrom:

@@ -102,7 +102,7 @@ func readDeletions(ctx context.Context, store Store, work []*counting) error {
 	for i, c := range work {
 		refs[i] = Ref{Owner: c.Owner, Sequence: c.DeletionsFrom}
 	}
-	deletions, err := store.DeletionsOf(ctx, refs)
+	deletions, err := store.Deletions(ctx, refs)
 	for i := range deletions {
 		work[i].deletions = deletions[i]
 	}

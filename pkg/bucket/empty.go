@@ -94,7 +94,7 @@ func (e *Emptying) begin(ctx context.Context) error {
 func (e *Emptying) lowest(ctx context.Context, highest uint32) (uint32, error) {
 	stubs, high := int64(-1), int64(highest)+1 // the buckets up to stubs are stubs, and high is none
 	for step, probe := int64(1), int64(highest); stubs < high-1; {
-		b, err := e.store.Range(ctx, e.owner, uint32(probe), uint32(probe), 1) //nolint:gosec // it is a sequence
+		b, err := e.store.Range(ctx, e.owner, uint32(probe), uint32(probe), 1, AllFields) //nolint:gosec // it is a sequence
 		switch {
 		case err != nil:
 			return 0, err

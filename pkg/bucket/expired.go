@@ -41,7 +41,7 @@ func readExpired(
 	}
 	s, known := read[e.Sequence]
 	if !known {
-		buckets, err := store.Range(ctx, owner, e.Sequence, e.Sequence, 1)
+		buckets, err := store.Range(ctx, owner, e.Sequence, e.Sequence, 1, AllFields)
 		if err != nil {
 			return e, err
 		}
@@ -67,11 +67,11 @@ func oldestUnexpired(ctx context.Context, store Store, owner message.UserID, hea
 		return head.Sequence, nil
 	}
 	if above := oldest + 1; above < head.Sequence {
-		floor, exists, err := store.Floor(ctx, owner, above)
+		floor, err := floorOf(ctx, store, owner, above)
 		if err != nil {
 			return 0, err
 		}
-		if !exists || !upTo.Less(floor) {
+		if !upTo.Less(floor) {
 			return highestBelow(ctx, store, owner, head, upTo.Next(), 0)
 		}
 	}

@@ -159,7 +159,7 @@ func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark Read
 	read, next := int64(0), int64(0) // next is the position above the buckets read
 	const stride = 8                 // buckets a query
 	for low := mark.Sequence; next < mark.Slots; {
-		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride)
+		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride, AllFields)
 		if err != nil {
 			return 0, err
 		}
@@ -207,7 +207,7 @@ func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets [
 	if !slices.ContainsFunc(buckets, func(b Bucket) bool { return slices.Contains(b.Outline().IDs, message.ID{}) }) {
 		return nil, nil
 	}
-	deletions, err := store.Deletions(ctx, owner, buckets[0].Sequence)
+	deletions, err := ReadDeletions(ctx, store, owner, buckets[0].Sequence)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	if err != nil {
 		return Outline{}, nil, err
 	}
-	holders, err := store.Range(ctx, owner, sequence, sequence, 1)
+	holders, err := store.Range(ctx, owner, sequence, sequence, 1, AllFields)
 	if err != nil {
 		return Outline{}, nil, err
 	}
@@ -291,7 +291,7 @@ func Check(ctx context.Context, store Store, owner message.UserID) error {
 	const stride = 8 // buckets a query
 	for next := int64(heads[0].Sequence); next >= 0; {
 		low := max(0, next-stride+1)
-		buckets, err := store.Range(ctx, owner, uint32(low), uint32(next), stride) //nolint:gosec // both are sequences
+		buckets, err := store.Range(ctx, owner, uint32(low), uint32(next), stride, AllFields) //nolint:gosec // both are sequences
 		if err != nil {
 			return err
 		}
@@ -323,13 +323,10 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 	}
 	low, high := uint64(0), uint64(head.Sequence) // the answer is at least low and less than high
 	for reads := bits.Len64(high+1) + more; low < high-1; reads-- {
-		probe := min(high-1, low+1<<(reads-1))                       // the reads that are left can bisect the buckets below
-		floor, exists, err := store.Floor(ctx, owner, uint32(probe)) //nolint:gosec // it is below the head's sequence
+		probe := min(high-1, low+1<<(reads-1))                  // the reads that are left can bisect the buckets below
+		floor, err := floorOf(ctx, store, owner, uint32(probe)) //nolint:gosec // it is below the head's sequence
 		if err != nil {
 			return 0, err
-		}
-		if !exists {
-			return 0, lost(owner, uint32(probe)) //nolint:gosec // as above
 		}
 		if floor.Less(id) {
 			low = probe
@@ -338,4 +335,17 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 		}
 	}
 	return uint32(low), nil
+}
+
+// floorOf returns the floor of a bucket that has to be there. A bucket that was removed has none.
+func floorOf(ctx context.Context, store Store, owner message.UserID, sequence uint32) (message.ID, error) {
+	found, err := store.Outlines(ctx, []Span{{Owner: owner, Low: sequence, High: sequence}})
+	if err != nil {
+		return message.ID{}, err
+	}
+	at, exists := outlineAt(found[0], sequence)
+	if !exists {
+		return message.ID{}, lost(owner, sequence)
+	}
+	return at.Floor, nil
 }

@@ -15,7 +15,7 @@ const leastStep = 16
 func Least(ctx context.Context, store Store, owner message.UserID, oldest uint32, purged message.ID) (least message.ID, found bool, err error) {
 	at, width := oldest, 1
 	for ; !found; width = leastStep {
-		buckets, err := store.Range(ctx, owner, at, at+uint32(width)-1, width)
+		buckets, err := store.Range(ctx, owner, at, at+uint32(width)-1, width, AllFields)
 		if err != nil || len(buckets) == 0 {
 			return least, false, err
 		}

@@ -69,7 +69,7 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 		store: store, field: req.Field, bound: message.MaxID, order: newestFirst,
 	}
 	span := r.span()
-	buckets, err := r.between(ctx, r.Hint.Sequence-min(r.Hint.Sequence, span-1), math.MaxUint32, int(span))
+	buckets, err := r.store.Range(ctx, r.Owner, r.Hint.Sequence-min(r.Hint.Sequence, span-1), math.MaxUint32, int(span), r.field)
 	if err == nil {
 		err = r.add(buckets)
 	}
@@ -85,12 +85,4 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 		newest.Found = append(newest.Found, places[e.ID])
 	}
 	return newest, nil
-}
-
-// between is Store.Range for the owner, or Store.RangeOnly if only one field is read.
-func (r *reading) between(ctx context.Context, low, high uint32, limit int) ([]Bucket, error) {
-	if r.field == 0 {
-		return r.store.Range(ctx, r.Owner, low, high, limit)
-	}
-	return r.store.RangeOnly(ctx, r.Owner, low, high, limit, r.field)
 }

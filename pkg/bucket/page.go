@@ -239,7 +239,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 		}
 		r.late = len(late)
 	}
-	r.deletions, err = r.store.Deletions(ctx, r.Owner, r.DeletionsFrom)
+	r.deletions, err = ReadDeletions(ctx, r.store, r.Owner, r.DeletionsFrom)
 	return err
 }
 
@@ -252,7 +252,7 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	if c.Sequence+1 < head.Sequence {
 		high++ // for its floor; that of the head is known
 	}
-	run, err := r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), high, int(span+high-c.Sequence))
+	run, err := r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), high, int(span+high-c.Sequence), AllFields)
 	if err != nil || len(run) == 0 {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID, 0); err != nil {
 		return nil, err
 	}
-	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span))
+	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span), AllFields)
 }
 
 // readBelow reads as many more buckets as the rest of the page fills, if they have the capacity of the lowest one. They may be larger, so it
@@ -288,7 +288,7 @@ func (r *reading) readBelow(ctx context.Context) error {
 	if r.Filter != nil {
 		count = min(r.more(), above)
 	}
-	more, err := r.between(ctx, above-count, high, int(count))
+	more, err := r.store.Range(ctx, r.Owner, above-count, high, int(count), r.field)
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func TestReadMarkOfBlankedEntries(t *testing.T) {
 			if !first {
 				blank()
 			}
-			deletions, err := seam.Deletions(t.Context(), "ann", mark.Sequence)
+			deletions, err := bucket.ReadDeletions(t.Context(), seam, "ann", mark.Sequence)
 			require.NoError(t, err)
 			total, unread := bucket.Counts(60, deletions, mark, nil, bucket.Expired{})
 			require.Equal(t, []int64{59, map[int]int64{54: 5, 55: 5, 56: 4}[upTo]}, []int64{total, unread}, "%s, blanked first: %v", name, first)

@@ -86,7 +86,7 @@ type Extent struct {
 	Decl int
 }
 
-// Ref names the lowest bucket in which Heads searches for an owner's head.
+// Ref names a bucket of an owner: the lowest one in which Heads searches for the head, or whose tombstones Deletions returns.
 type Ref struct {
 	Owner    message.UserID
 	Sequence uint32
@@ -128,6 +128,15 @@ type Tombstone struct {
 	ID       message.ID
 }
 
+// ReadDeletions returns the deletions of one owner: see Store.Deletions.
+func ReadDeletions(ctx context.Context, store Store, owner message.UserID, from uint32) (Deletions, error) {
+	all, err := store.Deletions(ctx, []Ref{{Owner: owner, Sequence: from}})
+	if err != nil {
+		return Deletions{}, err
+	}
+	return all[0], nil
+}
+
 // Deletions are the tombstones of an inbox.
 type Deletions struct {
 	// Total counts all tombstones.
@@ -155,20 +164,14 @@ type Store interface {
 	Heads(ctx context.Context, refs []Ref) ([]Outline, error)
 
 	// Range returns the owner's buckets with sequences from low to high, both included, the highest first. It returns at most
-	// limit buckets, the highest ones. The caller owns the buckets, but shares the entries: see Entry.
+	// limit buckets, the highest ones. Of the contents of each entry it returns the given field only: see Entry.Only. The caller owns the
+	// buckets, but shares the entries: see Entry.
 	//
 	// A store may remove buckets instead of leaving stubs: see Empty. It removes the lowest ones only. One stub then stands for all of
 	// them. The Sequence of this stub is the highest one that was removed, its Base and Floor are zero, its Cap is the number of all
 	// their slots, and its Last is the floor of the lowest bucket that is left. Range returns this stub, as the last one, if low
 	// is not above its Sequence, also if high is below it.
-	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]Bucket, error)
-
-	// RangeOnly returns what Range does, but of the contents of each entry one field only. See Entry.Only.
-	RangeOnly(ctx context.Context, owner message.UserID, low, high uint32, limit int, field Field) ([]Bucket, error)
-
-	// Floor returns the floor of a bucket, and whether the bucket exists. It reads less than Range: searches by floors need no entries. A bucket
-	// that was removed counts as existing, without a floor.
-	Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error)
+	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field Field) ([]Bucket, error)
 
 	// Newest returns the owner's buckets from low up, as Range does, and their deletions, as Deletions does. A page from the
 	// head needs both, and a remote store answers both in one round trip.
@@ -211,11 +214,9 @@ type Store interface {
 	// caller calls it only from format level 3 on, because older releases refuse what it leaves.
 	Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (Emptied, error)
 
-	// Deletions counts the owner's tombstones, but for those of stubs, and returns those in buckets from the given sequence up.
-	Deletions(ctx context.Context, owner message.UserID, from uint32) (Deletions, error)
-
-	// DeletionsOf returns, in the order of refs, what Deletions returns for each owner. No two refs may have the same owner.
-	DeletionsOf(ctx context.Context, refs []Ref) ([]Deletions, error)
+	// Deletions counts each owner's tombstones, but for those of stubs, and returns those in buckets from the given sequence up. The results
+	// are in the order of refs. No two refs may have the same owner.
+	Deletions(ctx context.Context, refs []Ref) ([]Deletions, error)
 }
 
 // Head is a hint for the head of an owner's inbox.

@@ -89,9 +89,9 @@ func (t *trimming) run(ctx context.Context) (last message.ID, err error) {
 
 // readHead reads the head. It searches from the hint up, as a writer does.
 func (t *trimming) readHead(ctx context.Context) error {
-	head, err := t.store.Range(ctx, t.Owner, t.Hint.Sequence, math.MaxUint32, 1)
+	head, err := t.store.Range(ctx, t.Owner, t.Hint.Sequence, math.MaxUint32, 1, AllFields)
 	if err == nil && len(head) == 0 && t.Hint.Sequence > 0 { // ahead of the head, which never happens to a sound store
-		head, err = t.store.Range(ctx, t.Owner, 0, math.MaxUint32, 1)
+		head, err = t.store.Range(ctx, t.Owner, 0, math.MaxUint32, 1, AllFields)
 	}
 	t.bottom = len(head) == 0
 	t.add(head)
@@ -104,7 +104,7 @@ func (t *trimming) readBelow(ctx context.Context) error {
 	missing := max(1, min(t.missing, stride*MaxCapacity))
 	high := t.lowest.Sequence - 1
 	count := min(bucketsFor(int(missing), max(t.lowest.Cap, 1)), high-min(high, t.Oldest)+1, stride)
-	buckets, err := t.store.Range(ctx, t.Owner, t.lowest.Sequence-count, high, int(count))
+	buckets, err := t.store.Range(ctx, t.Owner, t.lowest.Sequence-count, high, int(count), AllFields)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func appending() []mutation {
 			edits: []edit{
 				{appendGo, "	heads, err := a.store.Heads(ctx, refs)\n", `	early := make(map[message.UserID][]Bucket)
 	for _, ref := range refs {
-		early[ref.Owner], _ = a.store.Range(ctx, ref.Owner, 0, 1<<31, 1<<20)
+		early[ref.Owner], _ = a.store.Range(ctx, ref.Owner, 0, 1<<31, 1<<20, bucket.AllFields)
 	}
 	heads, err := a.store.Heads(ctx, refs)
 `},

@@ -121,7 +121,7 @@ func (m *machine) present(buckets []bucket.Bucket, user message.UserID) []messag
 
 // buckets returns an inbox, the highest bucket first.
 func (m *machine) buckets(t *rapid.T, user message.UserID) []bucket.Bucket {
-	buckets, err := m.rig.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32)
+	buckets, err := m.rig.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
 	require.NoError(t, err)
 	return buckets
 }

@@ -88,7 +88,7 @@ func (s suite) outlines(t *testing.T) {
 // requireOutlines compares the outlines of a span with its buckets.
 func requireOutlines(t *testing.T, store bucket.Store, span bucket.Span, got []bucket.Outline) {
 	t.Helper()
-	buckets, err := store.Range(t.Context(), span.Owner, span.Low, span.High, 100)
+	buckets, err := store.Range(t.Context(), span.Owner, span.Low, span.High, 100, bucket.AllFields)
 	require.NoError(t, err)
 	above := len(got) - len(buckets)
 	require.GreaterOrEqual(t, above, 0, "%+v", span)
@@ -107,7 +107,7 @@ func requireOutlines(t *testing.T, store bucket.Store, span bucket.Span, got []b
 	}
 	for _, o := range got[:above] {
 		require.Greater(t, o.Sequence, span.High)
-		whole, err := store.Range(t.Context(), span.Owner, o.Sequence, o.Sequence, 1)
+		whole, err := store.Range(t.Context(), span.Owner, o.Sequence, o.Sequence, 1, bucket.AllFields)
 		require.NoError(t, err)
 		require.Equal(t, outlineOf(whole[0]), withoutEmpty(o))
 	}
@@ -134,18 +134,18 @@ func (s suite) deletionsOfMany(t *testing.T) {
 	for anna := range uint32(4) {
 		for ann := range uint32(4) {
 			refs := []bucket.Ref{{Owner: "anna", Sequence: anna}, {Owner: "nobody", Sequence: 2}, {Owner: owner, Sequence: ann}}
-			got, err := store.DeletionsOf(t.Context(), refs)
+			got, err := store.Deletions(t.Context(), refs)
 			require.NoError(t, err)
 			require.Len(t, got, len(refs))
 			for i, ref := range refs {
-				want, err := store.Deletions(t.Context(), ref.Owner, ref.Sequence)
+				want, err := bucket.ReadDeletions(t.Context(), store, ref.Owner, ref.Sequence)
 				require.NoError(t, err)
 				require.Equal(t, want.Total, got[i].Total, "%+v", ref)
 				require.ElementsMatch(t, want.Recent, got[i].Recent, "%+v", ref)
 			}
 		}
 	}
-	none, err := store.DeletionsOf(t.Context(), nil)
+	none, err := store.Deletions(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

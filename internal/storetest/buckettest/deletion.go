@@ -13,7 +13,7 @@ import (
 
 func (s suite) deletions(t *testing.T, store bucket.Store, from uint32) bucket.Deletions {
 	t.Helper()
-	d, err := store.Deletions(t.Context(), owner, from)
+	d, err := bucket.ReadDeletions(t.Context(), store, owner, from)
 	require.NoError(t, err)
 	return d
 }
@@ -243,7 +243,7 @@ func (s suite) deleteWhilePushing(t *testing.T) {
 					return nil, err
 				}
 			case deleters + 1:
-				buckets, err := store.Range(ctx, owner, 0, 0, 1)
+				buckets, err := store.Range(ctx, owner, 0, 0, 1, bucket.AllFields)
 				if err != nil {
 					return nil, err
 				}
@@ -315,9 +315,9 @@ func (s suite) newest(t *testing.T) {
 			for _, low := range []uint32{0, 1, 2, 3} {
 				for _, limit := range []int{0, 1, 2, 50} {
 					for _, from := range []uint32{0, 2, math.MaxUint32} {
-						want, err := store.Range(t.Context(), user, low, math.MaxUint32, limit)
+						want, err := store.Range(t.Context(), user, low, math.MaxUint32, limit, bucket.AllFields)
 						require.NoError(t, err)
-						deleted, err := store.Deletions(t.Context(), user, from)
+						deleted, err := bucket.ReadDeletions(t.Context(), store, user, from)
 						require.NoError(t, err)
 						got, deletions, err := store.Newest(t.Context(), user, low, limit, from)
 						require.NoError(t, err)

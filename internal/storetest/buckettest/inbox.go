@@ -60,7 +60,7 @@ type inbox []bucket.Bucket
 
 func readInbox(t tester, store bucket.Store, owner message.UserID) inbox {
 	t.Helper()
-	buckets, err := store.Range(t.Context(), owner, 0, math.MaxUint32, math.MaxInt32)
+	buckets, err := store.Range(t.Context(), owner, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
 	require.NoError(t, err)
 	slices.Reverse(buckets)
 	return buckets
@@ -245,7 +245,7 @@ type hintBook struct {
 // RaiseHeads implements bucket.Hints. It records an error for a hint to a bucket that does not exist.
 func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	for _, head := range heads {
-		b, err := h.store.Range(ctx, head.Owner, head.Hint.Sequence, head.Hint.Sequence, 1)
+		b, err := h.store.Range(ctx, head.Owner, head.Hint.Sequence, head.Hint.Sequence, 1, bucket.AllFields)
 		switch {
 		case err != nil:
 			return err

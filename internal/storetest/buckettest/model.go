@@ -161,31 +161,15 @@ func (m *Model) Heads(_ context.Context, refs []bucket.Ref) ([]bucket.Outline, e
 }
 
 // Range implements bucket.Store.
-func (m *Model) Range(_ context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+func (m *Model) Range(_ context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
 	buckets := m.between(owner, low, high)
-	return buckets[:min(limit, len(buckets))], nil
-}
-
-// RangeOnly implements bucket.Store.
-func (m *Model) RangeOnly(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) ([]bucket.Bucket, error) {
-	buckets, err := m.Range(ctx, owner, low, high, limit)
+	buckets = buckets[:min(limit, len(buckets))]
 	for _, b := range buckets {
 		for i, e := range b.Entries {
 			b.Entries[i] = e.Only(field)
 		}
 	}
-	return buckets, err
-}
-
-// Floor implements bucket.Store.
-func (m *Model) Floor(_ context.Context, owner message.UserID, sequence uint32) (message.ID, bool, error) {
-	buckets := m.between(owner, sequence, sequence)
-	if len(buckets) == 0 {
-		return message.ID{}, false, nil
-	}
-	return buckets[0].Floor, true, nil
+	return buckets, nil
 }
 
 // Overlapping implements bucket.Store.
@@ -252,16 +236,14 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 func (m *Model) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
-	if buckets, err = m.Range(ctx, owner, low, math.MaxUint32, limit); err != nil {
+	if buckets, err = m.Range(ctx, owner, low, math.MaxUint32, limit, bucket.AllFields); err != nil {
 		return nil, d, err
 	}
-	d, err = m.Deletions(ctx, owner, from)
+	d, err = bucket.ReadDeletions(ctx, m, owner, from)
 	return buckets, d, err
 }
 
-// Deletions implements bucket.Store.
-func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
-	var d bucket.Deletions
+func (m *Model) deletions(owner message.UserID, from uint32) (d bucket.Deletions) {
 	for _, b := range m.between(owner, 0, math.MaxUint32) {
 		for slot, e := range b.Entries {
 			if !e.Deleted {
@@ -273,14 +255,14 @@ func (m *Model) Deletions(_ context.Context, owner message.UserID, from uint32) 
 			}
 		}
 	}
-	return d, nil
+	return d
 }
 
-// DeletionsOf implements bucket.Store.
-func (m *Model) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+// Deletions implements bucket.Store.
+func (m *Model) Deletions(_ context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
 	deletions := make([]bucket.Deletions, len(refs))
 	for i, ref := range refs {
-		deletions[i], _ = m.Deletions(ctx, ref.Owner, ref.Sequence)
+		deletions[i] = m.deletions(ref.Owner, ref.Sequence)
 	}
 	return deletions, nil
 }

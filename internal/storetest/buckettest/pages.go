@@ -149,7 +149,7 @@ func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 func (r *reader) requireCounts(t tester) {
 	t.Helper()
 	from, gaps, want := r.deletionsFrom(), r.absent.counted(), r.wantCounts()
-	deletions, err := r.store.Deletions(t.Context(), r.owner, from)
+	deletions, err := bucket.ReadDeletions(t.Context(), r.store, r.owner, from)
 	require.NoError(t, err)
 	total, unread := bucket.Counts(int64(len(r.arrived)), deletions, r.mark, gaps, r.expired(t, r.purgePoint()))
 	require.Equal(t, want, bucket.Counted{Total: total, Unread: unread})

@@ -155,7 +155,7 @@ func (w *writer) step(f fault) {
 // step lets a writer carry out one operation, with a fault or without, and returns what is wrong after it.
 func (s *stage) step(t tester, w *writer, f fault) error {
 	t.Helper()
-	reads := slices.Contains([]string{"Heads", "Range", "Floor", "Overlapping", "Load"}, w.next)
+	reads := slices.Contains([]string{"Heads", "Range", "Outlines", "Overlapping", "Load"}, w.next)
 	w.step(f)
 	if reads && w.next != "" {
 		return nil // nothing has changed, and nothing was reported

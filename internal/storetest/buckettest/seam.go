@@ -78,28 +78,10 @@ func (s *Seam) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, 
 }
 
 // Range implements bucket.Store.
-func (s *Seam) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+func (s *Seam) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
 	return through(ctx, s, &Op{Method: "Range"}, func() ([]bucket.Bucket, error) {
-		return s.Store.Range(ctx, owner, low, high, limit)
+		return s.Store.Range(ctx, owner, low, high, limit, field)
 	})
-}
-
-// RangeOnly implements bucket.Store.
-func (s *Seam) RangeOnly(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) ([]bucket.Bucket, error) {
-	return through(ctx, s, &Op{Method: "RangeOnly"}, func() ([]bucket.Bucket, error) {
-		return s.Store.RangeOnly(ctx, owner, low, high, limit, field)
-	})
-}
-
-// Floor implements bucket.Store.
-func (s *Seam) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
-	exists, err = through(ctx, s, &Op{Method: "Floor"}, func() (found bool, err error) {
-		floor, found, err = s.Store.Floor(ctx, owner, sequence)
-		return found, err
-	})
-	return floor, exists, err
 }
 
 // Overlapping implements bucket.Store.
@@ -150,17 +132,10 @@ func (s *Seam) Empty(ctx context.Context, owner message.UserID, low, high uint32
 	})
 }
 
-// Deletions implements bucket.Store.
-func (s *Seam) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
-	return through(ctx, s, &Op{Method: "Deletions"}, func() (bucket.Deletions, error) {
-		return s.Store.Deletions(ctx, owner, from)
-	})
-}
-
 // DeletionsOf implements bucket.Store.
-func (s *Seam) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
-	return through(ctx, s, &Op{Method: "DeletionsOf"}, func() ([]bucket.Deletions, error) {
-		return s.Store.DeletionsOf(ctx, refs)
+func (s *Seam) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+	return through(ctx, s, &Op{Method: "Deletions"}, func() ([]bucket.Deletions, error) {
+		return s.Store.Deletions(ctx, refs)
 	})
 }
 

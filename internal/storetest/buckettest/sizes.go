@@ -81,7 +81,7 @@ func (s suite) pushCreatesSized(t *testing.T) {
 				want.Sequence, want.Base, want.Floor = 1, int64(before), id(10*before)
 			}
 			require.True(t, pushOne(t, store, push))
-			buckets, err := store.Range(t.Context(), user, push.Sequence, math.MaxUint32, 10)
+			buckets, err := store.Range(t.Context(), user, push.Sequence, math.MaxUint32, 10, bucket.AllFields)
 			require.NoError(t, err)
 			require.Equal(t, []bucket.Bucket{want}, buckets)
 			require.False(t, pushOne(t, store, push), "it is there")

@@ -94,7 +94,7 @@ func (s suite) pushCreates(t *testing.T) {
 			prefill(t, store, owner, test.in)
 			test.push.Owner = owner
 			require.True(t, pushOne(t, store, test.push))
-			buckets, err := store.Range(t.Context(), owner, test.push.Sequence, math.MaxUint32, 10)
+			buckets, err := store.Range(t.Context(), owner, test.push.Sequence, math.MaxUint32, 10, bucket.AllFields)
 			require.NoError(t, err)
 			require.Equal(t, []bucket.Bucket{{
 				Owner: owner, Sequence: test.push.Sequence, Cap: 50, Base: 50 * int64(test.push.Sequence),
@@ -259,7 +259,7 @@ func (s suite) ranges(t *testing.T) {
 		{"beyond the head", 3, math.MaxUint32, 100, nil},
 		{"nothing between", 2, 1, 100, nil},
 	} {
-		buckets, err := store.Range(t.Context(), owner, test.low, test.high, test.limit)
+		buckets, err := store.Range(t.Context(), owner, test.low, test.high, test.limit, bucket.AllFields)
 		require.NoError(t, err, test.name)
 		var got []uint32
 		for _, b := range buckets {
@@ -271,27 +271,9 @@ func (s suite) ranges(t *testing.T) {
 		}
 		require.Equal(t, test.want, got, test.name)
 	}
-	buckets, err := store.Range(t.Context(), "an", 0, math.MaxUint32, 100)
+	buckets, err := store.Range(t.Context(), "an", 0, math.MaxUint32, 100, bucket.AllFields)
 	require.NoError(t, err)
 	require.Empty(t, buckets, "nobody else's buckets")
-}
-
-func (s suite) floors(t *testing.T) {
-	t.Parallel()
-	store := s.stored(t).Store
-	prefill(t, store, "anna", numbers(1, 1, 3))
-	for sequence, want := range []message.ID{{}, id(500), id(1000)} {
-		floor, exists, err := store.Floor(t.Context(), owner, uint32(sequence))
-		require.NoError(t, err)
-		require.True(t, exists)
-		require.Equal(t, want, floor, "bucket %d", sequence)
-	}
-	for owner, sequence := range map[message.UserID]uint32{owner: 3, "anna": 1, "an": 0} {
-		floor, exists, err := store.Floor(t.Context(), owner, sequence)
-		require.NoError(t, err)
-		require.False(t, exists, "bucket %d of %s", sequence, owner)
-		require.Zero(t, floor)
-	}
 }
 
 func (s suite) overlapping(t *testing.T) {
@@ -327,7 +309,7 @@ func (s suite) overlapping(t *testing.T) {
 		require.NoError(t, err, test.name)
 		var got []uint32
 		for _, b := range buckets {
-			whole, err := store.Range(t.Context(), owner, b.Sequence, b.Sequence, 1)
+			whole, err := store.Range(t.Context(), owner, b.Sequence, b.Sequence, 1, bucket.AllFields)
 			require.NoError(t, err, test.name)
 			require.Equal(t, whole[0], b, test.name)
 			got = append(got, b.Sequence)

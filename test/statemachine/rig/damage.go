@@ -172,11 +172,11 @@ func (s damagedInbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bu
 	return outlines, err
 }
 
-func (s damagedInbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
+func (s damagedInbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
 	if err := s.damage.inbox(owner); err != nil {
 		return nil, err
 	}
-	buckets, err := s.Store.Range(ctx, owner, low, high, limit)
+	buckets, err := s.Store.Range(ctx, owner, low, high, limit, field)
 	return s.damage.left(buckets), err
 }
 

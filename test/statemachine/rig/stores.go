@@ -327,15 +327,8 @@ func (s Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, 
 }
 
 // Range implements bucket.Store.
-func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int) ([]bucket.Bucket, error) {
-	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit) })
-}
-
-// RangeOnly implements bucket.Store.
-func (s Inbox) RangeOnly(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) ([]bucket.Bucket, error) {
-	return through(ctx, "RangeOnly", func() ([]bucket.Bucket, error) { return s.Store.RangeOnly(ctx, owner, low, high, limit, field) })
+func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
+	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit, field) })
 }
 
 // Empty implements bucket.Store.
@@ -354,15 +347,6 @@ func (s Inbox) Newest(
 	return buckets, d, err
 }
 
-// Floor implements bucket.Store.
-func (s Inbox) Floor(ctx context.Context, owner message.UserID, sequence uint32) (floor message.ID, exists bool, err error) {
-	err = run(ctx, "Floor", func() error {
-		floor, exists, err = s.Store.Floor(ctx, owner, sequence)
-		return err
-	})
-	return floor, exists, err
-}
-
 // Blank implements bucket.Store.
 func (s Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32, slot int, id message.ID) error {
 	return run(ctx, "Blank", func() error { return s.Store.Blank(ctx, owner, sequence, slot, id) })
@@ -378,17 +362,12 @@ func (s Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32
 	return run(ctx, "Delete", func() error { return s.Store.Delete(ctx, owner, sequence, id) })
 }
 
-// Deletions implements bucket.Store.
-func (s Inbox) Deletions(ctx context.Context, owner message.UserID, from uint32) (bucket.Deletions, error) {
-	return through(ctx, "Deletions", func() (bucket.Deletions, error) { return s.Store.Deletions(ctx, owner, from) })
-}
-
 // Outlines implements bucket.Store.
 func (s Inbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
 	return through(ctx, "Outlines", func() ([][]bucket.Outline, error) { return s.Store.Outlines(ctx, spans) })
 }
 
 // DeletionsOf implements bucket.Store.
-func (s Inbox) DeletionsOf(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
-	return through(ctx, "DeletionsOf", func() ([]bucket.Deletions, error) { return s.Store.DeletionsOf(ctx, refs) })
+func (s Inbox) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+	return through(ctx, "Deletions", func() ([]bucket.Deletions, error) { return s.Store.Deletions(ctx, refs) })
 }
