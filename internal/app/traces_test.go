@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,28 +125,30 @@ func TestTraceOfABatch(t *testing.T) {
 	for _, id := range ids {
 		w.done(t, id)
 	}
-	got := w.await(t, func(s spans) bool { return s.find("deliver") != nil && s.find("POST /v1/messages:batch") != nil })
+	// A busy bus may hand out the tasks in more than one batch.
+	got := w.await(t, func(s spans) bool {
+		return len(s.causes("deliver")) == 3 && len(s.named("append")) == len(s.named("deliver")) && s.find("POST /v1/messages:batch") != nil
+	})
 	t.Logf("the spans of three messages:\n%s", got)
 
 	emit := got.one(t, "emit published")
 	require.Equal(t, batching, emit.SpanContext.TraceID().String())
-	deliver := got.one(t, "deliver")
-	require.False(t, deliver.Parent.IsValid())
-	require.Equal(t, "3", value(deliver, "fanmail.messages"))
-	require.Len(t, deliver.Links, 3)
+	for _, deliver := range got.named("deliver") {
+		require.Equal(t, len(deliver.Links) == 0, deliver.Parent.IsValid())
+		count := strconv.Itoa(max(1, len(deliver.Links)))
+		require.Equal(t, count, value(&deliver, "fanmail.messages"))
+		appended := got.child(t, &deliver, "append")
+		require.Equal(t, count, value(appended, "fanmail.entries"))
+		require.Equal(t, "1", value(appended, "fanmail.owners"))
+	}
 	for i, route := range got.named("route") {
 		own := got.parent(route)
 		require.NotNil(t, own)
 		require.Equal(t, "message", own.Name)
 		require.False(t, own.Parent.IsValid(), "each message has a trace of its own")
 		require.Equal(t, emit.SpanContext.SpanID(), own.Links[0].SpanContext.SpanID())
-		require.True(t, slices.ContainsFunc(deliver.Links, func(l sdktrace.Link) bool {
-			return l.SpanContext.SpanID() == route.SpanContext.SpanID()
-		}), "route %d", i)
+		require.Contains(t, got.causes("deliver"), route.SpanContext.SpanID(), "route %d", i)
 	}
-	appended := got.child(t, deliver, "append")
-	require.Equal(t, "3", value(appended, "fanmail.entries"))
-	require.Equal(t, "1", value(appended, "fanmail.owners"))
 }
 
 // TestTraceThatIsNotSampled checks that nothing is recorded for a request whose caller does not record it, before and behind the
@@ -192,6 +195,19 @@ func traced(o *app.Options) {
 
 // spans are spans that have ended.
 type spans []tracetest.SpanStub
+
+// causes returns the spans to which the spans with a name link. One of a single message has its cause for a parent instead.
+func (s spans) causes(name string) (causes []trace.SpanID) {
+	for _, one := range s.named(name) {
+		if len(one.Links) == 0 {
+			causes = append(causes, one.Parent.SpanID())
+		}
+		for _, link := range one.Links {
+			causes = append(causes, link.SpanContext.SpanID())
+		}
+	}
+	return causes
+}
 
 func (s spans) named(name string) (found spans) {
 	for _, one := range s {
