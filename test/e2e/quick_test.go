@@ -85,7 +85,7 @@ func TestFromPublishToInbox(t *testing.T) {
 			require.Equal(t, []int64{2, 1}, []int64{page.Total, page.Unread})
 			publish("after cleo left", 2, 1, 0, "--followers")
 			require.Equal(t, []string{"after cleo left", "both", "named", "to followers"}, read("dora", false), "peeking is not looking")
-			back, err := c.Login(ctx, "dora", client.DefaultLoginWait)
+			back, err := c.Login(ctx, "dora", client.MaxLoginWait)
 			require.NoError(t, err)
 			require.Equal(t, client.Login{User: "dora", State: client.Active, Was: client.WasDormant, Recovered: 4}, back)
 

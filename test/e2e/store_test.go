@@ -66,7 +66,7 @@ const everyRace = 14
 // operation on MongoDB. That must be long enough for a machine that is busy with tests.
 func (on store) tolerance() time.Duration {
 	if on != embedded {
-		return 8 * time.Second
+		return 20 * time.Second
 	}
 	return time.Second
 }

@@ -5,7 +5,7 @@ func publishing() []mutation {
 	return []mutation{
 		{
 			name: "a refused request reserves its key", trap: "the client cannot correct the request under the same key",
-			edits: []edit{{"internal/publish/publish.go", "s.reserveAll(ctx, s.settleFresh(ctx, attempts))", "s.reserveAll(ctx, attempts)"}},
+			edits: []edit{{"internal/publish/publish.go", "s.reserveAll(ctx, s.resolveFresh(ctx, attempts))", "s.reserveAll(ctx, attempts)"}},
 			pkg:   "./internal/publish", run: "^TestARepeatIgnoresWhatBecameOfATopic$",
 		},
 		{

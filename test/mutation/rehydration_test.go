@@ -53,6 +53,11 @@ func rehydrating() []mutation {
 			pkg:   inbox, run: "^TestReadingWhileRebuilt$",
 		},
 		{
+			name: "a mark that fan-out ignores", trap: "a message is in a bucket, and in the gap that the rehydration decides then",
+			edits: []edit{{rulesGo, " || s.Mark != nil && sent.After(s.Mark.From) {", " {"}},
+			pkg:   "./pkg/userstate", run: "^TestDeliverWhileRehydrating$",
+		},
+		{
 			name: "a sweep treated like a mark in fan-out", trap: "what comes after it has looked is left to a rehydrator that has finished: lost",
 			edits: []edit{{rulesGo, "s.Mark != nil && sent.After(s.Mark.From) {", "s.Mark != nil && sent.After(s.Mark.From) || s.Sweep != nil && sent.After(s.Sweep.From) {"}},
 			pkg:   rehydration, run: "^TestFanoutDeliversDuringTheSweep$",
