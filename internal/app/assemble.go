@@ -43,10 +43,9 @@ type assembly struct {
 	topics     *topics.Service
 	// follows records the views that follows count as. It is nil in a process that does not publish.
 	follows *rehydrate.Service
-	// rehydrator, trimmer and emptier are nil in a process that only publishes.
+	// rehydrator and walker are nil in a process that only publishes.
 	rehydrator *rehydrate.Service
-	trimmer    *retention.Trimmer
-	emptier    *retention.Emptier
+	walker     *retention.Walker
 
 	services httpapi.Services
 }
@@ -203,8 +202,8 @@ func (s *assembly) inboxes() {
 	inboxes := inbox.New(
 		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
-			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.trimmer.TrimUser, Now: s.opts.Now,
-			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.emptier.Queue,
+			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
+			BucketSize: s.settings.BucketSize, Viewed: s.candidates.Seen, Purged: s.walker.Purged,
 			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},

@@ -17,9 +17,6 @@ import (
 const (
 	// walkers is how many users the walk looks at together: enough to keep a store busy that answers in a millisecond.
 	walkers = 8
-	// recordsPerBucket is how many plans, messages or edges may be removed instead of a bucket being emptied. Each published message takes two such
-	// removals, so this bounds how many messages may be published.
-	recordsPerBucket = 10
 	// trimmers is how many inboxes are trimmed together. One of them reads tens of buckets.
 	trimmers = 4
 )
@@ -51,58 +48,37 @@ func (s *assembly) newDeadLetters() *deadletter.Service {
 	)
 }
 
-// retention adds the workers that trim inboxes and empty buckets, and to a rehydrator the walk over all users. The trimmer has to be where
-// inboxes grow. It asks a rehydrator for what is in gaps; one that only asks has no metrics.
+// retention adds the workers that trim and empty inboxes, and to a rehydrator the walk over all users. They have to be where inboxes grow. The
+// walker asks a rehydrator for what is in gaps; one that only asks has no metrics.
 func (s *assembly) retention() {
 	r, walks := s.config.Retention, s.has(Rehydrator)
+	opts := retention.Options{
+		Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
+		Rate: r.Rate, Queue: r.Queue, Servers: trimmers, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
+		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	}
 	if walks {
 		s.rehydrator = s.newRehydrator(s.opts.Metrics, !elsewhere)
+		s.services.DeadLetters = s.newDeadLetters()
+		opts.Letters = s.services.DeadLetters.Expire
 	} else {
 		s.rehydrator = s.newRehydrator(nil, !elsewhere)
 	}
-	s.emptier = retention.NewEmptier(s.parts.Inbox, s.parts.Users, retention.EmptierOptions{
-		Rate: r.Rate, Queue: r.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-	})
-	purger := retention.NewPurger(s.parts.Inbox, s.parts.Users, s.rehydrator, retention.PurgerOptions{Rules: s.settings.Rules, Lazy: true})
-	s.trimmer = retention.NewTrimmer(s.parts.Inbox, s.parts.Users, purger, s.rehydrator, retention.TrimmerOptions{
-		Queue: r.Queue, Workers: trimmers, Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now,
-		Trimmed: s.emptier.Queue, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-	})
-	loops := []startstop.Loop{s.emptier.Run, s.trimmer.Run}
+	p := s.parts
+	s.walker = retention.New(retention.Stores{
+		Rounds: p.Walk, Users: p.Users, Buckets: p.Inbox, Messages: p.Messages, Progress: p.Progress, Edges: p.Edges,
+	}, s.rehydrator, opts)
+	loops := []startstop.Loop{s.walker.Serve}
 	if walks {
-		s.services.DeadLetters = s.newDeadLetters()
-		keeper := retention.NewKeeper(s.parts.Inbox, purger, s.rehydrator, retention.KeeperOptions{
-			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Trim: s.trimmer.Trim, Empty: s.emptier.Empty,
-		})
-		records := r.Rate * recordsPerBucket
-		concluder := retention.NewConcluder(s.parts.Walk, s.parts.Progress, s.parts.Messages, retention.ConcluderOptions{
-			Canonical: s.settings.Canonical, Rate: records, Now: s.opts.Now, Logger: s.opts.Logger,
-			Metrics: s.opts.Metrics,
-		})
-		collector := retention.NewCollector(
-			retention.CollectorStores{Messages: s.parts.Messages, Progress: s.parts.Progress, Edges: s.parts.Edges},
-			retention.CollectorOptions{
-				Conclude: func(ctx context.Context, _ retention.Round) (int, error) { return concluder.Conclude(ctx) },
-				Letters: func(ctx context.Context, r retention.Round) (int, error) {
-					return s.services.DeadLetters.Expire(ctx, r.LowWater)
-				},
-				Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
-				Rate: records, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-			})
-		walker := retention.NewWalker(s.parts.Walk, s.parts.Users, retention.Options{
-			Keep: keeper.Keep, Ended: collector.Due, Freed: s.emptier.Freed, Workers: walkers, Every: r.Every,
-			Partitions: s.config.Partitions, Token: rand.Text(), Alone: s.config.Store == config.StoreEmbedded,
-			Rules: s.settings.Rules, Retention: s.settings.Retention, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-		})
-		s.services.Retention = walker
-		loops = append(loops, walker.Run, collector.Run)
+		s.services.Retention = s.walker
+		loops = append(loops, s.walker.Run, s.walker.Collect, s.walker.CollectEdges)
 	}
 	s.run("retention", loops...)
 }
 
 // grown lets an inbox be trimmed that has grown by a bucket, or got a gap. Its owner may keep fewer messages than others.
 func (s *assembly) grown(owner message.UserID) {
-	if s.trimmer != nil {
-		s.trimmer.Queue(owner)
+	if s.walker != nil {
+		s.walker.Grown(owner)
 	}
 }

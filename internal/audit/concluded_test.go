@@ -59,7 +59,7 @@ func newConcludedWorld(t *testing.T, scan progress.Scan) *concludedWorld {
 
 func (w *concludedWorld) conclude(t *testing.T) {
 	t.Helper()
-	n, err := w.Concluder(0).Conclude(t.Context())
+	n, err := w.Walker(0).Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
-	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -114,10 +113,7 @@ func TestRedriveAfterThePlanHasEnded(t *testing.T) {
 	require.NoError(t, w.service.Drop(t.Context(), first))
 	requireStatus()
 	w.Clock.Advance(time.Hour)
-	concluder := retention.NewConcluder(w.DB.Walk, w.Progress, w.Messages, retention.ConcluderOptions{
-		Rate: 1000, Now: w.Clock.Now, Logger: zerolog.Nop(),
-	})
-	n, err := concluder.Conclude(t.Context())
+	n, err := w.Walker(0).Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	requireStatus()

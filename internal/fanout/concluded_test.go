@@ -21,7 +21,7 @@ import (
 func (w *world) conclude(t *testing.T) int {
 	t.Helper()
 	w.Clock.Advance(retention.PlanStays + time.Second)
-	n, err := w.Concluder(0).Conclude(t.Context())
+	n, err := w.Walker(0).Conclude(t.Context())
 	require.NoError(t, err)
 	return n
 }

@@ -44,8 +44,8 @@ func TestStatusAfterThePlanEnded(t *testing.T) {
 	require.Contains(t, before[3], `"fanout":{"state":"done","recipients":20,"delivered":12,"skipped":8}`)
 	require.Contains(t, before[4], `"fanout":{"state":"done","recipients":0,"delivered":0,"skipped":0,"given_up":4}`)
 	w.pass(time.Hour)
-	n, err := retention.NewConcluder(w.db.Retention(), w.db.Progress(), w.db.Messages(), retention.ConcluderOptions{
-		Now: w.clock, Logger: zerolog.Nop(),
+	n, err := retention.New(retention.Stores{Rounds: w.db.Retention(), Progress: w.db.Progress(), Messages: w.db.Messages()}, nil, retention.Options{
+		Canonical: func() time.Duration { return 24 * time.Hour }, Now: w.clock, Logger: zerolog.Nop(),
 	}).Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 5, n)

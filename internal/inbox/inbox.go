@@ -60,7 +60,7 @@ type Options struct {
 type Service struct {
 	stores     Stores
 	rehydrator *rehydrate.Service
-	purger     *retention.Purger
+	purger     retention.Purger
 	opts       Options
 	metrics    metrics
 	damaged    damaged
@@ -82,7 +82,9 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	return &Service{
 		stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics),
 		damaged: newDamaged(opts.Logger, opts.Metrics),
-		purger:  retention.NewPurger(stores.Buckets, stores.Users, rehydrator, retention.PurgerOptions{Rules: opts.Rules, Raised: opts.Purged}),
+		purger: retention.Purger{
+			Buckets: stores.Buckets, Users: stores.Users, Rehydrator: rehydrator, Rules: opts.Rules, Raised: opts.Purged,
+		},
 	}
 }
 

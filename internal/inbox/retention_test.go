@@ -156,7 +156,7 @@ func TestSetRetentionSurvivesACrash(t *testing.T) {
 			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
 			w.fill(t, "ann", 0, 120)
 			w.Clock.Advance(time.Hour)
-			trim := w.Trimmer(0).TrimUser
+			trim := w.Walker(0).TrimUser
 			service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
 				Rules: rig.Rules, Now: w.Clock.Now,
 				Trim: func(ctx context.Context, user message.UserID) error {

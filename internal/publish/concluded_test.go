@@ -36,7 +36,7 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 				})
 				hurt = !actor.Unhurt()
 				d.Clock.Advance(retention.PlanStays + time.Second)
-				n, err := d.Concluder(0).Conclude(t.Context())
+				n, err := d.Walker(0).Conclude(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				actor.Resume(rig.None, 0)

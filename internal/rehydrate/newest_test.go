@@ -62,7 +62,7 @@ func TestAReturnCopiesNoMoreThanTheInboxKeeps(t *testing.T) {
 				require.Equal(t, []message.UserID{"ann"}, gapped)
 			}
 			for _, user := range []message.UserID{"ann", "twin"} {
-				require.NoError(t, w.Trimmer(0).TrimUser(t.Context(), user))
+				require.NoError(t, w.Walker(0).TrimUser(t.Context(), user))
 				shown, _ := w.ReadInbox(t.Context(), t, user, 10)
 				require.Len(t, shown, test.left, "%s", user)
 			}

@@ -23,12 +23,12 @@ type Status struct {
 
 // Status returns how far the walk is.
 func (w *Walker) Status(ctx context.Context) (Status, error) {
-	r, err := w.store.Load(ctx)
+	r, err := w.stores.Rounds.Load(ctx)
 	if err != nil {
 		return Status{}, err
 	}
 	keep, now := w.opts.Retention(), w.opts.Now()
-	s := Status{Rate: r.Rate, Freed: r.Freed + w.freedSince()}
+	s := Status{Rate: r.Rate, Freed: r.Freed + w.freed.Load() - w.counted.Load()}
 	if took := now.Sub(r.Began).Seconds(); !r.Ended && took > 1 {
 		s.Rate = float64(r.Expired) / took
 	}
@@ -40,12 +40,4 @@ func (w *Walker) Status(ctx context.Context) (Status, error) {
 		s.Overdue = max(0, now.Add(-keep.MaxAge).Sub(r.LowWater.Time()))
 	}
 	return s, nil
-}
-
-// freedSince returns how many bytes this process has freed that the record does not count yet.
-func (w *Walker) freedSince() int64 {
-	if w.opts.Freed == nil {
-		return 0
-	}
-	return w.opts.Freed() - w.counted.Load()
 }

@@ -8,11 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -24,19 +30,35 @@ const (
 	page = 256
 	// idle is the longest time between two looks at the record. Several processes share it, so a look has to be cheap.
 	idle = 30 * time.Second
+	// recordsPerBucket is how many plans, messages or edges may be removed instead of a bucket being emptied. Each published message takes two such
+	// removals, so this bounds how many messages may be published.
+	recordsPerBucket = 10
 )
 
-// Options configures a Walker. Keep, Every, Partitions, Token, Rules, Retention and Now are required.
+// Stores are the stores of a Walker. A Walker of which only some methods are used needs only their stores.
+type Stores struct {
+	Rounds   Store
+	Users    userstate.Store
+	Buckets  bucket.Store
+	Messages message.Store
+	Progress progress.Store
+	Edges    follow.Store
+}
+
+// Options configures a Walker. The functions are required, but for Letters.
 type Options struct {
-	// Keep keeps what a user may keep, and removes the rest: see Keeper.Keep. It may be repeated, and run for one user by two processes. It
-	// blocks for as long as it is to be slowed down, and returns early when ctx ends. The walk continues with the next user if the error wraps
-	// message.ErrCorrupt; after another error it is tried again.
-	Keep func(ctx context.Context, state userstate.State, target message.ID) (Kept, error)
-	// Ended, unless it is nil, is called with each round that this process has ended. It must not block.
-	Ended func(Round)
-	// Freed, unless it is nil, returns how many bytes this process has freed since it began.
-	Freed func() int64
-	// Workers is how many users are kept at a time; 0 means 1.
+	// Rules, Retention, Canonical and KeysUntil return what is recorded now: see settings.Current.
+	Rules     func() userstate.Rules
+	Retention func() userstate.Retention
+	Canonical func() time.Duration
+	KeysUntil func() time.Time
+	// Letters, unless it is nil, removes dead letters up to the low-water mark, and returns how many it has removed, also with an error.
+	Letters func(ctx context.Context, lowWater message.ID) (int, error)
+	// Rate is how many buckets are emptied in a second, and a tenth of how many plans and messages, or edges, are removed; 0 means any number.
+	Rate int
+	// Queue is how many users may wait, and Servers how many of them are trimmed and emptied at a time; 0 means 1.
+	Queue, Servers int
+	// Workers is how many users the walk keeps at a time; 0 means 1.
 	Workers int
 	// Every is how long after the beginning of a round the next one begins.
 	Every time.Duration
@@ -45,33 +67,66 @@ type Options struct {
 	// Token names this process. Each process has another one.
 	Token string
 	// Alone is true if no other process can have the store open, so that a lease that is found is that of a process that has died.
-	Alone bool
-	// Rules and Retention return what holds now for all users.
-	Rules     func() userstate.Rules
-	Retention func() userstate.Retention
-	Now       func() time.Time
-	Logger    zerolog.Logger
+	Alone  bool
+	Now    func() time.Time
+	Logger zerolog.Logger
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 }
 
-// Walker walks over all users.
+// Walker lets messages expire: it walks over all users, serves those who wait, and removes what has ended after each round. It is safe for
+// concurrent use, but each of Run, Serve, Collect and CollectEdges is for one goroutine.
 type Walker struct {
-	store   Store
-	users   userstate.Store
+	stores  Stores
 	opts    Options
+	purger  Purger
 	metrics metrics
 	panics  *panics.Recorder
-	counted atomic.Int64 // bytes that this process has freed, as the record counts them
+	queue   queue
+
+	keepUser               func(ctx context.Context, state userstate.State, target message.ID) (Kept, error) // Keep
+	emptying               *rate.Limiter                                                                     // of buckets
+	removals, edgeRemovals *rate.Limiter                                                                     // of plans and messages, and of edges
+	ended, endedEdges      chan Round                                                                        // each holds at most one
+	edges                  edgeWalk
+	logged                 *lru.Cache[message.ID, struct{}] // the damaged plans that were logged
+	freed, counted         atomic.Int64                     // bytes that this process has freed, and of them those that the record counts
 }
 
-// NewWalker returns a Walker. Only one goroutine may walk.
-func NewWalker(store Store, users userstate.Store, opts Options) *Walker {
-	opts.Workers = max(opts.Workers, 1)
-	return &Walker{
-		store: store, users: users, opts: opts, metrics: newMetrics(opts.Metrics),
-		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "walk"),
+// New returns a Walker. It asks for what is in gaps by the feeds of the rehydrator, which need not run.
+func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Walker {
+	opts.Workers, opts.Servers = max(opts.Workers, 1), max(opts.Servers, 1)
+	logged, err := lru.New[message.ID, struct{}](damagedRemembered)
+	if err != nil {
+		panic(err) // the size is a positive constant
 	}
+	w := &Walker{
+		stores: stores, opts: opts, panics: panics.NewRecorder(opts.Logger, opts.Metrics, "walk"),
+		purger:   Purger{Buckets: stores.Buckets, Users: stores.Users, Rehydrator: rehydrator, Rules: opts.Rules, Lazy: true},
+		queue:    queue{users: make(chan message.UserID, opts.Queue), purged: make(map[message.UserID]bool)},
+		emptying: limiter(opts.Rate, step), removals: limiter(opts.Rate*recordsPerBucket, plansTogether),
+		edgeRemovals: limiter(opts.Rate*recordsPerBucket, edgesPage),
+		ended:        make(chan Round, 1), endedEdges: make(chan Round, 1), logged: logged,
+	}
+	w.metrics = newMetrics(opts.Metrics, func() float64 { return float64(len(w.queue.users)) })
+	w.keepUser = w.Keep
+	return w
+}
+
+// limiter returns a limiter of so many events in a second, up to the given number at once.
+func limiter(perSecond, atOnce int) *rate.Limiter {
+	if perSecond == 0 {
+		return rate.NewLimiter(rate.Inf, atOnce)
+	}
+	return rate.NewLimiter(rate.Limit(perSecond), max(perSecond, atOnce))
+}
+
+// wait blocks for as long as a limiter demands.
+func wait(ctx context.Context, by *rate.Limiter, events int) error {
+	if err := by.WaitN(ctx, events); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	return nil
 }
 
 // Run walks whenever a round is due, until intake ends. The next process continues with the user who was being looked at then.
@@ -92,7 +147,7 @@ func (w *Walker) Run(intake, processing context.Context) {
 // returns an error if a store fails.
 func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	defer panics.Catch(&err)
-	found, err := w.store.Load(processing)
+	found, err := w.stores.Rounds.Load(processing)
 	if err != nil {
 		return err
 	}
@@ -123,15 +178,13 @@ func (w *Walker) end(processing context.Context, r Round) error {
 		return err
 	}
 	w.metrics.ended(ended, w.opts.Now())
-	if w.opts.Ended != nil {
-		w.opts.Ended(ended)
-	}
+	w.due(ended)
 	return nil
 }
 
 // next keeps the next users, and records the place that it has reached. With an error, it returns that place without having recorded it.
 func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, taken bool, err error) {
-	found, err := w.users.List(processing, r.Partition, r.After, page)
+	found, err := w.stores.Users.List(processing, r.Partition, r.After, page)
 	if err != nil {
 		return r, true, err
 	}
@@ -184,7 +237,7 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message
 	if err = user.Err; err == nil {
 		kept, err = func() (kept Kept, err error) {
 			defer panics.Catch(&err)
-			return w.opts.Keep(ctx, user.State, target)
+			return w.keepUser(ctx, user.State, target)
 		}()
 	}
 	w.metrics.users.Inc()
@@ -204,9 +257,9 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message
 
 // record replaces the record. It returns the round as it is stored now, and whether it is this process's.
 func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error) {
-	freed := w.freedSince()
+	freed := w.freed.Load() - w.counted.Load()
 	to.Freed += freed
-	err := w.store.Replace(ctx, from, to)
+	err := w.stores.Rounds.Replace(ctx, from, to)
 	if err == nil {
 		to.Revision = from.Revision + 1
 		w.counted.Add(freed)

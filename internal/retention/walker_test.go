@@ -82,24 +82,27 @@ func newWorld(t *testing.T) *world {
 
 const every = time.Hour
 
-func (w *world) walker(token string) *retention.Walker {
-	return retention.NewWalker(w.store, w.Users, w.options(token))
+func (w *world) walker(token string) *retention.Walker { return w.walkerWith(w.options(token)) }
+
+func (w *world) walkerWith(opts retention.Options) *retention.Walker {
+	walker := retention.New(retention.Stores{Rounds: w.store, Users: w.Users}, nil, opts)
+	walker.SetKeep(func(_ context.Context, s userstate.State, target message.ID) (retention.Kept, error) {
+		if w.do != nil {
+			if err := w.do(s.User); err != nil {
+				return retention.Kept{}, err
+			}
+		}
+		w.kept[s.User]++
+		if w.clear != nil {
+			return w.clear(s.User, target), nil
+		}
+		return retention.Kept{Clear: message.MaxID, Expired: 1}, nil
+	})
+	return walker
 }
 
 func (w *world) options(token string) retention.Options {
 	return retention.Options{
-		Keep: func(_ context.Context, s userstate.State, target message.ID) (retention.Kept, error) {
-			if w.do != nil {
-				if err := w.do(s.User); err != nil {
-					return retention.Kept{}, err
-				}
-			}
-			w.kept[s.User]++
-			if w.clear != nil {
-				return w.clear(s.User, target), nil
-			}
-			return retention.Kept{Clear: message.MaxID, Expired: 1}, nil
-		},
 		Every: every, Partitions: rig.Partitions, Token: token, Rules: rig.Rules,
 		Retention: func() userstate.Retention { return w.retention },
 		Now:       func() time.Time { return w.clock }, Logger: zerolog.Nop(),
@@ -179,10 +182,10 @@ func TestRoundContinuesAtOnceWhereAlone(t *testing.T) {
 	w.store.round = retention.Round{Revision: 1, Began: w.clock, Token: "dead", Until: w.clock.Add(time.Minute)}
 	options := w.options("second")
 	options.Alone = true
-	require.NoError(t, w.walk(t, retention.NewWalker(w.store, w.Users, options)))
+	require.NoError(t, w.walk(t, w.walkerWith(options)))
 	w.requireKept(t, 1)
 	require.True(t, w.store.round.Ended)
-	require.NoError(t, w.walk(t, retention.NewWalker(w.store, w.Users, options)))
+	require.NoError(t, w.walk(t, w.walkerWith(options)))
 	w.requireKept(t, 1)
 }
 
@@ -435,7 +438,8 @@ func TestUsersAreKeptTogether(t *testing.T) {
 	var together sync.WaitGroup // the first users wait for each other
 	together.Add(opts.Workers)
 	calls := 0
-	opts.Keep = func(_ context.Context, s userstate.State, _ message.ID) (retention.Kept, error) {
+	walker := w.walkerWith(opts)
+	walker.SetKeep(func(_ context.Context, s userstate.State, _ message.ID) (retention.Kept, error) {
 		mu.Lock()
 		if calls++; calls <= opts.Workers {
 			mu.Unlock()
@@ -449,8 +453,7 @@ func TestUsersAreKeptTogether(t *testing.T) {
 		}
 		w.kept[s.User]++
 		return retention.Kept{Clear: message.MaxID}, nil
-	}
-	walker := retention.NewWalker(w.store, w.Users, opts)
+	})
 	require.ErrorContains(t, w.walk(t, walker), "broken")
 	require.NotContains(t, w.kept, message.UserID("user-300"))
 	broken = false
@@ -464,20 +467,20 @@ func TestRoundCountsWhatWasFreed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	freed := int64(100)
-	opts := w.options("first")
-	opts.Freed = func() int64 { return freed }
-	walker := retention.NewWalker(w.store, w.Users, opts)
+	walker := w.walker("first")
 	for range 2 {
+		walker.SetFreed(freed)
 		require.NoError(t, w.walk(t, walker))
 		require.Equal(t, freed, w.store.round.Freed)
 		w.clock = w.clock.Add(every)
 		freed += 10
+		walker.SetFreed(freed)
 		status, err := walker.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, freed, status.Freed)
 	}
-	other := w.options("second")
-	other.Freed = func() int64 { return 1000 }
-	require.NoError(t, w.walk(t, retention.NewWalker(w.store, w.Users, other)))
+	other := w.walker("second")
+	other.SetFreed(1000)
+	require.NoError(t, w.walk(t, other))
 	require.EqualValues(t, 110+1000, w.store.round.Freed)
 }

@@ -24,7 +24,7 @@ func (m *machine) conclude(t *rapid.T) {
 	if len(found) == 0 {
 		t.Skip("there is no plan")
 	}
-	concluder := m.rig.Concluder(m.worker(t).skew + soon)
+	concluder := m.rig.Walker(m.worker(t).skew + soon)
 	m.call(t, 6, nil, func(ctx context.Context) error {
 		_, err := concluder.Conclude(ctx)
 		return err
@@ -57,7 +57,7 @@ func (m *machine) checkEnd(t *rapid.T) {
 			before[s.ID] = m.outcome(t, s.Ref())
 		}
 	}
-	_, err := m.rig.Concluder(soon).Conclude(t.Context())
+	_, err := m.rig.Walker(soon).Conclude(t.Context())
 	require.NoError(t, err)
 	for _, s := range m.model.messages {
 		if _, err := m.rig.Progress.Get(t.Context(), s.ID); !errors.Is(err, progress.ErrNotFound) {

@@ -36,7 +36,7 @@ func TestAuditAfterPlansEnded(t *testing.T) {
 		e.drain()
 		before := e.statuses(messages)
 		e.requireClean(messages)
-		n, err := r.Concluder(soon).Conclude(t.Context())
+		n, err := r.Walker(soon).Conclude(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, len(messages), n)
 		_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: "late", Followee: "author"}}, r.Clock.Now())

@@ -30,7 +30,7 @@ func (m *twins) retention(t *rapid.T) {
 func (m *twins) trim(t *rapid.T) {
 	w := m.draw(t)
 	user := rapid.SampledFrom([]message.UserID{w.User, w.Twin}).Draw(t, "whose")
-	trimmer := m.rig.Trimmer(m.worker(t).skew)
+	trimmer := m.rig.Walker(m.worker(t).skew)
 	m.call(t, 8, nil, func(ctx context.Context) error { return trimmer.TrimUser(ctx, user) }, func(*rapid.T, error) {})
 }
 

@@ -187,7 +187,7 @@ func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *in
 	stores := inbox.Stores{Messages: r.Messages, Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
 		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew),
-		BucketSize: r.bucketSize, Trim: r.Trimmer(skew).TrimUser,
+		BucketSize: r.bucketSize, Trim: r.Walker(skew).TrimUser,
 	})
 }
 
@@ -215,42 +215,24 @@ func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	}
 }
 
-// Keeper returns a keeper whose clock is ahead of the rig's by skew.
-func (r *Rig) Keeper(skew time.Duration) *retention.Keeper {
-	rehydrator := r.Rehydrator(skew, 0)
-	purger := retention.NewPurger(r.Inbox, r.Users, rehydrator, retention.PurgerOptions{Rules: r.current(), Lazy: true})
-	emptier := retention.NewEmptier(r.Inbox, r.Users, retention.EmptierOptions{Rate: 1_000_000, Queue: 1, Logger: zerolog.Nop()})
-	return retention.NewKeeper(r.Inbox, purger, rehydrator, retention.KeeperOptions{
-		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Trim: r.trimmer(purger, rehydrator, skew).Trim, Empty: emptier.Empty,
-	})
-}
-
-// Trimmer returns a trimmer whose clock is ahead of the rig's by skew.
-func (r *Rig) Trimmer(skew time.Duration) *retention.Trimmer {
-	rehydrator := r.Rehydrator(skew, 0)
-	purger := retention.NewPurger(r.Inbox, r.Users, rehydrator, retention.PurgerOptions{Rules: r.current(), Lazy: true})
-	return r.trimmer(purger, rehydrator, skew)
-}
-
-func (r *Rig) trimmer(purger *retention.Purger, rehydrator *rehydrate.Service, skew time.Duration) *retention.Trimmer {
-	return retention.NewTrimmer(r.Inbox, r.Users, purger, rehydrator, retention.TrimmerOptions{
-		Queue: 1, Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
-	})
-}
-
 // Walker returns a walker whose clock is ahead of the rig's by skew. A round is due a second after the last one began.
 func (r *Rig) Walker(skew time.Duration) *retention.Walker {
-	return retention.NewWalker(r.DB.Walk, r.Users, retention.Options{
-		Keep: r.Keeper(skew).Keep, Every: time.Second, Partitions: Partitions, Token: rand.Text(), Rules: r.current(), Retention: r.retention,
-		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
-	})
+	return retention.New(r.RetentionStores(), r.Rehydrator(skew, 0), r.RetentionOptions(skew))
 }
 
-// Concluder returns a concluder whose clock is ahead of the rig's by skew.
-func (r *Rig) Concluder(skew time.Duration) *retention.Concluder {
-	return retention.NewConcluder(r.DB.Walk, r.Progress, r.Messages, retention.ConcluderOptions{
-		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
-	})
+// RetentionStores returns the stores of Walker.
+func (r *Rig) RetentionStores() retention.Stores {
+	return retention.Stores{
+		Rounds: r.DB.Walk, Users: r.Users, Buckets: r.Inbox, Messages: r.Messages, Progress: r.Progress, Edges: r.Edges,
+	}
+}
+
+// RetentionOptions returns the options of Walker.
+func (r *Rig) RetentionOptions(skew time.Duration) retention.Options {
+	return retention.Options{
+		Rules: r.current(), Retention: r.retention, Canonical: func() time.Duration { return 365 * 24 * time.Hour }, KeysUntil: func() time.Time { return time.Time{} },
+		Queue: 10, Every: time.Second, Partitions: Partitions, Token: rand.Text(), Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+	}
 }
 
 // UniqueBytes makes ids that are unique in this process, and whose order does not depend on chance: a bus that

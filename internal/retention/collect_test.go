@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/retention"
@@ -25,23 +24,21 @@ const canonical = 2 * day
 type collected struct {
 	*agedWorld
 	keysUntil time.Time
-	collector *retention.Collector
+	walker    *retention.Walker
 }
 
 func newCollected(t *testing.T) *collected {
 	t.Helper()
 	w := &collected{agedWorld: newAgedWorld(t)}
 	w.Clock.Advance(100 * day)
-	w.collector = retention.NewCollector(retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: w.Edges}, w.options())
+	w.walker = retention.New(w.RetentionStores(), nil, w.options())
 	return w
 }
 
-func (w *collected) options() retention.CollectorOptions {
-	return retention.CollectorOptions{
-		Rules: rig.Rules, Retention: func() userstate.Retention { return *w.Retention.Load() },
-		Canonical: func() time.Duration { return canonical }, KeysUntil: func() time.Time { return w.keysUntil },
-		Rate: 1_000_000, Now: w.Clock.Now, Logger: zerolog.Nop(),
-	}
+func (w *collected) options() retention.Options {
+	opts := w.RetentionOptions(0)
+	opts.Canonical, opts.KeysUntil = func() time.Duration { return canonical }, func() time.Time { return w.keysUntil }
+	return opts
 }
 
 // round returns a round that has proven a mark of that age.
@@ -103,19 +100,19 @@ func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
 		"too late, which has been found": planned,
 	}
 	w.keysUntil = w.Clock.Now().Add(time.Millisecond)
-	w.collector.Collect(t.Context(), w.round(day))
+	w.walker.CollectNow(t.Context(), w.round(day))
 	for name, ref := range goes {
 		require.True(t, w.stored(t, ref), "%s: an idempotency key may name it", name)
 	}
 	w.keysUntil = w.Clock.Now()
-	w.collector.Collect(t.Context(), w.round(old+time.Millisecond))
+	w.walker.CollectNow(t.Context(), w.round(old+time.Millisecond))
 	require.True(t, w.stored(t, goes["ended before the round"]), "it is above the low-water mark")
 	keep := w.Retention.Swap(&userstate.Retention{})
-	w.collector.Collect(t.Context(), w.round(day))
+	w.walker.CollectNow(t.Context(), w.round(day))
 	require.True(t, w.stored(t, goes["ended before the round"]), "messages do not expire any more")
 	w.Retention.Store(keep)
 	for range 2 {
-		w.collector.Collect(t.Context(), w.round(day))
+		w.walker.CollectNow(t.Context(), w.round(day))
 		for name, ref := range goes {
 			require.False(t, w.stored(t, ref), name)
 		}
@@ -156,31 +153,31 @@ func TestEdgesAreRemovedThatNobodyNeeds(t *testing.T) {
 		return followers
 	}
 	w.Retention.Store(&userstate.Retention{Newest: 10})
-	w.collector.Collect(t.Context(), w.round(day))
+	w.walker.CollectNow(t.Context(), w.round(day))
 	require.Len(t, left(), len(all), "messages do not expire by age")
 	w.Retention.Store(&userstate.Retention{MaxAge: day})
-	w.collector.Collect(t.Context(), retention.Round{Number: 1, Ended: true})
+	w.walker.CollectNow(t.Context(), retention.Round{Number: 1, Ended: true})
 	require.Len(t, left(), len(all), "there is no low-water mark")
-	w.collector.Collect(t.Context(), w.round(day))
+	w.walker.CollectNow(t.Context(), w.round(day))
 	require.Equal(t, []message.UserID{"ended after", "open", "ended again", "open again"}, left())
 
 	late := now.Add(-2*rig.Rules().ClockTolerance + time.Millisecond)
 	all = append(all, edge("ended just now", late))
-	w.collector.Collect(t.Context(), w.round(0))
+	w.walker.CollectNow(t.Context(), w.round(0))
 	require.Len(t, left(), 5, "all edges were looked at a moment ago")
 	w.Clock.Advance(day - time.Millisecond)
-	w.collector.Collect(t.Context(), w.round(0))
+	w.walker.CollectNow(t.Context(), w.round(0))
 	require.Len(t, left(), 5)
 	w.Clock.Advance(time.Millisecond)
 	require.NoError(t, w.Edges.Unfollow(t.Context(), all[2], w.Clock.Now().Add(-2*rig.Rules().ClockTolerance+time.Millisecond)))
-	w.collector.Collect(t.Context(), w.round(0))
+	w.walker.CollectNow(t.Context(), w.round(0))
 	require.Equal(t, []message.UserID{"open", "open again"}, left(), "a change of the first may still be under way")
 }
 
 // TestNothingIsLeft writes many records of each kind that ends, and ends them.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
-	const many = 10_000
+	const many = 1_200
 	w := newCollected(t)
 	age := canonical + time.Hour
 	var messages []message.Message
@@ -207,7 +204,7 @@ func TestNothingIsLeft(t *testing.T) {
 		_, err := w.Keys.Reserve(t.Context(), k, rig.Epoch)
 		require.NoError(t, err)
 	}
-	w.collector.Collect(t.Context(), w.round(day))
+	w.walker.CollectNow(t.Context(), w.round(day))
 	forgotten, err := w.Keys.Forget(t.Context(), w.Clock.Now(), 2*many)
 	require.NoError(t, err)
 	require.Equal(t, many, forgotten)
@@ -254,38 +251,54 @@ func TestEdgesGoOnAfterAFailure(t *testing.T) {
 	_, err := w.Edges.Follow(t.Context(), pairs, rig.Epoch)
 	require.NoError(t, err)
 	edges := &stopping{Store: w.Edges, left: 2}
-	collector := retention.NewCollector(
-		retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: edges}, w.options())
-	collector.Collect(t.Context(), w.round(day))
+	stores := w.RetentionStores()
+	stores.Edges = edges
+	walker := retention.New(stores, nil, w.options())
+	walker.CollectNow(t.Context(), w.round(day))
 	require.Equal(t, 2, edges.pages)
 	edges.left = many
-	collector.Collect(t.Context(), w.round(day))
+	walker.CollectNow(t.Context(), w.round(day))
 	require.Equal(t, 4, edges.pages)
-	collector.Collect(t.Context(), w.round(day))
+	walker.CollectNow(t.Context(), w.round(day))
 	require.Equal(t, 4, edges.pages, "it was at the end a moment ago")
 }
 
-// The walk does not wait for what a round lets be removed. Of rounds that end meanwhile, the last counts.
-func TestCollectorRuns(t *testing.T) {
+// visited is a follow.Store that tells when edges are looked at.
+type visited struct {
+	follow.Store
+	looks chan<- struct{}
+}
+
+func (v visited) Ended(ctx context.Context, place string, by time.Time, limit int) ([]follow.Edge, string, error) {
+	v.looks <- struct{}{}
+	return v.Store.Ended(ctx, place, by, limit)
+}
+
+// The walk does not wait for what a round lets be removed, and neither do other records and edges for each other. Of rounds that end meanwhile,
+// the last counts.
+func TestCollectRuns(t *testing.T) {
 	t.Parallel()
 	w := newCollected(t)
-	rounds, proceed := make(chan int64), make(chan struct{})
-	options := w.options()
-	options.Conclude = func(_ context.Context, r retention.Round) (int, error) {
-		rounds <- r.Number
+	marks, proceed, looks := make(chan message.ID), make(chan struct{}), make(chan struct{})
+	stores, opts := w.RetentionStores(), w.options()
+	stores.Edges = visited{w.Edges, looks}
+	opts.Letters = func(_ context.Context, lowWater message.ID) (int, error) {
+		marks <- lowWater
 		<-proceed
 		return 0, nil
 	}
-	collector := retention.NewCollector(retention.CollectorStores{Messages: w.Messages, Progress: w.Progress, Edges: w.Edges}, options)
+	walker := retention.New(stores, nil, opts)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { collector.Run(ctx, t.Context()) })
-	collector.Due(retention.Round{Number: 1})
-	require.EqualValues(t, 1, <-rounds)
-	collector.Due(retention.Round{Number: 2})
-	collector.Due(retention.Round{Number: 3})
+	running.Go(func() { walker.Collect(ctx, t.Context()) })
+	walker.Due(w.round(3 * day))
+	require.Equal(t, w.round(3*day).LowWater, <-marks)
+	running.Go(func() { walker.CollectEdges(ctx, t.Context()) })
+	<-looks // while the letters are being removed
+	walker.Due(w.round(2 * day))
+	walker.Due(w.round(day))
 	proceed <- struct{}{}
-	require.EqualValues(t, 3, <-rounds)
+	require.Equal(t, w.round(day).LowWater, <-marks)
 	proceed <- struct{}{}
 	stop()
 	running.Wait()

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/retention"
@@ -42,7 +41,7 @@ func (w *agedWorld) storeMany(t *testing.T, n int, last time.Duration) (ids []me
 func (w *agedWorld) requireLeft(t *testing.T, expired int64, left ...message.ID) {
 	t.Helper()
 	before := w.State(t.Context(), t, "ann")
-	after, n, err := w.Trimmer(0).Trim(t.Context(), before)
+	after, n, err := w.Walker(0).Trim(t.Context(), before)
 	require.NoError(t, err)
 	require.Equal(t, expired, n)
 	require.Equal(t, after, w.State(t.Context(), t, "ann"))
@@ -151,7 +150,7 @@ func TestTrimCutsAGapThatWasMadeMeanwhile(t *testing.T) {
 	w.change(t, "ann", func(s *userstate.State) {
 		s.Gaps = []userstate.Gap{{After: old.Time().Add(-time.Hour), Before: old.Time().Add(time.Hour), Messages: 1}}
 	})
-	after, expired, err := w.Trimmer(0).Trim(t.Context(), before)
+	after, expired, err := w.Walker(0).Trim(t.Context(), before)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, expired)
 	require.Empty(t, after.Gaps)
@@ -169,7 +168,7 @@ func TestTrimCosts(t *testing.T) {
 		calls = append(calls, op.Method)
 		return nil
 	}}
-	trimmer := w.trimmerOn(seam, retention.TrimmerOptions{})
+	trimmer := server(w.Rig, seam, 1)
 	require.NoError(t, trimmer.TrimUser(t.Context(), "ann"))
 	require.Equal(t, []string{"Heads"}, calls)
 	w.storeMany(t, 2, time.Minute)
@@ -189,19 +188,28 @@ func TestTrimCosts(t *testing.T) {
 	require.Equal(t, []string{"Heads"}, calls, "a quarter more is no number of 64 bits")
 }
 
-// trimmerOn returns a trimmer on other buckets.
-func (w *agedWorld) trimmerOn(buckets bucket.Store, opts retention.TrimmerOptions) *retention.Trimmer {
-	return w.trimmerOf(buckets, w.Users, opts)
+// noted is a store of buckets that notes whose buckets are emptied.
+type noted struct {
+	bucket.Store
+	emptied func(message.UserID)
 }
 
-// trimmerOf is trimmerOn for other records of users, too.
-func (w *agedWorld) trimmerOf(buckets bucket.Store, users userstate.Store, opts retention.TrimmerOptions) *retention.Trimmer {
-	rules := func() userstate.Rules { return w.Rules }
-	rehydrator := w.Rehydrator(0, 0)
-	purger := retention.NewPurger(buckets, w.Users, rehydrator, retention.PurgerOptions{Rules: rules})
-	opts.Queue, opts.Rules, opts.Now, opts.Logger = max(opts.Queue, 1), rules, w.Clock.Now, zerolog.Nop()
-	opts.Retention = func() userstate.Retention { return *w.Retention.Load() }
-	return retention.NewTrimmer(buckets, users, purger, rehydrator, opts)
+func (n noted) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (bucket.Emptied, error) {
+	defer n.emptied(owner)
+	return n.Store.Empty(ctx, owner, low, high, purged)
+}
+
+// stopAfter returns a store of buckets that calls stop when buckets of so many users have been emptied.
+func stopAfter(buckets bucket.Store, users int, stop func()) bucket.Store {
+	var mu sync.Mutex
+	emptied := make(map[message.UserID]bool)
+	return noted{buckets, func(user message.UserID) {
+		mu.Lock()
+		defer mu.Unlock()
+		if emptied[user] = true; len(emptied) == users {
+			stop()
+		}
+	}}
 }
 
 // brokenInboxes is a store in which two inboxes cannot be read.
@@ -218,27 +226,18 @@ func (b brokenInboxes) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.O
 }
 
 // Inboxes that grow by a bucket are trimmed. One for which the store fails, or the code panics, does not stop the others.
-func TestTrimmerServesInboxesThatGrow(t *testing.T) {
+func TestServeTrimsInboxesThatGrow(t *testing.T) {
 	t.Parallel()
 	w := newTrimmedWorld(t, 4)
 	require.NoError(t, w.see(t, "bad"))
 	require.NoError(t, w.see(t, "worse"))
 	intake, stop := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	trimmed := make(map[message.UserID]int)
-	trimmer := w.trimmerOn(brokenInboxes{w.Inbox}, retention.TrimmerOptions{Queue: 10, Workers: 2, Trimmed: func(user message.UserID) {
-		mu.Lock()
-		defer mu.Unlock()
-		if trimmed[user]++; len(trimmed) == 2 {
-			stop()
-		}
-	}})
-	w.Appender = w.Appender.WithOpened(trimmer.Queue)
+	trimmer := server(w.Rig, stopAfter(brokenInboxes{w.Inbox}, 2, stop), 10)
+	w.Appender = w.Appender.WithOpened(trimmer.Grown)
 	for i := range 8 {
 		w.store(t, time.Duration(10-i)*time.Hour, "bad", "worse", "ann", "ben")
 	}
-	trimmer.Run(intake, t.Context())
-	require.Equal(t, map[message.UserID]int{"ann": 1, "ben": 1}, trimmed)
+	trimmer.Serve(intake, t.Context())
 	for user, left := range map[message.UserID]int{"ann": 4, "ben": 4, "bad": 8, "worse": 8} {
 		shown, _ := w.ReadInbox(t.Context(), t, user, 100)
 		require.Len(t, shown, left, "%s", user)
@@ -259,7 +258,7 @@ func TestKeepExpiresByNumber(t *testing.T) {
 }
 
 // The records of users who wait are read together, each user is trimmed once, and one whose record is damaged does not stop the others.
-func TestTrimmerReadsRecordsTogether(t *testing.T) {
+func TestServeReadsRecordsTogether(t *testing.T) {
 	t.Parallel()
 	w := newTrimmedWorld(t, 4)
 	users := []message.UserID{"ann", "ben", "cleo", "dora"}
@@ -270,30 +269,30 @@ func TestTrimmerReadsRecordsTogether(t *testing.T) {
 	}
 	w.Damage.State("ben")
 	intake, stop := context.WithCancel(t.Context())
-	reads, trimmed := &countedUsers{Store: w.Users}, 0
-	trimmer := w.trimmerOf(w.Inbox, reads, retention.TrimmerOptions{Queue: 10, Trimmed: func(message.UserID) {
-		if trimmed++; trimmed == len(users)-1 {
-			stop()
-		}
-	}})
+	reads := &countedUsers{Store: w.Users}
+	stores := w.RetentionStores()
+	stores.Users, stores.Buckets = reads, stopAfter(w.Inbox, len(users)-1, stop)
+	trimmer := retention.New(stores, w.Rehydrator(0, 0), w.RetentionOptions(0))
 	for _, user := range []message.UserID{"dora", "ann", "ben", "ann", "cleo"} {
-		trimmer.Queue(user)
+		trimmer.Grown(user)
 	}
-	trimmer.Run(intake, t.Context())
+	trimmer.Serve(intake, t.Context())
 	require.Equal(t, 1, reads.lookups)
 }
 
 // A worker leaves the others their share of the users who wait.
-func TestTrimmersShareTheQueue(t *testing.T) {
+func TestServersShareTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newTrimmedWorld(t, 4)
 	intake, stop := context.WithCancel(t.Context())
 	reads := &countedUsers{Store: w.Users, users: 8, read: stop}
-	trimmer := w.trimmerOf(w.Inbox, reads, retention.TrimmerOptions{Queue: 8, Workers: 2})
+	stores, opts := w.RetentionStores(), w.RetentionOptions(0)
+	stores.Users, opts.Servers = reads, 2
+	trimmer := retention.New(stores, w.Rehydrator(0, 0), opts)
 	for _, user := range []message.UserID{"ann", "ben", "cleo", "dora", "ed", "flo", "gus", "hal"} {
-		trimmer.Queue(user)
+		trimmer.Grown(user)
 	}
-	trimmer.Run(intake, t.Context())
+	trimmer.Serve(intake, t.Context())
 	require.Positive(t, reads.most)
 	require.LessOrEqual(t, reads.most, 4)
 }

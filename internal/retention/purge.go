@@ -10,8 +10,11 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// PurgerOptions configures a Purger. Rules is required.
-type PurgerOptions struct {
+// Purger raises the purge points of users. It counts what is in gaps by the feeds of the rehydrator. It is safe for concurrent use.
+type Purger struct {
+	Buckets    bucket.Store
+	Users      userstate.Store
+	Rehydrator *rehydrate.Service
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	// Lazy allows the store to lose a raise in a crash, together with all later writes. Use it for raises that are repeated.
@@ -20,22 +23,9 @@ type PurgerOptions struct {
 	Raised func(message.UserID)
 }
 
-// Purger raises the purge points of users. It is safe for concurrent use.
-type Purger struct {
-	buckets    bucket.Store
-	users      userstate.Store
-	rehydrator *rehydrate.Service
-	opts       PurgerOptions
-}
-
-// NewPurger returns a Purger. It counts what is in gaps by the feeds of the rehydrator.
-func NewPurger(buckets bucket.Store, users userstate.Store, rehydrator *rehydrate.Service, opts PurgerOptions) *Purger {
-	return &Purger{buckets: buckets, users: users, rehydrator: rehydrator, opts: opts}
-}
-
 // Raise raises a user's purge point to an id, which is the last possible one of a millisecond, and returns the state afterwards and how many
 // messages have expired by it. It starts from a state that the caller has read. A purge point that is as high already stays, and nothing
-// expires. Raise is idempotent, and writes one record, durably unless PurgerOptions.Lazy is set.
+// expires. Raise is idempotent, and writes one record, durably unless Lazy is set.
 //
 // A message is counted by one raise only, because only a raise that takes effect counts what lies between the old and the new purge point.
 func (p *Purger) Raise(ctx context.Context, state userstate.State, to message.ID) (userstate.State, int64, error) {
@@ -45,14 +35,14 @@ func (p *Purger) Raise(ctx context.Context, state userstate.State, to message.ID
 			return state, 0, err
 		}
 		for next, ok := state.Purge(purge); ok; next, ok = state.Purge(purge) { // again, if only something else has changed
-			stepped, err := p.users.Step(ctx, []userstate.Step{{From: state, To: next, Lazy: p.opts.Lazy}})
+			stepped, err := p.Users.Step(ctx, []userstate.Step{{From: state, To: next, Lazy: p.Lazy}})
 			if err != nil {
 				return state, 0, fmt.Errorf("raise the purge point of %s: %w", state.User, err)
 			}
 			state = stepped[0].State
 			if stepped[0].Applied {
-				if p.opts.Raised != nil {
-					p.opts.Raised(state.User)
+				if p.Raised != nil {
+					p.Raised(state.User)
 				}
 				return state, expired, nil
 			}
@@ -73,17 +63,17 @@ func (p *Purger) Count(ctx context.Context, state userstate.State, to message.ID
 // count counts what a raise needs to know, and how many messages it lets expire: those in buckets and gaps that are not deleted.
 func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID) (purge userstate.Purge, expired int64, err error) {
 	purge = userstate.Purge{Of: state, To: to}
-	heads, err := p.buckets.Heads(ctx, []bucket.Ref{{Owner: state.User, Sequence: state.Head.Sequence}})
+	heads, err := p.Buckets.Heads(ctx, []bucket.Ref{{Owner: state.User, Sequence: state.Head.Sequence}})
 	if err != nil {
 		return purge, 0, err
 	}
-	deletions, err := bucket.ReadDeletions(ctx, p.buckets, state.User, state.Oldest)
+	deletions, err := bucket.ReadDeletions(ctx, p.Buckets, state.User, state.Oldest)
 	if err != nil {
 		return purge, 0, err
 	}
 	var left [2]int64 // in the buckets, above the old and the new purge point
 	for i, upTo := range []message.ID{state.Purged, to} {
-		e, err := bucket.ReadExpired(ctx, p.buckets, state.User, heads[0], upTo, state.Oldest)
+		e, err := bucket.ReadExpired(ctx, p.Buckets, state.User, heads[0], upTo, state.Oldest)
 		if err != nil {
 			return purge, 0, err
 		}
@@ -91,7 +81,7 @@ func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID
 		purge.Oldest = e.Sequence
 	}
 	expired = left[0] - left[1]
-	purge.Cuts, err = p.rehydrator.Feed(state.User, p.opts.Rules()).Cuts(ctx, state, to)
+	purge.Cuts, err = p.Rehydrator.Feed(state.User, p.Rules()).Cuts(ctx, state, to)
 	for _, cut := range purge.Cuts {
 		expired += cut.Expired
 	}

@@ -1,11 +1,15 @@
 package retention_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -57,7 +61,7 @@ func (w planWorld) conclude(t *testing.T, round int64) int {
 	t.Helper()
 	w.Clock.Advance(retention.PlanStays + time.Second)
 	w.begin(t, round)
-	n, err := w.Concluder(0).Conclude(t.Context())
+	n, err := w.Walker(0).Conclude(t.Context())
 	require.NoError(t, err)
 	return n
 }
@@ -156,7 +160,7 @@ func TestConcludeLeavesRecentPlans(t *testing.T) {
 	recent := w.plan(t, 3, doneScan)
 	conclude := func() int {
 		t.Helper()
-		n, err := w.Concluder(0).Conclude(t.Context())
+		n, err := w.Walker(0).Conclude(t.Context())
 		require.NoError(t, err)
 		return n
 	}
@@ -191,11 +195,9 @@ func TestConcludeReadsTheRoundAfterThePlan(t *testing.T) {
 	ref := w.plan(t, 1, doneScan)
 	w.begin(t, 7)
 	w.Clock.Advance(time.Hour)
-	store := roundBegins{w.Progress, func() { w.begin(t, 8) }}
-	c := retention.NewConcluder(w.DB.Walk, store, w.Messages, retention.ConcluderOptions{
-		Now: w.Clock.Now, Logger: zerolog.Nop(),
-	})
-	n, err := c.Conclude(t.Context())
+	stores := w.RetentionStores()
+	stores.Progress = roundBegins{w.Progress, func() { w.begin(t, 8) }}
+	n, err := retention.New(stores, nil, w.RetentionOptions(0)).Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.EqualValues(t, 8, w.fate(t, ref).Ending.Closed)
@@ -214,7 +216,7 @@ func TestConcludeSurvivesACrash(t *testing.T) {
 				w.begin(t, 7)
 				w.Clock.Advance(time.Hour)
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
-					_, err := w.Concluder(0).Conclude(ctx)
+					_, err := w.Walker(0).Conclude(ctx)
 					return err
 				})
 				hurt = !actor.Unhurt()
@@ -246,7 +248,7 @@ func TestConcludeTwiceAtTheSameTime(t *testing.T) {
 				ref := w.plan(t, 1, doneScan)
 				w.Clock.Advance(time.Hour)
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
-					_, err := w.Concluder(0).Conclude(ctx)
+					_, err := w.Walker(0).Conclude(ctx)
 					return err
 				})
 				hurt = !actor.Unhurt()
@@ -264,11 +266,11 @@ func TestConcludeTwiceAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestTenThousandPlans ends many plans, of which a few stay.
-func TestTenThousandPlans(t *testing.T) {
+// TestManyPlans ends many plans, of which a few stay.
+func TestManyPlans(t *testing.T) {
 	t.Parallel()
 	w := newPlanWorld(t)
-	const many = 10_000
+	const many = 1_200 // more than two pages
 	messages := make([]message.Message, many)
 	for i := range messages {
 		m := message.Message{ID: message.MinID(rig.Epoch), From: "author", Audience: message.AudienceFollowers, Body: "body"}
@@ -294,7 +296,68 @@ func TestTenThousandPlans(t *testing.T) {
 	unfinished, err := w.Messages.Unfinished(t.Context(), message.ID{}, 10)
 	require.NoError(t, err)
 	require.Empty(t, unfinished)
-	for i := 0; i < many; i += 999 {
+	for i := 0; i < many; i += 333 {
 		require.Equal(t, message.Ending{Delivered: 5, Skipped: 2, Closed: 1}, w.fate(t, messages[i].Ref()).Ending)
 	}
+}
+
+// damagedPlan is a progress.Store in which a plan is damaged, and damagedMessage a message.Store in which a message is.
+type (
+	damagedPlan struct {
+		progress.Store
+		id message.ID
+	}
+	damagedMessage struct {
+		message.Store
+		id message.ID
+	}
+)
+
+func (s damagedPlan) List(ctx context.Context, after, upTo message.ID, limit int) ([]progress.Found, error) {
+	found, err := s.Store.List(ctx, after, upTo, limit)
+	for i, f := range found {
+		if f.Fanout.ID == s.id {
+			found[i] = progress.Found{Fanout: progress.Fanout{ID: s.id}, Err: fmt.Errorf("plan: %w", message.ErrCorrupt)}
+		}
+	}
+	return found, err
+}
+
+func (s damagedMessage) Endings(ctx context.Context, refs []message.Ref) ([]message.Fate, error) {
+	fates, err := s.Store.Endings(ctx, refs)
+	for i, ref := range refs {
+		if ref.ID == s.id {
+			fates[i] = message.Fate{Err: fmt.Errorf("message: %w", message.ErrCorrupt)}
+		}
+	}
+	return fates, err
+}
+
+// Damage keeps one plan, which is logged once. The others end.
+func TestConcludePassesDamage(t *testing.T) {
+	t.Parallel()
+	w := newPlanWorld(t)
+	plan, broken, sound := w.plan(t, 1, doneScan), w.plan(t, 2, doneScan), w.plan(t, 3, doneScan)
+	w.Clock.Advance(time.Hour)
+	var log bytes.Buffer
+	registry := prometheus.NewRegistry()
+	stores, opts := w.RetentionStores(), w.RetentionOptions(0)
+	stores.Progress, stores.Messages = damagedPlan{w.Progress, plan.ID}, damagedMessage{w.Messages, broken.ID}
+	opts.Logger, opts.Metrics = zerolog.New(&log), registry
+	c := retention.New(stores, nil, opts)
+	for removed := 1; removed >= 0; removed-- {
+		n, err := c.Conclude(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, removed, n)
+	}
+	require.True(t, w.fate(t, sound).Concluded)
+	require.Equal(t, []message.ID{plan.ID, broken.ID}, w.planned(t))
+	for _, ref := range []message.Ref{plan, broken} {
+		require.Equal(t, 1, strings.Count(log.String(), ref.ID.String()), log.String())
+	}
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP fanmail_retention_plans_damaged_total Looks at plans that stay because they, or their messages, are damaged.
+# TYPE fanmail_retention_plans_damaged_total counter
+fanmail_retention_plans_damaged_total 4
+`), "fanmail_retention_plans_damaged_total"))
 }

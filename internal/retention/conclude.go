@@ -6,11 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-	"golang.org/x/time/rate"
-
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -23,68 +18,26 @@ const (
 	PlanStays = 15 * time.Minute
 	// plansTogether is how many plans are read at a time. With 16 partitions they take about 1 MiB.
 	plansTogether = 500
-	// damagedRemembered is for how many damaged plans a Concluder remembers that it has logged them.
+	// damagedRemembered is for how many damaged plans a Walker remembers that it has logged them.
 	damagedRemembered = 10_000
 )
 
-// ConcluderOptions configures a Concluder. Now is required.
-type ConcluderOptions struct {
-	// Canonical, unless it is nil, returns for how long messages are kept at least.
-	Canonical func() time.Duration
-	// Rate is how many plans are removed in a second; 0 means any number.
-	Rate   int
-	Now    func() time.Time
-	Logger zerolog.Logger
-	// Metrics is where the metrics are registered; nil means nowhere.
-	Metrics prometheus.Registerer
-}
-
-// Concluder ends the plans of messages whose fan-out is over: it moves the counts into the message, and then removes the plan. It is safe for
-// concurrent use, also by several processes.
-type Concluder struct {
-	rounds   Store
-	progress progress.Store
-	messages message.Store
-	opts     ConcluderOptions
-	limiter  *rate.Limiter
-	logged   *lru.Cache[message.ID, struct{}] // the damaged plans that were logged
-	skipped  prometheus.Counter
-}
-
-// NewConcluder returns a Concluder.
-func NewConcluder(rounds Store, progress progress.Store, messages message.Store, opts ConcluderOptions) *Concluder {
-	logged, err := lru.New[message.ID, struct{}](damagedRemembered)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
-	limit := rate.Inf
-	if opts.Rate > 0 {
-		limit = rate.Limit(opts.Rate)
-	}
-	return &Concluder{
-		rounds: rounds, progress: progress, messages: messages, opts: opts, limiter: rate.NewLimiter(limit, plansTogether),
-		logged: logged, skipped: newDamagedPlans(opts.Metrics),
-	}
-}
-
-// Conclude ends the plans that have not moved for PlanStays, and returns how many it has removed, also with an error. It blocks for as long as the rate demands, and returns when ctx ends.
+// Conclude ends the plans of messages whose fan-out is over and that have not moved for PlanStays: it moves the counts into the message, and
+// then removes the plan. It returns how many it has removed, also with an error. It blocks for as long as the rate demands, and returns when
+// ctx ends.
 //
 // A plan is over if all of its scans are done or given up, or if its message is concluded, void or gone. A damaged plan or message stays as it
 // is, and does not hold the others up. Conclude may be repeated, and run twice at the same time: the first counts stay.
-func (c *Concluder) Conclude(ctx context.Context) (n int, err error) {
+func (w *Walker) Conclude(ctx context.Context) (n int, err error) {
 	defer panics.Catch(&err)
-	stays := PlanStays
-	if c.opts.Canonical != nil {
-		stays = min(stays, c.opts.Canonical())
-	}
-	still := c.opts.Now().Add(-stays)
+	still := w.opts.Now().Add(-min(PlanStays, w.opts.Canonical()))
 	upTo := message.LastBefore(still) // later messages have moved since
 	for after := (message.ID{}); ; {
-		page, err := c.progress.List(ctx, after, upTo, plansTogether)
+		page, err := w.stores.Progress.List(ctx, after, upTo, plansTogether)
 		if err != nil {
 			return n, fmt.Errorf("list plans: %w", err)
 		}
-		removed, err := c.concludeSome(ctx, page, still)
+		removed, err := w.concludeSome(ctx, page, still)
 		n += removed
 		if err != nil || len(page) < plansTogether {
 			return n, err
@@ -94,13 +47,13 @@ func (c *Concluder) Conclude(ctx context.Context) (n int, err error) {
 }
 
 // concludeSome ends those of the plans that are over and have not moved since a time.
-func (c *Concluder) concludeSome(ctx context.Context, page []progress.Found, still time.Time) (int, error) {
+func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still time.Time) (int, error) {
 	var candidates []progress.Fanout
 	var refs []message.Ref
 	for _, found := range page {
 		switch {
 		case found.Err != nil:
-			c.skip(found.Fanout.ID, found.Err)
+			w.skip(found.Fanout.ID, found.Err)
 		case !found.Fanout.Moved.After(still):
 			candidates, refs = append(candidates, found.Fanout), append(refs, message.Ref{ID: found.Fanout.ID})
 		}
@@ -109,15 +62,15 @@ func (c *Concluder) concludeSome(ctx context.Context, page []progress.Found, sti
 		return 0, nil
 	}
 	// The round is read after the plans: a round that begins later begins after these scans had ended.
-	round, err := c.rounds.Load(ctx)
+	round, err := w.stores.Rounds.Load(ctx)
 	if err != nil {
 		return 0, err
 	}
-	fates, err := c.messages.Endings(ctx, refs)
+	fates, err := w.stores.Messages.Endings(ctx, refs)
 	if err != nil {
 		return 0, fmt.Errorf("endings: %w", err)
 	}
-	void, err := c.void(ctx, candidates, fates)
+	void, err := w.void(ctx, candidates, fates)
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +79,7 @@ func (c *Concluder) concludeSome(ctx context.Context, page []progress.Found, sti
 	for i, plan := range candidates {
 		switch fate := fates[i]; {
 		case fate.Err != nil:
-			c.skip(plan.ID, fate.Err)
+			w.skip(plan.ID, fate.Err)
 		case fate.Over():
 			over = append(over, plan.ID)
 		case plan.Done() || void[plan.ID]:
@@ -138,21 +91,21 @@ func (c *Concluder) concludeSome(ctx context.Context, page []progress.Found, sti
 	if len(over) == 0 {
 		return 0, nil
 	}
-	if err := c.limiter.WaitN(ctx, len(over)); err != nil {
-		return 0, errors.Join(err, ctx.Err())
+	if err := wait(ctx, w.removals, len(over)); err != nil {
+		return 0, err
 	}
 	// In this order: after a crash in between, the message has its counts and the plan is removed later.
-	if err := c.messages.Conclude(ctx, conclusions); err != nil {
+	if err := w.stores.Messages.Conclude(ctx, conclusions); err != nil {
 		return 0, fmt.Errorf("conclude messages: %w", err)
 	}
-	if err := c.progress.Remove(ctx, over); err != nil {
+	if err := w.stores.Progress.Remove(ctx, over); err != nil {
 		return 0, fmt.Errorf("remove plans: %w", err)
 	}
 	return len(over), nil
 }
 
 // void returns which messages were condemned after their fan-out had begun. Workers end their tasks, so their scans may never be done.
-func (c *Concluder) void(ctx context.Context, candidates []progress.Fanout, fates []message.Fate) (map[message.ID]bool, error) {
+func (w *Walker) void(ctx context.Context, candidates []progress.Fanout, fates []message.Fate) (map[message.ID]bool, error) {
 	var refs []message.Ref
 	for i, plan := range candidates {
 		if fates[i].Err == nil && !fates[i].Over() && !plan.Done() {
@@ -162,7 +115,7 @@ func (c *Concluder) void(ctx context.Context, candidates []progress.Fanout, fate
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	found, err := c.messages.GetMany(ctx, refs)
+	found, err := w.stores.Messages.GetMany(ctx, refs)
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
@@ -172,16 +125,16 @@ func (c *Concluder) void(ctx context.Context, candidates []progress.Fanout, fate
 		case f.Err == nil:
 			void[refs[i].ID] = f.Stored.Verdict == message.Void
 		case !errors.Is(f.Err, message.ErrNotFound):
-			c.skip(refs[i].ID, f.Err)
+			w.skip(refs[i].ID, f.Err)
 		}
 	}
 	return void, nil
 }
 
 // skip leaves a damaged plan or message as it is. It logs each once.
-func (c *Concluder) skip(id message.ID, err error) {
-	c.skipped.Inc()
-	if known, _ := c.logged.ContainsOrAdd(id, struct{}{}); !known {
-		c.opts.Logger.Error().Err(err).Stringer("message_id", id).Msg("a plan or its message is damaged: the plan stays")
+func (w *Walker) skip(id message.ID, err error) {
+	w.metrics.skipped.Inc()
+	if known, _ := w.logged.ContainsOrAdd(id, struct{}{}); !known {
+		w.opts.Logger.Error().Err(err).Stringer("message_id", id).Msg("a plan or its message is damaged: the plan stays")
 	}
 }

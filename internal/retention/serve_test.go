@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/retention"
@@ -61,18 +60,21 @@ func left(t *testing.T, store bucket.Store, user message.UserID) (n int) {
 	return n
 }
 
-func options(queue int) retention.EmptierOptions {
-	return retention.EmptierOptions{Rate: 1_000_000, Queue: queue, Logger: zerolog.Nop()}
+// server returns a walker on other buckets, in whose queue so many users may wait.
+func server(r *rig.Rig, buckets bucket.Store, queue int) *retention.Walker {
+	stores, opts := r.RetentionStores(), r.RetentionOptions(0)
+	stores.Buckets, opts.Queue = buckets, queue
+	return retention.New(stores, r.Rehydrator(0, 0), opts)
 }
 
-// The users in the queue are emptied one after the other. Those who do not fit are left to the walk.
-func TestEmptierServesItsQueue(t *testing.T) {
+// The users in the queue are emptied. Those who do not fit are left to the walk.
+func TestServeEmpties(t *testing.T) {
 	t.Parallel()
 	users := []message.UserID{"ann", "ben", "cleo"}
 	r, seam := newInboxes(t, users...)
-	emptier := retention.NewEmptier(seam, r.Users, options(2))
+	walker := server(r, seam, 2)
 	for _, user := range []message.UserID{"ann", "ann", "ben", "cleo", "nobody"} {
-		emptier.Queue(user)
+		walker.Purged(user)
 	}
 	intake, stop := context.WithCancel(t.Context())
 	seam.After = func(_ context.Context, op *buckettest.Op) error {
@@ -81,28 +83,19 @@ func TestEmptierServesItsQueue(t *testing.T) {
 		}
 		return nil
 	}
-	emptier.Run(intake, t.Context())
+	walker.Serve(intake, t.Context())
 	for i, want := range []int{10, 10, entries} {
 		require.Equal(t, want, left(t, r.Inbox, users[i]), "%s", users[i])
 	}
-
-	walker := retention.NewWalker(&memory{}, r.Users, retention.Options{
-		Keep: func(ctx context.Context, s userstate.State, _ message.ID) (retention.Kept, error) {
-			return retention.Kept{}, emptier.Empty(ctx, s)
-		},
-		Every: every, Partitions: rig.Partitions, Token: "token", Rules: rig.Rules,
-		Retention: func() userstate.Retention { return userstate.Retention{} },
-		Now:       func() time.Time { return rig.Epoch }, Logger: zerolog.Nop(),
-	})
 	require.NoError(t, walker.Walk(t.Context(), t.Context()))
 	require.Equal(t, 10, left(t, r.Inbox, "cleo"))
 }
 
 // What a store does not empty is left to the walk, and the queue goes on.
-func TestEmptierGoesOnAfterAnError(t *testing.T) {
+func TestServeGoesOnAfterAnError(t *testing.T) {
 	t.Parallel()
 	r, seam := newInboxes(t, "ann", "ben")
-	emptier := retention.NewEmptier(seam, r.Users, options(2))
+	walker := server(r, seam, 2)
 	intake, stop := context.WithCancel(t.Context())
 	failed := 0
 	seam.Before = func(_ context.Context, op *buckettest.Op) error {
@@ -118,30 +111,30 @@ func TestEmptierGoesOnAfterAnError(t *testing.T) {
 		}
 		return nil
 	}
-	emptier.Queue("ann")
-	emptier.Queue("ben")
-	emptier.Run(intake, t.Context())
+	walker.Purged("ann")
+	walker.Purged("ben")
+	walker.Serve(intake, t.Context())
 	require.Equal(t, entries, left(t, r.Inbox, "ann"))
 	require.Equal(t, 10, left(t, r.Inbox, "ben"))
 }
 
 // A user without a purge point costs no call of the store, and one who was emptied before few.
-func TestEmptierCosts(t *testing.T) {
+func TestEmptyCosts(t *testing.T) {
 	t.Parallel()
 	r, seam := newInboxes(t, "ann")
-	emptier := retention.NewEmptier(seam, r.Users, options(1))
+	walker := server(r, seam, 1)
 	calls := 0
 	seam.Before = func(context.Context, *buckettest.Op) error {
 		calls++
 		return nil
 	}
-	require.NoError(t, emptier.Empty(t.Context(), userstate.State{User: "ben"}))
+	require.NoError(t, walker.Empty(t.Context(), userstate.State{User: "ben"}))
 	require.Zero(t, calls)
 	state, err := userstate.Get(t.Context(), r.Users, "ann")
 	require.NoError(t, err)
-	require.NoError(t, emptier.Empty(t.Context(), state))
+	require.NoError(t, walker.Empty(t.Context(), state))
 	require.Equal(t, 10, left(t, r.Inbox, "ann"))
 	calls = 0
-	require.NoError(t, emptier.Empty(t.Context(), state))
+	require.NoError(t, walker.Empty(t.Context(), state))
 	require.LessOrEqual(t, calls, 6)
 }

@@ -5,38 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// KeeperOptions configures a Keeper. All are required.
-type KeeperOptions struct {
-	// Rules and Retention return what holds now, the latter for users without a setting of their own.
-	Rules     func() userstate.Rules
-	Retention func() userstate.Retention
-	Now       func() time.Time
-	// Trim lets the oldest messages of a user expire, so that the newest remain: see Trimmer.Trim.
-	Trim func(ctx context.Context, state userstate.State) (userstate.State, int64, error)
-	// Empty empties the buckets of a user whose purge point may have risen.
-	Empty func(ctx context.Context, state userstate.State) error
-}
-
-// Keeper lets a user's messages expire that are old enough, or more than the inbox keeps, and frees their space. It is safe for concurrent use.
-type Keeper struct {
-	buckets    bucket.Store
-	purger     *Purger
-	rehydrator *rehydrate.Service
-	opts       KeeperOptions
-}
-
-// NewKeeper returns a Keeper.
-func NewKeeper(buckets bucket.Store, purger *Purger, rehydrator *rehydrate.Service, opts KeeperOptions) *Keeper {
-	return &Keeper{buckets: buckets, purger: purger, rehydrator: rehydrator, opts: opts}
-}
-
-// Kept is what a Keeper has found of one user.
+// Kept is what the walk has found of one user.
 type Kept struct {
 	// Clear is an id up to which nothing of the user is left that has not expired: no entry, no part of a gap, and nothing that a
 	// rehydration has still to find.
@@ -45,17 +19,17 @@ type Kept struct {
 	Expired int64
 }
 
-// Keep raises the user's purge point to what the age and the number of messages demand, if anything of theirs has not expired up to there. It
-// empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
+// Keep lets a user's messages expire that are old enough, or more than the inbox keeps, and frees their space. It raises the user's purge point
+// to what the age and the number of messages demand, if anything of theirs has not expired up to there. It empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
 //
 // Where messages of the deployment expire by age, they expire up to the target at least. It may be zero.
 //
 // A user who was never seen has nothing: the first look begins at the target of the round that is under way then.
-func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message.ID) (Kept, error) {
+func (w *Walker) Keep(ctx context.Context, state userstate.State, target message.ID) (Kept, error) {
 	if !state.Known() {
 		return Kept{Clear: message.MaxID}, nil
 	}
-	now, rules, deployment := k.opts.Now(), k.opts.Rules(), k.opts.Retention()
+	now, rules, deployment := w.opts.Now(), w.opts.Rules(), w.opts.Retention()
 	own := state.Keep.Within(deployment)
 	safe := rules.Settled(now)
 	to := rules.Expired(own, now)
@@ -64,45 +38,45 @@ func (k *Keeper) Keep(ctx context.Context, state userstate.State, target message
 	}
 	var kept Kept
 	var err error
-	if kept.Clear, err = k.clear(ctx, state, later(safe, target)); err != nil {
+	if kept.Clear, err = w.clear(ctx, state, later(safe, target)); err != nil {
 		return kept, err
 	}
 	if kept.Clear.Less(to) {
-		if state, kept.Expired, err = k.purger.Raise(ctx, state, to); err != nil {
+		if state, kept.Expired, err = w.purger.Raise(ctx, state, to); err != nil {
 			return kept, err
 		}
 		kept.Clear = state.Purged
 	}
-	state, trimmed, err := k.opts.Trim(ctx, state)
+	state, trimmed, err := w.Trim(ctx, state)
 	kept.Expired += trimmed
 	if err != nil {
 		return kept, err
 	}
 	kept.Clear = later(kept.Clear, state.Purged)
 	if kept.Expired > 0 && kept.Clear.Less(safe) { // what comes next may be far above the purge point
-		if kept.Clear, err = k.clear(ctx, state, safe); err != nil {
+		if kept.Clear, err = w.clear(ctx, state, safe); err != nil {
 			return kept, err
 		}
 	}
-	return kept, k.opts.Empty(ctx, state)
+	return kept, w.Empty(ctx, state)
 }
 
 // clear finds out up to where nothing of the user is left that has not expired, at most up to the given id.
 //
 // A gap counts from its begin, because a message may become visible in it. So does what a rehydration has still to find, if there is a message.
-func (k *Keeper) clear(ctx context.Context, state userstate.State, most message.ID) (message.ID, error) {
-	next, err := earliest(ctx, k.buckets, state, most.Next())
+func (w *Walker) clear(ctx context.Context, state userstate.State, most message.ID) (message.ID, error) {
+	next, err := earliest(ctx, w.stores.Buckets, state, most.Next())
 	if err != nil {
 		return message.ID{}, err
 	}
-	rules := k.opts.Rules()
+	rules := w.opts.Rules()
 	from := rules.Horizon(state).Add(time.Millisecond)
 	if missing, rehydrating := state.MissingFrom(); rehydrating && missing.Before(from) {
 		from = missing
 	}
 	left := bucket.Stretch{After: message.LastBefore(from), Before: next}.Within(bucket.Stretch{After: state.Purged, Before: message.MaxID})
 	if !left.Empty() {
-		entries, err := k.rehydrator.Feed(state.User, rules).Oldest(ctx, left, 1)
+		entries, err := w.purger.Rehydrator.Feed(state.User, rules).Oldest(ctx, left, 1)
 		if err != nil {
 			return message.ID{}, err
 		}

@@ -66,7 +66,7 @@ func (w *agedWorld) store(t *testing.T, age time.Duration, owners ...message.Use
 func (w *agedWorld) keep(t *testing.T, user message.UserID, target message.ID, expired int64) message.ID {
 	t.Helper()
 	before := w.State(t.Context(), t, user)
-	kept, err := w.Keeper(0).Keep(t.Context(), before, target)
+	kept, err := w.Walker(0).Keep(t.Context(), before, target)
 	require.NoError(t, err)
 	require.Equal(t, expired, kept.Expired)
 	return kept.Clear

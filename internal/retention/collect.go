@@ -1,0 +1,174 @@
+package retention
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// What is removed, as logs and metrics name it.
+const (
+	plans    = "plans"
+	letters  = "letters"
+	messages = "messages"
+	edges    = "edges"
+)
+
+// Collect removes what no process needs any more after a round that has ended, until intake ends: plans, dead letters and messages. The next
+// round does not wait for it. Several processes may collect at the same time.
+func (w *Walker) Collect(intake, _ context.Context) { w.afterRounds(intake, w.ended, w.collect) }
+
+// CollectEdges is Collect for edges, whose number would hold up everything else.
+func (w *Walker) CollectEdges(intake, _ context.Context) {
+	w.afterRounds(intake, w.endedEdges, w.collectEdges)
+}
+
+// due lets collections begin soon after a round that this process has ended. It does not block. Of the rounds that wait, the last counts.
+func (w *Walker) due(r Round) {
+	for _, waiting := range []chan Round{w.ended, w.endedEdges} {
+		select {
+		case <-waiting:
+		default:
+		}
+		waiting <- r
+	}
+}
+
+func (w *Walker) afterRounds(intake context.Context, ended <-chan Round, collect func(context.Context, Round)) {
+	for {
+		select {
+		case <-intake.Done():
+			return
+		case r := <-ended:
+			collect(intake, r)
+		}
+	}
+}
+
+func (w *Walker) collect(ctx context.Context, r Round) {
+	w.remove(ctx, plans, w.Conclude)
+	if w.opts.Letters != nil {
+		w.remove(ctx, letters, func(ctx context.Context) (int, error) { return w.opts.Letters(ctx, r.LowWater) })
+	}
+	w.remove(ctx, messages, func(ctx context.Context) (int, error) { return w.collectMessages(ctx, r) })
+}
+
+// remove removes records of a kind. What cannot be removed is logged, and left to the next round.
+func (w *Walker) remove(ctx context.Context, what string, remove func(context.Context) (int, error)) {
+	if ctx.Err() != nil {
+		return
+	}
+	removed, err := func() (n int, err error) {
+		defer panics.Catch(&err)
+		return remove(ctx)
+	}()
+	w.metrics.removed.WithLabelValues(what).Add(float64(removed))
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	w.metrics.failures.WithLabelValues(what).Inc()
+	w.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line.Str("what", what) })
+	w.opts.Logger.Warn().Err(err).Str("what", what).Msg("what has ended cannot be removed: it is tried again after the next round through all users")
+}
+
+// collectMessages removes messages that have expired for all users, and for whose deliveries no process works any more.
+//
+// A message goes if it is at or below the low-water mark, if it is older than it must be kept, if its idempotency key has expired, and if its
+// fan-out had ended before the round began that proved the mark: so no delivery came after that round had passed a user. A void message has no
+// deliveries.
+func (w *Walker) collectMessages(ctx context.Context, r Round) (removed int, err error) {
+	for after := (message.ID{}); ; {
+		upTo := w.removable(r)
+		if !after.Less(upTo) {
+			return removed, nil
+		}
+		old, err := w.stores.Messages.Oldest(ctx, after, upTo, page)
+		if err != nil {
+			return removed, err
+		}
+		n, err := w.removeMessages(ctx, old, r)
+		if removed += n; err != nil || len(old) < page {
+			return removed, err
+		}
+		after = old[len(old)-1].ID
+	}
+}
+
+// removable returns up to where messages may go, by the settings that hold now: an operator may want to stop what has begun. An idempotency key may
+// be reserved for publish_slack after the time in the id that it names.
+func (w *Walker) removable(r Round) message.ID {
+	now, rules := w.opts.Now(), w.opts.Rules()
+	if w.opts.Retention() == (userstate.Retention{}) || now.Before(w.opts.KeysUntil()) {
+		return message.ID{}
+	}
+	upTo := message.LastBefore(now.Add(-w.opts.Canonical() - rules.ClockTolerance - rules.PublishSlack))
+	if r.LowWater.Less(upTo) {
+		return r.LowWater
+	}
+	return upTo
+}
+
+// removeMessages removes those of some messages that may go.
+func (w *Walker) removeMessages(ctx context.Context, old []message.Old, r Round) (int, error) {
+	rules := w.opts.Rules()
+	var refs []message.Ref
+	var stamps []message.Stamp
+	for _, m := range old {
+		switch {
+		case m.Err != nil:
+			w.damaged(m.ID, m.Err)
+		case !m.Unfinished:
+			refs, stamps = append(refs, m.Ref), append(stamps, m.Stamp)
+		}
+	}
+	fates, err := w.stores.Messages.Endings(ctx, refs)
+	if err != nil {
+		return 0, err
+	}
+	var ended []message.Ref
+	for i, ref := range refs {
+		if err := fates[i].Err; err != nil {
+			w.damaged(ref.ID, err)
+			continue
+		}
+		over := fates[i].Concluded && fates[i].Ending.Closed < r.Proven
+		if !over && rules.Void(message.Stored{Message: message.Message{ID: ref.ID, From: ref.From}, Stamp: stamps[i]}) {
+			if over, err = w.unplanned(ctx, ref.ID); err != nil {
+				return 0, err
+			}
+		}
+		if over {
+			ended = append(ended, ref)
+		}
+	}
+	if err := wait(ctx, w.removals, len(ended)); err != nil {
+		return 0, err
+	}
+	if err := w.stores.Messages.Remove(ctx, ended); err != nil {
+		return 0, err
+	}
+	return len(ended), nil
+}
+
+func (w *Walker) damaged(id message.ID, err error) {
+	w.opts.Logger.Error().Err(err).Stringer("message_id", id).Msg("a message is damaged: it is not removed")
+}
+
+// unplanned reports whether a message has no plan. A plan that is damaged is one.
+func (w *Walker) unplanned(ctx context.Context, id message.ID) (bool, error) {
+	_, err := w.stores.Progress.Get(ctx, id)
+	switch {
+	case errors.Is(err, progress.ErrNotFound):
+		return true, nil
+	case errors.Is(err, message.ErrCorrupt):
+		return false, nil
+	default:
+		return false, err
+	}
+}

@@ -1,0 +1,25 @@
+package retention
+
+import (
+	"context"
+
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
+)
+
+// SetKeep replaces Keep in the walk.
+func (w *Walker) SetKeep(keep func(context.Context, userstate.State, message.ID) (Kept, error)) {
+	w.keepUser = keep
+}
+
+// SetFreed sets how many bytes this process has freed.
+func (w *Walker) SetFreed(bytes int64) { w.freed.Store(bytes) }
+
+// Due says that a round has ended.
+func (w *Walker) Due(r Round) { w.due(r) }
+
+// CollectNow collects after a round that has ended.
+func (w *Walker) CollectNow(ctx context.Context, r Round) {
+	w.collect(ctx, r)
+	w.collectEdges(ctx, r)
+}
