@@ -159,7 +159,7 @@ type Retention struct {
 	Every time.Duration `key:"every"`
 	// Rate is how many buckets this process empties in a second.
 	Rate int `key:"rate"`
-	// Queue is how many users may wait in this process to be trimmed, and as many to be emptied.
+	// Queue is how many users may wait in this process to be trimmed or emptied.
 	Queue int `key:"queue"`
 }
 
