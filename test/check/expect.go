@@ -111,10 +111,9 @@ func audience(m *message, in input) map[string]bool {
 	if len(in.clocks) == 0 {
 		asked = time.Time{}
 	}
-	for _, s := range m.sources() {
-		for follower, edge := range in.followers[s] {
-			holds, perhaps := edge.hold(m.sent, asked)
-			if uncertain, known := users[follower]; holds || perhaps && (uncertain || !known) {
+	if m.Audience == "followers" {
+		for follower, edge := range in.followers[m.From] {
+			if holds, perhaps := edge.hold(m.sent, asked); holds || perhaps {
 				users[follower] = !holds
 			}
 		}
@@ -123,21 +122,6 @@ func audience(m *message, in input) map[string]bool {
 		users[user] = false
 	}
 	return users
-}
-
-// sources returns the author, if the message is to followers, and each topic of the message with all above it.
-func (m *message) sources() (all []source) {
-	if m.Audience == "followers" {
-		all = append(all, source{author: m.From})
-	}
-	for _, topic := range m.Topics {
-		for above := ""; above != topic; {
-			next, _, _ := strings.Cut(strings.TrimPrefix(topic[len(above):], "/"), "/")
-			above = strings.TrimPrefix(above+"/"+next, "/")
-			all = append(all, source{topic: above})
-		}
-	}
-	return all
 }
 
 // timeOf returns the time in a UUID of version 7, or an error.

@@ -21,7 +21,6 @@ type published struct {
 	From     string   `json:"from"`
 	To       []string `json:"to"`
 	Audience string   `json:"audience"`
-	Topics   []string `json:"topics"`
 	Body     string   `json:"body"`
 	// Asked is the time of the first request, Answered the time at which the server accepted the message. Both are zero if they are not
 	// recorded.
@@ -35,50 +34,12 @@ type pair struct {
 	Followee string `json:"followee"`
 }
 
-func (p pair) edge() edge { return edge{p.Follower, source{author: p.Followee}} }
-
-// subscription is a user's subscription to a topic.
-type subscription struct {
-	User  string `json:"user"`
-	Topic string `json:"topic"`
-}
-
-// edge returns the edge from the user to the topic.
-func (s subscription) edge() edge { return edge{s.User, source{topic: s.Topic}} }
-
-// source is an author or a topic.
-type source struct{ author, topic string }
-
-func (s source) String() string { return s.author + s.topic }
-
-// edge is a follower, and whom or what they follow.
-type edge struct {
-	follower string
-	source   source
-}
-
-// change is a change of edges and subscriptions.
+// change is a change of edges.
 type change struct {
-	Follow      []pair         `json:"follow"`
-	Unfollow    []pair         `json:"unfollow"`
-	Subscribe   []subscription `json:"subscribe"`
-	Unsubscribe []subscription `json:"unsubscribe"`
-	Asked       time.Time      `json:"asked"`
-	Answered    time.Time      `json:"answered"`
-}
-
-// begun and ended return the edges that the change begins and ends.
-func (c change) begun() []edge { return edges(c.Follow, c.Subscribe) }
-func (c change) ended() []edge { return edges(c.Unfollow, c.Unsubscribe) }
-
-func edges(pairs []pair, subscriptions []subscription) (all []edge) {
-	for _, p := range pairs {
-		all = append(all, p.edge())
-	}
-	for _, s := range subscriptions {
-		all = append(all, s.edge())
-	}
-	return all
+	Follow   []pair    `json:"follow"`
+	Unfollow []pair    `json:"unfollow"`
+	Asked    time.Time `json:"asked"`
+	Answered time.Time `json:"answered"`
 }
 
 // look is one visit of a user, with the pages that they saw.
@@ -104,7 +65,7 @@ type look struct {
 // input is everything that determines the inboxes.
 type input struct {
 	messages  []published
-	followers map[source]map[string]history // of each author and topic, by follower
+	followers map[string]map[string]history // of each author, by follower
 	edges     int
 	changes   []change
 	seen      map[string]time.Time
@@ -117,7 +78,7 @@ type input struct {
 
 func read(opts options) (input, error) {
 	in := input{
-		followers: make(map[source]map[string]history), seen: make(map[string]time.Time),
+		followers: make(map[string]map[string]history), seen: make(map[string]time.Time),
 		looks: make(map[string][]look), twins: make(map[string]bool),
 		unlogged: make(map[string]bool),
 	}
@@ -153,7 +114,7 @@ func (in *input) readPublished(line []byte) error {
 	if err := json.Unmarshal(line, &c); err != nil {
 		return err
 	}
-	if len(c.begun())+len(c.ended()) > 0 {
+	if len(c.Follow)+len(c.Unfollow) > 0 {
 		in.changes = append(in.changes, c)
 		return nil
 	}
@@ -174,7 +135,7 @@ func (in *input) readEdge(line []byte) error {
 		return errors.New("there is no tab between a follower and a followee")
 	}
 	in.edges++
-	return in.step(pair{follower, followee}.edge(), time.Time{}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
+	return in.step(pair{follower, followee}, time.Time{}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
 }
 
 func (in *input) readUser(line []byte) error {
@@ -226,12 +187,12 @@ func (in *input) change() error {
 	})
 	for _, c := range in.changes {
 		at := in.moment(c.Asked, c.Answered)
-		for _, e := range c.begun() {
+		for _, e := range c.Follow {
 			if err := in.step(e, c.Answered, func(s spans) (spans, error) { return s.follow(at), nil }); err != nil {
 				return err
 			}
 		}
-		for _, e := range c.ended() {
+		for _, e := range c.Unfollow {
 			if err := in.step(e, c.Answered, func(s spans) (spans, error) { return s.unfollow(at) }); err != nil {
 				return err
 			}
@@ -240,17 +201,17 @@ func (in *input) change() error {
 	return nil
 }
 
-// step changes one edge. answered is the time by the driver's clock.
-func (in *input) step(e edge, answered time.Time, change func(spans) (spans, error)) error {
-	if in.followers[e.source] == nil {
-		in.followers[e.source] = make(map[string]history)
+// step changes one pair. answered is the time by the driver's clock.
+func (in *input) step(e pair, answered time.Time, change func(spans) (spans, error)) error {
+	if in.followers[e.Followee] == nil {
+		in.followers[e.Followee] = make(map[string]history)
 	}
-	before := in.followers[e.source][e.follower]
+	before := in.followers[e.Followee][e.Follower]
 	spans, err := change(before.last())
 	if err != nil {
-		return fmt.Errorf("%s and %s: %w", e.follower, e.source, err)
+		return fmt.Errorf("%s and %s: %w", e.Follower, e.Followee, err)
 	}
-	in.followers[e.source][e.follower] = append(before, known{answered: answered, spans: spans})
+	in.followers[e.Followee][e.Follower] = append(before, known{answered: answered, spans: spans})
 	return nil
 }
 

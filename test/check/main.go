@@ -26,7 +26,7 @@ const usage = `check reports whether every published message is in exactly the i
 It reads these files. Each may be compressed with gzip. Separate several files of one kind by commas:
 
   --published  the published messages, as "go run ./test/driver publish" logs them: NDJSON with id, from, to, audience, body;
-               also topics, and the follows, unfollows, subscribes and unsubscribes meanwhile
+               also the follows and unfollows meanwhile
   --follows    the edges at the beginning: a follower, a tab, a followee; needed only if messages went to followers
   --users      when users were seen: NDJSON with user and last_viewed. A user who is not listed was never seen
   --logins     the users who returned, as "go run ./test/driver login" and "roam" log them. All of them count as active now
@@ -35,8 +35,7 @@ It reads these files. Each may be compressed with gzip. Separate several files o
   --clocks     when the servers' clocks were wrong, by the driver's clock: NDJSON with since, until, and an offset such as 1h
 
 A message belongs in the inbox of every user whom it names. If its audience is "followers", it also belongs in the inbox of every
-user who followed its author when it was sent. It belongs in the inbox of every user who was subscribed to one of its topics, or to a
-topic above one. Fan-out delivers it to users who were seen within --dormant-after of that time, and
+user who followed its author when it was sent. Fan-out delivers it to users who were seen within --dormant-after of that time, and
 skips the others. The inbox of a dormant user shows it as well, and says that the inbox is not complete. For a user who returned, check
 compares the recovered messages, and the pages shown before the inbox was complete, with the messages accepted by then.
 Only the events in these files may have happened on the server: no other message was published, and none was deleted.

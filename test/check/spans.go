@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// spans are the times in which a user followed an author or was subscribed to a topic, as exactly as a client can know them. A change took effect between the
+// spans are the times in which a user followed an author, as exactly as a client can know them. A change took effect between the
 // request and its answer.
 type spans []span
 
@@ -40,7 +40,7 @@ func (s spans) follow(at moment) spans {
 }
 
 // errNotFollowing means that the input ends a span although none is open.
-var errNotFollowing = errors.New("a user unfollows an author, or unsubscribes from a topic, without an edge or a subscription")
+var errNotFollowing = errors.New("a user unfollows an author without an edge")
 
 // unfollow ends the open span. A span does not end before its begin.
 func (s spans) unfollow(at moment) (spans, error) {

@@ -43,7 +43,7 @@ func (s *returning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
-	case path[0] == "following:batch", path[0] == "subscriptions:batch":
+	case path[0] == "following:batch":
 		s.edges = append(s.edges, path[0]+" "+string(body))
 		_, _ = fmt.Fprintf(w, `{"accepted":%d}`, bytes.Count(body, []byte("\n"))) // an error means that the client is gone
 	case path[0] == "users:batch":
@@ -143,28 +143,22 @@ func TestPublishChanges(t *testing.T) {
 	script := write(t, `{"follow":[{"follower":"ben","followee":"ann"},{"follower":"bea","followee":"ann"}]}
 {"from":"ann","audience":"followers","body":"hello"}
 {"unfollow":[{"follower":"ben","followee":"ann"},{"follower":"bea","followee":"ann"}]}
-{"subscribe":[{"user":"ben","topic":"news"},{"user":"bea","topic":"news/local"}]}
-{"unsubscribe":[{"user":"bea","topic":"news/local"}]}
 `)
 	code, stdout, stderr := run(t, "publish", "--server", url, "--file", script, "--log", log, "--apart", "0s")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "1 messages accepted and 4 changes of edges")
+	require.Contains(t, stdout, "1 messages accepted and 2 changes of edges")
 	require.Equal(t, []string{
 		"following:batch " + `{"follower":"ben","followee":"ann"}` + "\n" + `{"follower":"bea","followee":"ann"}` + "\n",
 		"end ben following ann", "end bea following ann",
-		"subscriptions:batch " + `{"user":"ben","topic":"news"}` + "\n" + `{"user":"bea","topic":"news/local"}` + "\n",
-		"end bea topics news local",
 	}, slices.Compact(s.edges))
 	lines := readLines[struct {
 		ID               string
 		Follow, Unfollow []struct{ Follower, Followee string }
 
-		Subscribe, Unsubscribe []struct{ User, Topic string }
-
 		Tries           int
 		Asked, Answered time.Time
 	}](t, log)
-	require.Len(t, lines, 5)
+	require.Len(t, lines, 3)
 	messages := 0
 	for _, l := range lines {
 		require.True(t, l.Asked.Before(l.Answered))
@@ -173,7 +167,7 @@ func TestPublishChanges(t *testing.T) {
 			messages++
 			continue
 		}
-		require.Contains(t, []int{1, 2}, len(l.Follow)+len(l.Unfollow)+len(l.Subscribe)+len(l.Unsubscribe))
+		require.Equal(t, 2, len(l.Follow)+len(l.Unfollow))
 	}
 	require.Equal(t, 1, messages)
 
@@ -209,92 +203,4 @@ func TestRoam(t *testing.T) {
 		require.False(t, l.Asked.Before(last[l.User]), "the looks of a user follow each other")
 		last[l.User] = l.Answered
 	}
-}
-
-func TestTwins(t *testing.T) {
-	t.Parallel()
-	twins := func(seed string) (script, pairs, follows, topics string) {
-		dir := t.TempDir()
-		code, _, stderr := run(t, "twins", "--mails", "../testdata/email-eu.messages.ndjson.gz",
-			"--follows", "../testdata/wiki-vote.follows.tsv.gz", "--dir", dir, "--pairs", "40", "--first", "2000", "--topics", "20", "--seed", seed)
-		require.Zero(t, code)
-		require.Contains(t, stderr, "40 pairs")
-		files := make([]string, 4)
-		for i, name := range []string{"script.ndjson", "pairs.tsv", "follows.tsv", "topics.ndjson"} {
-			text, err := os.ReadFile(filepath.Join(dir, name))
-			require.NoError(t, err)
-			files[i] = string(text)
-		}
-		return files[0], files[1], files[2], files[3]
-	}
-	script, pairs, follows, topics := twins("3")
-	again, _, _, _ := twins("3")
-	require.Equal(t, script, again)
-	other, _, _, _ := twins("4")
-	require.NotEqual(t, script, other)
-	require.Len(t, lines(pairs), 40)
-
-	following := make(map[string]bool)
-	for _, edge := range lines(follows) {
-		following[edge] = true
-	}
-	known := map[string]bool{"": true}
-	for _, line := range lines(topics) {
-		var topic struct{ Topic string }
-		require.NoError(t, json.Unmarshal([]byte(line), &topic))
-		above := topic.Topic[:max(0, strings.LastIndex(topic.Topic, "/"))]
-		require.True(t, known[above], "%s comes after what is above it", topic.Topic)
-		known[topic.Topic] = true
-	}
-	require.Len(t, known, 1+20)
-	subscribed := make(map[string]bool)
-	var named, followed, unfollowed, addressed, begun, ended int
-	for _, line := range lines(script) {
-		var step struct {
-			To               []string
-			Follow, Unfollow []struct{ Follower, Followee string }
-
-			Topics                 []string
-			Subscribe, Unsubscribe []struct{ User, Topic string }
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &step))
-		for i := 0; i < len(step.To); i += 2 {
-			require.Equal(t, step.To[i]+"-twin", step.To[i+1])
-			named++
-		}
-		for kind, pairs := range map[bool][]struct{ Follower, Followee string }{true: step.Follow, false: step.Unfollow} {
-			for i, p := range pairs {
-				edge := p.Follower + "\t" + p.Followee
-				require.Equal(t, !kind, following[edge], "follows only who does not, and the other way round")
-				following[edge] = kind
-				if i == 1 {
-					require.Equal(t, pairs[0].Follower+"-twin", p.Follower)
-					require.Equal(t, pairs[0].Followee, p.Followee)
-				}
-			}
-		}
-		followed, unfollowed = followed+len(step.Follow), unfollowed+len(step.Unfollow)
-		for _, topic := range step.Topics {
-			require.True(t, known[topic])
-			addressed++
-		}
-		for begins, all := range map[bool][]struct{ User, Topic string }{true: step.Subscribe, false: step.Unsubscribe} {
-			for _, s := range all {
-				require.True(t, known[s.Topic])
-				require.Equal(t, !begins, subscribed[s.User+" "+s.Topic], "begins only what has not begun, and the other way round")
-				subscribed[s.User+" "+s.Topic] = begins
-			}
-			if len(all) > 0 {
-				require.Equal(t, all[0].User+"-twin", all[1].User)
-				require.Equal(t, all[0].Topic, all[1].Topic)
-			}
-		}
-		begun, ended = begun+len(step.Subscribe), ended+len(step.Unsubscribe)
-	}
-	require.Positive(t, addressed)
-	require.Positive(t, begun)
-	require.Positive(t, ended)
-	require.Positive(t, named)
-	require.Positive(t, followed)
-	require.Positive(t, unfollowed)
 }

@@ -31,15 +31,15 @@ func publishFile(ctx context.Context, args []string, p program) error {
 	flags := newFlags(p, "publish", "driver publish publishes the messages of a file, one JSON object a line, each with an idempotency key of its own, and logs\n"+
 		"every message that was accepted with what was sent. While the server is away or busy, or its clock is ahead, it goes on trying, so that in the\n"+
 		"end each line was published exactly once. It stops at any other answer than 202.\n\n"+
-		"A line may also be {\"follow\":[{\"follower\",\"followee\"}]} or {\"subscribe\":[{\"user\",\"topic\"}]}, which is one request, or\n"+
-		"{\"unfollow\":[…]} or {\"unsubscribe\":[…]}. These are carried out in their order, beside the messages, and logged as well.")
+		"A line may also be {\"follow\":[{\"follower\",\"followee\"}]}, which is one request, or {\"unfollow\":[…]}. These are carried out in\n"+
+		"their order, beside the messages, and logged as well.")
 	url := flags.String("server", "http://127.0.0.1:8080", "URL of the server")
 	file := flags.String("file", "", "`file` of messages (required)")
 	log := flags.String("log", "", "`file` to log accepted messages to (required; replaced)")
 	connections := flags.Int("connections", 16, "how many requests are under way at a time")
 	first := flags.Int("first", 0, "publish only so many messages, the first of the file; 0 means all")
 	pace := flags.Float64("pace", 0, "publish at most so many lines a second; 0 means as many as possible")
-	apart := flags.Duration("apart", 10*time.Millisecond, "how far the end of an edge or a subscription is kept from messages to its author or its topic")
+	apart := flags.Duration("apart", 10*time.Millisecond, "how far the end of an edge is kept from messages of its author")
 	key := flags.String("key", "", "what every idempotency key begins with: with the same one, nothing is published twice (default random)")
 	timeout := flags.Duration("timeout", 30*time.Minute, "how long it may take")
 	asJSON := flags.Bool("json", false, "print the summary as JSON")
@@ -62,7 +62,7 @@ func publishFile(ctx context.Context, args []string, p program) error {
 	}
 	r := &publishing{
 		sender: &sender{caller: newCaller(strings.TrimRight(*url, "/"), *connections+1), key: *key},
-		quiet:  quiet{apart: *apart, sources: make(map[source]*sync.RWMutex)},
+		quiet:  quiet{apart: *apart, authors: make(map[string]*sync.RWMutex)},
 		now:    p.now, log: json.NewEncoder(out), stderr: p.stderr, every: every(*pace),
 	}
 	result, err := r.run(ctx, *file, *first, *connections)

@@ -7,7 +7,6 @@ type draft struct {
 	From     string   `json:"from"`
 	To       []string `json:"to,omitempty"`
 	Audience string   `json:"audience,omitempty"`
-	Topics   []string `json:"topics,omitempty"`
 	Body     string   `json:"body"`
 }
 
@@ -20,35 +19,20 @@ type pair struct {
 	Followee string `json:"followee"`
 }
 
-// subscription is a user's subscription to a topic.
-type subscription struct {
-	User  string `json:"user"`
-	Topic string `json:"topic"`
-}
-
 // step is a line of the published file: a message, or a change of edges.
 type step struct {
 	draft
 	change
 }
 
-// change is a change of edges or of subscriptions. The follows of one line take effect together, and so do its subscriptions.
+// change is a change of edges. The follows of one line take effect together.
 type change struct {
-	Follow      []pair         `json:"follow,omitempty"`
-	Unfollow    []pair         `json:"unfollow,omitempty"`
-	Subscribe   []subscription `json:"subscribe,omitempty"`
-	Unsubscribe []subscription `json:"unsubscribe,omitempty"`
+	Follow   []pair `json:"follow,omitempty"`
+	Unfollow []pair `json:"unfollow,omitempty"`
 }
 
 // kinds counts the kinds of changes in the line.
-func (c change) kinds() (n int) {
-	for _, changes := range []int{len(c.Follow), len(c.Unfollow), len(c.Subscribe), len(c.Unsubscribe)} {
-		if changes > 0 {
-			n++
-		}
-	}
-	return n
-}
+func (c change) kinds() int { return min(len(c.Follow), 1) + min(len(c.Unfollow), 1) }
 
 // done is the part of a line of the log that messages and changes share.
 type done struct {

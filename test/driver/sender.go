@@ -44,24 +44,18 @@ func (s *sender) send(ctx context.Context, line int, d draft) (id string, tries 
 
 // change carries out a line with changes.
 func (s *sender) change(ctx context.Context, c change) (tries int, err error) {
-	switch {
-	case len(c.Follow) > 0:
-		return begin(ctx, s, "/v1/following:batch", c.Follow)
-	case len(c.Subscribe) > 0:
-		return begin(ctx, s, "/v1/subscriptions:batch", c.Subscribe)
+	if len(c.Follow) > 0 {
+		return s.begin(ctx, c.Follow)
 	}
 	var paths []string
 	for _, p := range c.Unfollow {
 		paths = append(paths, "/v1/users/"+url.PathEscape(p.Follower)+"/following/"+url.PathEscape(p.Followee))
 	}
-	for _, p := range c.Unsubscribe {
-		paths = append(paths, "/v1/users/"+url.PathEscape(p.User)+"/topics/"+url.PathEscape(p.Topic))
-	}
 	return s.end(ctx, paths)
 }
 
-// begin creates edges or subscriptions in one request, so that all begin at the same time.
-func begin[T any](ctx context.Context, s *sender, path string, changes []T) (tries int, err error) {
+// begin creates edges in one request, so that all begin at the same time.
+func (s *sender) begin(ctx context.Context, changes []pair) (tries int, err error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	for _, c := range changes {
@@ -69,7 +63,7 @@ func begin[T any](ctx context.Context, s *sender, path string, changes []T) (tri
 			return 0, err
 		}
 	}
-	accepted, tries, err := s.batch(ctx, path, body.Bytes())
+	accepted, tries, err := s.batch(ctx, "/v1/following:batch", body.Bytes())
 	if err == nil && accepted != len(changes) {
 		err = fmt.Errorf("the server accepted %d of %v", accepted, changes)
 	}
@@ -92,7 +86,7 @@ func (c *caller) batch(ctx context.Context, path string, body []byte) (accepted,
 	return result.Accepted, got.tries, nil
 }
 
-// end ends edges or subscriptions, one after another.
+// end ends edges, one after another.
 func (s *sender) end(ctx context.Context, paths []string) (tries int, err error) {
 	for _, path := range paths {
 		r := request{method: http.MethodDelete, path: path}

@@ -26,29 +26,25 @@ const (
 
 func writeTwins(_ context.Context, args []string, p program) error {
 	flags := newFlags(p, "twins", "driver twins writes what is to happen to pairs of twins into a folder: pairs.tsv, follows.tsv with who follows whom at first,\n"+
-		"topics.ndjson, and script.ndjson, as \"driver publish\" reads it. Half of the users are in the mail trace, the other half, as far as there\n"+
-		"are so many, follow the most followed; at random, every user begins and ends to follow authors of both kinds, and\n"+
-		"to be subscribed to topics. Whatever names a user names their twin, and both begin and end on the same line.")
+		"and script.ndjson, as \"driver publish\" reads it. Half of the users are in the mail trace, the other half, as far as there\n"+
+		"are so many, follow the most followed; at random, every user begins and ends to follow authors of both kinds.\n"+
+		"Whatever names a user names their twin, and both begin and end on the same line.")
 	mails := flags.String("mails", "", "`file` of messages with \"to\" (required)")
 	follows := flags.String("follows", "", "`file` with a follower, a tab, and a followee on each line (required)")
 	dir := flags.String("dir", "", "`folder` to write to (required)")
 	pairs := flags.Int("pairs", 100, "how many users have a twin")
 	first := flags.Int("first", 0, "take only so many mails, the first of the file; 0 means all")
 	authors := flags.Int("authors", 20, "how many of the most followed, and how many of those who write most mails, publish to followers")
-	topics := flags.Int("topics", 0, "how many topics there are, in a tree")
 	seed := flags.Uint64("seed", 1, "decides what happens")
 	switch err := parse(flags, args); {
 	case err != nil:
 		return err
 	case *mails == "" || *follows == "" || *dir == "":
 		return wrong(flags, "give --mails, --follows and --dir")
-	case *pairs < 2 || *authors < 1 || *topics < 0:
-		return wrong(flags, "--pairs must be 2 or more, --authors 1 or more, --topics 0 or more")
+	case *pairs < 2 || *authors < 1:
+		return wrong(flags, "--pairs must be 2 or more, --authors 1 or more")
 	}
-	t := &twins{
-		random: rand.New(rand.NewPCG(*seed, 0)), following: make(map[pair]bool), subscribed: make(map[subscription]bool),
-		topics: tree(*topics),
-	}
+	t := &twins{random: rand.New(rand.NewPCG(*seed, 0)), following: make(map[pair]bool)}
 	if err := t.read(*mails, *first); err != nil {
 		return err
 	}
@@ -73,9 +69,6 @@ type twins struct {
 	authors   []string // the followed authors
 	following map[pair]bool
 
-	topics     []string // each after the one above it
-	subscribed map[subscription]bool
-
 	edges, messages, changes int
 }
 
@@ -94,19 +87,6 @@ func (t *twins) read(path string, first int) error {
 		return nil
 	}
 	return err
-}
-
-// tree returns the paths of topics, each after the one above it. Names at a level begin alike.
-func tree(count int) []string {
-	const children = 3
-	topics := make([]string, count)
-	for i := range topics {
-		topics[i] = fmt.Sprintf("t%d", i)
-		if above := i/children - 1; above >= 0 {
-			topics[i] = topics[above] + "/" + topics[i]
-		}
-	}
-	return topics
 }
 
 // choose chooses the users with twins, the followed authors, and their first followers.
@@ -163,12 +143,7 @@ func (t *twins) write(dir string) error {
 			}
 		}
 	}
-	var topics strings.Builder
-	for _, topic := range t.topics {
-		fmt.Fprintf(&topics, "{\"topic\":%q}\n", topic)
-	}
 	err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "topics.ndjson"), []byte(topics.String()), 0o600),
 		os.WriteFile(filepath.Join(dir, "pairs.tsv"), []byte(pairs.String()), 0o600),
 		os.WriteFile(filepath.Join(dir, "follows.tsv"), []byte(follows.String()), 0o600),
 	)
@@ -194,9 +169,6 @@ func (t *twins) play(script *json.Encoder) error {
 			author := t.authors[t.random.IntN(len(t.authors))]
 			t.messages++
 			post := draft{From: author, Audience: toFollowers, Body: fmt.Sprintf("post %d by %s", t.messages, author)}
-			if t.address(&post) && t.random.IntN(2) == 0 {
-				post.Audience = ""
-			}
 			if err := script.Encode(post); err != nil {
 				return err
 			}
@@ -208,17 +180,6 @@ func (t *twins) play(script *json.Encoder) error {
 		}
 	}
 	return nil
-}
-
-// address adds up to three topics to some messages, if there are topics. It reports whether it has added any.
-func (t *twins) address(d *draft) bool {
-	if len(t.topics) == 0 {
-		return false
-	}
-	for range t.random.IntN(4) {
-		d.Topics = append(d.Topics, t.topics[t.random.IntN(len(t.topics))])
-	}
-	return len(d.Topics) > 0
 }
 
 // mail writes a mail. It adds the twins of recipients, and removes recipients without a twin.
@@ -235,17 +196,13 @@ func (t *twins) mail(script *json.Encoder, mail draft) error {
 	mail.To = to
 	if t.random.IntN(mailsPerPost) == 0 && slices.Contains(t.authors, mail.From) {
 		mail.Audience = toFollowers // in addition to the named recipients
-		t.address(&mail)
 	}
 	t.messages++
 	return script.Encode(mail)
 }
 
-// change makes a user and their twin follow or unfollow an author, or subscribe to a topic or unsubscribe.
+// change makes a user and their twin follow or unfollow an author.
 func (t *twins) change(script *json.Encoder) error {
-	if len(t.topics) > 0 && t.random.IntN(2) == 0 {
-		return t.subscribe(script)
-	}
 	p := pair{t.users[t.random.IntN(len(t.users))], t.authors[t.random.IntN(len(t.authors))]}
 	if p.Follower == p.Followee {
 		return nil
@@ -257,15 +214,4 @@ func (t *twins) change(script *json.Encoder) error {
 		return script.Encode(change{Follow: both})
 	}
 	return script.Encode(change{Unfollow: both})
-}
-
-func (t *twins) subscribe(script *json.Encoder) error {
-	s := subscription{t.users[t.random.IntN(len(t.users))], t.topics[t.random.IntN(len(t.topics))]}
-	both := []subscription{s, {twin(s.User), s.Topic}}
-	t.changes++
-	t.subscribed[s] = !t.subscribed[s]
-	if t.subscribed[s] {
-		return script.Encode(change{Subscribe: both})
-	}
-	return script.Encode(change{Unsubscribe: both})
 }
