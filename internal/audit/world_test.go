@@ -72,7 +72,7 @@ func (w *world) open() {
 	t := w.t
 	t.Helper()
 	db, err := pebblestore.Open(t.Context(), "store", pebblestore.Options{
-		Partitions: partitions, FS: w.files, Now: func() time.Time { return w.now }, Logger: zerolog.Nop(),
+		Partitions: partitions, FS: w.files, Now: func() time.Time { return w.now }, Settings: storetest.Proposed, Logger: zerolog.Nop(),
 	})
 	require.NoError(t, err)
 	w.db, w.appender = db, bucket.NewAppender(db.Inbox(), db.Users())
