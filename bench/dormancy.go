@@ -130,7 +130,7 @@ type returned struct {
 func (e env) returns(ctx context.Context, n, missed int) (r returned, err error) {
 	const year = 365 * 24 * time.Hour
 	begin := e.Now().Add(-year)
-	e.Config.Fanout.SweepEvery = 24 * time.Hour // see rehydrate
+	e.Config.Fanout.ResumeEvery = 24 * time.Hour // see rehydrate
 	w, err := e.OpenStamped(ctx, func() time.Time { return begin })
 	if err != nil {
 		return r, err

@@ -114,10 +114,10 @@ type Fanout struct {
 	ClassTTL time.Duration `key:"class_ttl"`
 	// HeadStarts is whether named recipients and celebrities are delivered to before the scan of a large audience reaches them.
 	HeadStarts bool `key:"head_starts"`
-	// SweepAfter is how long a fan-out makes no progress before it is taken up again.
-	SweepAfter time.Duration `key:"sweep_after"`
-	// SweepEvery is how often such fan-outs are looked for.
-	SweepEvery time.Duration `key:"sweep_every"`
+	// ResumeAfter is how long a fan-out makes no progress before it is taken up again.
+	ResumeAfter time.Duration `key:"resume_after"`
+	// ResumeEvery is how often such fan-outs are looked for.
+	ResumeEvery time.Duration `key:"resume_every"`
 	// MaxAttempts is how often a task is handed out before it goes to the dead letters.
 	MaxAttempts int `key:"max_attempts"`
 	// StuckAfter is how long no call of the store may return before a worker gives up its batch. On MongoDB it is at least three times
@@ -346,8 +346,8 @@ func Default() Config {
 			ClassCache:     10_000,
 			ClassTTL:       time.Minute,
 			HeadStarts:     true,
-			SweepAfter:     5 * time.Minute,
-			SweepEvery:     30 * time.Second,
+			ResumeAfter:    5 * time.Minute,
+			ResumeEvery:    30 * time.Second,
 			MaxAttempts:    20,
 			StuckAfter:     2 * time.Minute,
 		},

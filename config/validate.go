@@ -137,8 +137,8 @@ func (c Config) fanout(v *validator) {
 	within(v, "fanout.batch_bytes", c.Fanout.BatchBytes, 128*KiB, 16*GiB)
 	within(v, "fanout.class_cache", c.Fanout.ClassCache, 1, 100_000_000)
 	within(v, "fanout.class_ttl", c.Fanout.ClassTTL, time.Millisecond, day)
-	within(v, "fanout.sweep_after", c.Fanout.SweepAfter, time.Millisecond, day)
-	within(v, "fanout.sweep_every", c.Fanout.SweepEvery, time.Millisecond, day)
+	within(v, "fanout.resume_after", c.Fanout.ResumeAfter, time.Millisecond, day)
+	within(v, "fanout.resume_every", c.Fanout.ResumeEvery, time.Millisecond, day)
 	within(v, "fanout.max_attempts", c.Fanout.MaxAttempts, 1, 1_000_000)
 	within(v, "fanout.stuck_after", c.Fanout.StuckAfter, time.Second, day)
 }

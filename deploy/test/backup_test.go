@@ -29,7 +29,7 @@ func TestBackupOfTheEmbeddedStore(t *testing.T) {
 			if without != "" {
 				require.NoError(t, os.RemoveAll(filepath.Join(restored, without)))
 			}
-			fanmail, _ := serveFrom(t, restored, "FANMAIL_FANOUT_SWEEP_AFTER=1s", "FANMAIL_FANOUT_SWEEP_EVERY=1s")
+			fanmail, _ := serveFrom(t, restored, "FANMAIL_FANOUT_RESUME_AFTER=1s", "FANMAIL_FANOUT_RESUME_EVERY=1s")
 			fanmail("publish", "--from", "ann", "--followers", "--body", "good evening", "--wait")
 			require.Eventually(t, func() bool { // what was on its way arrives
 				return strings.Contains(fanmail("inbox", "ben", "--json"), `"total":21`)

@@ -163,7 +163,7 @@ func (s *assembly) fanout() {
 	options.Queues, options.Candidates = p.Bus, s.candidates.Users
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
-	sweeper := fanout.NewSweeper(stores, p.Bus, options)
+	resumer := fanout.NewResumer(stores, p.Bus, options)
 	lanes := &drain{bus: p.Bus, rate: deliverer.FinishRate}
 	s.opts.Metrics.MustRegister(meter.Live(lanes.collect))
 	s.run("deliverer", func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus) })
@@ -171,7 +171,7 @@ func (s *assembly) fanout() {
 		s.run("head starts", func(intake, work context.Context) { deliverer.RunFirst(intake, work, p.Bus.FetchHeadStarts) })
 	}
 	s.run("router", func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) })
-	s.run("sweeper", sweeper.Run)
+	s.run("resumer", resumer.Run)
 }
 
 func (a *App) fanoutOptions() fanout.Options {
@@ -188,7 +188,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		},
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
-		StuckAfter: stuckAfter, SweepAfter: f.SweepAfter, SweepEvery: f.SweepEvery,
+		StuckAfter: stuckAfter, ResumeAfter: f.ResumeAfter, ResumeEvery: f.ResumeEvery,
 		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
 	}
 }

@@ -42,7 +42,7 @@ func (e Env) Rehydrate(ctx context.Context, o RehydrateOptions) (Report, error) 
 func (e Env) rehydrate(ctx context.Context, missed int, o RehydrateOptions) (rows []Row, err error) {
 	const year = 365 * 24 * time.Hour
 	begin := e.Now().Add(-year)
-	e.Config.Fanout.SweepEvery = 24 * time.Hour // a sweep would take the messages of the year for forgotten while they are stored
+	e.Config.Fanout.ResumeEvery = 24 * time.Hour // a sweep would take the messages of the year for forgotten while they are stored
 	w, err := e.OpenStamped(ctx, func() time.Time { return begin })
 	if err != nil {
 		return nil, err

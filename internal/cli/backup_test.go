@@ -49,7 +49,7 @@ func TestBackup(t *testing.T) {
 	require.Contains(t, restore(dir, "--data", data).stderr, "is not empty")
 
 	server = []string{"--server", serveAs(t, nil, func(c *config.Config) {
-		c.Data, c.Fanout.SweepAfter, c.Fanout.SweepEvery = data, time.Second, 100*time.Millisecond
+		c.Data, c.Fanout.ResumeAfter, c.Fanout.ResumeEvery = data, time.Second, 100*time.Millisecond
 	})}
 	require.Eventually(t, func() bool { // what was on its way arrives
 		var page struct{ Total int }

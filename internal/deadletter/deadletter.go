@@ -3,7 +3,7 @@
 // A dead letter of a fan-out is in two places: the bus keeps the task, and the progress record of the message marks the scan of its
 // partition as dead. Redriving revives the scan, emits the task, and then removes the letter. After a crash between these steps the
 // letter still exists, and redriving it again is harmless: two tasks share one scan, and an append takes effect once. If the crash came
-// before the task was emitted, the sweep finds the revived scan. Dropping gives up the scan, and then removes the letter. So the message
+// before the task was emitted, the resumer finds the revived scan. Dropping gives up the scan, and then removes the letter. So the message
 // finishes, and nothing revives the scan.
 //
 // A dead letter with the reason event.ReasonFromFuture stands for a message that an older release accepted although the time in its id was

@@ -128,8 +128,8 @@ func (w *world) deliver() {
 
 func (w *world) sweep() {
 	w.t.Helper()
-	w.Clock.Advance(2 * rig.SweepAfter)
-	_, err := fanout.NewSweeper(w.Stores(), w.Bus, w.FanoutOptions(0)).Sweep(w.t.Context())
+	w.Clock.Advance(2 * rig.ResumeAfter)
+	_, err := fanout.NewResumer(w.Stores(), w.Bus, w.FanoutOptions(0)).Resume(w.t.Context())
 	require.NoError(w.t, err)
 }
 

@@ -154,8 +154,8 @@ func TestSweepOfAConcludedMessage(t *testing.T) {
 	stores := w.Stores()
 	stores.Messages = unfinishing{w.Messages, m.Ref()}
 	require.NoError(t, w.Messages.Conclude(t.Context(), []message.Conclusion{{Ref: m.Ref(), Ending: message.Ending{Delivered: 2}}}))
-	w.Clock.Advance(2 * rig.SweepAfter)
-	emitted, err := fanout.NewSweeper(stores, w.Bus, w.opts).Sweep(t.Context())
+	w.Clock.Advance(2 * rig.ResumeAfter)
+	emitted, err := fanout.NewResumer(stores, w.Bus, w.opts).Resume(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, emitted)
 	w.requireConcluded(t, message.Ending{Delivered: 2}, m)

@@ -85,8 +85,8 @@ func TestCountsAreExactAfterADeath(t *testing.T) {
 					died = w.start(t, held, fault, after).Died()
 					require.NoError(t, held.Expire(t.Context()))
 				}
-				w.Clock.Advance(rig.SweepAfter + time.Second)
-				_, err := w.sweeper().Sweep(t.Context()) // notes what is done, where that was all that was left
+				w.Clock.Advance(rig.ResumeAfter + time.Second)
+				_, err := w.resumer().Resume(t.Context()) // notes what is done, where that was all that was left
 				require.NoError(t, err)
 				w.drain(t)
 				w.requireDelivered(t, users, x, y)

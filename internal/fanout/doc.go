@@ -11,7 +11,7 @@
 //	merge.go       merges the audiences into one ascending sequence of recipients
 //	append.go      looks up the recipients and appends the messages to their inboxes
 //	concluded.go   leaves messages alone whose plan has ended
-//	sweep.go       routes messages again whose fan-out has stopped
+//	resume.go      routes messages again whose fan-out has stopped
 //	headstart.go   emits head starts of routed messages
 //	first.go       delivers head starts, beside the scan
 //	deadletter.go  takes tasks and events that cannot succeed out of the way
@@ -48,6 +48,6 @@
 // While a worker holds a task, the bus gives no other worker a task of that lane and partition. This gives speed and
 // order. Correctness does not depend on it: a worker whose hold has expired may continue at any time.
 //
-// The Sweeper finds messages that are not done and have not moved for a while. A task that cannot succeed becomes a
+// The Resumer finds messages that are not done and have not moved for a while. A task that cannot succeed becomes a
 // dead letter with its reason, and blocks no other task.
 package fanout

@@ -67,12 +67,12 @@ type Options struct {
 	// its workers, and becomes a dead letter.
 	MaxAttempts int
 
-	// SweepAfter is how long an unfinished message may stand still before the sweep emits it again. SweepEvery is the
-	// time between two sweeps.
-	SweepAfter time.Duration
-	SweepEvery time.Duration
-	// Queues returns since when the oldest events and tasks have been on the bus. The sweep does not emit a message again
-	// that may still be behind them, because that would make the backlog longer. If Queues is nil, the sweep does not ask.
+	// ResumeAfter is how long an unfinished message may stand still before the resumer emits it again. ResumeEvery is the
+	// time between two calls of Resume.
+	ResumeAfter time.Duration
+	ResumeEvery time.Duration
+	// Queues returns since when the oldest events and tasks have been on the bus. The resumer does not emit a message again
+	// that may still be behind them, because that would make the backlog longer. If Queues is nil, the resumer does not ask.
 	Queues bus.Queues
 
 	Now    func() time.Time

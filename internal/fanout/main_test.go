@@ -55,7 +55,7 @@ func (w *world) deliverer() *fanout.Deliverer { return fanout.NewDeliverer(w.Sto
 
 func (w *world) router() *fanout.Router { return fanout.NewRouter(w.Stores(), w.Bus, w.opts) }
 
-func (w *world) sweeper() *fanout.Sweeper { return fanout.NewSweeper(w.Stores(), w.Bus, w.opts) }
+func (w *world) resumer() *fanout.Resumer { return fanout.NewResumer(w.Stores(), w.Bus, w.opts) }
 
 // usersOf returns the first n users of a partition, ascending.
 func usersOf(p, n int) []message.UserID {

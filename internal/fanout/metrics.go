@@ -225,16 +225,16 @@ func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
 	return m
 }
 
-// newOverdue returns the counter of the messages that a Sweeper has emitted again although older work was queued.
+// newOverdue returns the counter of the messages that a Resumer has emitted again although older work was queued.
 func newOverdue(registerer prometheus.Registerer) prometheus.Counter {
 	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
-		Name: "fanmail_swept_overdue_total", Help: "Swept messages that had waited for an hour behind older events or tasks, which may include their own.",
+		Name: "fanmail_resumed_overdue_total", Help: "Swept messages that had waited for an hour behind older events or tasks, which may include their own.",
 	})
 }
 
-// newSwept returns the counter of the messages that a Sweeper has emitted again.
-func newSwept(registerer prometheus.Registerer) prometheus.Counter {
+// newResumed returns the counter of the messages that a Resumer has emitted again.
+func newResumed(registerer prometheus.Registerer) prometheus.Counter {
 	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
-		Name: "fanmail_swept_messages_total", Help: "Messages that had not moved for too long, and were routed again.",
+		Name: "fanmail_resumed_messages_total", Help: "Messages that had not moved for too long, and were routed again.",
 	})
 }

@@ -116,15 +116,15 @@ func TestSweptMessagesAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.store(t, 1, "author", "ann")
-	w.Clock.Advance(rig.SweepAfter + time.Second)
+	w.Clock.Advance(rig.ResumeAfter + time.Second)
 	measured := w.measure()
-	sweeper := w.sweeper()
-	n, err := sweeper.Sweep(t.Context())
+	resumer := w.resumer()
+	n, err := resumer.Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
-# HELP fanmail_swept_messages_total Messages that had not moved for too long, and were routed again.
-# TYPE fanmail_swept_messages_total counter
-fanmail_swept_messages_total 1
-`), "fanmail_swept_messages_total"))
+# HELP fanmail_resumed_messages_total Messages that had not moved for too long, and were routed again.
+# TYPE fanmail_resumed_messages_total counter
+fanmail_resumed_messages_total 1
+`), "fanmail_resumed_messages_total"))
 }

@@ -65,8 +65,8 @@ func TestNewerVersionsAreLeftToNewerWorkers(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"fanmail.v1.fanout.bulk.0": task, "fanmail.v1.published": published}, payloads)
 
-	w.Clock.Advance(2 * w.opts.SweepAfter)
-	n, err := w.sweeper().Sweep(t.Context())
+	w.Clock.Advance(2 * w.opts.ResumeAfter)
+	n, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	w.drain(t)

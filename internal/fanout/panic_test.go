@@ -243,8 +243,8 @@ func TestSweepLeavesOutAMessageOnWhichTheCodePanics(t *testing.T) {
 	culprit, other := w.store(t, 1, "author", users...), w.store(t, 2, "author", users...)
 	stores := w.Stores()
 	stores.Progress = poisonedProgress{stores.Progress, culprit.ID}
-	w.Clock.Advance(2 * rig.SweepAfter)
-	swept, err := fanout.NewSweeper(stores, w.Bus, w.opts).Sweep(t.Context())
+	w.Clock.Advance(2 * rig.ResumeAfter)
+	swept, err := fanout.NewResumer(stores, w.Bus, w.opts).Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, swept)
 	w.drain(t)
@@ -259,22 +259,22 @@ func TestPanicsOfASweep(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			users := usersOf(0, 2)
-			sweeper := w.sweeper()
+			resumer := w.resumer()
 			var sent []message.Message
 			for after, befallen := 0, true; befallen; after++ {
 				w.see(t, users...)
 				m := w.store(t, int(w.Clock.Now().Sub(rig.Epoch).Milliseconds()), "author", users...)
 				sent = append(sent, m)
-				w.Clock.Advance(2 * rig.SweepAfter)
+				w.Clock.Advance(2 * rig.ResumeAfter)
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {
 					return panics.Do(func() error {
-						_, err := sweeper.Sweep(ctx)
+						_, err := resumer.Resume(ctx)
 						return err
 					})
 				})
 				befallen = !actor.Unhurt()
-				w.Clock.Advance(2 * rig.SweepAfter)
-				_, err := sweeper.Sweep(t.Context())
+				w.Clock.Advance(2 * rig.ResumeAfter)
+				_, err := resumer.Resume(t.Context())
 				require.NoError(t, err)
 				w.drain(t)
 				w.requireDelivered(t, users, sent...)

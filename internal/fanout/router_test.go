@@ -188,7 +188,7 @@ func TestRouterMayDieAnywhere(t *testing.T) {
 	}
 }
 
-func TestSweeper(t *testing.T) {
+func TestResumer(t *testing.T) {
 	t.Parallel()
 	users := append(usersOf(0, 3), usersOf(1, 3)...)
 	for name, test := range map[string]struct {
@@ -231,15 +231,15 @@ func TestSweeper(t *testing.T) {
 			w.see(t, users...)
 			m := w.store(t, 1, "author", users...)
 			test.forget(t, w, m)
-			sweeper := w.sweeper()
-			swept, err := sweeper.Sweep(t.Context())
+			resumer := w.resumer()
+			swept, err := resumer.Resume(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, swept, "it is young")
-			w.Clock.Advance(rig.SweepAfter + time.Second)
-			again, err := sweeper.Sweep(t.Context())
+			w.Clock.Advance(rig.ResumeAfter + time.Second)
+			again, err := resumer.Resume(t.Context())
 			require.NoError(t, err)
 			if again > 0 {
-				repeated, err := sweeper.Sweep(t.Context())
+				repeated, err := resumer.Resume(t.Context())
 				require.NoError(t, err)
 				require.Zero(t, repeated, "it has just been emitted")
 			}
@@ -251,7 +251,7 @@ func TestSweeper(t *testing.T) {
 }
 
 // What moves is left alone, however old it is.
-func TestSweeperLeavesWhatMoves(t *testing.T) {
+func TestResumerLeavesWhatMoves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	users := usersOf(0, 2*rig.BatchOwners)
@@ -259,14 +259,14 @@ func TestSweeperLeavesWhatMoves(t *testing.T) {
 	w.follow(t, "author", users...)
 	m := w.store(t, 1, "author")
 	w.plan(t, event.Bulk, []int{0}, m)
-	w.Clock.Advance(rig.SweepAfter - time.Second)
+	w.Clock.Advance(rig.ResumeAfter - time.Second)
 	require.True(t, w.deliver(t, event.Bulk, 0))
-	w.Clock.Advance(rig.SweepAfter - time.Second)
-	swept, err := w.sweeper().Sweep(t.Context())
+	w.Clock.Advance(rig.ResumeAfter - time.Second)
+	swept, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, swept)
 	w.Clock.Advance(2 * time.Second)
-	swept, err = w.sweeper().Sweep(t.Context())
+	swept, err = w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, swept)
 }
@@ -351,7 +351,7 @@ func valueOf(t *testing.T, registry prometheus.Gatherer, name string) float64 {
 }
 
 // What may still be waiting on the bus is not emitted again for an hour, and then once an hour.
-func TestSweeperLeavesWhatWaits(t *testing.T) {
+func TestResumerLeavesWhatWaits(t *testing.T) {
 	t.Parallel()
 	users := usersOf(0, 2)
 	for name, plan := range map[string]bool{"for the router": false, "for a deliverer": true} {
@@ -368,25 +368,25 @@ func TestSweeperLeavesWhatWaits(t *testing.T) {
 			}
 			w.opts.Queues = queues
 			registry := w.measure()
-			sweeper := w.sweeper()
+			resumer := w.resumer()
 			sweep := func() int {
-				swept, err := sweeper.Sweep(t.Context())
+				swept, err := resumer.Resume(t.Context())
 				require.NoError(t, err)
 				return swept
 			}
-			overdue := func() float64 { return valueOf(t, registry, "fanmail_swept_overdue_total") }
-			w.Clock.Advance(rig.SweepAfter + time.Second)
+			overdue := func() float64 { return valueOf(t, registry, "fanmail_resumed_overdue_total") }
+			w.Clock.Advance(rig.ResumeAfter + time.Second)
 			require.Zero(t, sweep(), "it may be what waits longest")
 			for i := range 2 {
-				w.Clock.Advance(time.Hour - rig.SweepAfter - 2*time.Second)
+				w.Clock.Advance(time.Hour - rig.ResumeAfter - 2*time.Second)
 				require.Zero(t, sweep(), "it has not waited for an hour")
-				w.Clock.Advance(rig.SweepAfter + 2*time.Second)
+				w.Clock.Advance(rig.ResumeAfter + 2*time.Second)
 				require.Equal(t, 1, sweep(), "it has waited for an hour")
 				require.InDelta(t, i+1, overdue(), 0)
 			}
 			later := w.Clock.Now().Add(2 * rig.Slack)
 			queues.published, queues.tasks = later, map[string]time.Time{"express 0": later, "medium 0": later, "bulk 0": later}
-			w.Clock.Advance(rig.SweepAfter + time.Second)
+			w.Clock.Advance(rig.ResumeAfter + time.Second)
 			require.Equal(t, 1, sweep(), "all that waits came later")
 			require.InDelta(t, 2, overdue(), 0)
 		})
@@ -394,7 +394,7 @@ func TestSweeperLeavesWhatWaits(t *testing.T) {
 }
 
 // A message waits only for tasks of partitions in which its own scans are open. The bus is asked for others neither.
-func TestSweeperAsksForOpenScansOnly(t *testing.T) {
+func TestResumerAsksForOpenScansOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m, other := w.store(t, 1, "author", usersOf(0, 2)...), w.store(t, 2, "author", usersOf(0, 2)...)
@@ -408,8 +408,8 @@ func TestSweeperAsksForOpenScansOnly(t *testing.T) {
 		"bulk 1": old, fmt.Sprintf("bulk %d", rig.Partitions): old, "slow 0": old,
 	}}
 	w.opts.Queues = queues
-	w.Clock.Advance(rig.SweepAfter + time.Second)
-	swept, err := w.sweeper().Sweep(t.Context())
+	w.Clock.Advance(rig.ResumeAfter + time.Second)
+	swept, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, swept)
 	require.Equal(t, map[string]int{"published": 1, "express 0": 1, "medium 0": 1, "bulk 0": 1}, queues.asked)

@@ -185,8 +185,8 @@ func TestNothingIsLostWhereTheBusIsFull(t *testing.T) {
 		published, tasks, err := w.Bus.Queued(t.Context())
 		return err == nil && published == 0 && len(tasks) == 0
 	}, patience, 10*time.Millisecond)
-	w.Clock.Advance(rig.SweepAfter + rig.ClockTolerance) // the event of the last one did not fit
-	_, err := w.sweeper().Sweep(t.Context())
+	w.Clock.Advance(rig.ResumeAfter + rig.ClockTolerance) // the event of the last one did not fit
+	_, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, 10)

@@ -36,5 +36,5 @@
 //
 // Every event is delivered at least once. GiveBack stores an unworked task again, because the server counts each time that it hands out a
 // message. The header Fanmail-Attempts has the number of earlier attempts. A message id suppresses repeats of a published event for two
-// minutes. The server keeps an id after its event was acknowledged, so tasks, dead letters and events that a sweep emits again carry no id.
+// minutes. The server keeps an id after its event was acknowledged, so tasks, dead letters and events that the resumer emits again carry no id.
 package natsbus

@@ -188,7 +188,7 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 	return stamps, nil
 }
 
-// index adds keys of a message to a batch: the one by which the sweeper finds it, and those by which readers find it through its
+// index adds keys of a message to a batch: the one by which the resumer finds it, and those by which readers find it through its
 // recipients.
 func index(batch *pebble.Batch, m message.Stored) error {
 	if !m.FromFuture() {

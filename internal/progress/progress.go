@@ -185,7 +185,7 @@ type Store interface {
 	Step(ctx context.Context, moves []Move, now time.Time) ([]Moved, error)
 
 	// Touch sets Moved of a fan-out to now if the fan-out has been idle for longer than the given time: if Moved is before now - idle.
-	// It reports whether it did so. If several sweepers touch the same fan-out, one of them gets true. It reports false if there is no
+	// It reports whether it did so. If several resumers touch the same fan-out, one of them gets true. It reports false if there is no
 	// plan.
 	Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error)
 

@@ -1,6 +1,6 @@
 // Package publish accepts messages: it validates them, stores each once, and emits an event for the fan-out.
 //
-// A message is accepted when it is stored. If the event does not reach the bus, the fan-out's sweep finds the message and emits it
+// A message is accepted when it is stored. If the event does not reach the bus, the resumer finds the message and emits it
 // again. So publishers get their answer as soon as the store has the message.
 package publish
 
@@ -291,7 +291,7 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 		s.metrics.unemitted.Add(float64(len(events)))
 		s.busyUntil.Store(s.opts.Now().Add(RetryAfter).UnixNano())
 		s.opts.Logger.Error().Err(err).Strs("message_ids", ids(events)).Int("messages", len(events)).
-			Msg("messages are stored but their events were not emitted: the sweep will emit them")
+			Msg("messages are stored but their events were not emitted: the resumer will emit them")
 	}
 }
 

@@ -66,7 +66,7 @@ type Store interface {
 	// clock, in the atomic write that stores the message. Insert is idempotent by id: it does not change a message that is
 	// already stored, and returns the stamp of the first insert, whatever timing says now. Each message is stored wholly or
 	// not at all. After an error any message may be stored or not. After Insert has returned without an error, the messages
-	// survive a crash. A new message is unfinished. Only a message from the future is finished at once, because the sweeper
+	// survive a crash. A new message is unfinished. Only a message from the future is finished at once, because the resumer
 	// would not reach its id before that time.
 	Insert(ctx context.Context, messages []Message, timing Timing) ([]Stamp, error)
 
@@ -118,7 +118,7 @@ type Store interface {
 	Remove(ctx context.Context, refs []Ref) error
 
 	// Finish records that all deliveries of these messages are done. It is idempotent, and skips messages that are not stored.
-	// It need not survive a crash, because the sweeper finishes an unfinished message again if its deliveries are done.
+	// It need not survive a crash, because the resumer finishes an unfinished message again if its deliveries are done.
 	Finish(ctx context.Context, refs []Ref) error
 
 	// Endings returns the fates of messages, in the order of refs. With an empty Ref.From it searches by id alone. A sharded store then

@@ -49,7 +49,7 @@ func newPipeline(b *testing.B) *pipeline {
 		ExpressMax: 1000, MediumMax: 100_000, ClassCache: 1000, ClassTTL: time.Minute,
 		Workers:     map[event.Lane]int{event.Express: 8, event.Medium: 2, event.Bulk: 2},
 		BatchOwners: 4000, BatchTasks: 1024, BatchBytes: 32 << 20, RouteEvents: 128,
-		ExtendEvery: 10 * time.Second, StuckAfter: time.Minute, MaxAttempts: 20, SweepAfter: time.Hour, SweepEvery: time.Hour,
+		ExtendEvery: 10 * time.Second, StuckAfter: time.Minute, MaxAttempts: 20, ResumeAfter: time.Hour, ResumeEvery: time.Hour,
 		Now: time.Now, Logger: zerolog.Nop(),
 	}
 	router := fanout.NewRouter(stores, bus, opts)

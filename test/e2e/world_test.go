@@ -60,7 +60,7 @@ func newWorld(ctx context.Context, t *testing.T, on store, settings map[string]s
 // leaves more unfinished work.
 func impatient(more map[string]string) map[string]string {
 	settings := map[string]string{
-		"nats.ack_wait": "2s", "fanout.sweep_after": "5s", "fanout.sweep_every": "1s",
+		"nats.ack_wait": "2s", "fanout.resume_after": "5s", "fanout.resume_every": "1s",
 		"drain_timeout": "5m", // stopping takes long on a busy machine with work in flight
 	}
 	if !full() { // a starting server declares a consumer for each lane and partition
@@ -77,7 +77,7 @@ func (w *world) detectRaces() {
 	built, err := raceDetecting()
 	require.NoError(w, err)
 	w.programs.Fanmail, w.programs.Faulty = built.Fanmail, built.Faulty
-	w.site.Settings["nats.ack_wait"], w.site.Settings["fanout.sweep_after"] = "3s", "20s"
+	w.site.Settings["nats.ack_wait"], w.site.Settings["fanout.resume_after"] = "3s", "20s"
 }
 
 // testdata returns the path of a file with recorded data.

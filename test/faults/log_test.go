@@ -22,7 +22,7 @@ const (
 	again        = "database operation failed: trying again"
 	fanoutError  = "fan-out work failed: trying again"
 	routeError   = "published messages cannot be routed now: routing other messages first"
-	sweepError   = "sweep failed: it is tried again"
+	sweepError   = "resuming stopped messages failed: it is tried again"
 	forgetError  = "cannot remove expired idempotency keys: trying again in a minute"
 	reapError    = "looking for abandoned rehydrations failed: it is tried again"
 	attemptError = "rehydration failed, and will be tried again"

@@ -461,7 +461,7 @@ func (m *concluding) see(s *concluded, message bool) {
 	s.reader.planned, s.reader.scans = s.plan, s.scans
 }
 
-// sweep looks at the message as the sweeper does: as often as it likes while nothing is queued or under way, and otherwise a
+// sweep looks at the message as the resumer does: as often as it likes while nothing is queued or under way, and otherwise a
 // few times.
 func (m *concluding) sweep(s concluded, yield func(event, concluded)) {
 	queued := s.events > 0 || s.tasks != [2]int8{} || s.routers != [2]routing{} || s.worker != scanningTask{} || s.operator != operating{}
@@ -477,5 +477,5 @@ func (m *concluding) sweep(s concluded, yield func(event, concluded)) {
 	} else {
 		s.events++
 	}
-	yield(happened("the sweeper looks at the message"), s)
+	yield(happened("the resumer looks at the message"), s)
 }

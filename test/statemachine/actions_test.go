@@ -224,11 +224,11 @@ func (m *machine) rereadEdges(t *rapid.T) {
 // sweep looks for forgotten messages, mostly when a sweep is due.
 func (m *machine) sweep(t *rapid.T) {
 	if rapid.Bool().Draw(t, "wait") {
-		m.clock.Advance(rig.SweepAfter + rig.ClockTolerance)
+		m.clock.Advance(rig.ResumeAfter + rig.ClockTolerance)
 	}
 	w := m.worker(t)
 	m.call(t, 5, nil, func(ctx context.Context) error {
-		_, err := w.sweeper.Sweep(ctx)
+		_, err := w.resumer.Resume(ctx)
 		return err
 	}, func(*rapid.T, error) {})
 }

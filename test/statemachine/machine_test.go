@@ -126,7 +126,7 @@ type worker struct {
 	skew      time.Duration
 	router    *fanout.Router
 	deliverer *fanout.Deliverer
-	sweeper   *fanout.Sweeper
+	resumer   *fanout.Resumer
 	publisher *publish.Service
 	// Rehydrations are carried out, and inboxes rebuilt, by rehydrator alone; inboxes uses it.
 	rehydrator *rehydrate.Service
@@ -174,7 +174,7 @@ func (m *machine) hire() {
 			skew:      skew,
 			router:    fanout.NewRouter(m.rig.Stores(), m.rig.Bus, opts),
 			deliverer: fanout.NewDeliverer(m.rig.Stores(), m.rig.Bus, opts),
-			sweeper:   fanout.NewSweeper(m.rig.Stores(), m.rig.Bus, opts),
+			resumer:   fanout.NewResumer(m.rig.Stores(), m.rig.Bus, opts),
 			publisher: m.rig.Publisher(skew),
 
 			rehydrator: rehydrator,

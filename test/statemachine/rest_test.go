@@ -43,8 +43,8 @@ func (m *machine) finish(t *rapid.T) {
 			break
 		}
 		require.Less(t, sweeps, 3, "messages remain unfinished: %v", unfinished)
-		m.clock.Advance(rig.SweepAfter + rig.ClockTolerance)
-		_, err = m.workers[0].sweeper.Sweep(t.Context())
+		m.clock.Advance(rig.ResumeAfter + rig.ClockTolerance)
+		_, err = m.workers[0].resumer.Resume(t.Context())
 		require.NoError(t, err)
 	}
 }

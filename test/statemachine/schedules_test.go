@@ -288,15 +288,15 @@ func (s *schedule) rest(t *testing.T) {
 		}
 	}
 	do(&player{next: s.fanOut(0)})
-	sweeper := fanout.NewSweeper(s.Stores(), s.Bus, s.FanoutOptions(0))
+	resumer := fanout.NewResumer(s.Stores(), s.Bus, s.FanoutOptions(0))
 	for {
 		unfinished, err := s.Messages.Unfinished(t.Context(), message.ID{}, 100)
 		require.NoError(t, err)
 		if len(unfinished) == 0 {
 			break
 		}
-		s.Clock.Advance(rig.SweepAfter + rig.ClockTolerance)
-		_, err = sweeper.Sweep(t.Context())
+		s.Clock.Advance(rig.ResumeAfter + rig.ClockTolerance)
+		_, err = resumer.Resume(t.Context())
 		require.NoError(t, err)
 		require.True(t, do(&player{next: s.fanOut(0)}), "messages remain unfinished: %v", unfinished)
 	}

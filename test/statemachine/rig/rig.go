@@ -33,7 +33,7 @@ const (
 	BatchOwners    = 3
 	Slack          = time.Minute
 	KeyTTL         = time.Hour
-	SweepAfter     = 5 * time.Minute
+	ResumeAfter    = 5 * time.Minute
 	DormantAfter   = time.Hour
 	ClockTolerance = 2 * time.Second
 	// Lease is that of a rehydration.
@@ -144,7 +144,7 @@ func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
 		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 16 << 20, RouteEvents: 8,
 		ExtendEvery: time.Hour, StuckAfter: time.Hour, MaxAttempts: 1000,
-		SweepAfter: SweepAfter, SweepEvery: time.Hour,
+		ResumeAfter: ResumeAfter, ResumeEvery: time.Hour,
 		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
 }

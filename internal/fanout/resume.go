@@ -18,46 +18,46 @@ import (
 )
 
 const (
-	// sweepPage is how many messages a sweep reads at a time.
-	sweepPage = 500
-	// sweepRemembered is for how many messages without a plan a Sweeper remembers when it last emitted them. Beyond
+	// resumePage is how many messages Resume reads at a time.
+	resumePage = 500
+	// resumeRemembered is for how many messages without a plan a Resumer remembers when it last emitted them. Beyond
 	// that, it emits some more often than needed.
-	sweepRemembered = 100_000
-	// sweepPatience is how long a message waits behind older events and tasks since it last moved. A backlog this old may
+	resumeRemembered = 100_000
+	// resumePatience is how long a message waits behind older events and tasks since it last moved. A backlog this old may
 	// never end, because its consumer may have stopped for good. Emitting the message again costs such a backlog one event an
 	// hour for each message, and a task for each of its open scans.
-	sweepPatience = time.Hour
+	resumePatience = time.Hour
 )
 
-// Sweeper finds messages whose fan-out has stopped: their publisher crashed before it emitted them, or the bus lost a
+// Resumer finds messages whose fan-out has stopped: their publisher crashed before it emitted them, or the bus lost a
 // task. It emits these messages again, and the router then emits the missing tasks. It is not safe for
 // concurrent use.
-type Sweeper struct {
+type Resumer struct {
 	stores Stores
 	bus    bus.Emitter
 	opts   Options
 	// emitted is when messages without a plan were last emitted. A plan would record that time itself.
 	emitted *lru.Cache[message.ID, time.Time]
-	swept   prometheus.Counter
+	resumed prometheus.Counter
 	overdue prometheus.Counter
 	panics  *panics.Recorder
 }
 
-// NewSweeper returns a Sweeper.
-func NewSweeper(stores Stores, bus bus.Emitter, opts Options) *Sweeper {
-	emitted, err := lru.New[message.ID, time.Time](sweepRemembered)
+// NewResumer returns a Resumer.
+func NewResumer(stores Stores, bus bus.Emitter, opts Options) *Resumer {
+	emitted, err := lru.New[message.ID, time.Time](resumeRemembered)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Sweeper{
-		stores: stores, bus: bus, opts: opts, emitted: emitted, swept: newSwept(opts.Metrics), overdue: newOverdue(opts.Metrics),
-		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "sweep"),
+	return &Resumer{
+		stores: stores, bus: bus, opts: opts, emitted: emitted, resumed: newResumed(opts.Metrics), overdue: newOverdue(opts.Metrics),
+		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "resume"),
 	}
 }
 
-// Run sweeps every Options.SweepEvery until intake ends. A sweep that is under way then continues under processing.
-func (s *Sweeper) Run(intake, processing context.Context) {
-	ticker := time.NewTicker(s.opts.SweepEvery)
+// Run calls Resume every Options.ResumeEvery until intake ends. A running Resume then continues under processing.
+func (s *Resumer) Run(intake, processing context.Context) {
+	ticker := time.NewTicker(s.opts.ResumeEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -65,34 +65,34 @@ func (s *Sweeper) Run(intake, processing context.Context) {
 			return
 		case <-ticker.C:
 		}
-		n, err := s.Sweep(processing)
+		n, err := s.Resume(processing)
 		s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line })
 		switch {
 		case err != nil && processing.Err() == nil:
-			s.opts.Logger.Error().Err(err).Msg("sweep failed: it is tried again")
+			s.opts.Logger.Error().Err(err).Msg("resuming stopped messages failed: it is tried again")
 		case n > 0:
-			s.opts.Logger.Warn().Int("messages", n).Stringer("sweep_after", s.opts.SweepAfter).Msg("messages had not moved: emitted them again")
+			s.opts.Logger.Warn().Int("messages", n).Stringer("resume_after", s.opts.ResumeAfter).Msg("messages had not moved: emitted them again")
 		}
 	}
 }
 
-// Sweep inspects every unfinished message that is old enough. It returns how many messages it emitted again. It leaves out
+// Resume inspects every unfinished message that is old enough. It returns how many messages it emitted again. It leaves out
 // a message on which the code panics. Any other panic is an error.
-func (s *Sweeper) Sweep(ctx context.Context) (emitted int, err error) {
+func (s *Resumer) Resume(ctx context.Context) (emitted int, err error) {
 	defer panics.Catch(&err)
 	now := s.opts.Now()
-	bound := message.MinID(now.Add(-s.opts.SweepAfter))
+	bound := message.MinID(now.Add(-s.opts.ResumeAfter))
 	queues := &queueAges{queues: s.opts.Queues, slack: s.opts.Rules().PublishSlack, tasks: make(map[queue]time.Time)}
 	var overdue []message.Ref
 	defer func() { s.reportOverdue(overdue) }()
 	for after := (message.ID{}); ; {
-		refs, err := s.stores.Messages.Unfinished(ctx, after, sweepPage)
+		refs, err := s.stores.Messages.Unfinished(ctx, after, resumePage)
 		if err != nil {
 			return emitted, fmt.Errorf("unfinished messages: %w", err)
 		}
 		var events []event.Published
 		var finished []message.Ref
-		last := len(refs) < sweepPage
+		last := len(refs) < resumePage
 		for _, ref := range refs {
 			if after = ref.ID; !ref.ID.Less(bound) {
 				last = true // this message and all that follow are too young
@@ -125,13 +125,13 @@ func (s *Sweeper) Sweep(ctx context.Context) (emitted int, err error) {
 	}
 }
 
-// reportOverdue counts and logs messages that were emitted again after sweepPatience.
-func (s *Sweeper) reportOverdue(overdue []message.Ref) {
+// reportOverdue counts and logs messages that were emitted again after resumePatience.
+func (s *Resumer) reportOverdue(overdue []message.Ref) {
 	if len(overdue) == 0 {
 		return
 	}
 	s.overdue.Add(float64(len(overdue)))
-	s.opts.Logger.Warn().Int("messages", len(overdue)).Stringer("waited", sweepPatience).
+	s.opts.Logger.Warn().Int("messages", len(overdue)).Stringer("waited", resumePatience).
 		Stringer("message_id", overdue[0].ID).Str("from", string(overdue[0].From)).
 		Msg("messages have waited too long behind older events or tasks: emitted them again")
 }
@@ -142,7 +142,7 @@ type queue struct {
 	partition int
 }
 
-// queueAges asks the bus how old its queues are, each once in a sweep, when a message may wait there.
+// queueAges asks the bus how old its queues are, each once in a Resume, when a message may wait there.
 type queueAges struct {
 	queues    bus.Queues
 	slack     time.Duration
@@ -192,7 +192,7 @@ func (q *queueAges) mayHold(emitted, oldest time.Time) bool {
 	return !oldest.IsZero() && !oldest.After(emitted.Add(q.slack))
 }
 
-// finding is what a sweep finds of the fan-out of a message.
+// finding is what Resume finds of the fan-out of a message.
 type finding int
 
 const (
@@ -202,9 +202,9 @@ const (
 	finishedFanout         // it is done or over although the message is not marked as finished
 )
 
-// inspect returns the state of a message's fan-out. A stuck message counts as emitted when inspect returns: no other sweep
-// emits it for Options.SweepAfter.
-func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, queues *queueAges) (_ finding, err error) {
+// inspect returns the state of a message's fan-out. A stuck message counts as emitted when inspect returns: no other Resume
+// emits it for Options.ResumeAfter.
+func (s *Resumer) inspect(ctx context.Context, ref message.Ref, now time.Time, queues *queueAges) (_ finding, err error) {
 	defer panics.Catch(&err)
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	if errors.Is(err, progress.ErrNotFound) {
@@ -212,7 +212,7 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		if !ok {
 			last = ref.ID.Time()
 		}
-		if last.After(now.Add(-s.opts.SweepAfter)) {
+		if last.After(now.Add(-s.opts.ResumeAfter)) {
 			return movingFanout, nil
 		}
 		queued, err := queues.mayHoldEvent(ctx, last)
@@ -233,14 +233,14 @@ func (s *Sweeper) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		return movingFanout, err
 	case fanout.Done():
 		return finishedFanout, nil
-	case len(openScans(fanout)) == 0 || fanout.Moved.After(now.Add(-s.opts.SweepAfter)):
+	case len(openScans(fanout)) == 0 || fanout.Moved.After(now.Add(-s.opts.ResumeAfter)):
 		return movingFanout, nil
 	}
 	queued, err := s.mayBeQueued(ctx, fanout, queues)
 	if err != nil || queued && !overdue(fanout.Moved, now) {
 		return movingFanout, err
 	}
-	if touched, err := s.stores.Progress.Touch(ctx, ref.ID, now, s.opts.SweepAfter); err != nil || !touched {
+	if touched, err := s.stores.Progress.Touch(ctx, ref.ID, now, s.opts.ResumeAfter); err != nil || !touched {
 		return movingFanout, err
 	}
 	return stuck(queued), nil
@@ -254,12 +254,12 @@ func stuck(queued bool) finding {
 	return stuckFanout
 }
 
-// overdue reports whether a message that moved at the given time has waited for sweepPatience.
-func overdue(moved, now time.Time) bool { return !moved.After(now.Add(-sweepPatience)) }
+// overdue reports whether a message that moved at the given time has waited for resumePatience.
+func overdue(moved, now time.Time) bool { return !moved.After(now.Add(-resumePatience)) }
 
 // mayBeQueued reports whether the event of a message, or a task for one of its open scans, may still be on the bus. It asks
 // only for partitions that a worker takes tasks from.
-func (s *Sweeper) mayBeQueued(ctx context.Context, fanout progress.Fanout, queues *queueAges) (bool, error) {
+func (s *Resumer) mayBeQueued(ctx context.Context, fanout progress.Fanout, queues *queueAges) (bool, error) {
 	queued, err := queues.mayHoldEvent(ctx, fanout.Moved)
 	for _, p := range openScans(fanout) {
 		if err != nil || queued {
@@ -283,12 +283,12 @@ func openScans(f progress.Fanout) []int {
 	return open
 }
 
-func (s *Sweeper) emitAndFinish(ctx context.Context, events []event.Published, finished []message.Ref) error {
+func (s *Resumer) emitAndFinish(ctx context.Context, events []event.Published, finished []message.Ref) error {
 	if len(events) > 0 {
 		if err := s.bus.EmitPublished(ctx, events, true); err != nil {
 			return fmt.Errorf("emit: %w", err)
 		}
-		s.swept.Add(float64(len(events)))
+		s.resumed.Add(float64(len(events)))
 	}
 	if len(finished) > 0 {
 		if err := s.stores.Messages.Finish(ctx, finished); err != nil {
