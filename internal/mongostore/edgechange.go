@@ -199,11 +199,11 @@ func (s *Edges) complete(ctx context.Context, pending []*edgeRecord, late bson.D
 	if err := s.mirror(ctx, mirror); err != nil {
 		return err
 	}
-	return s.settle(ctx, settled)
+	return s.clearPending(ctx, settled)
 }
 
-// settle carries out the third write of changes, given by their revision. New edges of one call have the same revision.
-func (s *Edges) settle(ctx context.Context, settled map[int64][]follow.Pair) error {
+// clearPending carries out the third write of changes, given by their revision. New edges of one call have the same revision.
+func (s *Edges) clearPending(ctx context.Context, settled map[int64][]follow.Pair) error {
 	const few = 20 // a command for so few edges costs more than their writes in a bulk
 	var single []write
 	for _, revision := range slices.Sorted(maps.Keys(settled)) {
