@@ -142,8 +142,8 @@ func (s *Service) knownAll(ctx context.Context, topics []message.Topic) ([]topic
 	return records, err
 }
 
-// unmarked returns the record of a topic, which is in force without a mark if it has the given number. A caller that has written a child or a
-// subscription with this number can rely on the topic: a deletion looks for them after it has set a mark.
+// unmarked returns the record of a topic, which is in force without a mark if it has the given number. A caller that has written a child or
+// a subscription with this number can rely on the topic, because a deletion looks for them after it has set a mark.
 func (s *Service) unmarked(ctx context.Context, t message.Topic, number topic.Number) (topic.Record, error) {
 	for range attempts {
 		r, err := s.known(ctx, t)
