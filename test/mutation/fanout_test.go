@@ -1,7 +1,7 @@
 package mutation_test
 
 const (
-	concluderGo = "internal/retention/concluder.go"
+	concluderGo = "internal/retention/conclude.go"
 	routerGo    = "internal/fanout/router.go"
 	batchGo     = "internal/fanout/batch.go"
 	declareGo   = "internal/natsbus/declare.go"
@@ -10,11 +10,11 @@ const (
 // fanningOut are the shortcuts of scans, their records and their counts.
 func fanningOut() []mutation {
 	const (
-		conclude = `	if err := c.messages.Conclude(ctx, conclusions); err != nil {
+		conclude = `	if err := w.stores.Messages.Conclude(ctx, conclusions); err != nil {
 		return 0, fmt.Errorf("conclude messages: %w", err)
 	}
 `
-		remove = `	if err := c.progress.Remove(ctx, over); err != nil {
+		remove = `	if err := w.stores.Progress.Remove(ctx, over); err != nil {
 		return 0, fmt.Errorf("remove plans: %w", err)
 	}
 `

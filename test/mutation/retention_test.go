@@ -3,7 +3,7 @@ package mutation_test
 const (
 	pebbleEmpty = "^TestConformance$/^Inbox$/^Empty$"
 	purgeGo     = "pkg/userstate/purge.go"
-	keeperGo    = "internal/retention/keeper.go"
+	keeperGo    = "internal/retention/keep.go"
 	roundGo     = "internal/retention/round.go"
 	pageGo      = "pkg/bucket/page.go"
 )
@@ -38,12 +38,12 @@ func retaining() []mutation {
 		},
 		{
 			name: "a message goes before it has ended", trap: "its counts are nowhere",
-			edits: []edit{{"internal/retention/collector.go", "over := fates[i].Concluded && ", "over := "}},
+			edits: []edit{{"internal/retention/collect.go", "over := fates[i].Concluded && ", "over := "}},
 			pkg:   retains, run: "^TestMessagesAreRemovedThatNobodyNeeds$",
 		},
 		{
 			name: "messages above the low-water mark go", trap: "a user who returns misses them",
-			edits: []edit{{"internal/retention/collector.go", "	if r.LowWater.Less(upTo) {", "	if false {"}},
+			edits: []edit{{"internal/retention/collect.go", "	if r.LowWater.Less(upTo) {", "	if false {"}},
 			pkg:   retains, run: "^TestMessagesAreRemovedThatNobodyNeeds$",
 		},
 		{
