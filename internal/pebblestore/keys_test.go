@@ -152,7 +152,7 @@ func TestEarlierFormatIsRefused(t *testing.T) {
 	require.NoError(t, db.Close())
 	_, err = pebblestore.Open(t.Context(), dir, options(t, nil))
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
-	require.ErrorContains(t, err, "version 1, this release reads version 2: run the release that wrote it, or choose another folder")
+	require.ErrorContains(t, err, "made by another version of Fanmail")
 }
 
 func unhex(t *testing.T, digits string) []byte {

@@ -48,7 +48,7 @@ func TestDamagedPlanFailsAlone(t *testing.T) {
 		require.NoError(t, err)
 	}
 	key, _ := pebblestore.ScanKey(ids[1], 0)
-	require.NoError(t, db.Engine().Set(key, []byte{2, 0xff}, pebble.Sync))
+	require.NoError(t, db.Engine().Set(key, []byte{1, 0xff}, pebble.Sync))
 	found, err := db.Progress().List(t.Context(), message.ID{}, message.MaxID, 10)
 	require.NoError(t, err)
 	require.Len(t, found, 3)

@@ -21,7 +21,7 @@ import (
 
 const (
 	// patience bounds one run of a test. One that hangs under a mutation has not caught it.
-	patience = 3 * time.Minute
+	patience = 15 * time.Minute
 	// randomness is what tests with random input are told: always the same seed, and no effort for a small example.
 	randomness = "-rapid.nofailfile -rapid.seed=1 -rapid.checks=400 -rapid.shrinktime=1ms"
 )

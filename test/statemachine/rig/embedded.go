@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storetest"
 )
 
 // Embedded is the embedded store, on file systems in memory. A crash keeps all synced writes and a part of the others.
@@ -22,7 +23,7 @@ func (Embedded) Create(ctx context.Context, clock *Clock) (*DB, error) {
 
 func openEmbedded(ctx context.Context, clock *Clock, files *vfs.MemFS) (*DB, error) {
 	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{
-		Partitions: Partitions, FS: files, Now: clock.Now, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+		Partitions: Partitions, FS: files, Now: clock.Now, Settings: storetest.Proposed, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
 	})
 	if err != nil {
 		return nil, err
