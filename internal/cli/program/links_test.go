@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engines are modules that only the program fanmail contains, not the programs of single roles: the embedded store, the embedded
-// NATS server, and the plots of benchmarks.
-var engines = []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats-server", "gonum.org"}
+// engines are modules that only the program fanmail contains, not the programs of single roles: the embedded store and the embedded
+// NATS server.
+var engines = []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats-server"}
 
 // linked returns the engines that a program links.
 func linked(t *testing.T, name string) (found []string) {
