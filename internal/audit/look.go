@@ -245,7 +245,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored) error {
 	var absent []missed
 	for _, m := range messages {
 		edges := l.edgesTo(m.Message)
-		if l.rules.Void(m) || !follow.ForAny(m.Message, l.user, edges) {
+		if m.Void || !follow.ForAny(m.Message, l.user, edges) {
 			continue // if it is in the inbox, findExtras finds it
 		}
 		copies := l.holds.of(m.ID)
@@ -394,7 +394,7 @@ func (l *look) checkExtra(ctx context.Context, h held) error {
 	}
 	switch why := l.extraReason(m, l.user, edges); {
 	case why == "": // an edge that was not there when the edges were read
-	case !l.rules.Void(m) && l.borderline(m.Message, l.user, edges):
+	case !m.Void && l.borderline(m.Message, l.user, edges):
 		l.tolerated++
 	default:
 		l.find(extra, "%s", why)

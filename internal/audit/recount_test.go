@@ -87,14 +87,6 @@ func TestRecount(t *testing.T) {
 			},
 			unread: 3,
 		},
-		"a message from the future was condemned": {
-			damage: func(w *world, inGap []message.Message) { w.condemn(gapBegin.Add(10 * time.Second)) },
-			want:   []audit.Kind{audit.GapCount}, unread: 4,
-		},
-		"a message from the future was condemned that is read": {
-			damage: func(w *world, inGap []message.Message) { w.condemn(gapBegin.Add(1500 * time.Millisecond)) },
-			want:   []audit.Kind{audit.GapCount, audit.GapCount}, unread: 4,
-		},
 		"an entry in the gap is for somebody else": {
 			damage: func(w *world, inGap []message.Message) { w.append(w.named(gapBegin.Add(10*time.Second), "dora")) },
 			want:   []audit.Kind{audit.ExtraEntry}, unread: 4,
@@ -132,30 +124,6 @@ func TestRecount(t *testing.T) {
 			})
 		}
 	}
-}
-
-// condemn stores a message from the future that names ben, lets his gap count it, and condemns it as the repair of another user does.
-func (w *world) condemn(sent time.Time) {
-	t := w.t
-	t.Helper()
-	m := message.Message{ID: w.id(sent), From: "cleo", To: []message.UserID{"ben"}, Body: "from the future"}
-	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
-	require.NoError(t, err)
-	w.damage(func(store damage.Store) error { return store.Unjudge(t.Context(), m.Ref(), sent.Add(-time.Hour)) })
-	w.pass(m)
-	w.change(func(s *userstate.State) {
-		s.Gaps[0].Messages++
-		switch read := !s.ReadMark.UpTo.Less(m.ID); {
-		case read && s.ReadMark.Numbered:
-			s.ReadMark.InGap++
-		case read:
-			s.ReadMark.Read++
-		}
-	})
-	found, _ := run(t.Context(), t, w.Service, audit.Request{User: "ben"})
-	require.Empty(t, found, "gaps count it until it is condemned")
-	_, err = w.db.Messages().Condemn(t.Context(), m.Ref())
-	require.NoError(t, err)
 }
 
 // TestRecountDuringRehydration leaves the numbers of gaps to a sweep that is due.

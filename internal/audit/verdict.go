@@ -26,7 +26,7 @@ func (s operation) judge(e *Explanation) (Verdict, string) {
 		return UnknownMessage, e.unknownSentence()
 	case e.Entry != nil:
 		return s.judgeEntry(e)
-	case s.rules.Void(e.Stored):
+	case e.Stored.Void:
 		after := "; its publisher was told, and publishes it again under another id."
 		if e.Stored.FromFuture() {
 			after = "; its publisher was told that it was not published."
@@ -75,7 +75,7 @@ func (s operation) judgeEntry(e *Explanation) (Verdict, string) {
 // extraReason returns the reason why a message does not belong in a user's inbox, or "" if it belongs there.
 func (s operation) extraReason(m message.Stored, user message.UserID, edges []follow.Edge) string {
 	switch {
-	case s.rules.Void(m):
+	case m.Void:
 		return s.voidSentence(m)
 	case follow.ForAny(m.Message, user, edges):
 		return ""
@@ -87,8 +87,6 @@ func (s operation) extraReason(m message.Stored, user message.UserID, edges []fo
 func (s operation) voidSentence(m message.Stored) string {
 	stored := fmt.Sprintf("%s is void and has no recipients: it was stored at %s, ", m.ID, at(m.StoredAt))
 	switch {
-	case m.Verdict == message.Undecided:
-		return stored + fmt.Sprintf("%v after it was sent, which is more than publish_slack (%v)", m.StoredAt.Sub(m.Sent()), s.rules.VoidSlack())
 	case m.FromFuture():
 		return stored + fmt.Sprintf("%v before the time in its id, which was more than clock_tolerance", m.Sent().Sub(m.StoredAt))
 	default:

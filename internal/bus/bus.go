@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/event"
-	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // ErrUnavailable reports that the bus cannot be reached or did not answer. The requested change may have happened.
@@ -104,9 +103,6 @@ type DeadLetterQueue interface {
 	Drop(ctx context.Context, id uint64) error
 	// Consumed reports whether a stage takes work from a subject.
 	Consumed(subject string) bool
-	// FileFromFuture files a dead letter with the reason event.ReasonFromFuture for a message. It returns nil when the stream has a
-	// letter for that message. It files no second one, whichever processes call it, until the first is dropped.
-	FileFromFuture(ctx context.Context, ref message.Ref, cause string) error
 	// Emit puts the work of a dead letter back on its subject as a new event, and returns nil when it is in the stream.
 	Emit(ctx context.Context, letter event.DeadLetter) error
 }

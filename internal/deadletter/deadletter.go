@@ -6,9 +6,6 @@
 // before the task was emitted, the resumer finds the revived scan. Dropping gives up the scan, and then removes the letter. So the message
 // finishes, and nothing revives the scan.
 //
-// A dead letter with the reason event.ReasonFromFuture stands for a message that an older release accepted although the time in its id was
-// too far ahead. Condemn files the letter and then makes the message void. Redriving publishes the same content under a new id.
-//
 // A dead letter with the reason event.ReasonDamaged stands for all messages that a user has missed since a time because a record of the user,
 // or a bucket of the inbox, is damaged. Fan-out files one for each such user. Redriving makes a rehydration due that delivers them.
 package deadletter
@@ -23,7 +20,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -35,16 +31,9 @@ var (
 	ErrNotFound = errors.New("no such dead letter")
 	// ErrNoConsumer means that no process takes work of this kind. Such a letter can only be dropped.
 	ErrNoConsumer = errors.New("no process takes work of this kind; drop the dead letter")
-	// ErrCounts means that the message of a dead letter from the future counts, so publishing it again would double it.
-	ErrCounts = errors.New("the message counts; drop the dead letter")
 	// ErrBus means that the bus failed. Try again.
 	ErrBus = errors.New("the bus failed")
 )
-
-// Publisher publishes messages: see publish.Service.
-type Publisher interface {
-	Publish(ctx context.Context, requests []publish.Request) []publish.Result
-}
 
 // Parts are what a Service works on.
 type Parts struct {
@@ -53,8 +42,6 @@ type Parts struct {
 	Messages message.Store
 	Users    userstate.Store
 	Buckets  bucket.Store
-	// Publisher publishes messages from the future again.
-	Publisher Publisher
 }
 
 // Options configures a Service. All are required.
@@ -112,10 +99,7 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	if err != nil {
 		return err
 	}
-	switch filed.Reason {
-	case event.ReasonFromFuture:
-		return s.republish(ctx, filed)
-	case event.ReasonDamaged:
+	if filed.Reason == event.ReasonDamaged {
 		return s.deliverMissed(ctx, filed)
 	}
 	if !s.Bus.Consumed(filed.Subject) {

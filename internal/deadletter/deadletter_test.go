@@ -97,7 +97,7 @@ func (w *world) publish(m message.Message) {
 
 func newService(r *rig.Rig, queue bus.DeadLetterQueue) *deadletter.Service {
 	return deadletter.New(deadletter.Parts{
-		Bus: queue, Progress: r.Progress, Messages: r.Messages, Users: r.Users, Buckets: r.Inbox, Publisher: r.Publisher(0),
+		Bus: queue, Progress: r.Progress, Messages: r.Messages, Users: r.Users, Buckets: r.Inbox,
 	}, deadletter.Options{Rules: rig.Rules, Logger: zerolog.Nop(), Now: r.Clock.Now})
 }
 

@@ -46,7 +46,7 @@ func (s *Service) Expire(ctx context.Context, lowWater message.ID) (expired int,
 
 // expire drops a letter if its message has expired, and reports whether it did.
 func (s *Service) expire(ctx context.Context, filed event.Filed, lowWater message.ID) (bool, error) {
-	if filed.Reason == event.ReasonFromFuture || filed.Reason == event.ReasonDamaged {
+	if filed.Reason == event.ReasonDamaged {
 		return false, nil
 	}
 	task, err := event.DecodeTask(filed.Payload)

@@ -175,7 +175,7 @@ func (b *batch) admit(ctx context.Context, jobs []*job, found []message.Found) (
 			continue
 		case err != nil:
 			return i, err
-		case b.rules.Void(stored):
+		case stored.Void:
 			b.ended = append(b.ended, stored.Ref())
 			continue
 		}

@@ -25,7 +25,7 @@ func (s *longLists) GetMany(_ context.Context, refs []message.Ref) ([]message.Fo
 	for i, ref := range refs {
 		found[i].Stored = message.Stored{
 			Message: message.Message{ID: ref.ID, From: ref.From, To: s.names, Body: "hello"},
-			Stamp:   message.Stamp{StoredAt: ref.ID.Time(), Verdict: message.Valid},
+			Stamp:   message.Stamp{StoredAt: ref.ID.Time()},
 		}
 		s.held += s.size()
 	}

@@ -138,7 +138,7 @@ func (d *Deliverer) headStart(ctx context.Context, received []bus.Received) (err
 			continue
 		case err != nil:
 			return fmt.Errorf("message %s: %w", start.ID, err)
-		case rules.Void(stored):
+		case stored.Void:
 			continue
 		}
 		for _, user := range start.Recipients {

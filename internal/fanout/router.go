@@ -181,7 +181,7 @@ func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ ro
 	if err != nil {
 		return route{}, fmt.Errorf("message %s: %w", published.ID, err)
 	}
-	if r.opts.Rules().Void(stored) {
+	if stored.Void {
 		r.metrics.void.Inc()
 		return route{finished: []message.Ref{stored.Ref()}}, nil
 	}

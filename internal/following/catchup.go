@@ -209,7 +209,7 @@ func (c *catchUp) missed(
 		sent := m.Sent()
 		inWindow := !sent.Before(since) && !sent.After(until)
 		switch {
-		case !inWindow || c.rules.Void(m) || !follow.For(m.Message, e.Follower, e):
+		case !inWindow || m.Void || !follow.For(m.Message, e.Follower, e):
 		case c.rules.Deliver(state, sent):
 			entries = append(entries, bucket.EntryOf(m.Message))
 		default:

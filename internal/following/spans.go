@@ -90,7 +90,7 @@ func (s *Service) settled(ctx context.Context, source message.Source, rules user
 		return time.Time{}, err
 	}
 	for _, m := range newest {
-		if rules.Void(m) {
+		if m.Void {
 			continue
 		}
 		reached := m.StoredAt

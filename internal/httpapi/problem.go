@@ -121,8 +121,6 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemConflict, "id", "no worker reads the subject of this dead letter: it can only be dropped")
 	case errors.Is(err, deadletter.ErrGivenUp):
 		return newProblem(client.ProblemGivenUp, "id", "the task of this dead letter was given up, because another letter about it was dropped: drop this one, too")
-	case errors.Is(err, deadletter.ErrCounts):
-		return newProblem(client.ProblemConflict, "id", "the message of this dead letter counts, so publishing it again would double it: drop the dead letter")
 	case errors.Is(err, deadletter.ErrDamaged):
 		return newProblem(client.ProblemConflict, "id", "records of the user of this dead letter are still damaged: restore or remove them, then redrive it again")
 	case errors.Is(err, message.ErrCorrupt):

@@ -1,8 +1,7 @@
 // Package messagecache keeps the messages that were read last in memory. Fan-out needs a message again in every batch, and thousands
 // of users who return within minutes read the same messages of the authors that they follow.
 //
-// A stored message changes in one way only: message.Store.Condemn makes it void. The cache does not keep a message to which that can happen, so
-// nothing has to be invalidated. A message that another process has removed may stay in the cache: it has expired for all users. A message
+// A stored message never changes, so nothing has to be invalidated. A message that another process has removed may stay in the cache: it has expired for all users. A message
 // that is not found may be stored later, so the cache does not remember that.
 package messagecache
 
@@ -53,10 +52,9 @@ func (c *Cache) Get(id message.ID) (message.Stored, bool) {
 	return c.messages.Get(id)
 }
 
-// Add adds a message that a store has returned. It does nothing if the message is larger than the whole cache, or may
-// be condemned.
+// Add adds a message that a store has returned. It does nothing if the message is larger than the whole cache.
 func (c *Cache) Add(m message.Stored) {
-	if c == nil || m.Condemnable() {
+	if c == nil {
 		return
 	}
 	added := m.Memory()

@@ -46,7 +46,7 @@ func (s *store) put(n, bytes int) message.Stored {
 	id := message.MinID(time.UnixMilli(int64(n)))
 	m := message.Stored{
 		Message: message.Message{ID: id, From: "ann", Body: strings.Repeat("x", bytes)},
-		Stamp:   message.Stamp{StoredAt: id.Time().Add(time.Second), Verdict: message.Valid},
+		Stamp:   message.Stamp{StoredAt: id.Time().Add(time.Second)},
 	}
 	s.messages[id] = m
 	return m

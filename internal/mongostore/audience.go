@@ -152,11 +152,11 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []m
 // CountToFollowers implements message.Store. The server counts, because a server may read all messages of a topic to find those in a window, and
 // pages would be windows. The index holds every field that counting the messages of authors needs, so a server that can answer from the index alone
 // reads no message, unless there are topics, too.
-func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (int64, error) {
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range) (int64, error) {
 	count := int64(0)
 	var counted []bson.D // what each further query leaves out, because a message has several topics
 	for _, stretches := range stretchesOf(ranges, topicIn) {
-		n, err := s.count(ctx, anyBut(stretches, counted), byTopic, slack)
+		n, err := s.count(ctx, anyBut(stretches, counted), byTopic)
 		if err != nil {
 			return 0, err
 		}
@@ -164,7 +164,7 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 	}
 	for _, stretches := range stretchesOf(ranges, authorIn) {
 		filter := append(anyBut(stretches, counted), bson.E{Key: fieldAudience, Value: message.AudienceFollowers})
-		n, err := s.count(ctx, filter, byFrom, slack)
+		n, err := s.count(ctx, filter, byFrom)
 		if err != nil {
 			return 0, err
 		}
@@ -174,8 +174,8 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 }
 
 // count counts the messages that match a filter and are not void.
-func (s *Messages) count(ctx context.Context, filter bson.D, by index, slack time.Duration) (count int64, err error) {
-	filter = append(filter, bson.E{Key: fieldLag, Value: operator("$lte", slack.Milliseconds())})
+func (s *Messages) count(ctx context.Context, filter bson.D, by index) (count int64, err error) {
+	filter = append(filter, bson.E{Key: fieldLag, Value: 0})
 	err = s.c.call(ctx, "count messages", func(ctx context.Context) error {
 		count, err = s.c.CountDocuments(ctx, filter, options.Count().SetHint(by.name()))
 		return err

@@ -40,15 +40,6 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
 		Settings: db.Settings(), Popular: db.Popular(), Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(),
-		Unjudge: func(t *testing.T, m message.Message, storedAt time.Time) {
-			t.Helper()
-			result, err := raw(t, opts).Collection("messages").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: m.ID[:]}}}, bson.D{
-				{Key: "$set", Value: bson.D{{Key: "lag", Value: storedAt.UnixMilli() - m.Sent().UnixMilli()}}},
-				{Key: "$unset", Value: bson.D{{Key: "stored_at", Value: ""}}},
-			})
-			require.NoError(t, err)
-			require.EqualValues(t, 1, result.ModifiedCount)
-		},
 		DamageUser: func(t *testing.T, user message.UserID) func() {
 			t.Helper()
 			mend, err := damage.Database{URI: opts.URI, Name: opts.Database}.Spoil(t.Context(), user)

@@ -261,36 +261,6 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 }
 
-// TestMessagesOfEarlierReleases reads documents that a release without verdicts stored. The settings judge them, by one side only.
-func TestMessagesOfEarlierReleases(t *testing.T) {
-	t.Parallel()
-	db, opts := create(t)
-	everything := []message.Range{{From: "ann", Before: message.MaxID}}
-	for name, lag := range map[string]time.Duration{"message.golden.json": 2 * time.Millisecond, "message_finished.golden.json": time.Millisecond} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
-		require.NoError(t, err)
-		var document bson.D
-		require.NoError(t, bson.UnmarshalExtJSON(data, false, &document))
-		_, err = raw(t, opts).Collection("messages").InsertOne(t.Context(), document)
-		require.NoError(t, err)
-		id := document[0].Value.(bson.Binary)
-		ref := message.Ref{From: "ann", ID: message.ID(id.Data)}
-		stored, err := db.Messages().Get(t.Context(), ref)
-		require.NoError(t, err)
-		require.Equal(t, message.Stamp{StoredAt: ref.ID.Time().Add(lag)}, stored.Stamp)
-		require.True(t, stored.Void(lag-time.Millisecond))
-		require.False(t, stored.Void(lag))
-		stamps, err := db.Messages().Insert(t.Context(), []message.Message{stored.Message}, message.Timing{})
-		require.NoError(t, err)
-		require.Equal(t, []message.Stamp{stored.Stamp}, stamps, "a repeated insert does not judge it")
-	}
-	for slack, want := range map[time.Duration]int64{0: 0, time.Millisecond: 1, 2 * time.Millisecond: 2} {
-		count, err := db.Messages().CountToFollowers(t.Context(), everything, slack)
-		require.NoError(t, err)
-		require.Equal(t, want, count)
-	}
-}
-
 func failure[T any](_ T, err error) error { return err }
 
 func failure2[T, U any](_ T, _ U, err error) error { return err }

@@ -19,9 +19,8 @@ type Messages struct{ c collection }
 
 var _ message.Store = (*Messages)(nil)
 
-// messageRecord is the stored form of a message. The id contains the time of sending. The lag says whether the message is void: a
-// reader compares it with the slack, which is a constant, so an index can answer the check. The store decides the verdict when it
-// stores the message, and writes a lag of 0 or message.VoidLag. So every slack, of every release, yields that verdict.
+// messageRecord is the stored form of a message. The id contains the time of sending. The lag says whether the message is void, so
+// an index can answer that. The store decides it when it stores the message.
 type messageRecord struct {
 	ID       bson.Binary      `bson:"_id,omitempty"`
 	Version  int32            `bson:"v"`
@@ -35,8 +34,7 @@ type messageRecord struct {
 	ContentType string          `bson:"content_type,omitempty"`
 	// Attrs is JSON text, kept byte for byte. A document would not keep its spelling.
 	Attrs string `bson:"attrs,omitempty"`
-	// Lag is 0 for a valid message and message.VoidLag for a void one, in milliseconds. Without StoredAt it is how long after it was
-	// sent the message was stored: an older release stored the message, and there is no verdict.
+	// Lag is 0 for a valid message and voidLag for a void one, in milliseconds.
 	Lag *int64 `bson:"lag,omitempty"`
 	// StoredAt is when the message was stored, by the server's clock.
 	StoredAt *bson.DateTime `bson:"stored_at,omitempty"`
@@ -68,34 +66,29 @@ func (r messageRecord) stored() (message.Stored, error) {
 	if err != nil {
 		return message.Stored{}, err
 	}
-	if r.Lag == nil {
-		return message.Stored{}, corrupt(messagesName, fmt.Errorf("message %s has no %s", id, fieldLag))
+	if r.Lag == nil || r.StoredAt == nil {
+		return message.Stored{}, corrupt(messagesName, fmt.Errorf("message %s lacks %s or %s", id, fieldLag, fieldStoredAt))
 	}
 	m := message.Message{ID: id, From: r.From, To: r.To, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType}
 	if r.Attrs != "" {
 		m.Attrs = json.RawMessage(r.Attrs)
 	}
-	return message.Stored{Message: m, Stamp: stampOf(id, *r.Lag, r.StoredAt)}, nil
+	return message.Stored{Message: m, Stamp: stampOf(*r.Lag, *r.StoredAt)}, nil
 }
 
+// voidLag is the lag of a void message.
+const voidLag = 2 * message.MaxSlack
+
 // stampOf returns the stamp in a record.
-func stampOf(id message.ID, lag int64, storedAt *bson.DateTime) message.Stamp {
-	switch {
-	case storedAt == nil:
-		// In milliseconds, because a time.Duration ends after 292 years.
-		return message.Stamp{StoredAt: timeOf(bson.DateTime(id.Time().UnixMilli() + lag))}
-	case lag == 0:
-		return message.Stamp{StoredAt: timeOf(*storedAt), Verdict: message.Valid}
-	default:
-		return message.Stamp{StoredAt: timeOf(*storedAt), Verdict: message.Void}
-	}
+func stampOf(lag int64, storedAt bson.DateTime) message.Stamp {
+	return message.Stamp{StoredAt: timeOf(storedAt), Void: lag != 0}
 }
 
 // stampRecord is the part of a message that Insert reads back.
 type stampRecord struct {
-	ID       bson.Binary    `bson:"_id"`
-	Lag      int64          `bson:"lag"`
-	StoredAt *bson.DateTime `bson:"stored_at"`
+	ID       bson.Binary   `bson:"_id"`
+	Lag      int64         `bson:"lag"`
+	StoredAt bson.DateTime `bson:"stored_at"`
 }
 
 // insertion returns the write that stores a message, stamped and judged by the server's clock. It leaves a stored message unchanged.
@@ -114,7 +107,7 @@ func (s *Messages) insertion(m message.Message, timing message.Timing) write {
 	fresh := operator("$mergeObjects", bson.A{
 		operator("$literal", recordOfMessage(m)),
 		bson.D{{Key: fieldStoredAt, Value: now}},
-		operator("$cond", bson.A{future, judged(message.VoidLag, false), operator("$cond", bson.A{late, judged(message.VoidLag, true), judged(0, true)})}),
+		operator("$cond", bson.A{future, judged(voidLag, false), operator("$cond", bson.A{late, judged(voidLag, true), judged(0, true)})}),
 	})
 	return write{key: string(m.ID[:]), filter: refFilter(m.Ref()), upsert: true, update: unlessThere(fresh)}
 }
@@ -158,7 +151,7 @@ func (s *Messages) insertOne(ctx context.Context, m message.Message, timing mess
 	opts := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(fields(fieldLag, fieldStoredAt))
 	err = s.c.call(ctx, "insert a message", func(ctx context.Context) error {
 		r, err := one[stampRecord](s.c, s.c.FindOneAndUpdate(ctx, insertion.filter, insertion.update, opts))
-		stamp = stampOf(m.ID, r.Lag, r.StoredAt)
+		stamp = stampOf(r.Lag, r.StoredAt)
 		return err
 	})
 	if duplicate(err) { // another call stored it at the same moment
@@ -183,7 +176,7 @@ func (s *Messages) stamps(ctx context.Context, refs []message.Ref) ([]message.St
 			if err != nil {
 				return err
 			}
-			known[id] = stampOf(id, r.Lag, r.StoredAt)
+			known[id] = stampOf(r.Lag, r.StoredAt)
 		}
 		return err
 	})
@@ -296,18 +289,14 @@ func rawID(collection string, raw bson.Raw) (message.ID, error) {
 }
 
 // AnyAfter implements message.Store. The index of the ids answers it, on every shard.
-func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (bool, error) {
+func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (bool, error) {
 	opts := options.Find().SetSort(ascending(fieldID)).SetLimit(message.AnyAfterLooks).SetProjection(fields(fieldID, fieldLag, fieldStoredAt))
 	found, err := all[stampRecord](ctx, s.c, "look for later messages", bson.D{{Key: fieldID, Value: operator("$gt", uuid(after))}}, opts)
 	if err != nil {
 		return false, err
 	}
 	for _, r := range found {
-		id, err := idOf(messagesName, r.ID)
-		if err != nil {
-			return false, err
-		}
-		if m := (message.Stored{Message: message.Message{ID: id}, Stamp: stampOf(id, r.Lag, r.StoredAt)}); !m.Void(slack) {
+		if !stampOf(r.Lag, r.StoredAt).Void {
 			return true, nil
 		}
 	}
@@ -325,24 +314,4 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	}
 	_, err := s.c.bulk(ctx, "finish messages", writes)
 	return err
-}
-
-// Condemn implements message.Store.
-func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	stored, err := s.Get(ctx, ref)
-	if err != nil || stored.Verdict != message.Undecided {
-		return stored, err
-	}
-	undecided := append(refFilter(ref), bson.E{Key: fieldStoredAt, Value: operator("$exists", false)})
-	_, err = s.c.bulk(ctx, "condemn a message", []write{{
-		key: string(ref.ID[:]), filter: undecided,
-		update: bson.D{
-			{Key: "$set", Value: bson.D{
-				{Key: fieldStoredAt, Value: date(stored.StoredAt)}, {Key: fieldLag, Value: message.VoidLag.Milliseconds()},
-			}},
-			{Key: "$unset", Value: bson.D{{Key: fieldUnfinished, Value: ""}}},
-		},
-	}})
-	stored.Verdict = message.Void // also if another caller was first
-	return stored, err
 }

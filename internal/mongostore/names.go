@@ -26,7 +26,7 @@ const (
 	fieldTo         = "to"
 	fieldAudience   = "audience"
 	fieldWithin     = "within"
-	fieldLag        = "lag"        // 0 if the message is valid, message.VoidLag if it is void
+	fieldLag        = "lag"        // 0 if the message is valid, voidLag if it is void
 	fieldStoredAt   = "stored_at"  // by the server's clock
 	fieldUnfinished = "unfinished" // true until the message is delivered, then removed
 	fieldEnding     = "ending"     // how the fan-out ended

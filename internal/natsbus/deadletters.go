@@ -37,39 +37,7 @@ func (b *Bus) DeadLetters(ctx context.Context, after uint64, limit int) ([]event
 	return filed, nil
 }
 
-// FileFromFuture implements bus.DeadLetterQueue. The server stores the letter only if the stream has none with its subject, which
-// names the message. After a refusal the letter is read, because on several servers a letter that is still being stored refuses it, too.
-func (b *Bus) FileFromFuture(ctx context.Context, ref message.Ref, cause string) error {
-	const doing = "file a message from the future"
-	payload, err := event.NewPublished(ref).Encode()
-	if err != nil {
-		return fmt.Errorf("natsbus: encode dead letter: %w", err)
-	}
-	letter := event.DeadLetter{
-		Version: event.Version, Reason: event.ReasonFromFuture, Error: cause, Subject: fromFutureSubject, Payload: payload,
-	}
-	data, err := letter.Encode()
-	if err != nil {
-		return fmt.Errorf("natsbus: encode dead letter: %w", err)
-	}
-	msg := newMsg(deadLetterFromFuture+"."+ref.ID.String(), data, event.Trace{})
-	setHeader(msg, jetstream.ExpectedLastSubjSeqHeader, "0")
-	err = b.changeLetters(ctx, func() error { return b.emit(ctx, []*nats.Msg{msg}) })
-	if err == nil {
-		b.metrics.deadLetters[deadLetterFromFuture].Inc()
-		return nil
-	}
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return classify(ctx, doing, err)
-	}
-	filed, err := b.read(ctx, DeadLetterStream, msg.Subject, 1, 1)
-	if err == nil && len(filed) == 0 {
-		return fmt.Errorf("natsbus: %s: %w: another process is filing it", doing, bus.ErrUnavailable)
-	}
-	return classify(ctx, doing, err)
-}
-
-// FileDamaged implements bus.Emitter. The server compares, as in FileFromFuture. The sequence that it expects is that of the letter to be
+// FileDamaged implements bus.Emitter. The server compares the last sequence of the subject. The sequence that it expects is that of the letter to be
 // replaced, which is removed when the new one is there. If the process dies in between, there are two letters, which is harmless.
 func (b *Bus) FileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error) {
 	err = b.changeLetters(ctx, func() error {

@@ -49,7 +49,7 @@ func newMetrics() metrics {
 		given:       deadLetters,
 		deadLetters: make(map[string]prometheus.Counter),
 	}
-	subjects := []string{deadLetterSubject(publishedSubject), deadLetterSubject(loginSubject), deadLetterFromFuture, deadLetterDamaged, deadLetterUnknown}
+	subjects := []string{deadLetterSubject(publishedSubject), deadLetterSubject(loginSubject), deadLetterDamaged, deadLetterUnknown}
 	for _, lane := range event.Lanes() {
 		subjects = append(subjects, deadLetterSubject(taskSubject(lane, 0)))
 	}

@@ -31,10 +31,6 @@ const (
 	viewedSubject     = "fanmail.v1.viewed"
 	deadLetterPrefix  = "fanmail.v1.dlq."
 	deadLetterUnknown = deadLetterPrefix + "unknown"
-	// fromFutureSubject is the subject in the dead letters of messages from the future. No stage takes work from it.
-	fromFutureSubject = "fanmail.v1.from_future"
-	// deadLetterFromFuture and the id of the message are the subject of such a letter. So the server can refuse a second one.
-	deadLetterFromFuture = deadLetterPrefix + "from_future"
 	// damagedSubject and deadLetterDamaged are the same for users whose records are damaged. A hash of the user ends the subject, because
 	// the id may have any characters.
 	damagedSubject    = "fanmail.v1.damaged"

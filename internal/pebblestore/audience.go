@@ -107,7 +107,7 @@ func (s *Messages) collect(index space, ranges []message.Range, ids *best) (err 
 
 // CountToFollowers implements message.Store. It reads only the index. One message may be in the ranges of several sources, so the ids of
 // those that are in a range of a topic are in memory.
-func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (count int64, err error) {
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range) (count int64, err error) {
 	call, err := s.db.begin(ctx, "messages.count_to_followers")
 	if err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 		return 0, err
 	}
 	defer closeIter(it, &err)
-	c := counter{rangeReader: rangeReader{it: it, index: spaceAuthors}, slack: slack}
+	c := counter{rangeReader: rangeReader{it: it, index: spaceAuthors}}
 	var ofTopics []message.ID
 	for _, in := range ranges {
 		if in.From.IsTopic() {
@@ -148,7 +148,6 @@ func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range,
 // counter reads the messages in ranges that are not void.
 type counter struct {
 	rangeReader
-	slack time.Duration
 }
 
 func (c *counter) each(in message.Range, do func(message.ID)) error {
@@ -161,7 +160,7 @@ func (c *counter) each(in message.Range, do func(message.ID)) error {
 		if err != nil {
 			return fmt.Errorf("messages of %s: %w", in.From, err)
 		}
-		if id := idOf(c.it.Key()); judged.Sub(id.Time()) <= c.slack {
+		if id := idOf(c.it.Key()); judged.Equal(id.Time()) {
 			do(id)
 		}
 	}

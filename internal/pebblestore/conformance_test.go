@@ -44,12 +44,6 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s := stores(db)
-	s.Unjudge = func(t *testing.T, m message.Message, storedAt time.Time) {
-		t.Helper()
-		for _, r := range pebblestore.EarlierMessage(m, storedAt) {
-			require.NoError(t, db.Engine().Set(r.Key, r.Value, pebble.Sync))
-		}
-	}
 	spoil := func(t *testing.T, key []byte) func() {
 		t.Helper()
 		value, closer, err := db.Engine().Get(key)

@@ -115,46 +115,6 @@ type Record struct {
 	Key, Value []byte
 }
 
-// earlierRecord is a message as releases without verdicts encode and decode it.
-type earlierRecord struct {
-	From        message.UserID   `cbor:"1,keyasint"`
-	To          []message.UserID `cbor:"2,keyasint,omitempty"`
-	Audience    message.Audience `cbor:"3,keyasint,omitempty"`
-	Body        string           `cbor:"4,keyasint,omitempty"`
-	ContentType string           `cbor:"5,keyasint,omitempty"`
-	Attrs       json.RawMessage  `cbor:"6,keyasint,omitempty"`
-}
-
-// EarlierMessage returns the records of a message that a release without verdicts stored.
-func EarlierMessage(m message.Message, at time.Time) []Record {
-	value := encode(make([]byte, 1+storedAtLen), earlierRecord{m.From, m.To, m.Audience, m.Body, m.ContentType, m.Attrs})
-	value[0] = version
-	appendTime(value[1:1], at)
-	return []Record{
-		{"message", idKey(spaceMessages, m.ID), value},
-		{"author", sourceKey(m.From.Source(), m.ID), encodeJudgedTime(at)},
-	}
-}
-
-// ReadAsEarlier returns a stored message, as a release without verdicts reads it. The first result says when it was stored, to that
-// release, and the second one says the same of the record among its author's.
-func ReadAsEarlier(db *DB, ref message.Ref) (m message.Message, ofMessage, ofAuthor time.Time, err error) {
-	m.ID = ref.ID
-	_, err = db.get(idKey(spaceMessages, ref.ID), func(value []byte) error {
-		var r earlierRecord
-		ofMessage, err = timeOf(value[1:]), decode(spaceMessages, value[1+storedAtLen:], &r)
-		m.From, m.To, m.Audience, m.Body, m.ContentType, m.Attrs = r.From, r.To, r.Audience, r.Body, r.ContentType, r.Attrs
-		return err
-	})
-	if err == nil {
-		_, err = db.get(sourceKey(ref.From.Source(), ref.ID), func(value []byte) error {
-			ofAuthor, err = parseJudgedTime(value)
-			return err
-		})
-	}
-	return m, ofMessage, ofAuthor, err
-}
-
 // JudgedMessage returns the records of a stored message.
 func JudgedMessage(m message.Stored) []Record {
 	value := encodeMessage(m.Message)
@@ -176,11 +136,11 @@ func TopicalMessage(m message.Stored) []Record {
 	return records
 }
 
-// Records returns one record of each kind. The states are of one user, and the message is one of an earlier release.
+// Records returns one record of each kind. The states are of one user, and the message is valid.
 func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, scan progress.Scan, k message.Key, at time.Time) []Record {
 	const p = 7
 	h := hashKey(k.From, k.Key)
-	stored := EarlierMessage(m, at)
+	stored := JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at}})
 	entry := bucket.EntryOf(m)
 	late := entryRecord{id: m.ID, last: k.ID, content: encodeContent(&entry)}
 	first := entryRecord{id: m.ID, last: m.ID, floor: k.ID, content: encodeContent(&entry)}

@@ -56,13 +56,13 @@ func TestRecordsAreGolden(t *testing.T) {
 
 	requireGolden(t, "testdata/keys-1.golden", pebblestore.Records(m, state, rehydrating, edge, scan, key, at))
 	var judged []pebblestore.Record
-	for _, verdict := range []message.Verdict{message.Valid, message.Void} {
-		judged = append(judged, pebblestore.JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: verdict}})...)
+	for _, void := range []bool{false, true} {
+		judged = append(judged, pebblestore.JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Void: void}})...)
 	}
 	requireGolden(t, "testdata/keys-1-verdict.golden", judged)
 	state.Horizon = at.Add(30 * 24 * time.Hour)
 	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
-	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Verdict: message.Valid}}
+	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at}}
 	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
 	requireGolden(t, "testdata/keys-1-topical.golden", pebblestore.TopicalMessage(topical))
 	requireGolden(t, "testdata/keys-1-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{

@@ -24,11 +24,8 @@ type Messages struct {
 
 var _ message.Store = (*Messages)(nil)
 
-// messageRecord is a message in CBOR. The id is in the key. The judged time is between the version and the CBOR.
-//
-// Judged time: releases without verdicts read there when the message was stored, and judge the message by it. The store decides the
-// verdict when it stores the message, and writes the message's own time for a valid message, and a time message.VoidLag later for a
-// void one. So every slack, of every release, yields that verdict.
+// messageRecord is a message in CBOR. The id is in the key. The judged time is between the version and the CBOR: the message's own time, or
+// a time voidLag later if the message is void.
 type messageRecord struct {
 	Topics      []message.Topic  `cbor:"0,keyasint,omitempty"`
 	From        message.UserID   `cbor:"1,keyasint"`
@@ -37,12 +34,14 @@ type messageRecord struct {
 	Body        string           `cbor:"4,keyasint,omitempty"`
 	ContentType string           `cbor:"5,keyasint,omitempty"`
 	Attrs       json.RawMessage  `cbor:"6,keyasint,omitempty"`
-	// StoredAt is when the message was stored, as a time in storedAtLen bytes. Without it an older release stored the message: there
-	// is no verdict, and the judged time is when the message was stored.
+	// StoredAt is when the message was stored, as a time in storedAtLen bytes.
 	StoredAt []byte `cbor:"7,keyasint,omitempty"`
 }
 
 const storedAtLen = 8
+
+// voidLag is how much later than its own time the judged time of a void message is.
+const voidLag = 2 * message.MaxSlack
 
 // topicalVersion is the version of a message with topics, from format level 4 on. Earlier releases refuse it.
 const topicalVersion = version + 1
@@ -68,10 +67,10 @@ func setStamp(value []byte, id message.ID, stamp message.Stamp) {
 	appendTime(value[len(value)-storedAtLen:len(value)-storedAtLen], stamp.StoredAt)
 }
 
-// judgedTime returns the time by which older releases decide whether a message is void: see messageRecord.
+// judgedTime returns the time that says whether a message is void: see messageRecord.
 func judgedTime(id message.ID, stamp message.Stamp) time.Time {
-	if stamp.Verdict == message.Void {
-		return id.Time().Add(message.VoidLag)
+	if stamp.Void {
+		return id.Time().Add(voidLag)
 	}
 	return id.Time()
 }
@@ -93,19 +92,10 @@ func parseMessage(id message.ID, value []byte) (message.Stored, error) {
 	m := message.Message{
 		ID: id, From: r.From, To: r.To, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType, Attrs: r.Attrs,
 	}
-	stamp := message.Stamp{StoredAt: timeOf(b)}
-	switch {
-	case len(r.StoredAt) == 0:
-		return message.Stored{Message: m, Stamp: stamp}, nil
-	case len(r.StoredAt) != storedAtLen:
+	if len(r.StoredAt) != storedAtLen {
 		return message.Stored{}, corrupt(spaceMessages)
-	case stamp.StoredAt.Equal(id.Time()):
-		stamp.Verdict = message.Valid
-	default:
-		stamp.Verdict = message.Void
 	}
-	stamp.StoredAt = timeOf(r.StoredAt)
-	return message.Stored{Message: m, Stamp: stamp}, nil
+	return message.Stored{Message: m, Stamp: message.Stamp{StoredAt: timeOf(r.StoredAt), Void: !timeOf(b).Equal(id.Time())}}, nil
 }
 
 // Insert implements message.Store. It stamps a message just before the message becomes visible, after everything that can take
@@ -176,7 +166,7 @@ func (s *Messages) fill(batch *pebble.Batch, messages []message.Message, values 
 	now := fromMillis(s.db.now().UnixMilli())
 	for _, i := range fresh {
 		m := messages[i]
-		stamps[i] = message.Stamp{StoredAt: now, Verdict: timing.Judge(m.Sent(), now)}
+		stamps[i] = message.Stamp{StoredAt: now, Void: timing.Void(m.Sent(), now)}
 		setStamp(values[i], m.ID, stamps[i])
 		if err := batch.Set(idKey(spaceMessages, m.ID), values[i], nil); err != nil {
 			return nil, err
@@ -321,7 +311,7 @@ func (s *Messages) NewestStamp(ctx context.Context) (newest time.Time, err error
 }
 
 // AnyAfter implements message.Store.
-func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (_ bool, err error) {
+func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (_ bool, err error) {
 	call, err := s.db.begin(ctx, "messages.any_after")
 	if err != nil {
 		return false, err
@@ -340,7 +330,7 @@ func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Du
 			return false, fmt.Errorf("read from the store: %w", err)
 		}
 		m, err := parseMessage(idOf(it.Key()), value)
-		if looks++; err != nil || !m.Void(slack) || looks == message.AnyAfterLooks {
+		if looks++; err != nil || !m.Void || looks == message.AnyAfterLooks {
 			return true, nil // what a damaged message was is unknown
 		}
 	}
@@ -388,44 +378,4 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
 		}
 	}
 	return s.db.apply(batch)
-}
-
-// Condemn implements message.Store.
-func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (_ message.Stored, err error) {
-	call, err := s.db.begin(ctx, "messages.condemn")
-	if err != nil {
-		return message.Stored{}, err
-	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	s.locks.add(set, xxhash.Sum64(ref.ID[:]))
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	stored, err := s.getRef(ref)
-	if err != nil {
-		return message.Stored{}, err
-	}
-	batch := s.db.engine.NewBatch()
-	if stored.Verdict == message.Undecided {
-		stored.Verdict = message.Void
-		err = condemn(batch, stored)
-	}
-	if err != nil {
-		return message.Stored{}, fmt.Errorf("condemn message %s: %w", ref.ID, err)
-	}
-	return stored, s.db.commit(batch, &locks)
-}
-
-// condemn adds what makes a message void and finished to a batch.
-func condemn(batch *pebble.Batch, m message.Stored) error {
-	value := encodeMessage(m.Message)
-	setStamp(value, m.ID, m.Stamp)
-	records := []pair{{idKey(spaceMessages, m.ID), value}}
-	for _, source := range m.Sources() {
-		records = append(records, pair{sourceKey(source, m.ID), encodeJudgedTime(judgedTime(m.ID, m.Stamp))})
-	}
-	if err := setAll(batch, records...); err != nil {
-		return err
-	}
-	return batch.Delete(idKey(spacePending, m.ID), nil)
 }

@@ -212,7 +212,7 @@ func TestARepeatAfterAFailure(t *testing.T) {
 					require.Equal(t, []message.UserID{"ann", "joe"}, again.To)
 					stored, err := p.Messages.Naming(t.Context(), "joe", message.ID{}, message.MaxID, message.OldestFirst, 10)
 					require.NoError(t, err)
-					valid := slices.DeleteFunc(stored, func(s message.Stored) bool { return rig.Rules().Void(s) })
+					valid := slices.DeleteFunc(stored, func(s message.Stored) bool { return s.Void })
 					require.Len(t, valid, 1)
 					require.Equal(t, again.ID, valid[0].ID)
 				})

@@ -107,7 +107,7 @@ func (d *desk) valid(t *testing.T) []message.ID {
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, s := range stored {
-		if !rig.Rules().Void(s) {
+		if !s.Void {
 			ids = append(ids, s.ID)
 		}
 	}

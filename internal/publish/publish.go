@@ -205,7 +205,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 	for _, a := range attempts {
 		stored := message.Stored{Message: a.result.Message, Stamp: stamps[place[a.result.Message.ID]]}
 		switch {
-		case !rules.Void(stored):
+		case !stored.Void:
 			continue
 		case stored.FromFuture() && issued[stored.ID]:
 			ahead = append(ahead, stored)

@@ -59,7 +59,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	if r.rules().Void(stored) {
+	if stored.Void {
 		return Status{}, message.ErrNotFound
 	}
 	status := Status{Message: stored.Message, State: StatePending}

@@ -79,7 +79,7 @@ func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 	if err := f.Open(ctx); err != nil {
 		return 0, err
 	}
-	count, err := f.messages.CountToFollowers(ctx, f.ranges(s), f.rules.VoidSlack())
+	count, err := f.messages.CountToFollowers(ctx, f.ranges(s))
 	if err != nil {
 		return 0, fmt.Errorf("count the messages that %s missed: %w", f.user, err)
 	}
@@ -247,7 +247,7 @@ func (f *Feed) read(
 
 // holds reports whether a message is for the user.
 func (f *Feed) holds(m message.Stored) bool {
-	if f.rules.Void(m) {
+	if m.Void {
 		return false
 	}
 	if follow.For(m.Message, f.user, follow.Edge{}) {

@@ -158,7 +158,7 @@ func (s *Service) arrive(
 // user is weeks ahead, so this is the usual case, and one look into an index takes the place of a sweep. If a gap has to be counted
 // meanwhile, the token is lost, and the sweep remains. It also remains if the store fails: the raise has taken effect, so the login has.
 func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, raised userstate.State, d durability) userstate.State {
-	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(raised.Sweep.From), rules.VoidSlack())
+	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(raised.Sweep.From))
 	if err != nil {
 		s.logLeft(ctx, raised, err)
 		return raised

@@ -123,7 +123,7 @@ func (w *Walker) void(ctx context.Context, candidates []progress.Fanout, fates [
 	for i, f := range found {
 		switch {
 		case f.Err == nil:
-			void[refs[i].ID] = f.Stored.Verdict == message.Void
+			void[refs[i].ID] = f.Stored.Void
 		case !errors.Is(f.Err, message.ErrNotFound):
 			w.skip(refs[i].ID, f.Err)
 		}

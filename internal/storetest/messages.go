@@ -17,7 +17,6 @@ import (
 type messageStore struct {
 	Messages message.Store
 	Keys     message.KeyStore
-	Unjudge  func(t *testing.T, m message.Message, storedAt time.Time)
 	Reopen   func(t *testing.T) messageStore
 }
 
@@ -31,7 +30,7 @@ func (s messageSuite) open(t *testing.T) messageStore {
 
 func (s messageSuite) of(db Database) messageStore {
 	return messageStore{
-		Messages: db.Messages, Keys: db.Keys, Unjudge: db.Unjudge,
+		Messages: db.Messages, Keys: db.Keys,
 		Reopen: func(t *testing.T) messageStore { t.Helper(); return s.of(db.Reopen(t)) },
 	}
 }
@@ -64,10 +63,6 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Verdict/is not changed by a later insert", s.verdictIsKept)
 	t.Run("Verdict/is that of the settings of the insert", s.verdictIsNotJudgedAgain)
 	t.Run("Verdict/of a message from the future finishes it", s.futureIsFinished)
-	t.Run("Condemn/makes a message without a verdict void", s.condemn)
-	t.Run("Condemn/leaves a message with a verdict as it is", s.condemnJudged)
-	t.Run("Condemn/of an unknown message", s.condemnUnknown)
-	t.Run("Condemn/survives a crash", s.condemnSurvives)
 	t.Run("AnyAfter/passes over void messages", s.anyAfter)
 	t.Run("AnyAfter/gives up after many void messages", s.anyAfterMany)
 	t.Run("Naming/in both orders up to limit", s.namingInOrder)

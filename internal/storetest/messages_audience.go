@@ -94,7 +94,7 @@ func (s messageSuite) toFollowersInOrder(t *testing.T) {
 		return h.Messages.ToFollowers(t.Context(), []message.Range{{From: "ann", After: after, Before: before}}, order, limit)
 	})
 	for _, in := range intervals {
-		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", After: in.after, Before: in.before}}, message.MaxSlack)
+		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", After: in.after, Before: in.before}})
 		require.NoError(t, err)
 		want, err := h.Messages.ToFollowers(t.Context(), []message.Range{{From: "ann", After: in.after, Before: in.before}}, message.OldestFirst, 100)
 		require.NoError(t, err)
@@ -134,7 +134,7 @@ func (s messageSuite) toFollowersInRanges(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, series(want...), ids(got))
 	}
-	count, err := h.Messages.CountToFollowers(t.Context(), ranges, message.MaxSlack)
+	count, err := h.Messages.CountToFollowers(t.Context(), ranges)
 	require.NoError(t, err)
 	require.EqualValues(t, len(all), count)
 }
@@ -164,7 +164,7 @@ func (s messageSuite) toFollowersOnly(t *testing.T) {
 	listed.Audience, listed.To = message.AudienceListed, []message.UserID{"bob"}
 	h.insert(t, messagetest.Message(1, "ann"), listed, fullMessage(3, "ann"))
 	require.Equal(t, series(1, 3), ids(h.toFollowers(t, "ann")))
-	count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, message.MaxSlack)
+	count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, count)
 	require.Equal(t, series(2), ids(h.naming(t, "bob")))
@@ -189,7 +189,7 @@ func (s messageSuite) toFollowersOfMany(t *testing.T) {
 	got, err = h.Messages.ToFollowers(t.Context(), ranges, message.NewestFirst, limit)
 	require.NoError(t, err)
 	require.Equal(t, series(3989, 3988, 3987, 3986, 3985, 3984, 3983), ids(got))
-	count, err := h.Messages.CountToFollowers(t.Context(), ranges, message.MaxSlack)
+	count, err := h.Messages.CountToFollowers(t.Context(), ranges)
 	require.NoError(t, err)
 	require.EqualValues(t, 2*authors-20, count)
 }
@@ -254,14 +254,13 @@ func (s messageSuite) toFollowersAtRandom(t *testing.T) {
 				want = append(want, m)
 			}
 		}
-		slack := rapid.SampledFrom([]time.Duration{0, time.Minute, message.MaxSlack}).Draw(t, "slack")
 		valid := 0
 		for _, m := range want {
-			if !m.Void(slack) {
+			if !m.Void {
 				valid++
 			}
 		}
-		counted, err := h.Messages.CountToFollowers(t.Context(), ranges, slack)
+		counted, err := h.Messages.CountToFollowers(t.Context(), ranges)
 		require.NoError(t, err)
 		require.EqualValues(t, valid, counted)
 
@@ -286,11 +285,9 @@ func (s messageSuite) countLeavesVoidOut(t *testing.T) {
 	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(2, "ann"), messagetest.Message(3, "ann")}, message.Timing{Slack: -message.MaxSlack, Tolerance: message.MaxSlack})
 	require.NoError(t, err)
 	for range 2 {
-		for _, slack := range []time.Duration{0, time.Minute, message.MaxSlack} {
-			count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, slack)
-			require.NoError(t, err)
-			require.EqualValues(t, 1, count, "with a slack of %v", slack)
-		}
+		count, err := h.Messages.CountToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, count)
 		require.Len(t, h.toFollowers(t, "ann"), 3, "ToFollowers returns them")
 		h = h.Reopen(t)
 	}

@@ -75,7 +75,7 @@ func (s messageSuite) toTopics(t *testing.T) {
 		for i, m := range newest {
 			require.Equal(t, test.want[len(test.want)-1-i], m.ID, test.name)
 		}
-		count, err := h.Messages.CountToFollowers(t.Context(), test.ranges, message.MaxSlack)
+		count, err := h.Messages.CountToFollowers(t.Context(), test.ranges)
 		require.NoError(t, err, test.name)
 		require.EqualValues(t, len(test.want), count, test.name)
 	}
@@ -98,7 +98,7 @@ func (s messageSuite) toTopics(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, old, 7)
 	require.NoError(t, old[2].Err)
-	later, err := h.Messages.AnyAfter(t.Context(), messagetest.ID(5), message.MaxSlack)
+	later, err := h.Messages.AnyAfter(t.Context(), messagetest.ID(5))
 	require.NoError(t, err)
 	require.True(t, later)
 	ending := message.Ending{Delivered: 3}
@@ -166,7 +166,7 @@ func (s messageSuite) countsForMany(t *testing.T) {
 			ranges = append(ranges, from)
 		}
 	}
-	count, err := h.Messages.CountToFollowers(t.Context(), ranges, message.MaxSlack)
+	count, err := h.Messages.CountToFollowers(t.Context(), ranges)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, count)
 }

@@ -48,8 +48,6 @@ type Database struct {
 	Topics   topic.Store
 
 	Identities identity.Store
-	// Unjudge makes the record of a stored message that of a release without verdicts, which stored it at the given time.
-	Unjudge func(t *testing.T, m message.Message, storedAt time.Time)
 	// DamageUser makes the record of a user unreadable. The returned function restores it.
 	DamageUser func(t *testing.T, user message.UserID) (mend func())
 	// DamageIdentity and DamageList make the record of an identity, and the list of a user's identities, unreadable.

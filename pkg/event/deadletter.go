@@ -19,10 +19,6 @@ const (
 	ReasonPanic = "panic"
 )
 
-// ReasonFromFuture is the reason for a message that an older release accepted although the time in its id was too far ahead. The payload
-// is a Published event, which names the message.
-const ReasonFromFuture = "from_future"
-
 // DeadLetter is work that cannot succeed, with the reason.
 type DeadLetter struct {
 	Version int `json:"v"`

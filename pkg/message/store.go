@@ -11,26 +11,12 @@ type Stored struct {
 	Stamp
 }
 
-// Void reports whether the message is void. Fan-out does not deliver a void message, and readers do not show it. The stored verdict
-// decides. A message without a verdict is void if it was stored more than slack after it was sent.
-func (s Stored) Void(slack time.Duration) bool {
-	if s.Verdict == Undecided {
-		return s.StoredAt.Sub(s.Sent()) > slack
-	}
-	return s.Verdict == Void
-}
-
 // Ahead returns how far the time in the message's id was ahead of the store's clock when the store stored it. It is negative if that
 // time had passed.
 func (s Stored) Ahead() time.Duration { return s.Sent().Sub(s.StoredAt) }
 
-// FromFuture reports whether the message is void because the time in its id was too far ahead of the store's clock. Either the insert
-// found that, or Condemn did.
-func (s Stored) FromFuture() bool { return s.Verdict == Void && s.Ahead() > 0 }
-
-// Condemnable reports whether the message may become void later: it has no verdict, and its time was ahead of the store's clock. No
-// process may keep such a message in a cache.
-func (s Stored) Condemnable() bool { return s.Verdict == Undecided && s.Ahead() > 0 }
+// FromFuture reports whether the message is void because the time in its id was too far ahead of the store's clock.
+func (s Stored) FromFuture() bool { return s.Void && s.Ahead() > 0 }
 
 // Found is the result of looking for one message of several.
 type Found struct {
@@ -62,7 +48,7 @@ const (
 // Store is the canonical store, which holds each message once. All methods are safe for concurrent use. A read sees every write of
 // every process that had returned before the read began.
 type Store interface {
-	// Insert stores messages and returns, in their order, the stamp of each. The store decides the verdict by timing and its own
+	// Insert stores messages and returns, in their order, the stamp of each. The store decides by timing and its own
 	// clock, in the atomic write that stores the message. Insert is idempotent by id: it does not change a message that is
 	// already stored, and returns the stamp of the first insert, whatever timing says now. Each message is stored wholly or
 	// not at all. After an error any message may be stored or not. After Insert has returned without an error, the messages
@@ -83,9 +69,8 @@ type Store interface {
 	// ascending, or the newest, descending. Ranges of one source must not overlap. It also returns void messages.
 	ToFollowers(ctx context.Context, ranges []Range, order Order, limit int) ([]Stored, error)
 
-	// CountToFollowers counts the messages that ToFollowers would return without a limit, except void messages. The slack, at most
-	// MaxSlack, judges messages without a verdict: see Stored.Void.
-	CountToFollowers(ctx context.Context, ranges []Range, slack time.Duration) (int64, error)
+	// CountToFollowers counts the messages that ToFollowers would return without a limit, except void messages.
+	CountToFollowers(ctx context.Context, ranges []Range) (int64, error)
 
 	// Naming returns messages that name user in To and have ids above after and below before. It returns at most limit
 	// messages: the oldest, ascending, or the newest, descending. It also returns void messages. A sharded store asks
@@ -94,19 +79,11 @@ type Store interface {
 
 	// AnyAfter reports whether there is a message with an id above after that is not void. The slack is that of CountToFollowers. If
 	// many void messages have such ids, it may report true although there is no other. A sharded store asks every shard.
-	AnyAfter(ctx context.Context, after ID, slack time.Duration) (bool, error)
+	AnyAfter(ctx context.Context, after ID) (bool, error)
 
 	// Unfinished returns messages that are not finished and have ids above after, in ascending order, at
 	// most limit.
 	Unfinished(ctx context.Context, after ID, limit int) ([]Ref, error)
-
-	// Condemn makes a message without a verdict void and finished, and returns the message as it is then. A message with a verdict
-	// stays as it is. Condemn is atomic and idempotent, and survives a crash once it has returned. It returns ErrNotFound if there
-	// is no such message. The ref has to name the author.
-	//
-	// A caller that has read the message earlier may still deliver it. That harms no other message, and the next audit finds the
-	// copy.
-	Condemn(ctx context.Context, ref Ref) (Stored, error)
 
 	// Oldest returns messages with ids above after, up to and including upTo, in ascending order, at most limit. A sharded store asks
 	// every shard.

@@ -21,12 +21,6 @@ type Rules struct {
 	// message whose time is more than ClockTolerance after the store's clock. An edge becomes visible within PublishSlack after a
 	// span of it began or ended.
 	PublishSlack time.Duration
-	// FirstSlack is the PublishSlack that was recorded first for all processes; 0 means PublishSlack. It judges messages without a
-	// stored verdict, so that a later change does not affect them.
-	FirstSlack time.Duration
-	// FirstTolerance is the ClockTolerance that was recorded first; 0 means ClockTolerance. It judges the same messages: see
-	// AcceptedFromFuture.
-	FirstTolerance time.Duration
 	// Stored says that horizons are stored: format level 2. Otherwise a process of an older release may be running, which would
 	// raise LastViewed without a debt. See Arrive.
 	Stored bool
@@ -115,17 +109,4 @@ func (r Rules) Dead(now time.Time) Dead {
 // Timing returns the bounds by which a store decides whether a message is void.
 func (r Rules) Timing() message.Timing {
 	return message.Timing{Slack: r.PublishSlack, Tolerance: r.ClockTolerance}
-}
-
-// Void reports whether a message is void: see message.Stored.Void. The rules judge only messages without a stored verdict.
-func (r Rules) Void(m message.Stored) bool { return m.Void(r.VoidSlack()) }
-
-// VoidSlack returns the slack that judges messages without a stored verdict.
-func (r Rules) VoidSlack() time.Duration { return cmp.Or(r.FirstSlack, r.PublishSlack) }
-
-// AcceptedFromFuture reports whether an older release accepted a message whose time was too far ahead. The message has no stored verdict,
-// and the store stored it more than the recorded tolerance before the time in its id. No clock is read. Such a message counts until
-// message.Store.Condemn makes it void.
-func (r Rules) AcceptedFromFuture(m message.Stored) bool {
-	return m.Condemnable() && m.Ahead() > cmp.Or(r.FirstTolerance, r.ClockTolerance)
 }

@@ -120,20 +120,3 @@ func TestRulesVoid(t *testing.T) {
 		require.Equal(t, void, r.Void(m), "stored %v after it was sent", late)
 	}
 }
-
-// TestAcceptedFromFuture judges messages whose time passed long ago by their stamps alone.
-func TestAcceptedFromFuture(t *testing.T) {
-	t.Parallel()
-	sent := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-	m := message.Message{ID: message.MinID(sent)}
-	r := userstate.Rules{ClockTolerance: time.Hour, FirstTolerance: time.Minute}
-	for ahead, want := range map[time.Duration]bool{-time.Hour: false, 0: false, time.Minute: false, time.Minute + time.Millisecond: true} {
-		stamp := message.Stamp{StoredAt: sent.Add(-ahead)}
-		require.Equal(t, want, r.AcceptedFromFuture(message.Stored{Message: m, Stamp: stamp}), "%v ahead", ahead)
-		for _, stamp.Verdict = range []message.Verdict{message.Valid, message.Void} {
-			require.False(t, r.AcceptedFromFuture(message.Stored{Message: m, Stamp: stamp}), "a verdict decides")
-		}
-	}
-	late := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: sent.Add(-time.Hour)}}
-	require.False(t, userstate.Rules{ClockTolerance: time.Hour}.AcceptedFromFuture(late), "without a first tolerance, the present one decides")
-}

@@ -55,7 +55,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"DeadLetters/in order, by pages":                       (*suite).deadLetters,
 		"DeadLetters/Drop of a letter that is gone":            (*suite).dropGone,
 		"DeadLetters/Emit puts the work back":                  (*suite).emitAgain,
-		"DeadLetters/one for a message from the future":        (*suite).fromFuture,
 		"DeadLetters/one for a damaged user":                   (*suite).damaged,
 		"DeadLetters/Consumed":                                 (*suite).consumed,
 		"Backlog/counts what is there, taken or not":           (*suite).backlog,

@@ -66,43 +66,6 @@ func (s *suite) consumed() {
 	}
 }
 
-// fromFuture files letters for two messages, one of them from several goroutines, and files again after a drop.
-func (s *suite) fromFuture() {
-	first, second := message.Ref{From: "ann", ID: id(1)}, message.Ref{From: "ann", ID: id(2)}
-	s.file(1, "fanmail.v1.published")
-	var calls sync.WaitGroup
-	errs := make([]error, 8)
-	for i := range errs {
-		calls.Go(func() { errs[i] = s.Bus.FileFromFuture(s.ctx(), first, "an hour ahead") })
-	}
-	calls.Wait()
-	for _, err := range errs {
-		require.NoError(s.t, err)
-	}
-	require.NoError(s.t, s.Bus.FileFromFuture(s.ctx(), second, "two hours ahead"))
-	all, err := s.Bus.DeadLetters(s.ctx(), 0, 10)
-	require.NoError(s.t, err)
-	require.Len(s.t, all, 3)
-	for i, ref := range []message.Ref{first, second} {
-		letter := all[1+i]
-		require.Equal(s.t, event.ReasonFromFuture, letter.Reason)
-		published, err := event.DecodePublished(letter.Payload)
-		require.NoError(s.t, err)
-		require.Equal(s.t, ref, published.Ref())
-		require.False(s.t, s.Bus.Consumed(letter.Subject), "an older release does not redrive it")
-	}
-	require.Equal(s.t, "an hour ahead", all[1].Error)
-
-	require.NoError(s.t, s.Bus.Drop(s.ctx(), all[1].ID))
-	for range 2 {
-		require.NoError(s.t, s.Bus.FileFromFuture(s.ctx(), first, "again"))
-	}
-	left, err := s.Bus.DeadLetters(s.ctx(), all[2].ID, 10)
-	require.NoError(s.t, err)
-	require.Len(s.t, left, 1)
-	require.Equal(s.t, "again", left[0].Error)
-}
-
 // damaged files letters for two users, one of them from several goroutines. Then it files with an earlier time, a later one, and after a
 // drop.
 func (s *suite) damaged() {

@@ -85,11 +85,6 @@ func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) 
 	return through(ctx, "Unfinished", func() ([]message.Ref, error) { return s.Store.Unfinished(ctx, after, limit) })
 }
 
-// Condemn implements message.Store.
-func (s *Messages) Condemn(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	return through(ctx, "Condemn", func() (message.Stored, error) { return s.Store.Condemn(ctx, ref) })
-}
-
 // Finish implements message.Store.
 func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 	return run(ctx, "Finish", func() error { return s.Store.Finish(ctx, refs) })

@@ -5,7 +5,6 @@ package damage
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -23,8 +22,4 @@ type Store interface {
 	Spoil(ctx context.Context, user message.UserID) (Mend, error)
 	// Lose removes a bucket. The returned function restores it.
 	Lose(ctx context.Context, owner message.UserID, sequence uint32) (Mend, error)
-	// Unjudge makes the record of a message that of a release without verdicts, which stored it at the given time.
-	Unjudge(ctx context.Context, m message.Ref, storedAt time.Time) error
-	// Unrecord takes a store back to level 1, without the recorded settings.
-	Unrecord(ctx context.Context) error
 }
