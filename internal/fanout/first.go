@@ -129,7 +129,6 @@ func (d *Deliverer) headStart(ctx context.Context, received []bus.Received) (err
 	if err != nil {
 		return fmt.Errorf("read messages: %w", err)
 	}
-	rules := d.opts.Rules()
 	owners := make(map[message.UserID][]firstMessage)
 	for _, start := range starts {
 		stored, err := found[places[start.Ref()]].Stored, found[places[start.Ref()]].Err

@@ -70,9 +70,9 @@ type lookingMessages struct {
 	on   *atomic.Bool // whether it is held
 }
 
-func (s lookingMessages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (bool, error) {
+func (s lookingMessages) AnyAfter(ctx context.Context, after message.ID) (bool, error) {
 	if !s.on.Load() {
-		return s.Store.AnyAfter(ctx, after, slack)
+		return s.Store.AnyAfter(ctx, after)
 	}
 	return false, s.held.hold(ctx)
 }

@@ -56,7 +56,7 @@ func TestServerCountsTopics(t *testing.T) {
 		ranges = append(ranges, message.Range{From: topic.Source(), Before: message.MaxID})
 	}
 	records.Store(0)
-	n, err := store.CountToFollowers(t.Context(), ranges, time.Minute)
+	n, err := store.CountToFollowers(t.Context(), ranges)
 	require.NoError(t, err)
 	require.EqualValues(t, count, n)
 	require.LessOrEqual(t, records.Load(), int64(1), "the server returns a number")

@@ -232,7 +232,7 @@ func TestScattering(t *testing.T) {
 	for _, name := range numbered(500) { // more than one query takes
 		ofTopic = append(ofTopic, message.Range{From: message.TopicOf(string(name)).Source(), Before: message.MaxID})
 	}
-	_, err = db.Messages().CountToFollowers(ctx, ofTopic, time.Minute)
+	_, err = db.Messages().CountToFollowers(ctx, ofTopic)
 	require.NoError(t, err)
 	_, err = db.Messages().Unfinished(ctx, message.ID{}, 1)
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"

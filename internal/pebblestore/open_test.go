@@ -194,7 +194,7 @@ func TestUnknownVersions(t *testing.T) {
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	_, err = db.Users().List(ctx, partition.Of("bob", partitions), "", 1)
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
-	_, err = db.Messages().CountToFollowers(ctx, []message.Range{{From: "ada", Before: message.MaxID}}, 0)
+	_, err = db.Messages().CountToFollowers(ctx, []message.Range{{From: "ada", Before: message.MaxID}})
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in authors")
 	_, err = db.Edges().Following(ctx, "bob", "", 1)

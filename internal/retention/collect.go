@@ -116,7 +116,6 @@ func (w *Walker) removable(r Round) message.ID {
 
 // removeMessages removes those of some messages that may go.
 func (w *Walker) removeMessages(ctx context.Context, old []message.Old, r Round) (int, error) {
-	rules := w.opts.Rules()
 	var refs []message.Ref
 	var stamps []message.Stamp
 	for _, m := range old {
@@ -138,7 +137,7 @@ func (w *Walker) removeMessages(ctx context.Context, old []message.Old, r Round)
 			continue
 		}
 		over := fates[i].Concluded && fates[i].Ending.Closed < r.Proven
-		if !over && rules.Void(message.Stored{Message: message.Message{ID: ref.ID, From: ref.From}, Stamp: stamps[i]}) {
+		if !over && stamps[i].Void {
 			if over, err = w.unplanned(ctx, ref.ID); err != nil {
 				return 0, err
 			}

@@ -103,7 +103,7 @@ func (s messageSuite) toFollowersInOrder(t *testing.T) {
 	none, err := h.Messages.ToFollowers(t.Context(), nil, message.NewestFirst, 100)
 	require.NoError(t, err)
 	require.Empty(t, none)
-	count, err := h.Messages.CountToFollowers(t.Context(), nil, time.Hour)
+	count, err := h.Messages.CountToFollowers(t.Context(), nil)
 	require.NoError(t, err)
 	require.Zero(t, count)
 }

@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -145,7 +144,7 @@ func (s messageSuite) countsManyOfTopics(t *testing.T) {
 		{[]message.Range{of("go"), of("news"), of("go/errors")}, many},
 		{[]message.Range{of("go"), by("bob")}, many},
 	} {
-		count, err := h.Messages.CountToFollowers(t.Context(), test.ranges, time.Minute)
+		count, err := h.Messages.CountToFollowers(t.Context(), test.ranges)
 		require.NoError(t, err)
 		require.EqualValues(t, test.want, count)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -108,15 +107,5 @@ func TestRulesActive(t *testing.T) {
 				require.Zero(t, view.Beyond, "level 1 has no stored horizon")
 			}
 		})
-	}
-}
-
-func TestRulesVoid(t *testing.T) {
-	t.Parallel()
-	r := userstate.DefaultRules()
-	for late, void := range map[time.Duration]bool{-time.Second: false, 0: false, r.PublishSlack: false, r.PublishSlack + time.Millisecond: true} {
-		m := message.Stored{Message: message.Message{ID: message.MinID(epoch)}}
-		m.StoredAt = m.Sent().Add(late)
-		require.Equal(t, void, r.Void(m), "stored %v after it was sent", late)
 	}
 }

@@ -64,8 +64,8 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 }
 
 // CountToFollowers implements message.Store.
-func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range, slack time.Duration) (int64, error) {
-	return through(ctx, "CountToFollowers", func() (int64, error) { return s.Store.CountToFollowers(ctx, ranges, slack) })
+func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range) (int64, error) {
+	return through(ctx, "CountToFollowers", func() (int64, error) { return s.Store.CountToFollowers(ctx, ranges) })
 }
 
 // Naming implements message.Store.
@@ -76,8 +76,8 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 }
 
 // AnyAfter implements message.Store.
-func (s *Messages) AnyAfter(ctx context.Context, after message.ID, slack time.Duration) (bool, error) {
-	return through(ctx, "AnyAfter", func() (bool, error) { return s.Store.AnyAfter(ctx, after, slack) })
+func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (bool, error) {
+	return through(ctx, "AnyAfter", func() (bool, error) { return s.Store.AnyAfter(ctx, after) })
 }
 
 // Unfinished implements message.Store.
