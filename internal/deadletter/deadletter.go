@@ -91,9 +91,8 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 }
 
 // Redrive emits the work of a dead letter on its original subject, and removes the letter. If the work fails again, it becomes another
-// letter. A message from the future is published under a new id instead; a damaged user gets all missed messages. Redrive returns
-// ErrNotFound, ErrNoConsumer, ErrGivenUp, ErrBus or an error of the store; for a message from the future also ErrCounts or an error of the
-// Publisher; for a damaged user also ErrDamaged. The letter stays after every error. After ErrBus and errors of the store, call Redrive again.
+// letter. A damaged user gets all missed messages instead. Redrive returns ErrNotFound, ErrNoConsumer, ErrGivenUp, ErrBus or an error of the
+// store; for a damaged user also ErrDamaged. The letter stays after every error. After ErrBus and errors of the store, call Redrive again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {

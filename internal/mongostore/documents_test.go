@@ -4,8 +4,6 @@ package mongostore_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 

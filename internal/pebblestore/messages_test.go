@@ -1,9 +1,7 @@
 package pebblestore_test
 
 import (
-	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"

@@ -104,7 +104,7 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 	return len(over), nil
 }
 
-// void returns which messages were condemned after their fan-out had begun. Workers end their tasks, so their scans may never be done.
+// void returns which messages are void. Workers end their tasks, so their scans may never be done.
 func (w *Walker) void(ctx context.Context, candidates []progress.Fanout, fates []message.Fate) (map[message.ID]bool, error) {
 	var refs []message.Ref
 	for i, plan := range candidates {

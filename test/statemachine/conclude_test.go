@@ -11,7 +11,6 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
 // soon is a clock by which a plan ends as soon as it is over.
