@@ -14,7 +14,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
-	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
 // gapBegin is the end before of the gap that newGap makes.
