@@ -157,16 +157,6 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (int, error
 	return forgotten, err
 }
 
-// Latest implements message.KeyStore. It asks every shard.
-func (s *Keys) Latest(ctx context.Context) (time.Time, error) {
-	last := options.Find().SetSort(bson.D{{Key: fieldExpires, Value: -1}}).SetLimit(1)
-	found, err := all[keyRecord](ctx, s.c, "find the last key", bson.D{}, last)
-	if err != nil || len(found) == 0 {
-		return time.Time{}, err
-	}
-	return timeOf(found[0].Expires), nil
-}
-
 type idRecord struct {
 	Version int32       `bson:"v"`
 	ID      bson.Binary `bson:"_id"`

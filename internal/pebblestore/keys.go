@@ -200,11 +200,6 @@ func timePrefix(s space, t time.Time) []byte {
 	return binary.BigEndian.AppendUint64([]byte{byte(s)}, flipped)
 }
 
-// prefixedTime returns the time of a key that begins with a timePrefix.
-func prefixedTime(key []byte) time.Time {
-	return fromMillis(int64(binary.BigEndian.Uint64(key[1:]) ^ (1 << 63))) //nolint:gosec // the conversion keeps the bits
-}
-
 // leaseKey returns the key of a user's rehydration in the leases space.
 func leaseKey(until time.Time, user message.UserID) []byte {
 	return append(timePrefix(spaceLeases, until), user...)

@@ -180,24 +180,6 @@ func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
 	return hashes, it.Error()
 }
 
-// Latest implements message.KeyStore.
-func (s *Keys) Latest(ctx context.Context) (latest time.Time, err error) {
-	call, err := s.db.begin(ctx, "keys.latest")
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer call.end(ctx, &err)
-	it, err := s.db.iterate([]byte{byte(spaceExpiries)})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("find the last idempotency key: %w", err)
-	}
-	defer closeIter(it, &err)
-	if it.Last() {
-		latest = prefixedTime(it.Key())
-	}
-	return latest, it.Error()
-}
-
 func deleteAll(batch *pebble.Batch, keys ...[]byte) error {
 	for _, key := range keys {
 		if err := batch.Delete(key, nil); err != nil {

@@ -191,28 +191,3 @@ func (s messageSuite) reopenKeepsKeys(t *testing.T) {
 	h = h.Reopen(t)
 	require.Equal(t, key(3, epoch.Add(time.Hour)), reserved(t, h.Keys, key(3, epoch.Add(time.Hour)), epoch), "forgetting lasts")
 }
-
-func (s messageSuite) latest(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	require.Zero(t, latest(t, h.Keys), "no key")
-	for i, user := range []message.UserID{"cleo", "ann", "bob"} {
-		reserved(t, h.Keys, message.Key{From: user, Key: "k", ID: messagetest.ID(i), Expires: epoch.Add(time.Duration(i+1) * time.Hour)}, epoch)
-	}
-	h = h.Reopen(t)
-	require.Equal(t, epoch.Add(3*time.Hour), latest(t, h.Keys))
-	taken := message.Key{From: "cleo", Key: "k", ID: messagetest.ID(9), Expires: epoch.Add(5 * time.Hour)}
-	require.Equal(t, taken, reserved(t, h.Keys, taken, epoch.Add(2*time.Hour)), "taken over after it expired")
-	require.Equal(t, epoch.Add(5*time.Hour), latest(t, h.Keys))
-	n, err := h.Keys.Forget(t.Context(), epoch.Add(5*time.Hour), 100)
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
-	require.Zero(t, latest(t, h.Keys), "all were forgotten")
-}
-
-func latest(t *testing.T, keys message.KeyStore) time.Time {
-	t.Helper()
-	expires, err := keys.Latest(t.Context())
-	require.NoError(t, err)
-	return expires
-}

@@ -86,7 +86,6 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Replace/only what is reserved", s.replace)
 	t.Run("Replace/by many has one winner", s.replaceConcurrently)
 	t.Run("Forget/expired keys up to limit", s.forget)
-	t.Run("Latest/of all keys", s.latest)
 	t.Run("Reopen/keeps keys", s.reopenKeepsKeys)
 }
 

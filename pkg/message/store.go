@@ -138,7 +138,4 @@ type KeyStore interface {
 
 	// Forget removes keys that had expired by now, at most limit, and returns how many it removed.
 	Forget(ctx context.Context, now time.Time, limit int) (int, error)
-
-	// Latest returns the latest Expires of all keys, in UTC, or zero if there is no key. A sharded store asks every shard.
-	Latest(ctx context.Context) (time.Time, error)
 }
