@@ -20,7 +20,7 @@ type Figure struct {
 	Unit string `json:"unit,omitempty"`
 }
 
-// missing is the value of a number that is not known.
+// Missing is the value of a number that is not known.
 var Missing = math.NaN()
 
 // Told reports whether the number is known.

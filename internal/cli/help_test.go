@@ -26,7 +26,7 @@ func TestHelp(t *testing.T) {
 		got := fanmail(t, append(path, "--help")...)
 		require.Equal(t, got, fanmail(t, append([]string{"help"}, path...)...))
 		for line := range strings.Lines(got) {
-			require.True(t, len([]rune(strings.TrimRight(line, "\n"))) <= 120, line)
+			require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 120, line)
 		}
 		for _, sub := range shown(cmd) {
 			look(sub, append(slices.Clone(path), sub.Name())...)

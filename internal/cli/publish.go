@@ -92,7 +92,7 @@ func (b *publisher) run(ctx context.Context, cmd *cobra.Command, c *client.Clien
 	if b.skipBad {
 		return program.Usagef("--skip-bad needs --file")
 	}
-	draft, err := b.draft(cmd)
+	draft, err := b.draft(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (b *publisher) run(ctx context.Context, cmd *cobra.Command, c *client.Clien
 }
 
 // draft returns the message that the flags describe. It does not check limits of size, because the server decides them.
-func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
+func (b *publisher) draft(ctx context.Context, cmd *cobra.Command) (message.Draft, error) {
 	draft := message.Draft{From: message.UserID(b.from), Body: b.body, ContentType: b.contentType, Attrs: json.RawMessage(b.attrs)}
 	for _, user := range b.to {
 		draft.To = append(draft.To, message.UserID(user))
@@ -126,7 +126,7 @@ func (b *publisher) draft(cmd *cobra.Command) (message.Draft, error) {
 	case cmd.Flags().Changed("body-file") && cmd.Flags().Changed("body"):
 		return draft, program.Usagef("give either --body or --body-file")
 	case cmd.Flags().Changed("body-file"):
-		body, err := readAll(cmd.Context(), b.process, b.bodyFile)
+		body, err := readAll(ctx, b.process, b.bodyFile)
 		if err != nil {
 			return draft, err
 		}

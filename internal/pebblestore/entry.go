@@ -225,6 +225,7 @@ func (r *entryRecord) only(field bucket.Field) (bucket.Entry, error) {
 	}
 	var err error
 	switch field {
+	case bucket.AllFields:
 	case bucket.FieldFrom:
 		var c struct {
 			From message.UserID `cbor:"1,keyasint"`

@@ -48,11 +48,10 @@ const (
 
 // Only returns the entry without its contents but for one field. Its ID, Deleted and Expired stay.
 func (e Entry) Only(field Field) Entry {
-	if field == AllFields {
-		return e
-	}
 	only := Entry{ID: e.ID, Deleted: e.Deleted, Expired: e.Expired}
 	switch field {
+	case AllFields:
+		return e
 	case FieldFrom:
 		only.From = e.From
 	case FieldAttrs:

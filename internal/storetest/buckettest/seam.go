@@ -132,7 +132,7 @@ func (s *Seam) Empty(ctx context.Context, owner message.UserID, low, high uint32
 	})
 }
 
-// DeletionsOf implements bucket.Store.
+// Deletions implements bucket.Store.
 func (s *Seam) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
 	return through(ctx, s, &Op{Method: "Deletions"}, func() ([]bucket.Deletions, error) {
 		return s.Store.Deletions(ctx, refs)

@@ -362,7 +362,7 @@ func (s Inbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Ou
 	return through(ctx, "Outlines", func() ([][]bucket.Outline, error) { return s.Store.Outlines(ctx, spans) })
 }
 
-// DeletionsOf implements bucket.Store.
+// Deletions implements bucket.Store.
 func (s Inbox) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
 	return through(ctx, "Deletions", func() ([]bucket.Deletions, error) { return s.Store.Deletions(ctx, refs) })
 }
