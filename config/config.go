@@ -76,7 +76,7 @@ type Limits struct {
 
 // Inbox configures the inboxes.
 type Inbox struct {
-	// BucketSize is how many slots a new bucket gets.
+	// BucketSize is how many slots a bucket has. It is fixed when the database is created.
 	BucketSize int `key:"bucket_size"`
 	// FilterBuckets is how many buckets a page with a filter, or a count by values, reads at most.
 	FilterBuckets int `key:"filter_buckets"`

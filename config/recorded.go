@@ -2,15 +2,12 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/duration"
-	"github.com/fanmail/fanmail/pkg/attribute"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -21,27 +18,17 @@ type Recorded struct {
 	ClockTolerance time.Duration `key:"clock_tolerance"`
 	PublishSlack   time.Duration `key:"publish_slack"`
 	KeyTTL         time.Duration `key:"idempotency.ttl"`
-	// EntryBytes is the largest entry of an inbox: a body, attributes, and 1 KiB for ids and the content type.
-	EntryBytes Size `key:"inbox.entry_bytes"`
-	// BucketSize is that of Inbox.
-	BucketSize int `key:"inbox.bucket_size"`
 	// MaxAge, Newest and Canonical are those of Retention.
 	MaxAge    time.Duration `key:"retention.max_age"`
 	Newest    int           `key:"retention.newest"`
 	Canonical time.Duration `key:"retention.canonical"`
-	// Store is that of Config. It bounds BucketSize.
-	Store string
 }
-
-// entryRest is the room in an entry for its ids and its content type.
-const entryRest = KiB
 
 // Recorded returns the settings that c proposes.
 func (c Config) Recorded() Recorded {
 	return Recorded{
 		DormantAfter: c.DormantAfter, ClockTolerance: c.ClockTolerance, PublishSlack: c.PublishSlack, KeyTTL: c.Idempotency.TTL,
-		EntryBytes: c.Limits.Body + c.Limits.Attrs + entryRest, BucketSize: c.Inbox.BucketSize,
-		MaxAge: c.Retention.MaxAge, Newest: c.Retention.Newest, Store: c.Store,
+		MaxAge: c.Retention.MaxAge, Newest: c.Retention.Newest,
 		// A configuration of an earlier release has no such key, and may remember idempotency keys for longer than the default.
 		Canonical: max(c.Retention.Canonical, c.Idempotency.TTL),
 	}
@@ -90,35 +77,8 @@ func (r Recorded) With(texts map[string]string) (Recorded, error) {
 	}
 	v := validator{}
 	r.times(&v)
-	within(&v, "inbox.entry_bytes", r.EntryBytes, entryRest, maxEntry+entryRest)
-	r.buckets(&v)
 	r.retention(&v)
 	return r, errors.Join(v.errs...)
-}
-
-// maxDocument is the size of a document that MongoDB refuses.
-const maxDocument = 16 * MiB
-
-// buckets checks the size of new buckets. A bucket on MongoDB is one document.
-func (r Recorded) buckets(v *validator) {
-	if r.Store != StoreMongoDB {
-		within(v, "inbox.bucket_size", r.BucketSize, 1, bucket.MaxCapacity)
-		return
-	}
-	most := int((maxDocument - 1) / max(r.EntryBytes, entryRest))
-	v.require("inbox.bucket_size", r.BucketSize >= 1 && r.BucketSize <= most,
-		"is %d: it must be from 1 to %d, because so many entries of inbox.entry_bytes, which is %s, stay below the %s of a MongoDB document",
-		r.BucketSize, most, r.EntryBytes, maxDocument)
-}
-
-// Slots returns how many slots a new bucket gets: BucketSize or, on MongoDB, fewer if so many of the largest entries and their facets would not fit into a
-// document. It is no limit of BucketSize, because older releases recorded sizes for buckets without facets.
-func (r Recorded) Slots() int {
-	if r.Store != StoreMongoDB {
-		return r.BucketSize
-	}
-	const facets = Size(attribute.MaxFacetBytes)
-	return min(r.BucketSize, int((maxDocument-1)/(max(r.EntryBytes, entryRest)+facets)))
 }
 
 // retention checks what expires. A message must not expire before it can have arrived, and not be removed while its key is remembered.
@@ -155,17 +115,12 @@ type Need struct {
 
 // Needs returns what the keys of this process need of the recorded settings.
 func (c Config) Needs() []Need {
-	entry := c.Recorded().EntryBytes
-	needs := []Need{{
-		Key: "inbox.entry_bytes", Keys: fmt.Sprintf("limits.body %s and limits.attrs %s", c.Limits.Body, c.Limits.Attrs),
-		Number: int64(entry), Text: entry.String(),
-	}}
-	if c.Store == StoreMongoDB {
-		tolerance := 4 * c.MongoDB.Timeout
-		needs = append(needs, Need{
-			Key: "clock_tolerance", Keys: "mongodb.timeout " + duration.Text(c.MongoDB.Timeout),
-			Number: int64(tolerance), Text: duration.Text(tolerance),
-		})
+	if c.Store != StoreMongoDB {
+		return nil
 	}
-	return needs
+	tolerance := 4 * c.MongoDB.Timeout
+	return []Need{{
+		Key: "clock_tolerance", Keys: "mongodb.timeout " + duration.Text(c.MongoDB.Timeout),
+		Number: int64(tolerance), Text: duration.Text(tolerance),
+	}}
 }

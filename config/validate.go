@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/internal/partition"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -37,7 +38,7 @@ func (c Config) validate(sources map[string]string) error {
 	within(&v, "partitions", c.Partitions, 1, partition.MaxCount)
 	c.times(&v)
 	c.limits(&v)
-	c.Recorded().buckets(&v)
+	within(&v, "inbox.bucket_size", c.Inbox.BucketSize, 1, bucket.MaxCapacity)
 	c.Recorded().retention(&v)
 	c.fanout(&v)
 	c.rehydrate(&v)

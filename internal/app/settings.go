@@ -40,7 +40,7 @@ func parseSettings(proposed config.Recorded, changed map[string]string) (setting
 	}
 	return settings.Values{
 		Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-		KeyTTL: r.KeyTTL, BucketSize: r.Slots(), Texts: r.Texts(), Numbers: r.Numbers(),
+		KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
 		Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 	}, err
 }

@@ -85,7 +85,7 @@ func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {
 	m := cfg.MongoDB
 	uri, err := mongoURI(m)
 	return mongostore.Options{
-		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, Timeout: m.Timeout,
+		URI: uri, CAFile: m.CAFile, CertFile: m.CertFile, Database: m.Database, Partitions: cfg.Partitions, BucketSize: cfg.Inbox.BucketSize, Timeout: m.Timeout,
 		Settings: cfg.Recorded().Texts(), BulkOperations: m.BulkOperations, BulkBytes: int(m.BulkBytes), Concurrency: m.Concurrency,
 		Now: opts.Now, Stamp: opts.Stamp, Logger: opts.Logger, Monitor: mongostore.Each(opts.Command),
 	}, err

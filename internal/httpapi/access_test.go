@@ -119,7 +119,6 @@ var uses = map[string]struct{ target, body, may string }{
 	"PUT /v1/admin/attributes/{name}":              {"/v1/admin/attributes/total", `{"type":"number"}`, "operator"},
 	"DELETE /v1/admin/attributes/{name}":           {"/v1/admin/attributes/other", "", "operator"},
 	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator"},
-	"POST /v1/admin/upgrade":                       {"/v1/admin/upgrade", `{"confirm":true}`, "operator"},
 	"GET /v1/admin/retention":                      {"/v1/admin/retention", "", "operator"},
 	"POST /v1/admin/backup":                        {"/v1/admin/backup", `{"dir":"x"}`, "operator"},
 	"GET /metrics":                                 {"/metrics", "", "watcher operator"},

@@ -34,7 +34,7 @@ func recordedIn(t *testing.T, store recorded.Store, w *world) (*recorded.Current
 			}
 			return recorded.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-				KeyTTL: r.KeyTTL, BucketSize: r.BucketSize, Texts: r.Texts(), Numbers: r.Numbers(),
+				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
 				Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 			}, err
 		},
@@ -87,15 +87,4 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, "publish_slack", p.Field)
 	p = problem(http.StatusUnprocessableEntity, http.MethodPut, "/v1/admin/settings/addr", `{"value":":1"}`)
 	require.Contains(t, p.Detail, "addr is no recorded setting")
-
-	change = "/v1/admin/settings/inbox.bucket_size"
-	require.Equal(t, `{"changed":true,"users":0,`+nothing, w.must(t, http.StatusOK, http.MethodPut, change, `{"value":"20","dry_run":true}`))
-	require.Equal(t, 50, current.BucketSize())
-	require.Equal(t, `{"changed":true,"users":0,`+nothing, w.must(t, http.StatusOK, http.MethodPut, change, `{"value":"20"}`))
-	require.Equal(t, 20, current.BucketSize())
-	for _, value := range []string{"0", "256", "-1", "many", "20.5", ""} {
-		p = problem(http.StatusUnprocessableEntity, http.MethodPut, change, `{"value":"`+value+`"}`)
-		require.Equal(t, "inbox.bucket_size", p.Field)
-	}
-	require.Equal(t, 20, current.BucketSize())
 }

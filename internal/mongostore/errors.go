@@ -29,7 +29,7 @@ var (
 	ErrCorrupt = fmt.Errorf("damaged document: %w", message.ErrCorrupt)
 	// ErrPartitions says that a database was initialized with another number of partitions.
 	ErrPartitions = errors.New("number of partitions differs")
-	// ErrCapacity says that a database was initialized by a release with buckets of another size.
+	// ErrCapacity says that a database was initialized with buckets of another size.
 	ErrCapacity = errors.New("size of buckets differs")
 	// ErrNotSharded says that a server is not the router of a sharded cluster.
 	ErrNotSharded = errors.New("is no mongos: collections can be sharded only through the router of a sharded cluster; leave --shard out, or connect to one")

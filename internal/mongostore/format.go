@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fanmail/fanmail/internal/settings"
-	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
 // formatID is the id of the single record with the recorded settings, and the values that are fixed when a
@@ -70,8 +69,8 @@ func (db *DB) checkFormat(ctx context.Context) error {
 		return fmt.Errorf("%w: the database was initialized with %d, %d are configured: configure %d, or choose another database",
 			ErrPartitions, found.Partitions, wanted.Partitions, found.Partitions)
 	case found.Capacity != wanted.Capacity:
-		return fmt.Errorf("%w: the database was initialized with %d slots, this version of Fanmail has %d: run the version that initialized it, or choose another database",
-			ErrCapacity, found.Capacity, wanted.Capacity)
+		return fmt.Errorf("%w: the database was initialized with buckets of %d slots, inbox.bucket_size is %d: configure %d, or choose another database",
+			ErrCapacity, found.Capacity, wanted.Capacity, found.Capacity)
 	}
 	return nil
 }
@@ -80,7 +79,7 @@ func (db *DB) checkFormat(ctx context.Context) error {
 func (db *DB) format() formatRecord {
 	first := settings.First(db.opts.Settings, db.opts.Now())
 	return formatRecord{
-		ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: bucket.Capacity, //nolint:gosec // at most partition.MaxCount
+		ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: int32(db.opts.BucketSize), //nolint:gosec // both are bounded
 		Settings: settingRecords(first),
 	}
 }

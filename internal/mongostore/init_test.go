@@ -110,9 +110,10 @@ func TestOpenRefuses(t *testing.T) {
 			mongostore.ErrPartitions,
 			[]string{"16", "7", "configure 16"},
 		},
-		"a release with other buckets": {
-			set("capacity", int32(20)), mongostore.ErrCapacity,
-			[]string{"20", "50", "run the version"},
+		"buckets of another size": {
+			func(_ *testing.T, _ *mongo.Database, opts *mongostore.Options) { opts.BucketSize = 20 },
+			mongostore.ErrCapacity,
+			[]string{"buckets of 50 slots", "inbox.bucket_size is 20", "configure 50"},
 		},
 		"a later format": {
 			set("v", int32(2)), mongostore.ErrFormat,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/storemetrics"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -59,6 +60,9 @@ type Options struct {
 	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 is partition.DefaultCount. It is
 	// fixed when the database is initialized.
 	Partitions int
+	// BucketSize is the number of slots of a bucket, 1 to bucket.MaxCapacity; 0 is bucket.Capacity. It is fixed when the database is
+	// initialized.
+	BucketSize int
 	// Timeout is how long an operation may take, including all attempts; 0 is DefaultTimeout. It should be at most a quarter of
 	// ClockTolerance: what it leaves of the half is how far the clocks of hosts and servers may be apart.
 	Timeout time.Duration
@@ -106,6 +110,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	setDefault(&o.Database, DefaultDatabase)
 	setDefault(&o.Partitions, partition.DefaultCount)
+	setDefault(&o.BucketSize, bucket.Capacity)
 	setDefault(&o.Timeout, DefaultTimeout)
 	if o.ClockTolerance == nil {
 		o.ClockTolerance = func() time.Duration { return userstate.DefaultRules().ClockTolerance }

@@ -7,13 +7,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/settings"
-	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
 var (
 	// ErrPartitions means that the store was created with another number of partitions.
 	ErrPartitions = errors.New("number of partitions differs")
-	// ErrCapacity means that the store was created by a release with another bucket size.
+	// ErrCapacity means that the store was created with another size of buckets.
 	ErrCapacity = errors.New("size of buckets differs")
 )
 
@@ -53,9 +52,9 @@ func checkFormat(engine *pebble.DB, opts Options) error {
 	case found.Partitions != opts.Partitions:
 		return fmt.Errorf("%w: the store was created with %d, %d are configured: configure %d, or choose another folder",
 			ErrPartitions, found.Partitions, opts.Partitions, found.Partitions)
-	case found.Capacity != bucket.Capacity:
-		return fmt.Errorf("%w: the store was created with %d slots, this version of Fanmail has %d: run the version that created it, or choose another folder",
-			ErrCapacity, found.Capacity, bucket.Capacity)
+	case found.Capacity != opts.BucketSize:
+		return fmt.Errorf("%w: the store was created with buckets of %d slots, inbox.bucket_size is %d: configure %d, or choose another folder",
+			ErrCapacity, found.Capacity, opts.BucketSize, found.Capacity)
 	}
 	return nil
 }
@@ -70,7 +69,7 @@ func createFormat(engine *pebble.DB, opts Options) (err error) {
 		return fmt.Errorf("%w: it is a Pebble database that Fanmail did not create", ErrForeign)
 	}
 	first := settings.First(opts.Settings, opts.Now())
-	format := formatRecord{Partitions: opts.Partitions, Capacity: bucket.Capacity, Settings: settingRecords(first)}
+	format := formatRecord{Partitions: opts.Partitions, Capacity: opts.BucketSize, Settings: settingRecords(first)}
 	if err := engine.Set(formatKey, encodeValue(format), pebble.Sync); err != nil {
 		return fmt.Errorf("write the format: %w", err)
 	}

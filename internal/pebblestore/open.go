@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storemetrics"
+	"github.com/fanmail/fanmail/pkg/bucket"
 )
 
 var (
@@ -58,6 +59,9 @@ type Options struct {
 	// Partitions is the number of partitions of all users, 1 to partition.MaxCount; 0 means partition.DefaultCount. It is fixed
 	// when the store is created.
 	Partitions int
+	// BucketSize is the number of slots of a bucket, 1 to bucket.MaxCapacity; 0 means bucket.Capacity. It is fixed when the store is
+	// created.
+	BucketSize int
 	// Settings are the settings, by key, that are recorded when the store is created.
 	Settings map[string]string
 	// FS is the file system; nil means the disk.
@@ -88,6 +92,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Partitions == 0 {
 		o.Partitions = partition.DefaultCount
+	}
+	if o.BucketSize == 0 {
+		o.BucketSize = bucket.Capacity
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default

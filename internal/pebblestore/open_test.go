@@ -49,7 +49,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"buckets of another size": {
 			before: format(1, 0xa3, 1, 16, 2, 10, 4, 0x81, 0xa0),
-			want:   pebblestore.ErrCapacity, says: "created with 10 slots, this version of Fanmail has 50",
+			want:   pebblestore.ErrCapacity, says: "created with buckets of 10 slots, inbox.bucket_size is 50: configure 10",
 		},
 		"a damaged format": {
 			before: format(1, 0xa2),

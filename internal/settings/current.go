@@ -26,8 +26,6 @@ const (
 type Values struct {
 	Rules  userstate.Rules
 	KeyTTL time.Duration
-	// BucketSize is how many slots new buckets get.
-	BucketSize int
 	// Retention says what expires, and Canonical for how long messages are kept at least.
 	Retention userstate.Retention
 	Canonical time.Duration
@@ -183,12 +181,6 @@ func (c *Current) ClockTolerance() time.Duration { return c.Rules().ClockToleran
 func (c *Current) KeyTTL() time.Duration {
 	_, values := c.snapshot()
 	return values.KeyTTL
-}
-
-// BucketSize returns how many slots a bucket gets that is created now.
-func (c *Current) BucketSize() int {
-	_, values := c.snapshot()
-	return values.BucketSize
 }
 
 // Retention returns what expires now, for users without a setting of their own.

@@ -88,7 +88,7 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 			}
 			return settings.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-				KeyTTL: r.KeyTTL, BucketSize: r.Slots(), Texts: r.Texts(), Numbers: r.Numbers(),
+				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
 				Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 			}, err
 		},
@@ -153,10 +153,10 @@ func TestChangeRefuses(t *testing.T) {
 	w := newWorld(t)
 	a := w.process(t, "a", nil)
 	for name, test := range map[string]struct{ key, value, says string }{
-		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, inbox.entry_bytes, inbox.bucket_size, retention.max_age, retention.newest, retention.canonical"},
+		"an unknown key":          {"addr", ":1", "addr is no recorded setting: those are dormant_after, clock_tolerance, publish_slack, idempotency.ttl, retention.max_age, retention.newest, retention.canonical"},
 		"a value without a unit":  {"dormant_after", "30", "is not a duration such as 500ms, 30s, 5m, 720h or 30d"},
 		"values that do not fit":  {"clock_tolerance", "5m", "publish_slack is 2m: it must be more than half of clock_tolerance"},
-		"a value out of bounds":   {"inbox.entry_bytes", "1MiB", "inbox.entry_bytes is 1MiB: it must be from 1KiB to 128KiB"},
+		"a value out of bounds":   {"retention.newest", "-1", "retention.newest is -1: it must be 0, or from 1 to 10000000"},
 		"an empty value":          {"dormant_after", "", "is not a duration"},
 		"keys forgotten too soon": {"idempotency.ttl", "1m", "idempotency.ttl is 1m: it must be at least publish_slack, which is 2m"},
 	} {
@@ -169,33 +169,8 @@ func TestChangeRefuses(t *testing.T) {
 	}
 }
 
-// TestAChangeMustFitTheProcesses lowers the largest entry below what a process that runs may write.
+// TestAChangeMustFitTheProcesses lowers the tolerance below what the timeout of a process that runs needs.
 func TestAChangeMustFitTheProcesses(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	big := w.process(t, "big", nil)
-	w.clock.pass(time.Minute)
-	small := w.process(t, "small", func(c *config.Config) { c.Limits.Body, c.Limits.Attrs = 16*config.KiB, config.KiB })
-	_, err := small.Change(t.Context(), "inbox.entry_bytes", "20KiB", true, true)
-	require.ErrorAs(t, err, new(*settings.MisfitError))
-	require.EqualError(t, err, "limits.body 64KiB and limits.attrs 16KiB of the process big (rehydrator) needs inbox.entry_bytes of at least 81KiB: "+
-		"restart it with a lower value, or repeat this a minute after it has stopped")
-	w.clock.pass(time.Millisecond)
-	small.change(t, "inbox.entry_bytes", "20KiB")
-
-	require.NoError(t, big.Load(t.Context()))
-	require.Equal(t, 1, strings.Count(big.log.String(), "the process will not start again"))
-	again := w.newProcess(t, "again", nil)
-	err = again.Open(t.Context(), w.Settings())
-	require.NotContains(t, again.log.String(), "will not start again", "the error says it")
-	require.ErrorAs(t, err, new(*settings.UnfitError))
-	require.EqualError(t, err, "inbox.entry_bytes is recorded as 20KiB, and limits.body 64KiB and limits.attrs 16KiB of this process needs at least 81KiB: "+
-		"lower that, or run fanmail admin settings inbox.entry_bytes 81KiB")
-	small.change(t, "inbox.entry_bytes", "81KiB")
-	w.process(t, "again", nil)
-}
-
-func TestTheTimeoutMustFitTheTolerance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mongodb := func(timeout time.Duration) func(*config.Config) {
@@ -203,18 +178,33 @@ func TestTheTimeoutMustFitTheTolerance(t *testing.T) {
 			c.Store, c.MongoDB.URI, c.MongoDB.Timeout = config.StoreMongoDB, "mongodb://x", timeout
 		}
 	}
-	a := w.process(t, "a", mongodb(10*time.Second))
-	_, err := a.Change(t.Context(), "clock_tolerance", "39s", false, true)
-	require.ErrorContains(t, err, "mongodb.timeout 10s of the process a (rehydrator) needs clock_tolerance of at least 40s")
-	a.change(t, "clock_tolerance", "40s")
-	err = w.newProcess(t, "b", mongodb(11*time.Second)).Open(t.Context(), w.Settings())
-	require.ErrorContains(t, err, "clock_tolerance is recorded as 40s, and mongodb.timeout 11s of this process needs at least 44s")
+	slow := w.process(t, "slow", mongodb(10*time.Second))
+	w.clock.pass(time.Minute)
+	fast := w.process(t, "fast", mongodb(5*time.Second))
+	_, err := fast.Change(t.Context(), "clock_tolerance", "39s", true, true)
+	require.ErrorAs(t, err, new(*settings.MisfitError))
+	require.EqualError(t, err, "mongodb.timeout 10s of the process slow (rehydrator) needs clock_tolerance of at least 40s: "+
+		"restart it with a lower value, or repeat this a minute after it has stopped")
+	fast.change(t, "clock_tolerance", "40s")
+	w.clock.pass(time.Millisecond)
+	fast.change(t, "clock_tolerance", "39s")
+
+	require.NoError(t, slow.Load(t.Context()))
+	require.Equal(t, 1, strings.Count(slow.log.String(), "the process will not start again"))
+	again := w.newProcess(t, "again", mongodb(10*time.Second))
+	err = again.Open(t.Context(), w.Settings())
+	require.NotContains(t, again.log.String(), "will not start again", "the error says it")
+	require.ErrorAs(t, err, new(*settings.UnfitError))
+	require.EqualError(t, err, "clock_tolerance is recorded as 39s, and mongodb.timeout 10s of this process needs at least 40s: "+
+		"lower that, or run fanmail admin settings clock_tolerance 40s")
+	fast.change(t, "clock_tolerance", "40s")
+	w.process(t, "again", mongodb(10*time.Second))
 }
 
 func TestChangesByManyLoseNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	changes := map[string]string{"idempotency.ttl": "48h", "publish_slack": "3m", "dormant_after": "20d", "inbox.entry_bytes": "100KiB"}
+	changes := map[string]string{"idempotency.ttl": "48h", "publish_slack": "3m", "dormant_after": "20d", "clock_tolerance": "1m"}
 	var wg sync.WaitGroup
 	for key, value := range changes {
 		p := w.process(t, key, nil)
@@ -303,7 +293,6 @@ func TestExpiryIsConfirmed(t *testing.T) {
 		{settings.NewestKey, "150", true},
 		{settings.NewestKey, "0", false},
 		{settings.CanonicalKey, "20d", false},
-		{settings.BucketSizeKey, "20", false},
 		{settings.MaxAgeKey, "30d", true},
 		{settings.CanonicalKey, "10d", true},
 		{settings.CanonicalKey, "15d", false},

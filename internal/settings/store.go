@@ -11,8 +11,6 @@ import (
 
 // The keys of some recorded settings.
 const (
-	// BucketSizeKey is the setting that says how many slots new buckets get.
-	BucketSizeKey = "inbox.bucket_size"
 	// MaxAgeKey, NewestKey and CanonicalKey are the settings that say what expires.
 	MaxAgeKey    = "retention.max_age"
 	NewestKey    = "retention.newest"

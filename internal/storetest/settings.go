@@ -74,14 +74,14 @@ func (s settingsSuite) replace(t *testing.T) {
 
 	require.ErrorIs(t, db.Settings.Replace(t.Context(), record, changed(record, "dormant_after", "1h")), settings.ErrChanged)
 	require.Equal(t, got, load(t, db.Settings), "a refused change changes nothing")
-	another := changed(got, "inbox.entry_bytes", "81KiB")
+	another := changed(got, "a.key", "81KiB")
 	another.Declared = []attribute.Declaration{{Name: "total", Type: attribute.Number, Number: 3}, {Name: "due", Type: attribute.Time, Number: 5}}
 	another.LastDeclared = 7
 	require.NoError(t, db.Settings.Replace(t.Context(), got, another), "a key that was not recorded")
 	again := load(t, db.Settings)
 	require.Equal(t, another.Declared, again.Declared)
 	require.Equal(t, 7, again.LastDeclared)
-	require.Equal(t, "81KiB", again.Settings["inbox.entry_bytes"].Value)
+	require.Equal(t, "81KiB", again.Settings["a.key"].Value)
 	require.Equal(t, again, load(t, db.Reopen(t).Settings), "a change lasts")
 
 	none := again

@@ -12,7 +12,7 @@ const (
 	// Capacity is the number of slots of a bucket, unless its creator names another one.
 	Capacity = 50
 	// MaxCapacity is the greatest number of slots that every store accepts.
-	MaxCapacity = 255
+	MaxCapacity = 64
 )
 
 // Entry is the copy of a message inside an inbox, or the tombstone of a deleted copy. Entries are shared between inboxes, so no

@@ -33,7 +33,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 	}
 	messages := messagecache.New(cfg.Embedded.RememberedMessages * messagecache.MessageBytes)
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
-		Partitions: cfg.Partitions, Settings: cfg.Recorded().Texts(), Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
+		Partitions: cfg.Partitions, BucketSize: cfg.Inbox.BucketSize, Settings: cfg.Recorded().Texts(), Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
 		RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
 	})
