@@ -60,7 +60,7 @@ func (s *assembly) retention() {
 	if walks {
 		s.rehydrator = s.newRehydrator(s.opts.Metrics, !elsewhere)
 		s.services.DeadLetters = s.newDeadLetters()
-		opts.Letters = s.services.DeadLetters.Expire
+		opts.Letters, opts.WalkMetrics = s.services.DeadLetters.Expire, s.opts.Metrics
 	} else {
 		s.rehydrator = s.newRehydrator(nil, !elsewhere)
 	}

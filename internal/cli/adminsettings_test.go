@@ -19,8 +19,8 @@ func TestAdminSettings(t *testing.T) {
 	require.Regexp(t, `(?m)^dormant_after        720h           configured 720h       since \S+ \S+$`, ask("admin", "settings"))
 	list := fromJSON[client.SettingList](t, ask("admin", "settings", "--json")).Settings
 	require.Len(t, list, 7)
-	require.Equal(t, "retention.max_age", list[4].Key)
-	require.Equal(t, "0s", list[4].Recorded)
+	require.Equal(t, "retention.canonical", list[4].Key)
+	require.Equal(t, "720h", list[4].Recorded)
 
 	ask("import", "users", file(t, "users", `{"user":"ben","last_viewed":"`+time.Now().AddDate(0, 0, -40).UTC().Format(time.RFC3339)+`"}`+"\n"))
 	require.Equal(t, "dormant_after would become 60d: 0 users would change between active and dormant\n", ask("admin", "settings", "dormant_after", "60d", "--dry-run"))

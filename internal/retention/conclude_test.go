@@ -343,7 +343,7 @@ func TestConcludePassesDamage(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	stores, opts := w.RetentionStores(), w.RetentionOptions(0)
 	stores.Progress, stores.Messages = damagedPlan{w.Progress, plan.ID}, damagedMessage{w.Messages, broken.ID}
-	opts.Logger, opts.Metrics = zerolog.New(&log), registry
+	opts.Logger, opts.WalkMetrics = zerolog.New(&log), registry
 	c := retention.New(stores, nil, opts)
 	for removed := 1; removed >= 0; removed-- {
 		n, err := c.Conclude(t.Context())

@@ -72,6 +72,8 @@ type Options struct {
 	Logger zerolog.Logger
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
+	// WalkMetrics registers the metrics of the walk; nil in a process that does not walk.
+	WalkMetrics prometheus.Registerer
 }
 
 // Walker lets messages expire: it walks over all users, serves those who wait, and removes what has ended after each round. It is safe for
@@ -108,7 +110,7 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Walker {
 		edgeRemovals: limiter(opts.Rate*recordsPerBucket, edgesPage),
 		ended:        make(chan Round, 1), endedEdges: make(chan Round, 1), logged: logged,
 	}
-	w.metrics = newMetrics(opts.Metrics, func() float64 { return float64(len(w.queue.users)) })
+	w.metrics = newMetrics(opts.Metrics, opts.WalkMetrics, func() float64 { return float64(len(w.queue.users)) })
 	w.keepUser = w.Keep
 	return w
 }
