@@ -101,9 +101,6 @@ func newService(r *rig.Rig, queue bus.DeadLetterQueue) *deadletter.Service {
 	}, deadletter.Options{Rules: rig.Rules, Logger: zerolog.Nop(), Now: r.Clock.Now})
 }
 
-// timing is that of a store which refuses messages from the future.
-func (w *world) timing() message.Timing { return rig.Rules().Timing() }
-
 // deliver routes and delivers all waiting events and tasks.
 func (w *world) deliver() {
 	w.t.Helper()

@@ -146,7 +146,7 @@ func (s *Service) arrive(
 		return before, after, err
 	}
 	if after.Mark == nil && after.Sweep != nil && after.Lease.Token == lease.Token {
-		after = s.endDebt(ctx, rules, after, d)
+		after = s.endDebt(ctx, after, d)
 	}
 	if after.Rehydrating() {
 		s.enqueue(ctx, after, lease.Token)
@@ -157,7 +157,7 @@ func (s *Service) arrive(
 // endDebt removes the sweep that a raise of the horizon has just left, if no message was sent since its begin. The horizon of an active
 // user is weeks ahead, so this is the usual case, and one look into an index takes the place of a sweep. If a gap has to be counted
 // meanwhile, the token is lost, and the sweep remains. It also remains if the store fails: the raise has taken effect, so the login has.
-func (s *Service) endDebt(ctx context.Context, rules userstate.Rules, raised userstate.State, d durability) userstate.State {
+func (s *Service) endDebt(ctx context.Context, raised userstate.State, d durability) userstate.State {
 	later, err := s.stores.Messages.AnyAfter(ctx, message.LastBefore(raised.Sweep.From))
 	if err != nil {
 		s.logLeft(ctx, raised, err)

@@ -72,7 +72,7 @@ func (m *machine) published(t *rapid.T, results []publish.Result) {
 		}
 		i := slices.IndexFunc(m.model.messages, func(s stored) bool { return s.ID == r.Message.ID })
 		require.GreaterOrEqual(t, i, 0, "message %s was accepted and not stored", r.Message.ID)
-		require.False(t, m.model.messages[i].Stored.Void, "message %s was accepted and is void", r.Message.ID)
+		require.False(t, m.model.messages[i].Void, "message %s was accepted and is void", r.Message.ID)
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *machine) outcome(t *rapid.T, ref message.Ref) message.Ending {
 func (m *machine) checkEnd(t *rapid.T) {
 	before := make(map[message.ID]message.Ending)
 	for _, s := range m.model.messages {
-		if !s.Stored.Void {
+		if !s.Void {
 			before[s.ID] = m.outcome(t, s.Ref())
 		}
 	}
@@ -63,7 +63,7 @@ func (m *machine) checkEnd(t *rapid.T) {
 			require.NoError(t, err)
 			require.Fail(t, "a plan is left", s.ID)
 		}
-		if !s.Stored.Void {
+		if !s.Void {
 			require.Equal(t, before[s.ID], m.outcome(t, s.Ref()))
 		}
 	}

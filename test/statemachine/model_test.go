@@ -235,7 +235,7 @@ type verdict struct {
 // judge tells what holds of a message and a user now. Most of the time there are no two opinions; there are where the edge
 // or the user's state changed after the message had been stored, and fan-out may have passed before or after.
 func (m *model) judge(s stored, user message.UserID) (v verdict) {
-	if s.Stored.Void {
+	if s.Void {
 		return verdict{}
 	}
 	v.warm, v.late = delivers(s.horizons[user], s.Sent()), delivers(m.seen[user].horizon, s.Sent())
@@ -288,7 +288,7 @@ func (m *model) leaves(s stored, user message.UserID) bool {
 	for _, pair := range follow.Pairs(s.Message, user) {
 		edges = append(edges, m.edge(pair))
 	}
-	return !s.Stored.Void && follow.ForAny(s.Message, user, edges) && !delivers(m.seen[user].horizon, s.Sent())
+	return !s.Void && follow.ForAny(s.Message, user, edges) && !delivers(m.seen[user].horizon, s.Sent())
 }
 
 // delivers reports whether fan-out copies what was sent at a time for a user with a horizon, if there is one.

@@ -92,7 +92,7 @@ func (m *machine) overtake(t *rapid.T) {
 // checkProgress demands that every message is done, and that each of its recipients was counted once.
 func (m *machine) checkProgress(t *rapid.T) {
 	for _, s := range m.model.messages {
-		if s.Stored.Void {
+		if s.Void {
 			continue
 		}
 		var recipients, candidates, warm, late int64
@@ -122,7 +122,7 @@ func count(holds bool) int64 {
 func (m *machine) checkKeys(t *rapid.T) {
 	times := make(map[string]int)
 	for _, s := range m.model.messages {
-		if strings.HasPrefix(s.Body, "key") && !s.Stored.Void {
+		if strings.HasPrefix(s.Body, "key") && !s.Void {
 			times[s.Body]++
 		}
 	}

@@ -422,7 +422,7 @@ func (m *twins) rest(t *rapid.T) {
 // delivers to them, or leaves them to a rehydration.
 func (m *twins) requireCounts(t *rapid.T) {
 	for _, s := range m.model.messages {
-		if s.Stored.Void || s.Body == "before" {
+		if s.Void || s.Body == "before" {
 			continue
 		}
 		var named, candidates int64
