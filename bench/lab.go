@@ -27,7 +27,7 @@ type (
 
 // open makes a world. The caller must close it.
 func (e env) open(ctx context.Context) (*world, error) {
-	w, err := e.Env.Open(ctx)
+	w, err := e.Open(ctx)
 	return &world{w}, err
 }
 

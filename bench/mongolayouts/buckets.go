@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fanmail/fanmail/bench/ownlayout"
+	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/mongostore/mongoraw"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -25,7 +26,7 @@ type buckets struct {
 func openBuckets(ctx context.Context, opts Options) (*buckets, error) {
 	b := &buckets{opts: opts}
 	store := mongostore.Options{
-		URI: opts.URI, Database: opts.Database, Timeout: opts.Timeout, Now: opts.Now, BulkOperations: opts.Operations, Concurrency: opts.Commands,
+		URI: opts.URI, Database: opts.Database, Timeout: opts.Timeout, Settings: config.Default().Recorded().Texts(), Now: opts.Now, BulkOperations: opts.Operations, Concurrency: opts.Commands,
 		Logger: opts.Logger, Monitor: b.monitor(),
 	}
 	if !opts.Existing {

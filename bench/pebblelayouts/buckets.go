@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fanmail/fanmail/bench/ownlayout"
+	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -17,7 +18,7 @@ type buckets struct {
 
 func openBuckets(ctx context.Context, opts Options) (*buckets, error) {
 	db, err := pebblestore.Open(ctx, opts.Dir, pebblestore.Options{
-		Now: opts.Now, Logger: opts.Logger, CacheBytes: opts.CacheBytes, MemTableBytes: opts.MemTableBytes,
+		Settings: config.Default().Recorded().Texts(), Now: opts.Now, Logger: opts.Logger, CacheBytes: opts.CacheBytes, MemTableBytes: opts.MemTableBytes,
 	})
 	if err != nil {
 		return nil, err

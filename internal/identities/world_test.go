@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -53,7 +54,7 @@ func embedded(t *testing.T) identity.Store {
 func mongodb(t *testing.T) identity.Store {
 	t.Helper()
 	uri, database := testenv.MongoDB(t)
-	db, err := mongostore.Connect(t.Context(), mongostore.Options{URI: uri, Database: database, Timeout: patience, Now: time.Now, Logger: zerolog.Nop()})
+	db, err := mongostore.Connect(t.Context(), mongostore.Options{URI: uri, Database: database, Timeout: patience, Settings: storetest.Proposed, Now: time.Now, Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	require.NoError(t, db.Init(t.Context(), false))

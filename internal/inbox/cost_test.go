@@ -80,7 +80,7 @@ func newMeasured(t *testing.T) measured {
 	asked := &commands{}
 	opts := mongostore.Options{
 		URI: uri, Database: database, Partitions: rig.Partitions, Timeout: patience, ClockTolerance: func() time.Duration { return tolerance },
-		Now: time.Now, Logger: zerolog.Nop(), Monitor: asked.monitor(),
+		Now: time.Now, Logger: zerolog.Nop(), Settings: storetest.Proposed, Monitor: asked.monitor(),
 	}
 	prepared, err := mongostore.Connect(t.Context(), opts)
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ func openEmbedded(b *testing.B, dir string, clock func() time.Time) *backend {
 	b.Helper()
 	defaults := config.Default()
 	db, err := pebblestore.Open(b.Context(), dir+"/store", pebblestore.Options{
-		Partitions: defaults.Partitions, Now: clock, Logger: zerolog.Nop(),
+		Partitions: defaults.Partitions, Settings: defaults.Recorded().Texts(), Now: clock, Logger: zerolog.Nop(),
 		CacheBytes: int64(defaults.Embedded.Cache), MemTableBytes: int64(defaults.Embedded.Memtable),
 	})
 	require.NoError(b, err)
@@ -65,7 +65,7 @@ func openMongoDB(b *testing.B, clock func() time.Time) *backend {
 	opts := mongostore.Options{
 		URI: uri, Database: database, Partitions: defaults.Partitions, Timeout: time.Minute, Now: time.Now, Stamp: clock,
 		BulkOperations: defaults.MongoDB.BulkOperations, BulkBytes: int(defaults.MongoDB.BulkBytes), Concurrency: defaults.MongoDB.Concurrency,
-		Logger: zerolog.Nop(),
+		Settings: defaults.Recorded().Texts(), Logger: zerolog.Nop(),
 	}
 	prepared, err := mongostore.Connect(b.Context(), opts)
 	require.NoError(b, err)

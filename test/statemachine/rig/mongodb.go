@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -58,7 +59,7 @@ func NewMongoDBByCommand(t *testing.T) *MongoDB {
 func (m *MongoDB) Create(ctx context.Context, clock *Clock) (*DB, error) {
 	opts := mongostore.Options{
 		URI: m.uri, Database: fmt.Sprintf("%s_%d", m.prefix, m.created.Add(1)), Partitions: Partitions,
-		Timeout: mongoTimeout, ClockTolerance: func() time.Duration { return 4 * mongoTimeout }, Now: clock.Now, Stamp: clock.Now, KeyGrace: mongostore.MaxKeyGrace, Logger: zerolog.Nop(),
+		Timeout: mongoTimeout, ClockTolerance: func() time.Duration { return 4 * mongoTimeout }, Now: clock.Now, Stamp: clock.Now, Settings: storetest.Proposed, KeyGrace: mongostore.MaxKeyGrace, Logger: zerolog.Nop(),
 	}
 	if m.byCommand {
 		opts.Concurrency = 1 // an actor does one thing at a time
