@@ -42,7 +42,7 @@ const (
 	RehydratePage = 3
 )
 
-// Rules returns the rules of a rig, at the highest format level.
+// Rules returns the rules of a rig.
 func Rules() userstate.Rules {
 	return userstate.Rules{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance, PublishSlack: Slack, Stored: true}
 }
