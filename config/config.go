@@ -157,7 +157,7 @@ type Retention struct {
 	Canonical time.Duration `key:"canonical"`
 	// Every is how long after the beginning of a walk over all users the next one begins.
 	Every time.Duration `key:"every"`
-	// Rate is how many buckets this process empties in a second.
+	// Rate is how many buckets this process empties in a second. It removes ten times as many plans and messages, and as many edges.
 	Rate int `key:"rate"`
 	// Queue is how many users may wait in this process to be trimmed or emptied.
 	Queue int `key:"queue"`

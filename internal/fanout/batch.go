@@ -175,9 +175,6 @@ func (b *batch) admit(ctx context.Context, jobs []*job, found []message.Found) (
 			continue
 		case err != nil:
 			return i, err
-		case stored.Void:
-			b.ended = append(b.ended, stored.Ref())
-			continue
 		}
 		j.message, j.entry, j.order = stored.Message, bucket.EntryOf(stored.Message), len(b.jobs)
 		if b.room -= j.memory(); b.room < 0 && len(b.jobs) > 0 {

@@ -137,8 +137,6 @@ func (d *Deliverer) headStart(ctx context.Context, received []bus.Received) (err
 			continue
 		case err != nil:
 			return fmt.Errorf("message %s: %w", start.ID, err)
-		case stored.Void:
-			continue
 		}
 		for _, user := range start.Recipients {
 			owners[user] = append(owners[user], firstMessage{stored.Message, start.Lane})

@@ -15,7 +15,6 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -113,47 +112,6 @@ func TestRouterFinishesAtOnce(t *testing.T) {
 		require.Empty(t, w.tasks(t))
 		w.requireDone(t, m, 2, 0)
 	})
-}
-
-// The verdict of the insert holds: a worker with a smaller slack delivers what was accepted, and one with a larger slack does not deliver
-// what was void.
-func TestVerdictOfTheInsertHolds(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		late, slack time.Duration
-		void        bool
-	}{
-		"accepted, and read with a smaller slack": {late: rig.Slack, slack: rig.Slack / 2},
-		"void, and read with a larger slack":      {late: rig.Slack + time.Millisecond, slack: 2 * rig.Slack, void: true},
-	} {
-		for _, planned := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, planned: %v", name, planned), func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				w.opts.Rules = func() userstate.Rules {
-					r := rig.Rules()
-					r.PublishSlack = test.slack
-					return r
-				}
-				users := usersOf(0, 2)
-				w.see(t, users...)
-				w.Clock.Advance(id(1).Time().Add(test.late).Sub(w.Clock.Now()))
-				m := w.store(t, 1, "author", users...)
-				if planned {
-					w.plan(t, event.Medium, []int{0}, m)
-				} else {
-					w.publish(t, m)
-				}
-				w.drain(t)
-				if test.void {
-					w.requireDelivered(t, users)
-				} else {
-					w.requireDelivered(t, users, m)
-					w.requireDone(t, m, len(users), 0)
-				}
-			})
-		}
-	}
 }
 
 // The first plan holds: what is routed again, for whatever reason, is delivered in the same partitions.

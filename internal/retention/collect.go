@@ -2,12 +2,10 @@ package retention
 
 import (
 	"context"
-	"errors"
 
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/panics"
-	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -64,10 +62,11 @@ func (w *Walker) remove(ctx context.Context, what string, remove func(context.Co
 	if ctx.Err() != nil {
 		return
 	}
-	removed, err := func() (n int, err error) {
-		defer panics.Catch(&err)
-		return remove(ctx)
-	}()
+	removed := 0
+	err := panics.Do(func() (err error) {
+		removed, err = remove(ctx)
+		return err
+	})
 	w.metrics.removed.WithLabelValues(what).Add(float64(removed))
 	if err == nil || ctx.Err() != nil {
 		return
@@ -136,13 +135,7 @@ func (w *Walker) removeMessages(ctx context.Context, old []message.Old, r Round)
 			w.damaged(ref.ID, err)
 			continue
 		}
-		over := fates[i].Concluded && fates[i].Ending.Closed < r.Proven
-		if !over && stamps[i].Void {
-			if over, err = w.unplanned(ctx, ref.ID); err != nil {
-				return 0, err
-			}
-		}
-		if over {
+		if stamps[i].Void || fates[i].Concluded && fates[i].Ending.Closed < r.Proven {
 			ended = append(ended, ref)
 		}
 	}
@@ -157,17 +150,4 @@ func (w *Walker) removeMessages(ctx context.Context, old []message.Old, r Round)
 
 func (w *Walker) damaged(id message.ID, err error) {
 	w.opts.Logger.Error().Err(err).Stringer("message_id", id).Msg("a message is damaged: it is not removed")
-}
-
-// unplanned reports whether a message has no plan. A plan that is damaged is one.
-func (w *Walker) unplanned(ctx context.Context, id message.ID) (bool, error) {
-	_, err := w.stores.Progress.Get(ctx, id)
-	switch {
-	case errors.Is(err, progress.ErrNotFound):
-		return true, nil
-	case errors.Is(err, message.ErrCorrupt):
-		return false, nil
-	default:
-		return false, err
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -89,15 +88,11 @@ func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
 	unfinished := message.Ref{From: "author", ID: w.store(t, old)}
 	finished := message.Ref{From: "author", ID: w.store(t, old)}
 	require.NoError(t, w.Messages.Finish(t.Context(), []message.Ref{finished}))
-	planned := w.void(t, old)
-	_, err := w.Progress.Plan(t.Context(), planned.ID, []int{0}, w.Clock.Now())
-	require.NoError(t, err)
 	stays := map[string]message.Ref{
-		"ended during the round":         w.ended(t, old, 3),
-		"younger than it must be kept":   w.ended(t, kept, 2),
-		"not delivered":                  unfinished,
-		"whose counts are not its own":   finished,
-		"too late, which has been found": planned,
+		"ended during the round":       w.ended(t, old, 3),
+		"younger than it must be kept": w.ended(t, kept, 2),
+		"not delivered":                unfinished,
+		"whose counts are not its own": finished,
 	}
 	w.keysUntil = w.Clock.Now().Add(time.Millisecond)
 	w.walker.CollectNow(t.Context(), w.round(day))
@@ -174,53 +169,36 @@ func TestEdgesAreRemovedThatNobodyNeeds(t *testing.T) {
 	require.Equal(t, []message.UserID{"open", "open again"}, left(), "a change of the first may still be under way")
 }
 
-// TestNothingIsLeft writes many records of each kind that ends, and ends them.
+// TestNothingIsLeft writes more plans, messages and edges than are read together, and ends them.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	const many = 1_200
 	w := newCollected(t)
-	age := canonical + time.Hour
 	var messages []message.Message
-	var conclusions []message.Conclusion
 	var pairs []follow.Pair
-	var keys []message.Key
 	for n := range many {
-		m := message.Message{ID: message.MinID(w.Clock.Now().Add(-age)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
+		m := message.Message{ID: message.MinID(w.Clock.Now().Add(-canonical - time.Hour)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
 		m.ID[6], m.ID[8], m.ID[14], m.ID[15] = 0x70, 0x80, byte(n>>8), byte(n)
 		messages = append(messages, m)
-		conclusions = append(conclusions, message.Conclusion{Ref: m.Ref()})
-		keys = append(keys, message.Key{From: "author", Key: strconv.Itoa(n), ID: m.ID, Expires: w.Clock.Now()})
 		pairs = append(pairs, follow.Pair{Follower: message.UserID(fmt.Sprint("fan", n)), Followee: "star"})
 	}
 	_, err := w.Messages.Insert(t.Context(), messages, message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack})
 	require.NoError(t, err)
-	require.NoError(t, w.Messages.Conclude(t.Context(), conclusions))
 	_, err = w.Edges.Follow(t.Context(), pairs, rig.Epoch)
 	require.NoError(t, err)
-	for _, p := range pairs {
-		require.NoError(t, w.Edges.Unfollow(t.Context(), p, rig.Epoch.Add(time.Hour)))
-	}
-	for _, k := range keys {
-		_, err := w.Keys.Reserve(t.Context(), k, rig.Epoch)
+	for n, m := range messages {
+		_, err := w.Progress.Plan(t.Context(), m.ID, nil, rig.Epoch) // nobody is to get it
 		require.NoError(t, err)
+		require.NoError(t, w.Edges.Unfollow(t.Context(), pairs[n], rig.Epoch.Add(time.Hour)))
 	}
 	w.walker.CollectNow(t.Context(), w.round(day))
-	forgotten, err := w.Keys.Forget(t.Context(), w.Clock.Now(), 2*many)
-	require.NoError(t, err)
-	require.Equal(t, many, forgotten)
-	for n, k := range keys {
-		k.ID = messages[many-1-n].ID
-		reserved, err := w.Keys.Reserve(t.Context(), k, rig.Epoch)
-		require.NoError(t, err)
-		require.Equal(t, k.ID, reserved.ID, "there is no other key")
-	}
 	old, err := w.Messages.Oldest(t.Context(), message.ID{}, message.MaxID, many)
 	require.NoError(t, err)
 	require.Empty(t, old)
-	fates, err := w.Messages.Endings(t.Context(), []message.Ref{messages[0].Ref(), messages[many-1].Ref()})
+	plans, err := w.Progress.List(t.Context(), message.ID{}, message.MaxID, many)
 	require.NoError(t, err)
-	require.Equal(t, make([]message.Fate, 2), fates)
-	ended, _, err := w.Edges.Ended(t.Context(), "", w.Clock.Now(), 2*many)
+	require.Empty(t, plans)
+	ended, _, err := w.Edges.Ended(t.Context(), "", w.Clock.Now(), many)
 	require.NoError(t, err)
 	require.Empty(t, ended)
 }

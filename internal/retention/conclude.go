@@ -2,7 +2,6 @@ package retention
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,8 +25,8 @@ const (
 // then removes the plan. It returns how many it has removed, also with an error. It blocks for as long as the rate demands, and returns when
 // ctx ends.
 //
-// A plan is over if all of its scans are done or given up, or if its message is concluded, void or gone. A damaged plan or message stays as it
-// is, and does not hold the others up. Conclude may be repeated, and run twice at the same time: the first counts stay.
+// A plan is over if all of its scans are done or given up, or if its message is concluded or gone. A damaged plan or message stays as it is,
+// and does not hold the others up. Conclude may be repeated, and run twice at the same time: the first counts stay.
 func (w *Walker) Conclude(ctx context.Context) (n int, err error) {
 	defer panics.Catch(&err)
 	still := w.opts.Now().Add(-min(PlanStays, w.opts.Canonical()))
@@ -70,10 +69,6 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 	if err != nil {
 		return 0, fmt.Errorf("endings: %w", err)
 	}
-	void, err := w.void(ctx, candidates, fates)
-	if err != nil {
-		return 0, err
-	}
 	var over []message.ID
 	var conclusions []message.Conclusion
 	for i, plan := range candidates {
@@ -82,7 +77,7 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 			w.skip(plan.ID, fate.Err)
 		case fate.Over():
 			over = append(over, plan.ID)
-		case plan.Done() || void[plan.ID]:
+		case plan.Done():
 			ending := plan.Outcome()
 			ending.Closed = round.Number
 			over, conclusions = append(over, plan.ID), append(conclusions, message.Conclusion{Ref: fate.Ref, Ending: ending})
@@ -102,33 +97,6 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 		return 0, fmt.Errorf("remove plans: %w", err)
 	}
 	return len(over), nil
-}
-
-// void returns which messages are void. Workers end their tasks, so their scans may never be done.
-func (w *Walker) void(ctx context.Context, candidates []progress.Fanout, fates []message.Fate) (map[message.ID]bool, error) {
-	var refs []message.Ref
-	for i, plan := range candidates {
-		if fates[i].Err == nil && !fates[i].Over() && !plan.Done() {
-			refs = append(refs, fates[i].Ref)
-		}
-	}
-	if len(refs) == 0 {
-		return nil, nil
-	}
-	found, err := w.stores.Messages.GetMany(ctx, refs)
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	void := make(map[message.ID]bool)
-	for i, f := range found {
-		switch {
-		case f.Err == nil:
-			void[refs[i].ID] = f.Stored.Void
-		case !errors.Is(f.Err, message.ErrNotFound):
-			w.skip(refs[i].ID, f.Err)
-		}
-	}
-	return void, nil
 }
 
 // skip leaves a damaged plan or message as it is. It logs each once.

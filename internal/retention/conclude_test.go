@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
@@ -135,20 +134,6 @@ func TestConcludeRemovesLatePlans(t *testing.T) {
 	require.Equal(t, message.Fate{}, w.fate(t, removed))
 }
 
-// A message that became void while it was fanned out has an end, although its scans have none.
-func TestConcludeEndsVoidMessages(t *testing.T) {
-	t.Parallel()
-	w := newPlanWorld(t)
-	void := message.Message{ID: message.MinID(w.Clock.Now().Add(-time.Hour)), From: "author", Audience: message.AudienceFollowers, Body: "body"}
-	void.ID[6], void.ID[8] = 0x70, 0x80
-	_, err := w.Messages.Insert(t.Context(), []message.Message{void}, rig.Rules().Timing())
-	require.NoError(t, err)
-	w.planAgain(t, void.Ref(), doneScan, openScan)
-	require.Equal(t, 1, w.conclude(t, 7))
-	require.Empty(t, w.planned(t))
-	require.Equal(t, message.Ending{Delivered: 8, Skipped: 2, Closed: 7}, w.fate(t, void.Ref()).Ending)
-}
-
 // A plan stays for a while after its last move.
 func TestConcludeLeavesRecentPlans(t *testing.T) {
 	t.Parallel()
@@ -263,41 +248,6 @@ func TestConcludeTwiceAtTheSameTime(t *testing.T) {
 				require.Equal(t, first, w.fate(t, ref))
 			}
 		})
-	}
-}
-
-// TestManyPlans ends many plans, of which a few stay.
-func TestManyPlans(t *testing.T) {
-	t.Parallel()
-	w := newPlanWorld(t)
-	const many = 1_200 // more than two pages
-	messages := make([]message.Message, many)
-	for i := range messages {
-		m := message.Message{ID: message.MinID(rig.Epoch), From: "author", Audience: message.AudienceFollowers, Body: "body"}
-		m.ID[6], m.ID[8], m.ID[14], m.ID[15] = 0x70, 0x80, byte(i>>8), byte(i)
-		messages[i] = m
-	}
-	_, err := w.Messages.Insert(t.Context(), messages, message.Timing{Slack: message.MaxSlack, Tolerance: message.MaxSlack})
-	require.NoError(t, err)
-	var group errgroup.Group
-	group.SetLimit(64)
-	for _, m := range messages {
-		group.Go(func() error {
-			if _, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now()); err != nil {
-				return err
-			}
-			_, err := w.Progress.Step(t.Context(), []progress.Move{{ID: m.ID, To: doneScan}}, w.Clock.Now())
-			return err
-		})
-	}
-	require.NoError(t, group.Wait())
-	require.Equal(t, many, w.conclude(t, 1))
-	require.Empty(t, w.planned(t))
-	unfinished, err := w.Messages.Unfinished(t.Context(), message.ID{}, 10)
-	require.NoError(t, err)
-	require.Empty(t, unfinished)
-	for i := 0; i < many; i += 333 {
-		require.Equal(t, message.Ending{Delivered: 5, Skipped: 2, Closed: 1}, w.fate(t, messages[i].Ref()).Ending)
 	}
 }
 

@@ -3,6 +3,8 @@ package retention
 import (
 	"context"
 
+	"golang.org/x/time/rate"
+
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -22,4 +24,9 @@ func (w *Walker) Due(r Round) { w.due(r) }
 func (w *Walker) CollectNow(ctx context.Context, r Round) {
 	w.collect(ctx, r)
 	w.collectEdges(ctx, r)
+}
+
+// Rates returns how many buckets may be emptied in a second, how many plans and messages removed, and how many edges.
+func (w *Walker) Rates() [3]rate.Limit {
+	return [3]rate.Limit{w.emptying.Limit(), w.removals.Limit(), w.edgeRemovals.Limit()}
 }

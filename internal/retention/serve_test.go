@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
@@ -137,4 +138,11 @@ func TestEmptyCosts(t *testing.T) {
 	calls = 0
 	require.NoError(t, walker.Empty(t.Context(), state))
 	require.LessOrEqual(t, calls, 6)
+}
+
+// The rate is that of buckets, and a tenth of that of other records: plans and messages together, and edges.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	rates := retention.New(retention.Stores{}, nil, retention.Options{Rate: 3}).Rates()
+	require.Equal(t, [3]rate.Limit{3, 30, 30}, rates)
 }

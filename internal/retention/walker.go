@@ -30,8 +30,8 @@ const (
 	page = 256
 	// idle is the longest time between two looks at the record. Several processes share it, so a look has to be cheap.
 	idle = 30 * time.Second
-	// recordsPerBucket is how many plans, messages or edges may be removed instead of a bucket being emptied. Each published message takes two such
-	// removals, so this bounds how many messages may be published.
+	// recordsPerBucket is how many plans and messages, and how many edges, may be removed for each bucket that may be emptied. Each published
+	// message takes two such removals, so this bounds how many messages may be published.
 	recordsPerBucket = 10
 )
 
@@ -54,7 +54,7 @@ type Options struct {
 	KeysUntil func() time.Time
 	// Letters, unless it is nil, removes dead letters up to the low-water mark, and returns how many it has removed, also with an error.
 	Letters func(ctx context.Context, lowWater message.ID) (int, error)
-	// Rate is how many buckets are emptied in a second, and a tenth of how many plans and messages, or edges, are removed; 0 means any number.
+	// Rate is how many buckets are emptied in a second; 0 means any number. Ten times as many plans and messages are removed, and as many edges.
 	Rate int
 	// Queue is how many users may wait, and Servers how many of them are trimmed and emptied at a time; 0 means 1.
 	Queue, Servers int
@@ -237,10 +237,10 @@ func (w *Walker) keepAll(ctx context.Context, users []userstate.Looked, target m
 // keep keeps one user. Damage and a panic concern this user alone: they are logged and counted, and nothing is known to be clear.
 func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message.ID) (kept Kept, err error) {
 	if err = user.Err; err == nil {
-		kept, err = func() (kept Kept, err error) {
-			defer panics.Catch(&err)
-			return w.keepUser(ctx, user.State, target)
-		}()
+		err = panics.Do(func() (err error) {
+			kept, err = w.keepUser(ctx, user.State, target)
+			return err
+		})
 	}
 	w.metrics.users.Inc()
 	w.metrics.expired.Add(float64(kept.Expired))
@@ -261,14 +261,13 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message
 func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error) {
 	freed := w.freed.Load() - w.counted.Load()
 	to.Freed += freed
-	err := w.stores.Rounds.Replace(ctx, from, to)
-	if err == nil {
-		to.Revision = from.Revision + 1
-		w.counted.Add(freed)
-		return to, true, nil
-	}
-	if !errors.Is(err, ErrChanged) {
+	switch err := w.stores.Rounds.Replace(ctx, from, to); {
+	case errors.Is(err, ErrChanged):
+		return from, false, nil // another process walks, or a reply was lost and the lease has to end
+	case err != nil:
 		return from, false, err
 	}
-	return from, false, nil // another process walks, or a reply was lost and the lease has to end
+	to.Revision = from.Revision + 1
+	w.counted.Add(freed)
+	return to, true, nil
 }
