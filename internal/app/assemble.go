@@ -11,7 +11,6 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/backup"
-	"github.com/fanmail/fanmail/internal/candidates"
 	"github.com/fanmail/fanmail/internal/clocks"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
@@ -27,6 +26,7 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/internal/topics"
+	"github.com/fanmail/fanmail/internal/viewers"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -35,12 +35,11 @@ import (
 // assembly builds the roles of a process.
 type assembly struct {
 	*App
-	parts Parts
-	// candidates are the users to whom messages are worth a head start.
-	candidates *candidates.Set
-	panics     *panics.Recorder // of the loops
-	following  *following.Service
-	topics     *topics.Service
+	parts     Parts
+	viewers   *viewers.Set
+	panics    *panics.Recorder // of the loops
+	following *following.Service
+	topics    *topics.Service
 	// follows records the views that follows count as. It is nil in a process that does not publish.
 	follows *rehydrate.Service
 	// rehydrator and walker are nil in a process that only publishes.
@@ -63,7 +62,7 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	}
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.run("clocks", watch.Run)
-	s.addCandidates()
+	s.addViewers()
 	s.addTopics()
 	if a.has(FanoutWorker) || a.has(Rehydrator) {
 		s.retention()
@@ -135,34 +134,28 @@ func (s *assembly) addTopics() {
 		}
 	}
 	s.following = following.New(p.Edges, p.Messages, p.Users, s.appender, following.Options{
-		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Gained: s.candidates.Gained, Seen: seen,
+		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Seen: seen,
 	})
 	s.topics = topics.New(p.Topics, p.Edges, s.following, topics.Options{
 		Partitions: s.config.Partitions, Now: s.opts.Now,
 	})
 }
 
-// addCandidates adds the set of candidates. Rehydrators announce who views a page, publishers count
-// followers, and fan-out workers use both.
-func (s *assembly) addCandidates() {
-	s.candidates = candidates.New(candidates.Options{
-		Bus: s.parts.Bus, Popular: s.parts.Popular, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
-	})
-	loops := []startstop.Loop{s.candidates.Run}
+// addViewers adds the set of viewers. Rehydrators announce who views a page, and fan-out workers listen.
+func (s *assembly) addViewers() {
+	s.viewers = viewers.New(viewers.Options{Bus: s.parts.Bus, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics})
+	loops := []startstop.Loop{s.viewers.Run}
 	if s.has(FanoutWorker) {
-		loops = append(loops, s.candidates.Listen, s.candidates.Fill)
+		loops = append(loops, s.viewers.Listen)
 	}
-	if s.has(FanoutWorker) || s.has(Publisher) {
-		loops = append(loops, s.candidates.Update)
-	}
-	s.run("candidates", loops...)
+	s.run("viewers", loops...)
 }
 
 func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
 	options := s.fanoutOptions()
-	options.Queues, options.Candidates = p.Bus, s.candidates.Users
+	options.Queues, options.Viewers = p.Bus, s.viewers.Users
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	resumer := fanout.NewResumer(stores, p.Bus, options)
@@ -205,7 +198,7 @@ func (s *assembly) inboxes() {
 		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
-			BucketSize: s.bucketSize, Viewed: s.candidates.Seen, Purged: s.walker.Purged,
+			BucketSize: s.bucketSize, Viewed: s.viewers.Seen, Purged: s.walker.Purged,
 			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},

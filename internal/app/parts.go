@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/fanmail/fanmail/internal/bus"
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -23,7 +22,6 @@ type Parts struct {
 	Users    userstate.Store
 	Edges    follow.Store
 	Progress progress.Store
-	Popular  popular.Store
 	Walk     retention.Store
 	Topics   topic.Store
 

@@ -42,9 +42,9 @@ type Options struct {
 
 	// HeadStarts is whether messages get head starts.
 	HeadStarts bool
-	// Candidates returns users who get a head start of messages in the bulk lane if they follow the author or are subscribed to a topic, ascending. They are hints. Only
-	// the first 20,000 are used. Nobody changes the slice. If Candidates is nil, there are none.
-	Candidates func() []message.UserID
+	// Viewers returns users who have viewed their inbox lately, ascending. Those of them who follow the author or are subscribed to a topic get
+	// a head start of messages in the bulk lane. They are hints. Nobody changes the slice. If Viewers is nil, there are none.
+	Viewers func() []message.UserID
 
 	// Workers is how many batches of each lane this process processes at the same time.
 	Workers map[event.Lane]int
@@ -82,11 +82,11 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
-// isCandidate reports whether a user may get a head start of messages in the bulk lane.
-func (o Options) isCandidate(user message.UserID) bool {
-	if !o.HeadStarts || o.Candidates == nil {
+// isViewer reports whether a user may get a head start of messages in the bulk lane.
+func (o Options) isViewer(user message.UserID) bool {
+	if !o.HeadStarts || o.Viewers == nil {
 		return false
 	}
-	_, found := slices.BinarySearch(o.Candidates(), user)
+	_, found := slices.BinarySearch(o.Viewers(), user)
 	return found
 }

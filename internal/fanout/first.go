@@ -266,13 +266,13 @@ func (d *Deliverer) measureFirst(delivered []firstMessage, appended int) {
 }
 
 // headStarted returns how many entries of an append a head start may have appended before. These are the messages that name the owner
-// beside an audience, and bulk messages if the owner is a candidate.
+// beside an audience, and bulk messages if the owner is a viewer.
 func (b *batch) headStarted(owner message.UserID, jobs []*job) (n int) {
 	for _, j := range jobs {
 		if j.task.Lane == event.Express || !j.message.Broadcast() {
 			continue
 		}
-		if j.message.Names(owner) || j.task.Lane == event.Bulk && b.deliverer.opts.isCandidate(owner) {
+		if j.message.Names(owner) || j.task.Lane == event.Bulk && b.deliverer.opts.isViewer(owner) {
 			n++
 		}
 	}

@@ -95,19 +95,19 @@ func (w *world) bulk(t *testing.T) []message.UserID {
 	return users
 }
 
-func candidates(users ...message.UserID) func() []message.UserID {
+func viewers(users ...message.UserID) func() []message.UserID {
 	slices.Sort(users)
 	return func() []message.UserID { return users }
 }
 
-// A message with a large audience gets head starts to the recipients that it names, and to the candidates who follow its author: by their
+// A message with a large audience gets head starts to the recipients that it names, and to the viewers who follow its author: by their
 // partitions, each recipient once.
 func TestHeadStartsOfARoutedMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	followers := w.bulk(t)
 	strangers := []message.UserID{"stranger-1", "stranger-2", "stranger-3"}
-	w.opts.Candidates = candidates(followers[0], followers[1], strangers[0], "author")
+	w.opts.Viewers = viewers(followers[0], followers[1], strangers[0], "author")
 	m := w.beside(t, 1, followers[0], strangers[1])
 	w.routeFirst(t, m)
 	got := make(map[message.UserID]bool)
@@ -140,7 +140,7 @@ func TestNoHeadStart(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.opts.HeadStarts = !test.off
-			w.opts.Candidates = candidates(usersOf(0, rig.MediumMax+2)...)
+			w.opts.Viewers = viewers(usersOf(0, rig.MediumMax+2)...)
 			if test.followers > 0 {
 				w.follow(t, "author", usersOf(0, test.followers)...)
 			}
@@ -203,7 +203,7 @@ func TestHeadStartArrivesBeforeTheScan(t *testing.T) {
 	w := newWorld(t)
 	followers := w.bulk(t)
 	w.see(t, "named")
-	w.opts.Candidates = candidates(followers[1], followers[9])
+	w.opts.Viewers = viewers(followers[1], followers[9])
 	m := w.beside(t, 1, "named", followers[0])
 	w.routeFirst(t, m)
 	measured := w.measure()
@@ -411,7 +411,7 @@ func TestFaultsOfHeadStarts(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			followers := w.bulk(t)
-			w.opts.Candidates = candidates(followers[1], followers[2])
+			w.opts.Viewers = viewers(followers[1], followers[2])
 			var sent []message.Message
 			for after, befallen := 0, true; befallen; after++ {
 				m := w.beside(t, after, followers[0])
@@ -443,13 +443,13 @@ func TestPanicWhileAHeadStartIsEmitted(t *testing.T) {
 	w := newWorld(t)
 	followers := w.bulk(t)
 	measured := w.measure()
-	w.opts.Candidates = func() []message.UserID { panic(rig.Panicking) }
+	w.opts.Viewers = func() []message.UserID { panic(rig.Panicking) }
 	m := w.beside(t, 1, followers[0])
 	w.routeFirst(t, m)
 	require.InDelta(t, 1, counter(t, measured, "fanmail_head_starts_dropped_total", "panic"), 0)
 	require.InDelta(t, 1, counter(t, measured, "fanmail_panics_total", ""), 0)
 	require.Len(t, w.Bus.HeadStarts(), 1, "that of the named recipient")
-	w.opts.Metrics, w.opts.Candidates = nil, nil
+	w.opts.Metrics, w.opts.Viewers = nil, nil
 	w.drain(t)
 	w.requireDone(t, m, len(followers), 0)
 }
@@ -505,12 +505,12 @@ func (s *edgeReads) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge
 	return s.Store.Get(ctx, pairs)
 }
 
-// Which candidates follow an author is read once within the time for which the author's lane is remembered.
-func TestFollowingCandidatesAreRemembered(t *testing.T) {
+// Which viewers follow an author is read once within the time for which the author's lane is remembered.
+func TestFollowingViewersAreRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	followers := w.bulk(t)
-	w.opts.Candidates = candidates(followers[0], "stranger")
+	w.opts.Viewers = viewers(followers[0], "stranger")
 	stores := w.Stores()
 	edges := &edgeReads{Store: stores.Edges}
 	stores.Edges = edges

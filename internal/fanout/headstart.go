@@ -26,10 +26,8 @@ const (
 	// headStartRecipients is how many recipients one head start names at most. With the longest user ids it is below 512 KiB, half of the
 	// smallest max_payload that NATS servers usually have.
 	headStartRecipients = 500
-	// headStartSources bounds the sources whose edges are read for a message. A message with more of them has no head start for candidates.
+	// headStartSources bounds the sources whose edges are read for a message. A message with more of them has no head start for viewers.
 	headStartSources = 8
-	// maxCandidates bounds the candidates whose edges are read for a source.
-	maxCandidates = 20_000
 	// edgesPerRead is how many edges one call reads.
 	edgesPerRead = 1000
 )
@@ -45,15 +43,15 @@ type headStarter struct {
 
 	names   *semaphore.Weighted // recipients that the messages in waiting name
 	waiting chan headStart
-	// searching holds messages of which it is not known which candidates have an edge to their sources. Reading them takes a while, so they do not
+	// searching holds messages of which it is not known which viewers have an edge to their sources. Reading them takes a while, so they do not
 	// wait in front of others.
 	searching chan headStart
-	// followers remembers for sources which candidates have edges to them.
-	followers *lru.Cache[message.Source, followingCandidates]
+	// followers remembers for sources which viewers have edges to them.
+	followers *lru.Cache[message.Source, followingViewers]
 }
 
-// followingCandidates are the candidates that have an edge to a source, ascending, and when they were read.
-type followingCandidates struct {
+// followingViewers are the viewers that have an edge to a source, ascending, and when they were read.
+type followingViewers struct {
 	users []message.UserID
 	at    time.Time
 }
@@ -81,7 +79,7 @@ func newHeadStart(m message.Message, lane event.Lane) headStart {
 }
 
 func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, recorder *panics.Recorder) *headStarter {
-	followers, err := lru.New[message.Source, followingCandidates](opts.ClassCache)
+	followers, err := lru.New[message.Source, followingViewers](opts.ClassCache)
 	if err != nil {
 		panic(err) // NewRouter has checked the size
 	}
@@ -94,7 +92,7 @@ func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, recorder *pani
 
 // add gives a message a head start, unless the headStarter is busy. It does not block.
 func (h *headStarter) add(start headStart) {
-	if !h.opts.HeadStarts || start.lane == "" || len(start.named) == 0 && !h.hasCandidates(start) {
+	if !h.opts.HeadStarts || start.lane == "" || len(start.named) == 0 && !h.hasViewers(start) {
 		return
 	}
 	weight := int64(min(len(start.named), headStartNames))
@@ -110,8 +108,8 @@ func (h *headStarter) add(start headStart) {
 	}
 }
 
-func (h *headStarter) hasCandidates(start headStart) bool {
-	return start.lane == event.Bulk && len(start.sources) <= headStartSources && h.opts.Candidates != nil
+func (h *headStarter) hasViewers(start headStart) bool {
+	return start.lane == event.Bulk && len(start.sources) <= headStartSources && h.opts.Viewers != nil
 }
 
 // run emits head starts until intake ends. It drops those that wait then.
@@ -126,7 +124,7 @@ func (h *headStarter) run(intake, _ context.Context) {
 	}
 }
 
-// search emits the head starts of candidates until intake ends.
+// search emits the head starts of viewers until intake ends.
 func (h *headStarter) search(intake, _ context.Context) {
 	for {
 		select {
@@ -152,13 +150,13 @@ func (h *headStarter) emitWaiting(ctx context.Context) {
 	}
 }
 
-// begin emits the head start of a message to the named recipients. Candidates get one, too, once it is known which of them have an edge to
+// begin emits the head start of a message to the named recipients. Viewers get one, too, once it is known which of them have an edge to
 // each source.
 func (h *headStarter) begin(ctx context.Context, start headStart) {
 	defer h.names.Release(int64(min(len(start.named), headStartNames)))
 	h.try(start, func() error {
 		recipients := slices.Clone(start.named)
-		if h.hasCandidates(start) {
+		if h.hasViewers(start) {
 			var unknown []message.Source
 			for _, source := range start.sources {
 				known, ok := h.known(source)
@@ -184,7 +182,7 @@ func (h *headStarter) searchLater(start headStart, sources []message.Source) {
 	}
 }
 
-// find emits the head start of a message to the candidates who have an edge to one of its sources.
+// find emits the head start of a message to the viewers who have an edge to one of its sources.
 func (h *headStarter) find(ctx context.Context, start headStart) {
 	h.try(start, func() error {
 		var users []message.UserID
@@ -213,7 +211,7 @@ func (h *headStarter) try(start headStart, do func() error) {
 	describe(h.opts.Logger.Warn().Err(err)).Msg("a head start was dropped: its recipients wait for the scan")
 }
 
-// known returns the candidates who have an edge to a source, if they were read a short time ago.
+// known returns the viewers who have an edge to a source, if they were read a short time ago.
 func (h *headStarter) known(source message.Source) ([]message.UserID, bool) {
 	found, ok := h.followers.Get(source)
 	if !ok || h.opts.Now().Sub(found.at) >= h.opts.ClassTTL {
@@ -222,16 +220,14 @@ func (h *headStarter) known(source message.Source) ([]message.UserID, bool) {
 	return found.users, true
 }
 
-// following returns the candidates who have an edge to a source.
+// following returns the viewers who have an edge to a source.
 func (h *headStarter) following(ctx context.Context, source message.Source) ([]message.UserID, error) {
 	if users, ok := h.known(source); ok {
 		return users, nil
 	}
 	at := h.opts.Now()
-	candidates := h.opts.Candidates()
-	candidates = candidates[:min(len(candidates), maxCandidates)]
 	var following []message.UserID
-	for some := range slices.Chunk(candidates, edgesPerRead) {
+	for some := range slices.Chunk(h.opts.Viewers(), edgesPerRead) {
 		pairs := make([]follow.Pair, 0, len(some))
 		for _, user := range some {
 			if user.Source() != source {
@@ -249,7 +245,7 @@ func (h *headStarter) following(ctx context.Context, source message.Source) ([]m
 		}
 	}
 	slices.Sort(following)
-	h.followers.Add(source, followingCandidates{users: following, at: at})
+	h.followers.Add(source, followingViewers{users: following, at: at})
 	return following, nil
 }
 

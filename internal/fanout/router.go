@@ -62,7 +62,7 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
 	var starting sync.WaitGroup
 	defer starting.Wait()
-	for name, loop := range map[string]startstop.Loop{"head starts": r.starter.run, "candidates' head starts": r.starter.search} {
+	for name, loop := range map[string]startstop.Loop{"head starts": r.starter.run, "viewers' head starts": r.starter.search} {
 		starting.Go(func() { startstop.Keep(intake, processing, r.panics, name, loop) })
 	}
 	for intake.Err() == nil {

@@ -107,7 +107,7 @@ func TestTopicsShareABatch(t *testing.T) {
 	w.requireDone(t, topical, len(users), 0)
 }
 
-// A candidate who is subscribed gets a head start, and one who is not gets none.
+// A viewer who is subscribed gets a head start, and one who is not gets none.
 func TestHeadStartsOfTopics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,14 +115,14 @@ func TestHeadStartsOfTopics(t *testing.T) {
 	w.see(t, users...)
 	w.subscribe(t, "go", users[:len(users)-2]...)
 	w.subscribe(t, "news", users[len(users)-1])
-	w.opts.Candidates = candidates(users[0], users[len(users)-2], users[len(users)-1])
+	w.opts.Viewers = viewers(users[0], users[len(users)-2], users[len(users)-1])
 	m := w.insert(t, message.Message{ID: id(1), From: "author", Body: "x", Topics: []message.Topic{message.ParseTopic("go/fmt"), "news"}})
 	w.routeFirst(t, m)
 	require.Equal(t, 2, w.first(t, w.deliverer()))
 	require.Equal(t, []message.ID{m.ID}, w.inbox(t, users[0]))
 	require.Equal(t, []message.ID{m.ID}, w.inbox(t, users[len(users)-1]))
 	require.Empty(t, w.inbox(t, users[len(users)-2]))
-	require.Empty(t, w.inbox(t, users[1]), "is no candidate")
+	require.Empty(t, w.inbox(t, users[1]), "is no viewer")
 	// A head start whose recipient has ended the subscription appends nothing.
 	w.headStart(t, m, 1, users[len(users)-2])
 	w.first(t, w.deliverer())

@@ -25,9 +25,6 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
-	// Gained, unless it is nil, is called with each user who has gained a follower, or lost one: then the number is -1. A request that is
-	// repeated within a millisecond, and one to end an edge that does not hold, may count too. It must not block.
-	Gained func(user message.UserID, followers int64)
 	// Seen, unless it is nil, records that a user has followed or subscribed at the given time, as a view.
 	Seen func(ctx context.Context, user message.UserID, at time.Time) error
 }
@@ -107,7 +104,6 @@ func (s *Service) begin(
 	if err != nil {
 		return nil, fmt.Errorf("follow: %w", err)
 	}
-	s.count(edges, now)
 	err = (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
 	if err == nil && len(full) > 0 {
 		err = &follow.FullError{Pairs: full}
@@ -115,29 +111,12 @@ func (s *Service) begin(
 	return edges, err
 }
 
-// count counts the edges that a call of Follow has opened.
-func (s *Service) count(edges []follow.Edge, now time.Time) {
-	if s.opts.Gained == nil {
-		return
-	}
-	now = now.Truncate(time.Millisecond)
-	for _, e := range edges {
-		if !e.Followee.IsTopic() && e.Open() && e.Spans[len(e.Spans)-1].Since.Equal(now) {
-			s.opts.Gained(e.Followee.Author(), 1)
-		}
-	}
-}
-
 // Unfollow ends the edge of a pair. It returns an error if the pair is invalid. Unfollow is idempotent.
 func (s *Service) Unfollow(ctx context.Context, pair follow.Pair) error {
 	if err := pair.Validate(); err != nil {
 		return err
 	}
-	err := s.edges.Unfollow(ctx, pair, s.opts.Now())
-	if err == nil && s.opts.Gained != nil && !pair.Followee.IsTopic() {
-		s.opts.Gained(pair.Followee.Author(), -1)
-	}
-	return err
+	return s.edges.Unfollow(ctx, pair, s.opts.Now())
 }
 
 // Followers returns at most limit current followers of an author, or subscribers of a topic, ordered by partition and by id within a partition. The second result is

@@ -430,26 +430,6 @@ func TestCatchingUpWithWhatWasDelivered(t *testing.T) {
 	require.Equal(t, []message.ID{id}, w.inbox(t, "ann"))
 }
 
-// Each edge that begins or ends counts once for its followee.
-func TestFollowersAreCounted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var gained []string
-	service := following.New(w.Edges, w.Messages, w.Users, w.Appender, following.Options{
-		Partitions: rig.Partitions, Rules: rig.Rules, Now: w.Clock.Now,
-		Gained: func(user message.UserID, followers int64) {
-			gained = append(gained, fmt.Sprintf("%s %+d", user, followers))
-		},
-	})
-	pairs := []follow.Pair{{Follower: "ann", Followee: "author"}, {Follower: "ann", Followee: "other"}, {Follower: "ann", Followee: "author"}}
-	require.NoError(t, service.Follow(t.Context(), pairs))
-	w.Clock.Advance(time.Second)
-	require.NoError(t, service.Follow(t.Context(), append(pairs, follow.Pair{Follower: "bob", Followee: "author"})))
-	require.Error(t, service.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "ann"}}))
-	require.NoError(t, service.Unfollow(t.Context(), pairs[1]))
-	require.Equal(t, []string{"author +1", "other +1", "author +1", "other -1"}, gained)
-}
-
 // TestFollowOfManyPastDamage damages the records of two of many followers. The others get the missed message, and the caller gets an error.
 func TestFollowOfManyPastDamage(t *testing.T) {
 	t.Parallel()

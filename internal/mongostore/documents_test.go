@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -183,10 +182,6 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
-	require.NoError(t, db.Popular().Replace(ctx, popular.Record{}, popular.Record{
-		Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "zoë", Followers: 1 << 40}},
-	}))
-	requireGolden(t, "popular.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "popular"}}))
 	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
 		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),

@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -72,7 +71,7 @@ func tooLarge(err error) bool {
 func permanent(err error) bool {
 	for _, target := range []error{
 		ErrClosed, ErrNotInitialized, ErrFormat, ErrPartitions, ErrCapacity, ErrNotSharded, mongo.ErrNoDocuments, mongo.ErrClientDisconnected,
-		message.ErrCorrupt, message.ErrKeyChanged, userstate.ErrNotFound, settings.ErrChanged, popular.ErrChanged,
+		message.ErrCorrupt, message.ErrKeyChanged, userstate.ErrNotFound, settings.ErrChanged,
 		retention.ErrChanged, context.Canceled,
 	} {
 		if errors.Is(err, target) {

@@ -156,7 +156,6 @@ type DB struct {
 	edges    *Edges
 	progress *Progress
 	settings *Settings
-	popular  *Popular
 	walk     *Retention
 	topics   *Topics
 
@@ -235,7 +234,6 @@ func (db *DB) open() {
 	db.walk = &Retention{c: db.collection(metaName)}
 	db.identities = &Identities{c: db.collection(identitiesName), lists: db.collection(listsName)}
 	db.topics = &Topics{c: db.collection(topicsName)}
-	db.popular = &Popular{c: db.collection(metaName), followers: db.collection(followersName)}
 }
 
 // Healthy returns nil if the server answers. A broken connection is not a failure: Healthy then asks again.
@@ -299,9 +297,6 @@ func (db *DB) Progress() *Progress { return db.progress }
 
 // Settings returns the store of the recorded settings and of the processes.
 func (db *DB) Settings() *Settings { return db.settings }
-
-// Popular returns the store of the record of the users with the most followers.
-func (db *DB) Popular() *Popular { return db.popular }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }

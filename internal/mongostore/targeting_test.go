@@ -241,8 +241,6 @@ func TestScattering(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Progress().List(ctx, message.ID{}, message.MaxID, 1)
 	require.NoError(t, err)
-	_, _, err = db.Popular().Sample(ctx, "")
-	require.NoError(t, err)
 	_, err = db.Users().Due(ctx, userstate.Dead{Before: time.Now(), After: time.Now()}, 1)
 	require.NoError(t, err)
 	_, err = db.Users().List(ctx, 0, "", 1)

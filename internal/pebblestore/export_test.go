@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -197,11 +196,6 @@ func SizedRecords(m message.Message, last message.ID) []Record {
 // RoundRecord returns the record of the walk over all users.
 func RoundRecord(r retention.Round) Record {
 	return Record{"walk", roundKey, encodeValue(roundRecordOf(r, r.Revision))}
-}
-
-// PopularRecord returns the record of the users with the most followers.
-func PopularRecord(r popular.Record) Record {
-	return Record{"popular", popularKey, encodeValue(popularRecordOf(r, r.Revision))}
 }
 
 // EdgeRecords returns the two records of an edge whose follower is in partition 7.

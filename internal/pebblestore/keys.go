@@ -19,7 +19,6 @@ import (
 //	'!' format   !                                         partitions, bucket capacity, recorded settings
 //	'a' authors  a source 00 id[16]                        when the message, to followers or subscribers, was stored
 //	'b' removed  b partition[2] owner 00                   lowest bucket that is left, and what stands for those below
-//	'c' popular  c                                         users with the most followers
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
 //	'e' endings  e id[16]                                  how the fan-out of the message ended
@@ -46,7 +45,6 @@ const (
 	spaceFormat     space = '!'
 	spaceAuthors    space = 'a'
 	spaceRemoved    space = 'b'
-	spacePopular    space = 'c'
 	spaceDeleted    space = 'd'
 	spaceEndings    space = 'e'
 	spaceFollowers  space = 'f'
@@ -73,7 +71,7 @@ func (s space) name() string {
 		spaceFormat: "format", spaceAuthors: "authors", spaceDeleted: "deleted", spaceFollowers: "followers",
 		spaceFollowing: "following", spaceInbox: "inbox", spaceKeys: "keys", spaceLate: "late",
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
-		spaceRemoved: "removed", spacePopular: "popular", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
+		spaceRemoved: "removed", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
 		spaceRound: "walk", spaceEndings: "endings", spaceIdentities: "identities", spaceLists: "lists", spaceTopics: "topics",
 	}[s]
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
@@ -65,9 +64,6 @@ func TestRecordsAreGolden(t *testing.T) {
 	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at}}
 	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
 	requireGolden(t, "testdata/keys-1-topical.golden", pebblestore.TopicalMessage(topical))
-	requireGolden(t, "testdata/keys-1-popular.golden", []pebblestore.Record{pebblestore.PopularRecord(popular.Record{
-		Revision: 7, Filled: true, Filling: at, Users: []popular.User{{ID: "ann", Followers: 64}, {ID: "名前", Followers: 1 << 40}},
-	})})
 	requireGolden(t, "testdata/keys-1-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
 		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),

@@ -33,7 +33,7 @@ func TestLargestRecords(t *testing.T) {
 		documented[collection] = sizes.Embedded
 	}
 	for collection, space := range map[string]byte{
-		"messages": 'm', "users": 'u', "inbox": 'i', "followers": 'f', "following": 'g', "fanouts": 'p', "publish_keys": 'k', "meta": 'c', "topics": 'o',
+		"messages": 'm', "users": 'u', "inbox": 'i', "followers": 'f', "following": 'g', "fanouts": 'p', "publish_keys": 'k', "topics": 'o',
 		"identities": 'h', "user_identities": 'y',
 	} {
 		built[collection] = largest[space]

@@ -136,7 +136,6 @@ type DB struct {
 	edges    *Edges
 	progress *Progress
 	settings *Settings
-	popular  *Popular
 	walk     *Retention
 	topics   *Topics
 
@@ -198,7 +197,6 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
-	db.popular = &Popular{db: db}
 	db.walk = &Retention{db: db}
 	db.identities = &Identities{db: db, locks: make(stripes, stripesPerTable), users: make(stripes, stripesPerTable)}
 	db.topics = &Topics{db: db, locks: make(stripes, stripesPerTable)}
@@ -294,9 +292,6 @@ func (db *DB) Progress() *Progress { return db.progress }
 
 // Settings returns the store of the recorded settings and of the processes.
 func (db *DB) Settings() *Settings { return db.settings }
-
-// Popular returns the store of the record of the users with the most followers.
-func (db *DB) Popular() *Popular { return db.popular }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/meter"
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/internal/retention"
@@ -57,7 +56,7 @@ func (m *Metrics) Done(ctx context.Context, operation string, began time.Time, e
 func answer(err error) bool {
 	for _, expected := range []error{
 		message.ErrNotFound, message.ErrKeyChanged, bucket.ErrNotFound, progress.ErrNotFound, userstate.ErrNotFound,
-		popular.ErrChanged, retention.ErrChanged, settings.ErrChanged, context.Canceled,
+		retention.ErrChanged, settings.ErrChanged, context.Canceled,
 	} {
 		if errors.Is(err, expected) {
 			return true

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -106,12 +105,7 @@ func WriteLargest(t *testing.T, db Database) {
 	_, err = db.Topics.Step(ctx, []topic.Change{{From: topic.Record{Topic: deepest}, To: to}})
 	require.NoError(t, err)
 
-	record := popular.Record{Filled: true, Filling: at}
-	for n := range popular.Max {
-		record.Users = append(record.Users, popular.User{ID: longest(n), Followers: math.MaxInt64})
-	}
 	writeLargestIdentities(t, db.Identities)
-	require.NoError(t, db.Popular.Replace(ctx, popular.Record{}, record))
 }
 
 // writeLargestIdentities gives a user as many identities as possible, as long as possible.
@@ -161,6 +155,6 @@ func DocumentedSizes(t *testing.T) map[string]Sizes {
 		require.NoError(t, err, line)
 		sizes[strings.Trim(cells[1], " `")] = s
 	}
-	require.Len(t, sizes, 11)
+	require.Len(t, sizes, 10)
 	return sizes
 }

@@ -1,13 +1,12 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
 // comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store,
-// popular.Store, retention.Store, identity.Store and topic.Store.
+// retention.Store, identity.Store and topic.Store.
 package storetest
 
 import (
 	"testing"
 	"time"
 
-	"github.com/fanmail/fanmail/internal/popular"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -43,7 +42,6 @@ type Database struct {
 	Progress progress.Store
 	Inbox    bucket.Store
 	Settings settings.Store
-	Popular  popular.Store
 	Walk     retention.Store
 	Topics   topic.Store
 
@@ -63,7 +61,7 @@ func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
-		"Settings": runSettings, "Popular": runPopular, "Walk": runWalk, "Identities": runIdentities,
+		"Settings": runSettings, "Walk": runWalk, "Identities": runIdentities,
 		"Topics": runTopics,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +82,6 @@ func runUsers(t *testing.T, b Backend) { t.Helper(); userSuite{b}.run(t) }
 func runProgress(t *testing.T, b Backend) { t.Helper(); progressSuite{b}.run(t) }
 
 func runSettings(t *testing.T, b Backend) { t.Helper(); settingsSuite{b}.run(t) }
-
-func runPopular(t *testing.T, b Backend) { t.Helper(); popularSuite{b}.run(t) }
 
 func runWalk(t *testing.T, b Backend) { t.Helper(); walkSuite{b}.run(t) }
 

@@ -55,7 +55,6 @@ func (s walkSuite) replace(t *testing.T) {
 	}
 	_, err := db.Settings.Load(t.Context())
 	require.NoError(t, err, "the record is apart from that of the settings")
-	require.Zero(t, loadPopular(t, db.Popular))
 }
 
 func (s walkSuite) replaceConcurrently(t *testing.T) {

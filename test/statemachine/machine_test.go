@@ -168,7 +168,7 @@ func (m *machine) hire() {
 	for _, skew := range []time.Duration{0, -700 * time.Millisecond, 800 * time.Millisecond} {
 		opts := m.rig.FanoutOptions(skew)
 		opts.BatchOwners = m.batchOwners
-		opts.Candidates = func() []message.UserID { return m.model.users }
+		opts.Viewers = func() []message.UserID { return m.model.users }
 		rehydrator := m.rig.Rehydrator(skew, m.limit)
 		m.workers = append(m.workers, &worker{
 			skew:      skew,

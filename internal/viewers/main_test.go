@@ -1,4 +1,4 @@
-package candidates_test
+package viewers_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package candidates_test
+package viewers_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/bus"
-	"github.com/fanmail/fanmail/internal/candidates"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/viewers"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -88,12 +88,12 @@ func run(t *testing.T, test func(w *world)) {
 }
 
 // process starts a process that serves pages and fans out.
-func (w *world) process(options ...func(*candidates.Options)) *candidates.Set {
-	o := candidates.Options{Bus: w.air, Now: time.Now, Logger: zerolog.Nop()}
+func (w *world) process(options ...func(*viewers.Options)) *viewers.Set {
+	o := viewers.Options{Bus: w.air, Now: time.Now, Logger: zerolog.Nop()}
 	for _, option := range options {
 		option(&o)
 	}
-	s := candidates.New(o)
+	s := viewers.New(o)
 	w.start(s.Run)
 	w.start(s.Listen)
 	return s
@@ -105,7 +105,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestViewersAreCandidatesEverywhere(t *testing.T) {
+func TestViewersAreKnownEverywhere(t *testing.T) {
 	t.Parallel()
 	run(t, func(w *world) {
 		t := w.T
@@ -169,46 +169,45 @@ func TestViewersAreBounded(t *testing.T) {
 	run(t, func(w *world) {
 		t := w.T
 		registry := prometheus.NewRegistry()
-		one, two := w.process(func(o *candidates.Options) { o.Metrics = registry }), w.process()
+		one, two := w.process(func(o *viewers.Options) { o.Metrics = registry }), w.process()
 		user := func(n int) message.UserID { return message.UserID(fmt.Sprintf("user-%05d", n)) }
 		const extra = 100
-		for n := range candidates.Max {
+		for n := range viewers.Max {
 			one.Seen(user(n))
 		}
 		pass(2 * time.Second)
-		require.Len(t, one.Users(), candidates.Max)
+		require.Len(t, one.Users(), viewers.Max)
 		for n := range extra {
-			one.Seen(user(candidates.Max + n))
+			one.Seen(user(viewers.Max + n))
 		}
 		pass(2 * time.Second)
-		for _, s := range []*candidates.Set{one, two} {
-			require.Len(t, s.Users(), candidates.Max)
+		for _, s := range []*viewers.Set{one, two} {
+			require.Len(t, s.Users(), viewers.Max)
 			require.Equal(t, user(extra), s.Users()[0], "those who viewed longest ago are dropped")
-			require.Equal(t, user(candidates.Max+extra-1), s.Users()[candidates.Max-1])
+			require.Equal(t, user(viewers.Max+extra-1), s.Users()[viewers.Max-1])
 		}
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP fanmail_candidates Users to whom messages are worth a head start, by the reason for it.
-# TYPE fanmail_candidates gauge
-fanmail_candidates{set="largest"} 0
-fanmail_candidates{set="viewers"} 10000
+# HELP fanmail_viewers Users who have viewed a page within five minutes, as far as this process has heard.
+# TYPE fanmail_viewers gauge
+fanmail_viewers 10000
 `)))
 		_, events := w.users()
 		for _, e := range w.sent {
 			require.LessOrEqual(t, len(e.Users), 256)
 		}
-		require.LessOrEqual(t, events, candidates.Max/256+2)
+		require.LessOrEqual(t, events, viewers.Max/256+2)
 
-		for n := range 2 * candidates.Max { // more in a second than are announced
-			one.Seen(user(2*candidates.Max + n))
+		for n := range 2 * viewers.Max { // more in a second than are announced
+			one.Seen(user(2*viewers.Max + n))
 		}
 		before, _ := w.users()
 		pass(time.Second)
 		after, _ := w.users()
-		require.Len(t, after[len(before):], candidates.Max)
+		require.Len(t, after[len(before):], viewers.Max)
 	})
 }
 
-// A list of candidates never changes: a caller may keep it while users come and go.
+// A list of viewers never changes: a caller may keep it while users come and go.
 func TestListsDoNotChange(t *testing.T) {
 	t.Parallel()
 	run(t, func(w *world) {
@@ -227,8 +226,8 @@ func TestListsDoNotChange(t *testing.T) {
 	})
 }
 
-func TestCandidatesAllocateNothing(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the allocations of parallel tests too
-	s := candidates.New(candidates.Options{Bus: &air{}, Now: time.Now})
+func TestUsersAllocatesNothing(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the allocations of parallel tests too
+	s := viewers.New(viewers.Options{Bus: &air{}, Now: time.Now})
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = s.Users() }))
 }
 
@@ -252,7 +251,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		t := w.T
 		var mu sync.Mutex
 		ahead := 24 * time.Hour
-		s := w.process(func(o *candidates.Options) {
+		s := w.process(func(o *viewers.Options) {
 			o.Now = func() time.Time {
 				mu.Lock()
 				defer mu.Unlock()
