@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/mongostore/mongoraw"
@@ -120,7 +121,7 @@ type layout struct {
 
 func (l *layout) prepare(ctx context.Context) error {
 	var err error
-	if l.db, err = mongoraw.Database(ctx, l.client, l.opts.Database); err != nil {
+	if l.db, err = readLike(ctx, l.client, l.opts.Database); err != nil {
 		return err
 	}
 	l.c, l.counters = l.db.Collection("inbox"), l.db.Collection("counters")
@@ -260,4 +261,20 @@ func (l *layout) Close(ctx context.Context) error {
 		err = l.db.Drop(ctx)
 	}
 	return errors.Join(err, l.client.Disconnect(ctx))
+}
+
+// readLike returns a database that is read with the read concern of the store.
+func readLike(ctx context.Context, client *mongo.Client, name string) (*mongo.Database, error) {
+	var hello struct {
+		SetName string `bson:"setName"`
+		Msg     string `bson:"msg"`
+	}
+	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+		return nil, err
+	}
+	concern := readconcern.Local()
+	if hello.SetName != "" || hello.Msg == "isdbgrid" {
+		concern = readconcern.Linearizable()
+	}
+	return client.Database(name, options.Database().SetReadConcern(concern)), nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,9 +24,6 @@ type BurstOptions struct {
 	Graded    bool
 	// Overlap is the share of each audience, from 0 to 1, that is taken from a pool of users common to all authors.
 	Overlap float64
-	// Named is the number of recipients that each message names beside the followers. The authors also follow each other, and fan-out knows them
-	// as celebrities who are looking at their inboxes.
-	Named int
 	// Apart is the time between the starts of two authors.
 	Apart time.Duration
 }
@@ -61,17 +56,6 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 			expected[u] += o.Messages
 		}
 	}
-	h, err := w.mutual(ctx, o)
-	if err != nil {
-		return Report{}, err
-	}
-	for _, u := range h.named {
-		recipients, expected[u] = append(recipients, u), o.Celebrities*o.Messages
-	}
-	for c := range o.Celebrities {
-		recipients, expected[User("celebrity", c)] = append(recipients, User("celebrity", c)), (o.Celebrities-1)*o.Messages
-		audiences[c] += o.Celebrities - 1 + len(h.named)
-	}
 	if err := w.See(ctx, e.Now(), recipients); err != nil {
 		return Report{}, err
 	}
@@ -86,16 +70,12 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	e.Tell(fmt.Sprintf("fanning out %d messages", o.Celebrities*o.Messages))
-	if err := h.view(ctx, h.celebrities); err != nil {
-		return Report{}, err
-	}
-	startstop.Pause(ctx, untilKnown)
-	if err := Settle(ctx); err != nil {
+	if err := w.settle(ctx); err != nil {
 		return Report{}, err
 	}
 	appliedBefore, entriesBefore := w.pushes.applied.Load(), w.pushes.entries.Load()
 	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
-	done, total, err := h.burst(ctx, o)
+	done, total, err := w.burst(ctx, o)
 	if err != nil {
 		return Report{}, err
 	}
@@ -115,7 +95,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 	perPush, most := float64(entries)/float64(applied), float64(want)/float64(possible)
 	rate := float64(want) / took.Seconds()
 	first, last := done.Percentile(0), done.Percentile(100)
-	rows := []Row{{
+	return Report{Benchmark: "burst", Store: e.Config.Store, Rows: []Row{{
 		Case: fmt.Sprintf("%d by %d celebrities", o.Celebrities*o.Messages, o.Celebrities),
 		Figures: []Figure{
 			{"deliveries", rate, "/s"},
@@ -131,30 +111,7 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 			{"last to first", last / first, ""},
 			{"resident", resident, "MiB"},
 		},
-	}}
-	if len(h.ofNamed) > 0 {
-		rows = append(rows, Row{Case: "named beside the audience", Figures: Latency("in the inbox after", h.ofNamed)})
-	}
-	if len(h.ofCelebrities) > 0 {
-		rows = append(rows, Row{Case: "following celebrity", Figures: Latency("in the inbox after", h.ofCelebrities)})
-	}
-	return Report{Benchmark: "burst", Store: e.Config.Store, Rows: rows}, nil
-}
-
-// mutual lets all authors follow each other, and watches their inboxes and those of named recipients.
-func (w *World) mutual(ctx context.Context, o BurstOptions) (*head, error) {
-	h := &head{World: w, named: w.spread("named", o.Named)}
-	for c := range o.Celebrities {
-		h.celebrities = append(h.celebrities, User("celebrity", c))
-	}
-	for _, author := range h.celebrities {
-		others := slices.DeleteFunc(slices.Clone(h.celebrities), func(u message.UserID) bool { return u == author })
-		if err := w.Follow(ctx, author.Source(), others); err != nil {
-			return nil, err
-		}
-	}
-	w.pushes.watch(append(slices.Clone(h.named), h.celebrities...)...)
-	return h, nil
+	}}}, nil
 }
 
 // audience returns the followers of the nth author: the given share from the common pool, and the rest only theirs.
@@ -168,10 +125,9 @@ func (o BurstOptions) audience(n int) []message.UserID {
 }
 
 // burst lets all authors publish. For each author, it returns the time from publishing until the fan-out of their messages is done.
-func (h *head) burst(ctx context.Context, o BurstOptions) (done Times, total client.Fanout, err error) {
+func (w *World) burst(ctx context.Context, o BurstOptions) (done Times, total client.Fanout, err error) {
 	done = make(Times, o.Celebrities)
 	totals := make([]client.Fanout, o.Celebrities)
-	var measuring sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for c := range o.Celebrities {
 		group.Go(func() error {
@@ -181,27 +137,16 @@ func (h *head) burst(ctx context.Context, o BurstOptions) (done Times, total cli
 			}
 			drafts := make([]message.Draft, o.Messages)
 			for i := range drafts {
-				drafts[i] = h.ToFollowers(User("celebrity", c))
-				drafts[i].To = h.named
+				drafts[i] = w.ToFollowers(User("celebrity", c))
 			}
 			began := time.Now() //nolint:forbidigo // what is measured is time
-			ids, err := h.Publish(ctx, drafts...)
+			ids, err := w.Publish(ctx, drafts...)
 			if err != nil {
 				return err
 			}
-			totals[c], err = h.Await(ctx, ids)
+			totals[c], err = w.Await(ctx, ids)
 			done[c] = time.Since(began)
-			if err != nil {
-				return err
-			}
-			measuring.Lock()
-			defer measuring.Unlock()
-			others := slices.Delete(slices.Clone(h.celebrities), c, c+1)
-			for _, id := range ids {
-				h.ofNamed = append(h.ofNamed, h.pushes.waits(h.named, id, began)...)
-				h.ofCelebrities = append(h.ofCelebrities, h.pushes.waits(others, id, began)...)
-			}
-			return nil
+			return err
 		})
 	}
 	err = group.Wait()

@@ -89,7 +89,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 			drafts[i].Audience, drafts[i].Topics = message.AudienceListed, topics
 		}
 	}
-	if err := Settle(ctx); err != nil {
+	if err := w.settle(ctx); err != nil {
 		return nil, err
 	}
 	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
@@ -177,7 +177,7 @@ func (w *World) Audience(ctx context.Context, sources []message.Source, follower
 // rawScan returns how many followers a second can be read, with their states, and without any other work. It uses as many goroutines as
 // the bulk lane has workers.
 func (w *World) rawScan(ctx context.Context, sources []message.Source, followers int) (rate float64, err error) {
-	if err := Settle(ctx); err != nil {
+	if err := w.settle(ctx); err != nil {
 		return 0, err
 	}
 	var group errgroup.Group

@@ -17,9 +17,6 @@ type MixedOptions struct {
 	Followers, Medium int
 	// Probes is the number of direct messages, sent one after the other, and the number of messages published in each way.
 	Probes int
-	// Messages to the large audience each name Named recipients, and Celebrities active users follow their author. With 0 messages the waits
-	// of these are not measured.
-	Messages, Named, Celebrities int
 }
 
 // Mixed measures the delivery of direct messages and of messages to a medium audience, while messages are fanned out to a large audience.
@@ -39,7 +36,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err := w.Follow(ctx, "local", Users("friend", 0, o.Medium)); err != nil {
 		return Report{}, err
 	}
-	if err := Settle(ctx); err != nil {
+	if err := w.settle(ctx); err != nil {
 		return Report{}, err
 	}
 	m := mixed{w, o}
@@ -62,7 +59,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	rows := []Row{
+	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: []Row{
 		{Case: "direct message, idle", Figures: Latency("readable after", idle)},
 		{Case: "direct message, under bulk", Figures: Latency("readable after", busy)},
 		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: Latency("done after", Times{quiet})},
@@ -71,28 +68,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 		{Case: fmt.Sprintf("publishing to %d", o.Followers), Figures: append(Latency("accepted after", large),
 			Figure{"times one, p50", large.Percentile(50) / one.Percentile(50), ""},
 			Figure{"times one, p99", large.Percentile(99) / one.Percentile(99), ""})},
-	}
-	if o.Messages > 0 {
-		e.Tell(fmt.Sprintf("publishing %d messages that name %d recipients, one after the other", o.Messages, o.Named))
-		if err := m.rest(ctx); err != nil {
-			return Report{}, err
-		}
-		h, err := m.first(ctx)
-		if err != nil {
-			return Report{}, err
-		}
-		rows = append(rows, h.rows()...)
-	}
-	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: rows}, nil
-}
-
-// rest waits until everything that was published is delivered.
-func (m mixed) rest(ctx context.Context) error {
-	receipt, err := m.Client.Publish(ctx, m.ToFollowers("celebrity"), "")
-	if err == nil {
-		_, err = m.Client.WaitDone(ctx, receipt.ID, 0)
-	}
-	return err
+	}}, nil
 }
 
 type mixed struct {

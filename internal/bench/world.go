@@ -38,6 +38,8 @@ type Env struct {
 	Tell func(what string)
 	// Body is the size of the body of a message in bytes.
 	Body int
+	// Busy says that the process is never idle, as in tests that run at the same time: no benchmark waits for that.
+	Busy bool
 }
 
 // OnMongoDB reports whether the store is on MongoDB.

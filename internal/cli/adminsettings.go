@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -11,9 +13,7 @@ import (
 )
 
 func newAdminSettings(p program.Process) *cobra.Command {
-	var s server
 	var change client.SettingChange
-	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:   "settings [KEY VALUE]",
 		Short: "Show the settings that all processes agree on, or change one",
@@ -23,46 +23,35 @@ func newAdminSettings(p program.Process) *cobra.Command {
 			"A change makes no user active or dormant: a new dormant_after holds for later views. With --dry-run, the command\n" +
 			"only shows what the change would do.",
 		Example: "  fanmail admin settings\n  fanmail admin settings dormant_after 60d --dry-run",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {
 				return program.Usagef("give a KEY and its VALUE, or neither to show all settings")
 			}
-			c, err := s.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if len(args) == 0 {
-				list, err := c.Settings(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return out.print(client.SettingList{Settings: list}, func(w io.Writer) error { return printSettings(w, list) })
-			}
-			change.Value = args[1]
-			effect, err := c.ChangeSetting(cmd.Context(), args[0], change)
-			if err != nil {
-				return err
-			}
-			return out.print(effect, func(w io.Writer) error { return printEffect(w, args[0], change, effect) })
+			return nil
 		},
 	}
-	s.addServer(cmd, app.Rehydrator)
+	out := newOutput(p, cmd, "print the result as JSON")
 	cmd.Flags().BoolVar(&change.DryRun, "dry-run", false, "show what the change would do, and change nothing")
 	cmd.Flags().BoolVar(&change.Confirm, "yes", false, "confirm a change by which messages expire")
-	out.addJSON(cmd, "print the result as JSON")
-	return cmd
-}
-
-func printSettings(w io.Writer, list []client.Setting) error {
-	for _, s := range list {
-		if err := printf(w, "%-20s %-14s configured %-10s since %s\n",
-			program.Printable(s.Key), program.Printable(s.Recorded), program.Printable(s.Configured), showTime(s.Since.Time)); err != nil {
+	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if len(args) == 0 {
+			list, err := c.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			return out.print(client.SettingList{Settings: list}, func(w io.Writer) error {
+				return eachLine(w, list, func(s client.Setting) string {
+					return fmt.Sprintf("%-20s %-14s configured %-10s since %s", s.Key, s.Recorded, s.Configured, showTime(s.Since.Time))
+				})
+			})
+		}
+		change.Value = args[1]
+		effect, err := c.ChangeSetting(ctx, args[0], change)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return out.print(effect, func(w io.Writer) error { return printEffect(w, args[0], change, effect) })
+	})
 }
 
 func printEffect(w io.Writer, key string, change client.SettingChange, effect client.SettingEffect) error {
@@ -81,36 +70,23 @@ func printEffect(w io.Writer, key string, change client.SettingChange, effect cl
 }
 
 func newAdminProcesses(p program.Process) *cobra.Command {
-	var s server
-	out := output{w: p.Stdout}
 	cmd := &cobra.Command{
 		Use:     "processes",
 		Short:   "List the processes that were seen within a day",
 		Long:    "List the processes that were seen within a day. A process reports itself every 10 s.",
 		Example: "  fanmail admin processes",
 		Args:    program.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.dial(p)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			list, err := c.Processes(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return out.print(client.ProcessList{Processes: list}, func(w io.Writer) error {
-				for _, process := range list {
-					if err := printf(w, "%s  %s  seen %s\n",
-						program.Printable(process.Name), program.Printable(process.Role), showTime(process.Seen.Time)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
 	}
-	s.addServer(cmd, app.Rehydrator)
-	out.addJSON(cmd, "print the processes as JSON")
-	return cmd
+	out := newOutput(p, cmd, "print the processes as JSON")
+	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Processes(ctx)
+		if err != nil {
+			return err
+		}
+		return out.print(client.ProcessList{Processes: list}, func(w io.Writer) error {
+			return eachLine(w, list, func(process client.Process) string {
+				return process.Name + "  " + process.Role + "  seen " + showTime(process.Seen.Time)
+			})
+		})
+	})
 }

@@ -93,28 +93,45 @@ func TestErrorsNameTheRole(t *testing.T) {
 	require.Contains(t, got.stderr, "there is no message with this id: check the id (404 Not Found)\n", "no address is wrong")
 }
 
-// A server whose certificate is not trusted is told from one that does not answer.
+// A server whose certificate is not trusted is told from one that does not answer. The error names what gave the address.
 func TestErrorsNameTheAddress(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewTLSServer(http.NotFoundHandler())
-	defer other.Close()
-	got := run{args: []string{"inbox", "ben", "--server", other.URL}}.do(t.Context(), t)
-	require.Equal(t, program.ExitFailed, got.code)
-	require.Contains(t, got.stderr, "the certificate of "+other.URL+" is not trusted")
-	require.Contains(t, got.stderr, "; --ca-file or FANMAIL_CA_FILE names the file with the authorities to trust\n")
-
-	got = run{args: []string{"inbox", "ben", "--server", nowhere}}.do(t.Context(), t)
-	require.Equal(t, program.ExitFailed, got.code)
-	require.Contains(t, got.stderr, "no answer from "+nowhere)
-	require.Contains(t, got.stderr, "; --server or FANMAIL_SERVER gives another address\n")
-	for name, test := range map[string]run{
-		"a flag":                   {args: []string{"inbox", "ben", "--rehydrator", nowhere}, env: []string{"FANMAIL_SERVER=http://127.0.0.1:2"}},
-		"a variable":               {args: []string{"inbox", "ben"}, env: []string{"FANMAIL_REHYDRATOR=" + nowhere, "FANMAIL_SERVER=http://127.0.0.1:2"}},
-		"a flag before a variable": {args: []string{"inbox", "ben", "--rehydrator", nowhere, "--server", "http://127.0.0.1:2"}},
+	t.Cleanup(other.Close)
+	const elsewhere = "http://127.0.0.1:2"
+	for name, test := range map[string]struct {
+		run
+		want []string
+	}{
+		"a certificate": {
+			run{args: []string{"--server", other.URL}},
+			[]string{"the certificate of " + other.URL + " is not trusted", "; --ca-file or FANMAIL_CA_FILE names the file with the authorities to trust\n"},
+		},
+		"a flag of the role": {
+			run{args: []string{"--rehydrator", nowhere}, env: []string{"FANMAIL_SERVER=" + elsewhere}},
+			[]string{nowhere + ": ", "; --rehydrator or FANMAIL_REHYDRATOR gives another address\n"},
+		},
+		"a variable of the role": {
+			run{env: []string{"FANMAIL_REHYDRATOR=" + nowhere, "FANMAIL_SERVER=" + elsewhere}},
+			[]string{nowhere + ": ", "; --rehydrator or FANMAIL_REHYDRATOR gives another address\n"},
+		},
+		"two flags": {
+			run{args: []string{"--rehydrator", nowhere, "--server", elsewhere}},
+			[]string{nowhere + ": ", "; --rehydrator or FANMAIL_REHYDRATOR gives another address\n"},
+		},
+		"a flag before a variable": {
+			run{args: []string{"--server", nowhere}, env: []string{"FANMAIL_REHYDRATOR=" + elsewhere}},
+			[]string{"no answer from " + nowhere, "; --server or FANMAIL_SERVER gives another address\n"},
+		},
 	} {
-		require.Contains(t, test.do(t.Context(), t).stderr, nowhere+": ", name)
-		require.Contains(t, test.do(t.Context(), t).stderr, "; --rehydrator or FANMAIL_REHYDRATOR gives another address\n", name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.args = append([]string{"inbox", "ben"}, test.args...)
+			got := test.do(t.Context(), t)
+			require.Equal(t, program.ExitFailed, got.code)
+			for _, want := range test.want {
+				require.Contains(t, got.stderr, want)
+			}
+		})
 	}
-	got = run{args: []string{"inbox", "ben", "--server", nowhere}, env: []string{"FANMAIL_REHYDRATOR=http://127.0.0.1:2"}}.do(t.Context(), t)
-	require.Contains(t, got.stderr, "; --server or FANMAIL_SERVER gives another address\n")
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-func TestAttributeCommands(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func attributeCommands(t *testing.T, url string) {
+	t.Helper()
 	ask := func(args ...string) string { return fanmail(t, append(args, "--server", url)...) }
 	fail := func(code int, args ...string) string {
 		got := run{args: append(args, "--server", url)}.do(t.Context(), t)

@@ -52,14 +52,13 @@ func newBenchFanout(p program.Process) *cobra.Command {
 }
 
 func newBenchBurst(p program.Process) *cobra.Command {
-	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6, Named: 2}
+	o := bench.BurstOptions{Celebrities: 10, Messages: 2, Followers: 20_000, Overlap: 0.6}
 	c := command.New(p, &cobra.Command{
 		Use:   "burst",
 		Short: "Measure several authors who publish at the same time",
 		Long: "Measure the fan-out of messages by several authors at the same time, with overlapping audiences. There are two\n" +
 			"raw limits of the store: with one push for each entry, and with one push for all entries of an inbox. \"At most\"\n" +
-			"is the number of entries in a push if each inbox is written as rarely as possible. The authors also follow each\n" +
-			"other, and each message names a few recipients: measure how long these wait, too.",
+			"is the number of entries in a push if each inbox is written as rarely as possible.",
 		Example: "  fanmail bench burst --celebrities 2 --messages 10 --overlap 1\n  fanmail bench burst --celebrities 10 --graded --apart 50ms",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Burst(ctx, o) })
 	c.Number(&o.Celebrities, "celebrities", 1, "number of authors")
@@ -67,28 +66,22 @@ func newBenchBurst(p program.Process) *cobra.Command {
 	c.Number(&o.Followers, "followers", 1, "number of followers of the author with the most")
 	c.Flags().BoolVar(&o.Graded, "graded", false, "give the nth author n times as many followers as the first")
 	c.Share(&o.Overlap, "overlap", "share of each audience that is the same users, from 0 to 1")
-	c.Number(&o.Named, "named", 0, "number of recipients that each message names beside the followers")
 	c.Flags().Var((*duration.Value)(&o.Apart), "apart", "time from one author to the next")
 	return c.Command
 }
 
 func newBenchMixed(p program.Process) *cobra.Command {
-	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200, Messages: 5, Named: 20, Celebrities: 20}
+	o := bench.MixedOptions{Followers: 1_000_000, Medium: 2000, Probes: 200}
 	c := command.New(p, &cobra.Command{
 		Use:   "mixed",
 		Short: "Measure direct messages during a large fan-out",
 		Long: "Measure messages during a fan-out to many followers: the time from the answer of a direct message until it can\n" +
-			"be read, the time until a message to a medium audience is done, and the time of publishing. Then measure how long\n" +
-			"recipients wait whom a message to the followers names, and celebrities who follow its author, beside direct\n" +
-			"messages and the lap of the scan, from sending until the message is in the inbox.",
-		Example: "  fanmail bench mixed --followers 200000\n  fanmail bench mixed --messages 50",
+			"be read, the time until a message to a medium audience is done, and the time of publishing.",
+		Example: "  fanmail bench mixed --followers 200000",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
 	c.Number(&o.Followers, "followers", 1, "number of followers of the celebrity")
 	c.Number(&o.Medium, "medium", 1, "number of recipients in the medium audience")
 	c.Number(&o.Probes, "probes", 1, "number of messages of each kind")
-	c.Number(&o.Messages, "messages", 0, "number of messages that name recipients, one after the other; 0 for none")
-	c.Number(&o.Named, "named", 1, "number of recipients that each of them names")
-	c.Number(&o.Celebrities, "celebrities", 1, "number of active users who follow the celebrity")
 	return c.Command
 }
 

@@ -9,9 +9,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/client"
 )
 
-func TestIdentityCommands(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func identityCommands(t *testing.T, url string) {
+	t.Helper()
 	ask := func(args ...string) string { return fanmail(t, append(args, "--server", url)...) }
 	fail := func(args ...string) string {
 		got := run{args: append(args, "--server", url)}.do(t.Context(), t)

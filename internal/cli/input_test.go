@@ -114,9 +114,8 @@ func TestManyBadLines(t *testing.T) {
 }
 
 // A first line that is exactly the names of the columns is skipped, and the command says so. No other line is taken for one.
-func TestImportSkipsTheNamesOfColumns(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func importSkipsTheNamesOfColumns(t *testing.T, url string) {
+	t.Helper()
 	for name, test := range map[string]struct {
 		in     string
 		edges  int
@@ -188,9 +187,8 @@ type problemLine struct {
 	Error string `json:"error"`
 }
 
-func TestImportFollowsFromEverywhere(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func importFollowsFromEverywhere(t *testing.T, url string) {
+	t.Helper()
 	plain := "\ufeffben\tann\n\n# comment\ncleo\tann\r\nben\tann"
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
@@ -216,9 +214,8 @@ func TestImportFollowsFromEverywhere(t *testing.T) {
 	}
 }
 
-func TestImportSkipsBadLines(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func importSkipsBadLines(t *testing.T, url string) {
+	t.Helper()
 	in := "ben\tann\nben\nben\tben\ncleo\tann\n"
 	args := []string{"import", "follows", "-", "--server", url, "--skip-bad"}
 	got := run{args: args, stdin: in}.do(t.Context(), t)

@@ -25,7 +25,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	cli.WatchEvery(time.Millisecond)
+	leaktest.Main(m)
+}
 
 // run is a command line that runs in this process.
 type run struct {
@@ -68,6 +71,24 @@ func fanmail(t *testing.T, args ...string) string {
 func serve(t *testing.T) string {
 	t.Helper()
 	return serveWith(t, nil)
+}
+
+// TestOneServer runs tests at the same time on one server: none depends on what the others store.
+func TestOneServer(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	for name, test := range map[string]func(*testing.T, string){
+		"attributes": attributeCommands, "identities": identityCommands, "topics": topicCommands,
+		"import from everywhere": importFollowsFromEverywhere, "import without bad lines": importSkipsBadLines,
+		"import without the names of columns": importSkipsTheNamesOfColumns,
+		"progress on a terminal":              progressOnTerminal, "progress without a terminal": progressWithoutTerminal,
+		"publish a file": publishFileReportsLines, "publish from standard input": publishBodyFromStandardInput,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, url)
+		})
+	}
 }
 
 // serveWith starts an app whose parts a test replaces.

@@ -172,9 +172,8 @@ func TestPublishFile(t *testing.T) {
 	require.Equal(t, messages+1, strings.Count(fanmail(t, "inbox", "ben", "--all", "--server", url), "\n"))
 }
 
-func TestPublishFileReportsLines(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func publishFileReportsLines(t *testing.T, url string) {
+	t.Helper()
 	good := `{"from":"ann","to":["ben"],"body":"x"}`
 	large := `{"from":"ann","to":["ben"],"body":"` + strings.Repeat("x", 65<<10) + `"}`
 	args := []string{"publish", "--file", "-", "--json", "--server", url}
@@ -205,9 +204,8 @@ func TestPublishFileReportsLines(t *testing.T) {
 	require.Equal(t, 4, strings.Count(got.stdout, "\n"), "the others are published all the same")
 }
 
-func TestPublishBodyFromStandardInput(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func publishBodyFromStandardInput(t *testing.T, url string) {
+	t.Helper()
 	got := run{
 		args:  []string{"publish", "--from", "ann", "--to", "ben", "--body-file", "-", "--server", url, "--json"},
 		stdin: "two\nlines\n",

@@ -25,13 +25,8 @@ type output struct {
 // newOutput returns the output of a command to standard output, with --json.
 func newOutput(p program.Process, cmd *cobra.Command, usage string) *output {
 	o := &output{w: p.Stdout}
-	o.addJSON(cmd, usage)
-	return o
-}
-
-// addJSON defines --json.
-func (o *output) addJSON(cmd *cobra.Command, usage string) {
 	cmd.Flags().BoolVar(&o.json, jsonFlag, false, usage)
+	return o
 }
 
 // eachLine writes a line of text for each value.

@@ -12,9 +12,8 @@ import (
 	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
-func TestProgressOnTerminal(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func progressOnTerminal(t *testing.T, url string) {
+	t.Helper()
 	path := file(t, "edges", "ben\tann\n")
 	got := run{args: []string{"import", "follows", path, "--server", url}, width: 80}.do(t.Context(), t)
 	require.Equal(t, program.ExitDone, got.code, got.stderr)
@@ -22,9 +21,8 @@ func TestProgressOnTerminal(t *testing.T) {
 	require.Contains(t, got.stdout, "imported 1 edge in ")
 }
 
-func TestProgressWithoutTerminal(t *testing.T) {
-	t.Parallel()
-	url := serve(t)
+func progressWithoutTerminal(t *testing.T, url string) {
+	t.Helper()
 	var edges strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&edges, "fan-%d\tann\n", i)

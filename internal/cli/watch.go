@@ -11,12 +11,11 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-const (
-	// watchEvery is how often the command prints the progress of a message.
-	watchEvery = time.Second
-	// watchWindow is the number of intervals over which the rate is averaged, so that a short pause does not look like an end.
-	watchWindow = 5
-)
+// watchEvery is how often the command prints the progress of a message. Tests do not wait for a second.
+var watchEvery = time.Second
+
+// watchWindow is the number of intervals over which the rate is averaged, so that a short pause does not look like an end.
+const watchWindow = 5
 
 // watched is the progress of a message at one moment.
 type watched struct {

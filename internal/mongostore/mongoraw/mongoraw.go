@@ -1,6 +1,5 @@
 // Package mongoraw measures what a MongoDB server does with guarded upserts of inbox entries, and nothing else: the limit that the
-// store's own speed is judged by. It also has a layout of identities and one of entries that the store's
-// own are compared with.
+// store's own speed is judged by.
 package mongoraw
 
 import (
@@ -14,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"golang.org/x/sync/errgroup"
 
@@ -55,22 +53,6 @@ func Connect(uri string, monitor *event.CommandMonitor) (*mongo.Client, error) {
 	majority := writeconcern.Majority()
 	majority.Journal = &journaled
 	return mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority).SetMonitor(monitor))
-}
-
-// Database returns a database that is read with the read concern of the store.
-func Database(ctx context.Context, client *mongo.Client, name string) (*mongo.Database, error) {
-	var hello struct {
-		SetName string `bson:"setName"`
-		Msg     string `bson:"msg"`
-	}
-	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-		return nil, err
-	}
-	concern := readconcern.Local()
-	if hello.SetName != "" || hello.Msg == "isdbgrid" {
-		concern = readconcern.Linearizable()
-	}
-	return client.Database(name, options.Database().SetReadConcern(concern)), nil
 }
 
 // Spread pushes entries onto the first bucket of each owner.
