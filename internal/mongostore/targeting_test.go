@@ -33,8 +33,6 @@ var scattering = map[string]string{
 	"messages find unfinished,_id":    "the sweep: looks for what was forgotten, anywhere, twice a minute",
 	"followers find follower,pending": "edges of a user that a call left half written: the user may have come back, and any author may be at the other end",
 	"followers find _id":              "the collector goes through all edges, once a day",
-	"followers count ":                "how many edges there are, to scale a sample",
-	"followers aggregate ":            "a sample of the edges of everybody, once in the life of a database",
 	"users find due":                  "the reaper: looks for rehydrations that nobody is at, anywhere",
 	"users find partition,_id":        "audit goes through all users",
 	"fanouts find _id":                "plans of all messages up to an id, to end those that are over",
