@@ -162,9 +162,6 @@ func (s *assembly) fanout() {
 	lanes := &drain{bus: p.Bus, rate: deliverer.FinishRate}
 	s.opts.Metrics.MustRegister(meter.Live(lanes.collect))
 	s.run("deliverer", func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus) })
-	if options.HeadStarts {
-		s.run("head starts", func(intake, work context.Context) { deliverer.RunFirst(intake, work, p.Bus.FetchHeadStarts) })
-	}
 	s.run("router", func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) })
 	s.run("resumer", resumer.Run)
 }

@@ -18,9 +18,6 @@ import (
 // ErrUnavailable reports that the bus cannot be reached or did not answer. The requested change may have happened.
 var ErrUnavailable = errors.New("the bus is unavailable")
 
-// HeadStartAge is how long the bus keeps a head start at most. Scans of most audiences are done by then.
-const HeadStartAge = time.Minute
-
 // Publisher emits events of published messages.
 type Publisher interface {
 	// EmitPublished emits events, and returns nil when every event is in the stream. After an error each event may or may
@@ -48,10 +45,6 @@ type Emitter interface {
 	// After an error each task may or may not be there. A repeat appends the task again. It refuses a task whose lane or
 	// partition does not exist. Of an express task that is larger than the bus accepts, it emits Task.Scanning.
 	EmitTasks(ctx context.Context, tasks []event.Task) error
-	// EmitHeadStarts emits head starts, and returns nil when each of them was in the stream. The stream drops the oldest ones to make
-	// room, and those that are HeadStartAge old. After an error each of them may or may not be there. It refuses a lane or partition
-	// that does not exist.
-	EmitHeadStarts(ctx context.Context, starts []event.HeadStart) error
 }
 
 // Intake hands out the work of fan-out.
@@ -67,12 +60,6 @@ type Intake interface {
 	// Poll is Take, except that it returns nil if there is no task within the given time, another caller holds the partition,
 	// or the bus is unavailable. With 0 it returns as soon as the bus says that there is none now.
 	Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (Held, error)
-}
-
-// HeadStarts hands out head starts.
-type HeadStarts interface {
-	// FetchHeadStarts is FetchPublished for head starts. The bus hands a head start out a few times at most.
-	FetchHeadStarts(ctx context.Context, limit int) ([]Received, error)
 }
 
 // Logins hands out login events.
@@ -129,7 +116,6 @@ type Monitor interface {
 type Bus interface {
 	Emitter
 	Intake
-	HeadStarts
 	Logins
 	Viewings
 	DeadLetterQueue

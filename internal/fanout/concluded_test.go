@@ -61,7 +61,7 @@ func TestRepeatedEventOfAConcludedMessage(t *testing.T) {
 			require.Equal(t, 1, w.conclude(t))
 			w.follow(t, "author", late)
 			w.publish(t, m)
-			w.routeAll(t)
+			w.routeAll(t, w.router())
 			require.Empty(t, w.tasks(t))
 			w.drain(t)
 			w.requireConcluded(t, message.Ending{Delivered: 2}, m)

@@ -156,14 +156,13 @@ func (w *world) publish(t *testing.T, messages ...message.Message) {
 }
 
 // routeAll routes everything that is published.
-func (w *world) routeAll(t *testing.T) {
+func (w *world) routeAll(t *testing.T, router *fanout.Router) *fanout.Router {
 	t.Helper()
-	router := w.router()
 	for {
 		received, err := w.Bus.TryFetch(t.Context(), 10)
 		require.NoError(t, err)
 		if len(received) == 0 {
-			return
+			return router
 		}
 		require.NoError(t, router.Route(t.Context(), received))
 	}
@@ -191,7 +190,7 @@ func (w *world) deliver(t *testing.T, lane event.Lane, p int) bool {
 func (w *world) drain(t *testing.T) {
 	t.Helper()
 	for range 100 {
-		w.routeAll(t)
+		w.routeAll(t, w.router())
 		worked := false
 		for _, lane := range event.Lanes() {
 			for p := range rig.Partitions {

@@ -44,7 +44,6 @@ func skipReason(s userstate.State, sent time.Time) int {
 // lane holds what a Deliverer counts for one lane, and the worker slots of the lane.
 type lane struct {
 	deliveries, duplicates prometheus.Counter
-	headStarts             prometheus.Counter // those of deliveries that a head start made
 	skipped                [skipReasons]prometheus.Counter
 	batches, messages      prometheus.Observer
 	finished, continued    prometheus.Counter
@@ -60,9 +59,6 @@ type lane struct {
 type delivererMetrics struct {
 	lanes   map[event.Lane]*lane
 	retries prometheus.Counter
-
-	headStarts headStartMetrics
-	firstWait  prometheus.Observer
 }
 
 func newDelivererMetrics(opts Options) delivererMetrics {
@@ -76,7 +72,6 @@ func newDelivererMetrics(opts Options) delivererMetrics {
 	}
 	deliveries := count("fanmail_deliveries_total", "Entries that fan-out has appended to inboxes.")
 	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already. Head starts and their recipients do not count.")
-	headStarts := count("fanmail_head_start_deliveries_total", "Entries that head starts have appended to inboxes. They are part of the deliveries.")
 	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration, or to a dead letter because records of the recipient are damaged.", "reason")
 	finished := count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end.")
 	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
@@ -89,18 +84,12 @@ func newDelivererMetrics(opts Options) delivererMetrics {
 	m := delivererMetrics{
 		lanes:   make(map[event.Lane]*lane),
 		retries: newRetries(registerer, "deliver"),
-
-		headStarts: newHeadStartMetrics(registerer, "deliver"),
-		firstWait: factory.NewHistogram(prometheus.HistogramOpts{
-			Name: "fanmail_head_start_wait_seconds", Help: "From sending a message to the append of its head start.", Buckets: meter.Journeys(),
-		}),
 	}
 	for _, name := range event.Lanes() {
 		label := string(name)
 		l := &lane{
 			deliveries: deliveries.WithLabelValues(label), duplicates: duplicates.WithLabelValues(label),
-			headStarts: headStarts.WithLabelValues(label),
-			finished:   finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
+			finished: finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
 			stuck:   stuck.WithLabelValues(label),
 			batches: batches.WithLabelValues(label), messages: messages.WithLabelValues(label),
 			slots: newWorkerSlots(opts.Workers[name]),
@@ -142,17 +131,30 @@ const (
 // dropNames are the reasons as values of a metric's label.
 var dropNames = [dropReasons]string{"busy", "error", "damaged", "panic"}
 
-// headStartMetrics counts the head starts that a stage drops.
+// headStartMetrics holds what a headStarter counts.
 type headStartMetrics struct {
-	dropped [dropReasons]prometheus.Counter
+	deliveries map[event.Lane]prometheus.Counter
+	wait       prometheus.Observer
+	dropped    [dropReasons]prometheus.Counter
 }
 
-func newHeadStartMetrics(registerer prometheus.Registerer, stage string) headStartMetrics {
-	dropped := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
-		Name: "fanmail_head_starts_dropped_total", Help: "Head starts that a stage has dropped: their recipients wait for the scan.",
-		ConstLabels: prometheus.Labels{"stage": stage},
+func newHeadStartMetrics(registerer prometheus.Registerer) headStartMetrics {
+	factory := promauto.With(registerer)
+	deliveries := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_head_start_deliveries_total", Help: "Entries that head starts have appended to inboxes. They are no part of the deliveries.",
+	}, []string{"lane"})
+	dropped := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_head_starts_dropped_total", Help: "Head starts that were dropped: their recipients wait for the scan.",
 	}, []string{"reason"})
-	var m headStartMetrics
+	m := headStartMetrics{
+		deliveries: make(map[event.Lane]prometheus.Counter),
+		wait: factory.NewHistogram(prometheus.HistogramOpts{
+			Name: "fanmail_head_start_wait_seconds", Help: "From sending a message to the append of its head start.", Buckets: meter.Journeys(),
+		}),
+	}
+	for _, lane := range []event.Lane{event.Medium, event.Bulk} {
+		m.deliveries[lane] = deliveries.WithLabelValues(string(lane))
+	}
 	for reason, word := range dropNames {
 		m.dropped[reason] = dropped.WithLabelValues(word)
 	}

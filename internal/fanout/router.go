@@ -52,7 +52,7 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	}
 	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "route")
 	return &Router{
-		stores: stores, bus: bus, opts: opts, sizes: sizes, starter: newHeadStarter(stores, bus, opts, recorder),
+		stores: stores, bus: bus, opts: opts, sizes: sizes, starter: newHeadStarter(stores, opts, recorder),
 		metrics: newRouterMetrics(opts.Metrics), panics: recorder,
 	}
 }
@@ -62,9 +62,7 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
 	var starting sync.WaitGroup
 	defer starting.Wait()
-	for name, loop := range map[string]startstop.Loop{"head starts": r.starter.run, "viewers' head starts": r.starter.search} {
-		starting.Go(func() { startstop.Keep(intake, processing, r.panics, name, loop) })
-	}
+	starting.Go(func() { startstop.Keep(intake, processing, r.panics, "head starts", r.starter.run) })
 	for intake.Err() == nil {
 		received, err := fetch(intake, r.opts.RouteEvents)
 		if err == nil {
@@ -134,8 +132,14 @@ func (r *Router) Route(ctx context.Context, received []bus.Received) (err error)
 	return nil
 }
 
-// EmitHeadStarts emits the head starts of the messages that were routed before. Run does the same in the background.
-func (r *Router) EmitHeadStarts(ctx context.Context) { r.starter.emitWaiting(ctx) }
+// DeliverHeadStarts delivers the head starts of the messages that were routed before, and returns how many there were. Run does the same in the
+// background.
+func (r *Router) DeliverHeadStarts(ctx context.Context) (n int) {
+	for r.starter.next(ctx) {
+		n++
+	}
+	return n
+}
 
 // route is the result of planning one published message.
 type route struct {

@@ -50,7 +50,7 @@ func TestRouterChoosesTheLane(t *testing.T) {
 			}
 			m = w.insert(t, m)
 			w.publish(t, m)
-			w.routeAll(t)
+			w.routeAll(t, w.router())
 			tasks := w.tasks(t)
 			var partitions []int
 			var recipients []message.UserID
@@ -80,7 +80,7 @@ func TestRouterFinishesAtOnce(t *testing.T) {
 		w := newWorld(t)
 		m := w.store(t, 1, "author")
 		w.publish(t, m)
-		w.routeAll(t)
+		w.routeAll(t, w.router())
 		require.Empty(t, w.tasks(t))
 		w.requireDone(t, m, 0, 0)
 	})
@@ -92,7 +92,7 @@ func TestRouterFinishesAtOnce(t *testing.T) {
 		w.Clock.Advance(rig.Slack + 2*time.Millisecond)
 		m := w.store(t, 1, "author", users...)
 		w.publish(t, m)
-		w.routeAll(t)
+		w.routeAll(t, w.router())
 		require.Empty(t, w.tasks(t))
 		require.Empty(t, w.unfinished(t))
 		_, err := w.Progress.Get(t.Context(), m.ID)
@@ -108,7 +108,7 @@ func TestRouterFinishesAtOnce(t *testing.T) {
 		w.publish(t, m)
 		w.drain(t)
 		w.publish(t, m)
-		w.routeAll(t)
+		w.routeAll(t, w.router())
 		require.Empty(t, w.tasks(t))
 		w.requireDone(t, m, 2, 0)
 	})
@@ -167,7 +167,7 @@ func TestResumer(t *testing.T) {
 		"a task was lost": {func(t *testing.T, w *world, m message.Message) {
 			t.Helper()
 			w.publish(t, m)
-			w.routeAll(t)
+			w.routeAll(t, w.router())
 			require.NoError(t, w.Bus.Lose(t.Context(), "FANMAIL_FANOUT", 0))
 			w.drain(t)
 		}},
@@ -239,7 +239,7 @@ func TestRouterForgivesChance(t *testing.T) {
 			w.opts.MediumMax = 80
 			w.follow(t, "author", append(usersOf(0, share), usersOf(1, 80-share)...)...)
 			w.publish(t, w.store(t, 1, "author"))
-			w.routeAll(t)
+			w.routeAll(t, w.router())
 			require.Equal(t, lane, w.tasks(t)[0].Lane)
 		})
 	}

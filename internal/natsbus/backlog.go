@@ -2,7 +2,6 @@ package natsbus
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -83,15 +82,6 @@ func (b *Bus) readBacklog(ctx context.Context) (bus.Backlog, error) {
 	if backlog.Tasks, err = b.tasks(ctx, info.State); err != nil {
 		return bus.Backlog{}, err
 	}
-	if !b.hasFirst.Load() {
-		return backlog, nil
-	}
-	if stream, err = b.js.Stream(ctx, FirstStream); errors.Is(err, jetstream.ErrStreamNotFound) {
-		return backlog, nil // FetchHeadStarts declares it again
-	} else if err != nil {
-		return bus.Backlog{}, err
-	}
-	backlog.Streams[FirstStream] = bus.Fill{Bytes: stream.CachedInfo().State.Bytes} // it refuses nothing
 	return backlog, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -120,7 +119,6 @@ type Bus struct {
 	unacknowledged *semaphore.Weighted
 	// letters keeps the stream of dead letters as it is while Save runs.
 	letters     *semaphore.Weighted
-	hasFirst    atomic.Bool // the stream of head starts was declared
 	complaints  zerolog.Logger
 	reconnected broadcast
 	backlog     backlogCache

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/event"
 )
@@ -25,13 +24,6 @@ const (
 	// rehydratorAckPending is the largest number of logins that all rehydrators together hold. It is enough for many rehydrators
 	// with more than a hundred logins each.
 	rehydratorAckPending = 2048
-	// firstAckPending is the largest number of head starts that all workers together hold.
-	firstAckPending = 1024
-	// firstMaxDeliver is how often the server hands a head start out. After that the server drops it with its age.
-	firstMaxDeliver = 3
-	// firstBytes is the size of the stream of head starts: more than a hundred thousand that name some twenty recipients. When it is full, a
-	// new one is worth more than the oldest, whose scan has had the most time.
-	firstBytes = 64 << 20
 	// maxLoginBytes is the largest size of a login. Logins come from other systems, and a malformed login has to fit into a dead letter.
 	maxLoginBytes = 64 << 10
 	// declareConcurrency bounds the concurrent requests, because there are up to 3 × 256 consumers to declare.
@@ -66,18 +58,6 @@ func (b *Bus) loginSource() source {
 	}}
 }
 
-func (b *Bus) firstSource() source {
-	return source{FirstStream, jetstream.ConsumerConfig{
-		Durable:       firstConsumer,
-		Description:   "Deliverers: each head start goes to one of them.",
-		FilterSubject: firstPrefix + "*",
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       b.opts.Lease,
-		MaxDeliver:    firstMaxDeliver,
-		MaxAckPending: firstAckPending,
-	}}
-}
-
 func (b *Bus) taskSource(lane event.Lane, partition int) source {
 	return source{FanoutStream, jetstream.ConsumerConfig{
 		Durable:       taskConsumer(lane, partition),
@@ -90,24 +70,7 @@ func (b *Bus) taskSource(lane event.Lane, partition int) source {
 	}}
 }
 
-// firstStream returns the stream of head starts. They are hints, so the stream drops the oldest ones and all that are a minute old. It is
-// in memory, because on a disk they would wait behind the tasks of the scans.
-func (b *Bus) firstStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        FirstStream,
-		Description: "Recipients to whom messages are delivered before the scan reaches them.",
-		Subjects:    []string{firstPrefix + "*"},
-		Retention:   jetstream.WorkQueuePolicy,
-		Storage:     jetstream.MemoryStorage,
-		Discard:     jetstream.DiscardOld,
-		MaxAge:      bus.HeadStartAge,
-		Duplicates:  bus.HeadStartAge, // it must not be longer than MaxAge; no id is sent
-		MaxBytes:    firstBytes,
-		Replicas:    b.opts.Replicas,
-	}
-}
-
-// streams returns the streams that Fanmail cannot work without.
+// streams returns the streams of Fanmail.
 func (b *Bus) streams() []jetstream.StreamConfig {
 	common := jetstream.StreamConfig{
 		Storage:    jetstream.FileStorage,
@@ -168,33 +131,7 @@ func (b *Bus) declare(ctx context.Context) error {
 			return b.declareConsumer(gctx, src)
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return b.declareFirst(ctx)
-}
-
-// declareFirst declares the stream of head starts and its consumer. If the server refuses, for example because it has no room for one more
-// stream, messages are delivered without head starts. FetchHeadStarts tries again.
-func (b *Bus) declareFirst(ctx context.Context) error {
-	err := b.declareFirstStream(ctx)
-	if err == nil {
-		err = b.declareConsumer(ctx, b.firstSource())
-	}
-	if err != nil && ctx.Err() == nil {
-		b.opts.Logger.Warn().Err(err).Str("stream", FirstStream).
-			Msg("cannot declare the stream of head starts: messages are delivered without them")
-		return nil
-	}
-	return err
-}
-
-func (b *Bus) declareFirstStream(ctx context.Context) error {
-	err := b.declareStream(ctx, b.firstStream())
-	if err == nil {
-		b.hasFirst.Store(true)
-	}
-	return err
+	return g.Wait()
 }
 
 func (b *Bus) declareStreams(ctx context.Context) error {

@@ -41,7 +41,7 @@ func declared(t *testing.T, js jetstream.JetStream) string {
 		Consumers []jetstream.ConsumerConfig `json:"consumers"`
 	}
 	var all []stream
-	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.FirstStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
 		s, err := js.Stream(t.Context(), name)
 		require.NoError(t, err)
 		one := stream{Stream: s.CachedInfo().Config, Consumers: []jetstream.ConsumerConfig{}}
@@ -54,7 +54,7 @@ func declared(t *testing.T, js jetstream.JetStream) string {
 		}
 		require.NoError(t, consumers.Err())
 		for _, name := range []string{
-			"router", "first", "rehydrator", "express-0", "express-1", "medium-0", "medium-1", "bulk-0", "bulk-1",
+			"router", "rehydrator", "express-0", "express-1", "medium-0", "medium-1", "bulk-0", "bulk-1",
 		} {
 			if config, ok := byName[name]; ok {
 				one.Consumers = append(one.Consumers, config)
@@ -117,22 +117,6 @@ func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
 	opts.FanoutBytes = 2 * size
 	_, err := natsbus.Connect(patient(t), opts)
 	require.ErrorIs(t, err, event.ErrFull)
-}
-
-// Without room for the stream of head starts, everything else works.
-func TestDeclaresWithoutHeadStarts(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 20
-	server := start(t, natsserver.Options{Addr: "127.0.0.1:0", MaxMemoryBytes: size})
-	b := connect(t, natsbus.Options{Server: server, PublishedBytes: size, FanoutBytes: size, LoginBytes: size, DeadLetterBytes: size})
-	_, err := admin(t, server).Stream(t.Context(), natsbus.FirstStream)
-	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
-	require.Error(t, b.EmitHeadStarts(patient(t), []event.HeadStart{headStart(0)}))
-	require.NoError(t, b.EmitTasks(patient(t), tasks(event.Bulk, 0, 0, 1)))
-	backlog, err := b.Backlog(patient(t))
-	require.NoError(t, err)
-	require.NotContains(t, backlog.Streams, natsbus.FirstStream)
-	require.Equal(t, uint64(1), backlog.Tasks[event.Bulk].Messages)
 }
 
 func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {

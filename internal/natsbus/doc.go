@@ -1,14 +1,11 @@
 // Package natsbus sends Fanmail's events over NATS JetStream, on a server inside the process (package natsserver) or on other NATS
 // servers of version 2.11 or later.
 //
-// There are five streams. FANMAIL_PUBLISHED holds events of published messages for the routers, which share one consumer.
+// There are four streams. FANMAIL_PUBLISHED holds events of published messages for the routers, which share one consumer.
 // FANMAIL_FANOUT holds the tasks that the routers emit, on one subject for each lane and partition. FANMAIL_LOGIN holds
 // logins for the rehydrators, which share one consumer. FANMAIL_DLQ holds work that cannot succeed. Each of these has a limit
 // in bytes. If it is full, it refuses new events (event.ErrFull) and drops none, because the bus has accepted what it holds. The
 // first three are work queues: an event stays until a stage acknowledges it, even while no stage runs.
-//
-// FANMAIL_FIRST holds head starts for the deliverers, which share one consumer. They are hints, so the stream drops the oldest ones when it is
-// full, and all that are a minute old. If the server refuses this stream, everything else works.
 //
 // # Logins
 //

@@ -66,42 +66,6 @@ func taskMsg(t event.Task) (*nats.Msg, error) {
 // of the present connection. The size includes the subject, which does not count: the estimate is on the safe side.
 func (b *Bus) fits(msg *nats.Msg) bool { return int64(msg.Size()) <= b.nc.MaxPayload() }
 
-// EmitHeadStarts implements bus.Emitter.
-func (b *Bus) EmitHeadStarts(ctx context.Context, starts []event.HeadStart) error {
-	var msgs []*nats.Msg
-	for _, h := range starts {
-		if err := b.checkPlace(h.Lane, h.Partition); err != nil {
-			return err
-		}
-		fitting, err := b.headStartMsgs(h)
-		if err != nil {
-			return fmt.Errorf("natsbus: encode head start of message %s: %w", h.ID, err)
-		}
-		msgs = append(msgs, fitting...)
-	}
-	return classify(ctx, "emit head starts", b.emit(ctx, msgs))
-}
-
-// headStartMsgs returns a head start as one message or, if the server does not accept its size, as several with some of the recipients each.
-func (b *Bus) headStartMsgs(h event.HeadStart) ([]*nats.Msg, error) {
-	data, err := h.Encode()
-	if err != nil {
-		return nil, err
-	}
-	msg, half := newMsg(firstSubject(h.Partition), data, h.Trace), len(h.Recipients)/2
-	if half == 0 || b.fits(msg) {
-		return []*nats.Msg{msg}, nil
-	}
-	front, back := h, h
-	front.Recipients, back.Recipients = h.Recipients[:half], h.Recipients[half:]
-	msgs, err := b.headStartMsgs(front)
-	if err != nil {
-		return nil, err
-	}
-	more, err := b.headStartMsgs(back)
-	return append(msgs, more...), err
-}
-
 // DeadLetter implements bus.DeadLetterer. The subject of the work decides the subject of the letter.
 func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	subject := deadLetterSubject(d.Subject)

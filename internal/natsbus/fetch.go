@@ -23,11 +23,6 @@ func (b *Bus) FetchPublished(ctx context.Context, limit int) ([]bus.Received, er
 	return b.fetch(ctx, b.publishedSource(), "fetch published messages", limit)
 }
 
-// FetchHeadStarts implements bus.HeadStarts.
-func (b *Bus) FetchHeadStarts(ctx context.Context, limit int) ([]bus.Received, error) {
-	return b.fetch(ctx, b.firstSource(), "fetch head starts", limit)
-}
-
 // FetchLogins implements bus.Logins.
 func (b *Bus) FetchLogins(ctx context.Context, limit int) ([]bus.Received, error) {
 	return b.fetch(ctx, b.loginSource(), "fetch logins", limit)

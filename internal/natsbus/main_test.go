@@ -76,11 +76,6 @@ func published(n int) event.Published {
 	return event.NewPublished(message.Ref{From: "author", ID: id(n)})
 }
 
-// headStart returns a head start of the nth message.
-func headStart(n int) event.HeadStart {
-	return event.HeadStart{Version: event.Version, ID: id(n), From: "author", Lane: event.Bulk, Partition: n % 2, Recipients: []message.UserID{"ann"}}
-}
-
 // tasks returns tasks of the messages from to to-1.
 func tasks(lane event.Lane, partition, from, to int) []event.Task {
 	var all []event.Task

@@ -204,7 +204,7 @@ func (b *Bus) restore(ctx context.Context, src source) {
 	defer cancel()
 	err := b.declareConsumer(ctx, src)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = b.declareStreamOf(ctx, src); err == nil {
+		if err = b.declareStreams(ctx); err == nil {
 			err = b.declareConsumer(ctx, src)
 		}
 	}
@@ -228,14 +228,6 @@ func (b *Bus) withinConnection(ctx context.Context) (context.Context, context.Ca
 		}
 	}()
 	return ctx, cancel
-}
-
-// declareStreamOf declares the stream of a consumer. It declares the streams that Fanmail cannot work without together.
-func (b *Bus) declareStreamOf(ctx context.Context, src source) error {
-	if src.stream == FirstStream {
-		return b.declareFirstStream(ctx)
-	}
-	return b.declareStreams(ctx)
 }
 
 // release hands a message back. The server hands it out again at once.

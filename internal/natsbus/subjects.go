@@ -14,8 +14,6 @@ const (
 	PublishedStream = "FANMAIL_PUBLISHED"
 	// FanoutStream holds tasks that are not done.
 	FanoutStream = "FANMAIL_FANOUT"
-	// FirstStream holds head starts. It drops the oldest ones.
-	FirstStream = "FANMAIL_FIRST"
 	// LoginStream holds logins that no rehydrator has noted yet.
 	LoginStream = "FANMAIL_LOGIN"
 	// DeadLetterStream holds dead letters until they are redriven or dropped.
@@ -25,7 +23,6 @@ const (
 const (
 	publishedSubject  = "fanmail.v1.published"
 	fanoutPrefix      = "fanmail.v1.fanout."
-	firstPrefix       = "fanmail.v1.first."
 	loginSubject      = "fanmail.v1.login"
 	rehydratedSubject = "fanmail.v1.rehydrated"
 	viewedSubject     = "fanmail.v1.viewed"
@@ -37,7 +34,6 @@ const (
 	deadLetterDamaged = deadLetterPrefix + "damaged"
 
 	routerConsumer     = "router"
-	firstConsumer      = "first"
 	rehydratorConsumer = "rehydrator"
 )
 
@@ -45,10 +41,6 @@ const (
 func taskSubject(lane event.Lane, partition int) string {
 	return fanoutPrefix + string(lane) + "." + strconv.Itoa(partition)
 }
-
-// firstSubject returns the subject of the head starts of a partition. It is not a subject of tasks, because a head start must not finish a
-// scan.
-func firstSubject(partition int) string { return firstPrefix + strconv.Itoa(partition) }
 
 // taskConsumer returns the name of the consumer of a lane and partition.
 func taskConsumer(lane event.Lane, partition int) string {

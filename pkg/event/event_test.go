@@ -23,10 +23,6 @@ func task(lane event.Lane, recipients ...message.UserID) event.Task {
 
 var viewed = event.NewViewed([]message.UserID{"ann", "名前"})
 
-func headStart(recipients ...message.UserID) event.HeadStart {
-	return event.HeadStart{Version: event.Version, ID: ref.ID, From: ref.From, Lane: event.Bulk, Partition: 11, Recipients: recipients}
-}
-
 // goldens are encoded events. Programs of other versions read them, so an existing file is never edited.
 var goldens = []struct {
 	file  string
@@ -37,7 +33,6 @@ var goldens = []struct {
 	{"task-express.golden.json", task(event.Express, "bob", "名前"), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-medium.golden.json", task(event.Medium), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-bulk.golden.json", task(event.Bulk), func(b []byte) (any, error) { return event.DecodeTask(b) }},
-	{"head-start.golden.json", headStart("bob", "名前"), func(b []byte) (any, error) { return event.DecodeHeadStart(b) }},
 	{"login.golden.json", event.Login{User: "名前"}, func(b []byte) (any, error) { return event.DecodeLogin(b) }},
 	{"rehydrated.golden.json", event.NewRehydrated("ann", 42), func(b []byte) (any, error) { return event.DecodeRehydrated(b) }},
 	{"viewed.golden.json", viewed, func(b []byte) (any, error) { return event.DecodeViewed(b) }},
@@ -142,24 +137,6 @@ func TestDecodePublishedRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := event.DecodePublished(field(t, event.NewPublished(ref), test.field, test.value))
-			require.ErrorIs(t, err, event.ErrMalformed)
-			require.Zero(t, got)
-		})
-	}
-}
-
-func TestDecodeHeadStartRefuses(t *testing.T) {
-	t.Parallel()
-	for _, test := range append(broken, []struct{ name, field, value string }{
-		{"an unknown lane", "lane", `"fast"`},
-		{"a partition below zero", "partition", "-1"},
-		{"no recipients", "recipients", ""},
-		{"recipients out of order", "recipients", `["zoe","bob"]`},
-		{"a recipient that is not a user id", "recipients", `["a/b"]`},
-	}...) {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := event.DecodeHeadStart(field(t, headStart("bob"), test.field, test.value))
 			require.ErrorIs(t, err, event.ErrMalformed)
 			require.Zero(t, got)
 		})

@@ -36,9 +36,6 @@ func TestNewerFields(t *testing.T) {
 	views, err := event.DecodeViewed(newer(t, "viewed.fields.json"))
 	require.NoError(t, err)
 	require.Equal(t, viewed, views)
-	start, err := event.DecodeHeadStart(newer(t, "head-start.fields.json"))
-	require.NoError(t, err)
-	require.Equal(t, headStart("bob", "名前"), start)
 	letter, err := event.DecodeDeadLetter(newer(t, "dead-letter.fields.json"))
 	require.NoError(t, err)
 	require.Equal(t, "fanmail.v1.fanout.bulk.11", letter.Subject)
@@ -70,7 +67,6 @@ func TestNewerVersion(t *testing.T) {
 	for file, decode := range map[string]func([]byte) error{
 		"published.version.json":   func(b []byte) error { _, err := event.DecodePublished(b); return err },
 		"task.version.json":        func(b []byte) error { _, err := event.DecodeTask(b); return err },
-		"head-start.version.json":  func(b []byte) error { _, err := event.DecodeHeadStart(b); return err },
 		"login.version.json":       func(b []byte) error { _, err := event.DecodeLogin(b); return err },
 		"rehydrated.version.json":  func(b []byte) error { _, err := event.DecodeRehydrated(b); return err },
 		"viewed.version.json":      func(b []byte) error { _, err := event.DecodeViewed(b); return err },

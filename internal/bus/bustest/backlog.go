@@ -24,7 +24,6 @@ func (s *suite) backlog() {
 	s.emitTasks(event.Bulk, 0, 0, 2)
 	s.emitTasks(event.Bulk, 1, 0, 2)
 	s.emitTasks(event.Express, 1, 0, 1)
-	s.emitHeadStarts(0, 1)
 	s.publish(0, 3)
 	require.NoError(s.t, s.Login(s.ctx(), []byte("a login")))
 	s.file(1, "fanmail.v1.published")

@@ -46,8 +46,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"Held/GiveBack is no attempt":                          (*suite).giveBack,
 		"Poll/returns what is there, and nil otherwise":        (*suite).poll,
 		"Held/Done of a task that another process has done":    (*suite).doneTwice,
-		"FetchHeadStarts/in order, again after Release":        (*suite).fetchHeadStarts,
-		"FetchHeadStarts/ends with its context":                (*suite).fetchHeadStartsEnds,
 		"FetchLogins/in order, whatever the payload":           (*suite).fetchLogins,
 		"FetchLogins/ends with its context":                    (*suite).fetchLoginsEnds,
 		"HearViewed/hears all processes, and no nonsense":      (*suite).hearViewed,

@@ -38,17 +38,6 @@ func (s *suite) emitTasks(lane event.Lane, partition, from, to int) {
 	require.NoError(s.t, s.Bus.EmitTasks(s.ctx(), tasks(lane, partition, from, to)))
 }
 
-// emitHeadStarts emits head starts of the messages from to to-1.
-func (s *suite) emitHeadStarts(from, to int) {
-	var starts []event.HeadStart
-	for n, id := range ids(from, to) {
-		starts = append(starts, event.HeadStart{
-			Version: event.Version, ID: id, From: "author", Lane: event.Bulk, Partition: n % Partitions, Recipients: []message.UserID{"ann"},
-		})
-	}
-	require.NoError(s.t, s.Bus.EmitHeadStarts(s.ctx(), starts))
-}
-
 func (s *suite) take(lane event.Lane, partition int) bus.Held {
 	held, err := s.Bus.Take(s.ctx(), lane, partition)
 	require.NoError(s.t, err)

@@ -23,8 +23,6 @@ const (
 	DefaultMaxStoreBytes = 4 << 30
 	// DefaultMaxPayload is far above any task, because a dead letter contains a whole event in base64.
 	DefaultMaxPayload = 8 << 20
-	// DefaultMaxMemoryBytes has room for the stream of head starts, which is at most 64 MiB.
-	DefaultMaxMemoryBytes = 80 << 20
 	// DefaultStartTimeout is how long Start waits until the server accepts connections.
 	DefaultStartTimeout = 30 * time.Second
 )
@@ -41,8 +39,6 @@ type Options struct {
 	Addr string
 	// MaxStoreBytes limits the sizes of all streams together, in bytes. 0 means DefaultMaxStoreBytes.
 	MaxStoreBytes int64
-	// MaxMemoryBytes limits streams in memory. 0 means DefaultMaxMemoryBytes.
-	MaxMemoryBytes int64
 	// MaxPayload is the maximum size of an event in bytes. 0 means DefaultMaxPayload.
 	MaxPayload int32
 	// SyncAlways makes the server sync every event to disk before it acknowledges the event. Without SyncAlways, a power
@@ -77,7 +73,6 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	listen.JetStream = true
 	listen.StoreDir = opts.Dir
 	listen.JetStreamMaxStore = cmp.Or(opts.MaxStoreBytes, DefaultMaxStoreBytes)
-	listen.JetStreamMaxMemory = cmp.Or(opts.MaxMemoryBytes, DefaultMaxMemoryBytes)
 	listen.SyncAlways = opts.SyncAlways
 
 	timeout := cmp.Or(opts.StartTimeout, DefaultStartTimeout)

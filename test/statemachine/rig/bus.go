@@ -43,7 +43,6 @@ type Bus struct {
 
 	mu        sync.Mutex
 	tasks     []event.Task
-	starts    []event.HeadStart
 	published []event.Published
 	held      map[place]*Held
 	received  map[uint64]*received
@@ -92,10 +91,10 @@ func newBus(t *testing.T, partitions int, streamBytes int64, maxPayload int32) *
 func (b *Bus) Clear(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tasks, b.starts, b.published = nil, nil, nil
+	b.tasks, b.published = nil, nil
 	clear(b.held)
 	clear(b.received)
-	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.FirstStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
+	for _, name := range []string{natsbus.PublishedStream, natsbus.FanoutStream, natsbus.LoginStream, natsbus.DeadLetterStream} {
 		stream, err := b.js.Stream(ctx, name)
 		if err != nil {
 			return err
@@ -125,23 +124,6 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 		b.mu.Unlock()
 		return b.Bus.EmitTasks(ctx, tasks)
 	})
-}
-
-// EmitHeadStarts implements bus.Emitter.
-func (b *Bus) EmitHeadStarts(ctx context.Context, starts []event.HeadStart) error {
-	return run(ctx, "EmitHeadStarts", func() error {
-		b.mu.Lock()
-		b.starts = append(b.starts, starts...)
-		b.mu.Unlock()
-		return b.Bus.EmitHeadStarts(ctx, starts)
-	})
-}
-
-// HeadStarts returns the head starts that were emitted since the bus was cleared.
-func (b *Bus) HeadStarts() []event.HeadStart {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.starts)
 }
 
 // DeadLetter implements bus.Emitter.
@@ -230,12 +212,6 @@ func (b *Bus) Lose(ctx context.Context, name string, n int) error {
 		n--
 	}
 	return nil
-}
-
-// PutHeadStart puts anything into the queue of head starts.
-func (b *Bus) PutHeadStart(ctx context.Context, payload []byte) error {
-	_, err := b.js.Publish(ctx, "fanmail.v1.first.0", payload)
-	return err
 }
 
 // Put puts anything into the queue of a lane's partition, as a task.

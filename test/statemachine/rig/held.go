@@ -174,25 +174,6 @@ func (b *Bus) TryFetch(ctx context.Context, limit int) ([]bus.Received, error) {
 	return events, err
 }
 
-// TryFetchHeadStarts returns head starts that no process has, or nothing if there are none. They go to one caller at a time.
-func (b *Bus) TryFetchHeadStarts(ctx context.Context, limit int) ([]bus.Received, error) {
-	remain := func(ctx context.Context) (bool, error) {
-		c, err := b.js.Consumer(ctx, natsbus.FirstStream, "first")
-		if err != nil {
-			return false, err
-		}
-		stream, err := b.js.Stream(ctx, natsbus.FirstStream)
-		if err != nil {
-			return false, err
-		}
-		// The consumer counts what is pending a moment after the stream stores it.
-		state := stream.CachedInfo().State
-		return state.Msgs > 0 && c.CachedInfo().Delivered.Stream < state.LastSeq, nil
-	}
-	starts, _, err := attempt(ctx, remain, func(ctx context.Context) ([]bus.Received, error) { return b.FetchHeadStarts(ctx, limit) })
-	return starts, err
-}
-
 // Unclaimed returns how many published events no process has.
 func (b *Bus) Unclaimed(ctx context.Context) (int, error) {
 	there, _, err := b.Queued(ctx)
