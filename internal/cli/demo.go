@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fanmail/fanmail/config"
-	"github.com/fanmail/fanmail/internal/app"
-	"github.com/fanmail/fanmail/internal/app/embedded"
+	"github.com/fanmail/fanmail/internal/bench"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -64,35 +63,19 @@ func newDemo(p program.Process) *cobra.Command {
 }
 
 func runDemo(ctx context.Context, p program.Process) (err error) {
-	dir, err := os.MkdirTemp("", "fanmail-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
 	cfg := config.Default()
-	cfg.Addr, cfg.Data = "127.0.0.1:0", dir
 	// The server reserves the maximum size of its streams. A temporary folder may have little room.
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 32*config.MiB, 64*config.MiB, 16*config.MiB, 16*config.MiB
 	logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: "warn", Format: telemetry.FormatAuto, Writer: p.Stderr, Now: p.Now})
 	if err != nil {
 		return err
 	}
-	server := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: logger, Now: p.Now})
-	if err := server.Start(ctx); err != nil {
-		return fmt.Errorf("start the server: %w", err)
-	}
-	defer func() {
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
-		defer cancel()
-		err = errors.Join(err, server.Stop(drain))
-	}()
-	c, err := client.New(server.URL(), client.Options{})
+	world, err := bench.Env{Config: cfg, Dir: os.TempDir(), Logger: logger, Now: p.Now}.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	d := demo{process: p, client: c}
+	defer func() { err = errors.Join(err, world.Close(ctx)) }()
+	d := demo{process: p, client: world.Client}
 	if err := d.populate(ctx); err != nil {
 		return err
 	}
@@ -187,7 +170,7 @@ func (d *demo) publish(ctx context.Context, draft message.Draft) (message.ID, er
 // done waits until the fan-out of a message is done, and checks its counts.
 func (d *demo) done(ctx context.Context, id message.ID, want client.Fanout) error {
 	want.State = client.StateDone
-	status, err := waitDone(ctx, d.client, id, func(client.Status) {})
+	status, err := d.client.WaitDone(ctx, id, 0)
 	if err == nil && status.Fanout != want {
 		err = fmt.Errorf("a check failed: message %s is %+v, and should be %+v", id, status.Fanout, want)
 	}

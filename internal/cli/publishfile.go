@@ -200,7 +200,7 @@ func (r *fileRun) waitAll(ctx context.Context) (*totals, error) {
 	group.SetLimit(waiters)
 	for i, id := range r.ids {
 		group.Go(func() error {
-			status, err := waitDone(waiting, r.client, id, func(client.Status) {})
+			status, err := r.client.WaitDone(waiting, id, 0)
 			if err != nil {
 				return err
 			}

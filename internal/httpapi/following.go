@@ -31,31 +31,19 @@ func authorPair(e client.Edge) (follow.Pair, error) {
 	return pair, pair.Validate()
 }
 
-func (s *server) follow(w *response, r *http.Request) error {
-	pair, err := pathPair(r)
-	if err != nil {
-		return err
-	}
+func (s *server) follow(w *response, r *http.Request, pair follow.Pair) error {
 	if err := s.Following.Follow(r.Context(), []follow.Pair{pair}); err != nil {
 		return err
 	}
 	return done(w, s.Following.Seen(r.Context(), pair.Follower))
 }
 
-func (s *server) unfollow(w *response, r *http.Request) error {
-	pair, err := pathPair(r)
-	if err != nil {
-		return err
-	}
+func (s *server) unfollow(w *response, r *http.Request, pair follow.Pair) error {
 	return done(w, s.Following.Unfollow(r.Context(), pair))
 }
 
 func (s *server) followBatch(w *response, r *http.Request) error {
-	decode := func(text []byte) (follow.Pair, error) {
-		var edge client.Edge
-		if err := decodeObject(text, &edge, "the line"); err != nil {
-			return follow.Pair{}, err
-		}
+	decode := func(edge client.Edge) (follow.Pair, error) {
 		pair, err := authorPair(edge)
 		if err != nil {
 			return pair, err
@@ -77,13 +65,20 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 	})
 }
 
-// handleBatch answers a batch whose lines are accepted or rejected. do handles the decoded values of a chunk, and returns one error
-// (or nil) per value, in their order.
-func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]byte) (T, error), do func([]T) ([]error, error)) error {
+// handleBatch answers a batch whose lines are accepted or rejected. decode returns the value of a line. do handles the values of a chunk, and
+// returns one error (or nil) per value, in their order.
+func handleBatch[L, T any](s *server, w *response, r *http.Request, decode func(L) (T, error), do func([]T) ([]error, error)) error {
 	b := s.newBatch(w, r, smallBytes)
 	defer b.close()
 	result := client.BatchResult{Rejected: []client.Rejection{}}
-	err := eachChunk(b, false, decode, func(items []item[T]) error {
+	read := func(text []byte) (value T, err error) {
+		var line L
+		if err := decodeObject(text, &line, "the line"); err != nil {
+			return value, err
+		}
+		return decode(line)
+	}
+	err := eachChunk(b, false, read, func(items []item[T]) error {
 		values := make([]T, 0, len(items))
 		for _, i := range items {
 			if i.err == nil {
@@ -115,45 +110,31 @@ func handleBatch[T any](s *server, w *response, r *http.Request, decode func([]b
 	return writeJSON(w, http.StatusOK, client.ContentJSON, result)
 }
 
-func (s *server) followers(w *response, r *http.Request) error {
-	return s.listUsers(w, r, func(ctx context.Context, user, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
-		return s.Following.Followers(ctx, user.Source(), after, limit)
-	})
+func (s *server) followers(w *response, r *http.Request, user message.UserID) error {
+	return userPage(s, w, r, user.Source(), s.Following.Followers)
 }
 
-func (s *server) following(w *response, r *http.Request) error {
-	return s.listUsers(w, r, s.Following.Following)
-}
-
-func (s *server) listUsers(
-	w *response, r *http.Request,
-	list func(ctx context.Context, user, after message.UserID, limit int) ([]message.UserID, message.UserID, error),
-) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
-	limit, err := s.pageSize(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	return userPage(w, r, limit, func(ctx context.Context, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
-		return list(ctx, user, after, limit)
-	})
+func (s *server) following(w *response, r *http.Request, user message.UserID) error {
+	return userPage(s, w, r, user, s.Following.Following)
 }
 
 // userPage answers with the page of a list of users that begins after the user in the query.
-func userPage(
-	w *response, r *http.Request, limit int, list func(ctx context.Context, after message.UserID, limit int) ([]message.UserID, message.UserID, error),
+func userPage[T any](
+	s *server, w *response, r *http.Request, of T,
+	list func(ctx context.Context, of T, after message.UserID, limit int) ([]message.UserID, message.UserID, error),
 ) error {
 	query := r.URL.Query()
+	limit, err := s.pageSize(query)
+	if err != nil {
+		return err
+	}
 	after := message.UserID(query.Get("after"))
 	if query.Has("after") {
 		if err := after.Validate("after"); err != nil {
 			return err
 		}
 	}
-	users, next, err := list(r.Context(), after, limit)
+	users, next, err := list(r.Context(), of, after, limit)
 	if err != nil {
 		return err
 	}

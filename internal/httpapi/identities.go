@@ -59,11 +59,7 @@ func (s *server) setIdentity(w *response, r *http.Request) error {
 }
 
 func (s *server) setIdentityBatch(w *response, r *http.Request) error {
-	decode := func(text []byte) (identities.Claim, error) {
-		var line client.IdentityLine
-		if err := decodeObject(text, &line, "the line"); err != nil {
-			return identities.Claim{}, err
-		}
+	decode := func(line client.IdentityLine) (identities.Claim, error) {
 		id, err := s.changeable(w, message.Identity{Kind: line.Kind, Value: line.Value})
 		return identities.Claim{Identity: id, User: line.User}, err
 	}
@@ -98,11 +94,7 @@ func (s *server) changeable(w *response, asked message.Identity) (identity.Ident
 }
 
 // identities lists the identities of a user that the token may address.
-func (s *server) identities(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) identities(w *response, r *http.Request, user message.UserID) error {
 	ids, err := s.Identities.List(r.Context(), user)
 	if err != nil {
 		return err

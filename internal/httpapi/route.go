@@ -139,12 +139,17 @@ func pathUser(r *http.Request) (message.UserID, error) {
 
 // forUser returns the handler of an endpoint below the user in the path.
 func forUser(handle func(*response, *http.Request, message.UserID) error) func(*response, *http.Request) error {
+	return given(pathUser, handle)
+}
+
+// given returns the handler of an endpoint that first reads what the path names.
+func given[T any](read func(*http.Request) (T, error), handle func(*response, *http.Request, T) error) func(*response, *http.Request) error {
 	return func(w *response, r *http.Request) error {
-		user, err := pathUser(r)
+		named, err := read(r)
 		if err != nil {
 			return err
 		}
-		return handle(w, r, user)
+		return handle(w, r, named)
 	}
 }
 

@@ -21,14 +21,14 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.followBatch, access: readers, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/followers", methods{
-		http.MethodGet: {handle: s.followers, access: owner, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: forUser(s.followers), access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/following", methods{
-		http.MethodGet: {handle: s.following, access: owner, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: forUser(s.following), access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/following/{followee}", methods{
-		http.MethodPut:    {handle: s.follow, access: owner, adds: true},
-		http.MethodDelete: {handle: s.unfollow, access: owner},
+		http.MethodPut:    {handle: given(pathPair, s.follow), access: owner, adds: true},
+		http.MethodDelete: {handle: given(pathPair, s.unfollow), access: owner},
 	})
 	publisher.route("/v1/identities/{kind}/{value}", methods{
 		http.MethodGet:    {handle: s.identity, access: admins},
@@ -42,7 +42,7 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.setIdentityBatch, access: admins, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/identities", methods{
-		http.MethodGet: {handle: s.identities, access: owner},
+		http.MethodGet: {handle: forUser(s.identities), access: owner},
 	})
 	s.topicRoutes(publisher)
 	rehydrator := role{server: s, name: "rehydrator", here: s.Inbox != nil}
@@ -75,9 +75,9 @@ func (s *server) routes() {
 		http.MethodPost: {handle: forUser(s.purge), access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/retention", methods{
-		http.MethodGet:    {handle: s.userRetention, access: admins},
-		http.MethodPut:    {handle: s.setRetention, access: admins, body: true},
-		http.MethodDelete: {handle: s.deleteRetention, access: admins},
+		http.MethodGet:    {handle: forUser(s.userRetention), access: admins},
+		http.MethodPut:    {handle: forUser(s.setRetention), access: admins, body: true},
+		http.MethodDelete: {handle: forUser(s.deleteRetention), access: admins},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/{id}", methods{
 		http.MethodDelete: {handle: forUser(s.deleteEntry), access: owner},
@@ -136,9 +136,9 @@ func (s *server) topicRoutes(publisher role) {
 		http.MethodPost: {handle: s.createTopicBatch, access: admins, body: true, adds: true},
 	})
 	publisher.route("/v1/topics/{topic...}", methods{
-		http.MethodGet:    {handle: s.topic, access: eitherEnd},
-		http.MethodPut:    {handle: s.createTopic, access: admins, query: []string{"parents"}, adds: true},
-		http.MethodDelete: {handle: s.deleteTopic, access: admins},
+		http.MethodGet:    {handle: given(pathTopic, s.topic), access: eitherEnd},
+		http.MethodPut:    {handle: given(pathTopic, s.createTopic), access: admins, query: []string{"parents"}, adds: true},
+		http.MethodDelete: {handle: given(pathTopic, s.deleteTopic), access: admins},
 	})
 	publisher.route("/v1/subscriptions", methods{
 		http.MethodGet: {handle: s.subscribers, access: admins, query: []string{"topic", "after", "limit"}},
@@ -147,11 +147,11 @@ func (s *server) topicRoutes(publisher role) {
 		http.MethodPost: {handle: s.subscribeBatch, access: readers, body: true, adds: true},
 	})
 	publisher.route("/v1/users/{user}/topics", methods{
-		http.MethodGet: {handle: s.userTopics, access: owner, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: forUser(s.userTopics), access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/topics/{topic...}", methods{
-		http.MethodPut:    {handle: s.subscribe, access: owner, adds: true},
-		http.MethodDelete: {handle: s.unsubscribe, access: owner},
+		http.MethodPut:    {handle: given(pathSubscription, s.subscribe), access: owner, adds: true},
+		http.MethodDelete: {handle: given(pathSubscription, s.unsubscribe), access: owner},
 	})
 }
 

@@ -25,22 +25,14 @@ func queryTopic(query url.Values, name string) (message.Topic, error) {
 	return t, t.Validate(name)
 }
 
-func (s *server) topic(w *response, r *http.Request) error {
-	t, err := pathTopic(r)
-	if err != nil {
-		return err
-	}
+func (s *server) topic(w *response, r *http.Request, t message.Topic) error {
 	if err := s.Topics.Get(r.Context(), t); err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Topic{Topic: t})
 }
 
-func (s *server) createTopic(w *response, r *http.Request) error {
-	t, err := pathTopic(r)
-	if err != nil {
-		return err
-	}
+func (s *server) createTopic(w *response, r *http.Request, t message.Topic) error {
 	parents, err := queryFlag(r.URL.Query(), "parents")
 	if err != nil {
 		return err
@@ -56,37 +48,22 @@ func (s *server) createTopic(w *response, r *http.Request) error {
 	return noContent(w)
 }
 
-func (s *server) deleteTopic(w *response, r *http.Request) error {
-	t, err := pathTopic(r)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteTopic(w *response, r *http.Request, t message.Topic) error {
 	return done(w, s.Topics.Delete(r.Context(), t))
 }
 
 func (s *server) createTopicBatch(w *response, r *http.Request) error {
-	decode := func(text []byte) (message.Topic, error) {
-		var line client.Topic
-		if err := decodeObject(text, &line, "the line"); err != nil {
-			return "", err
-		}
-		return line.Topic, line.Topic.Validate("topic")
-	}
+	decode := func(line client.Topic) (message.Topic, error) { return line.Topic, line.Topic.Validate("topic") }
 	return handleBatch(s, w, r, decode, func(all []message.Topic) ([]error, error) { return s.Topics.CreateAll(r.Context(), all) })
 }
 
-// topicPage answers with a page of topics.
-func topicPage(w *response, all []message.Topic, next message.Topic) error {
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.TopicPage{Topics: all, Next: client.Cursor(next.String())})
-}
-
-func (s *server) listTopics(w *response, r *http.Request) error {
+// topicPage answers with the page of a list of topics that begins after the topic in the query.
+func topicPage[T any](
+	s *server, w *response, r *http.Request, of T,
+	list func(ctx context.Context, of T, after message.Topic, limit int) ([]message.Topic, message.Topic, error),
+) error {
 	query := r.URL.Query()
 	limit, err := s.pageSize(query)
-	if err != nil {
-		return err
-	}
-	under, err := queryTopic(query, "under")
 	if err != nil {
 		return err
 	}
@@ -94,31 +71,23 @@ func (s *server) listTopics(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, next, err := s.Topics.List(r.Context(), under, after, limit)
+	all, next, err := list(r.Context(), of, after, limit)
 	if err != nil {
 		return err
 	}
-	return topicPage(w, all, next)
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.TopicPage{Topics: all, Next: client.Cursor(next.String())})
 }
 
-func (s *server) userTopics(w *response, r *http.Request) error {
-	user, err := pathUser(r)
+func (s *server) listTopics(w *response, r *http.Request) error {
+	under, err := queryTopic(r.URL.Query(), "under")
 	if err != nil {
 		return err
 	}
-	limit, err := s.pageSize(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	after, err := queryTopic(r.URL.Query(), "after")
-	if err != nil {
-		return err
-	}
-	all, next, err := s.Topics.Topics(r.Context(), user, after, limit)
-	if err != nil {
-		return err
-	}
-	return topicPage(w, all, next)
+	return topicPage(s, w, r, under, s.Topics.List)
+}
+
+func (s *server) userTopics(w *response, r *http.Request, user message.UserID) error {
+	return topicPage(s, w, r, user, s.Topics.Topics)
 }
 
 // pathSubscription returns the user and the topic in the path.
@@ -131,11 +100,7 @@ func pathSubscription(r *http.Request) (topics.Subscription, error) {
 	return topics.Subscription{User: user, Topic: t}, err
 }
 
-func (s *server) subscribe(w *response, r *http.Request) error {
-	sub, err := pathSubscription(r)
-	if err != nil {
-		return err
-	}
+func (s *server) subscribe(w *response, r *http.Request, sub topics.Subscription) error {
 	errs, err := s.Topics.Subscribe(r.Context(), []topics.Subscription{sub})
 	if err != nil {
 		return err
@@ -146,20 +111,12 @@ func (s *server) subscribe(w *response, r *http.Request) error {
 	return done(w, s.Following.Seen(r.Context(), sub.User))
 }
 
-func (s *server) unsubscribe(w *response, r *http.Request) error {
-	sub, err := pathSubscription(r)
-	if err != nil {
-		return err
-	}
+func (s *server) unsubscribe(w *response, r *http.Request, sub topics.Subscription) error {
 	return done(w, s.Topics.Unsubscribe(r.Context(), sub))
 }
 
 func (s *server) subscribeBatch(w *response, r *http.Request) error {
-	decode := func(text []byte) (topics.Subscription, error) {
-		var line client.Subscription
-		if err := decodeObject(text, &line, "the line"); err != nil {
-			return topics.Subscription{}, err
-		}
+	decode := func(line client.Subscription) (topics.Subscription, error) {
 		sub := topics.Subscription(line)
 		if err := sub.User.Validate("user"); err != nil {
 			return sub, err
@@ -173,17 +130,9 @@ func (s *server) subscribeBatch(w *response, r *http.Request) error {
 }
 
 func (s *server) subscribers(w *response, r *http.Request) error {
-	query := r.URL.Query()
-	limit, err := s.pageSize(query)
-	if err != nil {
-		return err
-	}
-	t := message.ParseTopic(query.Get("topic"))
+	t := message.ParseTopic(r.URL.Query().Get("topic"))
 	if err := t.Validate("topic"); err != nil {
 		return err
 	}
-	list := func(ctx context.Context, after message.UserID, limit int) ([]message.UserID, message.UserID, error) {
-		return s.Topics.Subscribers(ctx, t, after, limit)
-	}
-	return userPage(w, r, limit, list)
+	return userPage(s, w, r, t, s.Topics.Subscribers)
 }

@@ -11,11 +11,7 @@ import (
 )
 
 // userRetention tells what a user's own retention is. It is empty for a user without one.
-func (s *server) userRetention(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) userRetention(w *response, r *http.Request, user message.UserID) error {
 	keep, err := s.Inbox.Retention(r.Context(), user)
 	if err != nil {
 		return err
@@ -27,11 +23,7 @@ func (s *server) userRetention(w *response, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }
 
-func (s *server) setRetention(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) setRetention(w *response, r *http.Request, user message.UserID) (err error) {
 	var body struct {
 		MaxAge *string `json:"max_age"`
 		Newest *int64  `json:"newest"`
@@ -53,11 +45,7 @@ func (s *server) setRetention(w *response, r *http.Request) error {
 	return done(w, s.Inbox.SetRetention(r.Context(), user, keep))
 }
 
-func (s *server) deleteRetention(w *response, r *http.Request) error {
-	user, err := pathUser(r)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteRetention(w *response, r *http.Request, user message.UserID) error {
 	return done(w, s.Inbox.DeleteRetention(r.Context(), user))
 }
 

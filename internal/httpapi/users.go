@@ -48,14 +48,11 @@ func (s *server) setSeen(w *response, r *http.Request, user message.UserID) erro
 }
 
 func (s *server) setSeenBatch(w *response, r *http.Request) error {
-	decode := func(text []byte) (inbox.Seen, error) {
-		var line struct {
-			User       message.UserID `json:"user"`
-			LastViewed string         `json:"last_viewed"`
-		}
-		if err := decodeObject(text, &line, "the line"); err != nil {
-			return inbox.Seen{}, err
-		}
+	type seen struct {
+		User       message.UserID `json:"user"`
+		LastViewed string         `json:"last_viewed"`
+	}
+	decode := func(line seen) (inbox.Seen, error) {
 		if err := line.User.Validate("user"); err != nil {
 			return inbox.Seen{}, err
 		}
