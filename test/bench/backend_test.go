@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/pebblestore"
-	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -22,11 +19,8 @@ import (
 // backend is where a benchmark keeps its data: in a folder, or in a database on a MongoDB server.
 type backend struct {
 	messages message.Store
-	keys     message.KeyStore
-	progress progress.Store
 	users    userstate.Store
 	edges    follow.Store
-	inbox    bucket.Store
 
 	close func() error
 	// configure lets a server have it, when it is closed.
@@ -53,7 +47,7 @@ func openEmbedded(b *testing.B, dir string, clock func() time.Time) *backend {
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, db.Close()) })
 	return &backend{
-		messages: db.Messages(), keys: db.Keys(), progress: db.Progress(), users: db.Users(), edges: db.Edges(), inbox: db.Inbox(),
+		messages: db.Messages(), users: db.Users(), edges: db.Edges(),
 		close: db.Close, configure: func(cfg *config.Config) { cfg.Data = dir },
 	}
 }
@@ -76,30 +70,11 @@ func openMongoDB(b *testing.B, clock func() time.Time) *backend {
 	b.Cleanup(func() { require.NoError(b, db.Close()) })
 	folder := b.TempDir()
 	return &backend{
-		messages: db.Messages(), keys: db.Keys(), progress: db.Progress(), users: db.Users(), edges: db.Edges(), inbox: db.Inbox(),
+		messages: db.Messages(), users: db.Users(), edges: db.Edges(),
 		close: func() error { return db.Close() },
 		configure: func(cfg *config.Config) {
 			cfg.Data, cfg.Store = folder, config.StoreMongoDB
 			cfg.MongoDB.URI, cfg.MongoDB.Database = config.URL(uri), database
 		},
-	}
-}
-
-// preload gives users an inbox with so many entries, which were delivered before anything is measured.
-func (s *backend) preload(ctx context.Context, b *testing.B, users []message.UserID, entries []bucket.Entry) {
-	b.Helper()
-	appender := bucket.NewAppender(s.inbox, s.users)
-	for first := 0; first < len(users); first += together {
-		some := users[first:min(len(users), first+together)]
-		appends := make([]bucket.Append, len(some))
-		for i, user := range some {
-			appends[i] = bucket.Append{Owner: user, Entries: entries}
-		}
-		results, err := appender.Append(ctx, appends)
-		require.NoError(b, err)
-		for _, r := range results {
-			require.NoError(b, r.Err)
-			require.Equal(b, len(entries), r.New)
-		}
 	}
 }

@@ -1,6 +1,5 @@
-// Package bench measures what takes a past, or another recipe, to measure, beside the raw limit of the store below, in the same run:
-// coming back after a year, a stampede of those who do, and the classic recipe on MongoDB. Everything else is what "fanmail bench"
-// is for.
+// Package bench measures what "fanmail bench" does not: the first page of users who return after a year beside the reads that it needs, and a
+// stampede of returning users.
 //
 //	go test -run '^$' -bench . -benchtime 1x ./test/bench
 //

@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -56,26 +55,6 @@ func (p *past) rawPages(b *testing.B, size int) durations {
 		}
 		took = append(took, time.Since(start))
 	}
-	require.NoError(b, db.Close())
-	return took
-}
-
-// rawAppends measures how long Pebble takes for so many records of an entry's size, in order, in synced batches as large
-// as a rehydration's.
-func rawAppends(b *testing.B, entries int) time.Duration {
-	b.Helper()
-	db := openRaw(b)
-	together, value := config.Default().Rehydrate.Page, make([]byte, entryBytes)
-	start := time.Now()
-	for first := 0; first < entries; first += together {
-		batch := db.NewBatch()
-		for i := first; i < min(entries, first+together); i++ {
-			key := binary.BigEndian.AppendUint32(fmt.Appendf(nil, "i00user-000000"), uint32(i))
-			require.NoError(b, batch.Set(key, value, nil))
-		}
-		require.NoError(b, batch.Commit(pebble.Sync))
-	}
-	took := time.Since(start)
 	require.NoError(b, db.Close())
 	return took
 }

@@ -29,7 +29,7 @@ func BenchmarkFirstPage(b *testing.B) {
 		b.Run(fmt.Sprintf("missed=%d", messages), func(b *testing.B) {
 			users := named("user", 1+sized(*openings))
 			past := newReturn(b, messages, users)
-			c := past.serve(b, config.Default().Rehydrate.Limit)
+			c := past.serve(b)
 			var took durations
 			for _, user := range users {
 				start := time.Now()
@@ -55,54 +55,6 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 }
 
-// BenchmarkRebuild measures, from a login of a user who was away for a year, how long it takes until their inbox is
-// complete.
-func BenchmarkRebuild(b *testing.B) {
-	for _, messages := range []int{sized(*missed), 10} {
-		for _, limit := range []int{0, config.Default().Rehydrate.Limit} {
-			b.Run(fmt.Sprintf("missed=%d/limit=%d", messages, limit), func(b *testing.B) {
-				users := named("user", *rebuilt)
-				past := newReturn(b, messages, users)
-				c := past.serve(b, limit)
-				var took durations
-				var most memory
-				var read client.InboxPage
-				before := memoryNow(b)
-				for _, user := range users {
-					stop := peak(b)
-					start := time.Now()
-					past.awaitRebuilt(b, c, user)
-					took = append(took, time.Since(start))
-					used := stop()
-					most.heap, most.rss = max(most.heap, used.heap), max(most.rss, used.rss)
-					var err error
-					read, err = c.Inbox(b.Context(), user, client.InboxOptions{Limit: page})
-					require.NoError(b, err)
-					require.True(b, read.Complete)
-					require.EqualValues(b, messages, read.Total)
-				}
-				entries := messages
-				if limit > 0 {
-					entries = min(limit, messages)
-				}
-				b.ReportMetric(took.percentile(50), "p50-ms")
-				b.ReportMetric(took.percentile(100), "max-ms")
-				if *store == config.StoreEmbedded {
-					raw := rawAppends(b, entries)
-					b.ReportMetric(milliseconds(raw), "raw-ms")
-					b.ReportMetric(milliseconds(raw)/took.percentile(50), "of-raw")
-				}
-				b.ReportMetric(float64(read.BucketsRead), "buckets-read")
-				b.ReportMetric(mebibytes(before.heap), "heap-before-MiB")
-				b.ReportMetric(mebibytes(most.heap), "heap-MiB")
-				b.ReportMetric(mebibytes(before.rss), "rss-before-MiB")
-				b.ReportMetric(mebibytes(most.rss), "rss-MiB")
-				b.ReportMetric(0, "ns/op")
-			})
-		}
-	}
-}
-
 // past is a year in which messages were published to users who did not look.
 type past struct {
 	*archive
@@ -124,13 +76,12 @@ func newReturn(b *testing.B, messages int, users []message.UserID) *past {
 func (p *past) last() message.Ref { return p.messages[len(p.messages)-1] }
 
 // serve runs everything that "fanmail serve" runs on the data folder, none of which is cached, and returns a client.
-func (p *past) serve(b *testing.B, limit int) *client.Client {
+func (p *past) serve(b *testing.B) *client.Client {
 	b.Helper()
 	forget(b, p.dir)
 	cfg := config.Default()
 	cfg.Addr = "127.0.0.1:0"
 	p.configure(&cfg)
-	cfg.Rehydrate.Limit = limit
 	a := app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.Nop()})
 	require.NoError(b, a.Start(b.Context()))
 	b.Cleanup(func() { require.NoError(b, a.Stop(context.WithoutCancel(b.Context()))) })

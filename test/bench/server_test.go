@@ -82,3 +82,15 @@ func (p *process) gauges(b *testing.B) map[string]float64 {
 	}
 	return gauges
 }
+
+// residentMiB returns how much memory the process has, as Linux tells, or 0 elsewhere.
+func (p *process) residentMiB(b *testing.B) float64 {
+	b.Helper()
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	pages, err := strconv.ParseInt(string(bytes.Fields(status)[1]), 10, 64)
+	require.NoError(b, err)
+	return float64(pages*int64(os.Getpagesize())) / (1 << 20)
+}

@@ -62,7 +62,7 @@ func BenchmarkStampede(b *testing.B) {
 	b.ReportMetric(during, "deliveries/s")
 	b.ReportMetric(afterwards, "deliveries/s-after")
 	b.ReportMetric(2*during/(before+afterwards), "of-alone")
-	b.ReportMetric(mebibytes(watch.rss), "rss-MiB")
+	b.ReportMetric(watch.rss, "rss-MiB")
 	b.ReportMetric(0, "ns/op")
 
 	star.verify(b, world.fans)
@@ -174,10 +174,9 @@ func (s *stampede) verify(b *testing.B, c *client.Client) {
 type rehydrations struct {
 	// done is closed when all that were expected are done.
 	done chan struct{}
-	// oldest is the most seconds for which one had been due, rss the most memory of the server. Both can be read when all
+	// oldest is the most seconds for which one had been due, rss the most memory of the server in MiB. Both can be read when all
 	// is done.
-	oldest float64
-	rss    uint64
+	oldest, rss float64
 }
 
 // watchRehydrations looks at a server until so many users are rehydrated.
@@ -193,7 +192,7 @@ func watchRehydrations(b *testing.B, p *process, users int) *rehydrations {
 		for {
 			gauges := p.gauges(b)
 			r.oldest = max(r.oldest, gauges["fanmail_rehydration_oldest_seconds"])
-			r.rss = max(r.rss, residentBytes(b, p.Process.Pid))
+			r.rss = max(r.rss, p.residentMiB(b))
 			if gauges[`fanmail_rehydration_attempts_total{outcome="finished"}`] >= float64(users) {
 				return
 			}

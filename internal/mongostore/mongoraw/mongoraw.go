@@ -39,7 +39,7 @@ func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes 
 	began := time.Now() //nolint:forbidigo // what is measured is time
 	deliveries := 0
 	for _, entries := range pushes {
-		if err := Spread(ctx, inbox, opts, owners, entries); err != nil {
+		if err := spread(ctx, inbox, opts, owners, entries); err != nil {
 			return 0, fmt.Errorf("raw limit of MongoDB: %w", err)
 		}
 		deliveries += len(owners) * len(entries)
@@ -55,8 +55,8 @@ func Connect(uri string, monitor *event.CommandMonitor) (*mongo.Client, error) {
 	return mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority).SetMonitor(monitor))
 }
 
-// Spread pushes entries onto the first bucket of each owner.
-func Spread(ctx context.Context, inbox *mongo.Collection, opts Options, owners []message.UserID, entries []bucket.Entry) error {
+// spread pushes entries onto the first bucket of each owner.
+func spread(ctx context.Context, inbox *mongo.Collection, opts Options, owners []message.UserID, entries []bucket.Entry) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(opts.Commands)
 	for batch := range slices.Chunk(owners, opts.Operations) {
