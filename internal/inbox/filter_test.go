@@ -100,6 +100,12 @@ func TestFilter(t *testing.T) {
 		"total:lt:0":        func(int) bool { return false },
 	}
 	names := []string{"total:gte:7", "total:eq:3", "kind:in:k1,k3", "kind:ne:k0", "kind:exists:false", "total:lt:0"}
+	type inboxOf struct {
+		filtering
+		w     *world
+		whole int
+	}
+	var inboxes []inboxOf
 	for _, f := range []filtering{
 		{buckets: 2, messages: 2},
 		{buckets: 4, messages: 30},
@@ -108,49 +114,50 @@ func TestFilter(t *testing.T) {
 		{buckets: 200, messages: 2000, rebuilding: true},
 		{buckets: 3, messages: 20, purged: true},
 	} {
-		w := f.world(t)
-		whole := 0
+		one := inboxOf{filtering: f, w: f.world(t)}
 		for n := range 420 {
 			if f.shows(n) {
-				whole++
+				one.whole++
 			}
 		}
-		rapid.Check(t, func(t *rapid.T) {
-			filter := inbox.Filter{Attrs: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "attrs"), Unread: rapid.Bool().Draw(t, "unread")}
-			if rapid.Bool().Draw(t, "by author") {
-				filter.From = "author1"
-			}
-			var want []message.ID
-			for n := 419; n >= 0; n-- {
-				holds := f.shows(n) && (filter.From == "" || n%3 == 1) && (!filter.Unread || n > 150 || f.rebuilding)
-				for _, c := range filter.Attrs {
-					holds = holds && conditions[c](n)
-				}
-				if holds {
-					want = append(want, id(n))
-				}
-			}
-			var got []message.ID
-			filtered := len(filter.Attrs) > 0 || filter.Unread || filter.From != ""
-			for req := (inbox.Request{Limit: rapid.SampledFrom([]int{1, 10, 50, 200}).Draw(t, "limit"), Peek: true, Filter: filter}); ; {
-				page, err := w.Read(t.Context(), "ann", req)
-				require.NoError(t, err)
-				if !f.rebuilding {
-					require.EqualValues(t, whole, page.Total, "that of the whole inbox")
-				}
-				if filtered {
-					require.LessOrEqual(t, page.Messages, f.messages)
-				}
-				for _, e := range page.Entries {
-					got = append(got, e.ID)
-				}
-				if req.Before = page.Next; page.Next == "" {
-					break
-				}
-			}
-			require.Equal(t, want, got)
-		})
+		inboxes = append(inboxes, one)
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		f := inboxes[rapid.IntRange(0, len(inboxes)-1).Draw(t, "inbox")]
+		filter := inbox.Filter{Attrs: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "attrs"), Unread: rapid.Bool().Draw(t, "unread")}
+		if rapid.Bool().Draw(t, "by author") {
+			filter.From = "author1"
+		}
+		var want []message.ID
+		for n := 419; n >= 0; n-- {
+			holds := f.shows(n) && (filter.From == "" || n%3 == 1) && (!filter.Unread || n > 150 || f.rebuilding)
+			for _, c := range filter.Attrs {
+				holds = holds && conditions[c](n)
+			}
+			if holds {
+				want = append(want, id(n))
+			}
+		}
+		var got []message.ID
+		filtered := len(filter.Attrs) > 0 || filter.Unread || filter.From != ""
+		for req := (inbox.Request{Limit: rapid.SampledFrom([]int{1, 10, 50, 200}).Draw(t, "limit"), Peek: true, Filter: filter}); ; {
+			page, err := f.w.Read(t.Context(), "ann", req)
+			require.NoError(t, err)
+			if !f.rebuilding {
+				require.EqualValues(t, f.whole, page.Total, "that of the whole inbox")
+			}
+			if filtered {
+				require.LessOrEqual(t, page.Messages, f.messages)
+			}
+			for _, e := range page.Entries {
+				got = append(got, e.ID)
+			}
+			if req.Before = page.Next; page.Next == "" {
+				break
+			}
+		}
+		require.Equal(t, want, got)
+	})
 }
 
 func TestFilterIsRefused(t *testing.T) {
