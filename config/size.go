@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes. It is written as a whole number with one of the units B, KiB, MiB and GiB, such as
-// 64KiB, or without a unit, which means bytes.
+// Size is a number of bytes. It is written as a whole number with one of the units B, KiB, MiB and GiB, such as 64KiB. Without a unit it
+// means bytes.
 type Size int64
 
 // The units of a Size.

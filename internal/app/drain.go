@@ -35,8 +35,8 @@ func (a *App) drain(ctx context.Context) {
 // readyTimeout is how long the store and the bus may take to answer before the process counts them as away.
 const readyTimeout = 2 * time.Second
 
-// ready returns the reasons why this process should not receive requests now, and the reasons why it serves with limits. While the
-// process stops, ready returns at once, without checking the store and the bus, because a slow store must not use up the drain delay.
+// ready returns the reasons why this process should not receive requests now, and the reasons why it serves with limits. While the process
+// stops, ready returns at once and checks neither store nor bus: a slow store must not use up the drain delay.
 func (a *App) ready(ctx context.Context) (reasons, limited []client.Reason) {
 	if a.server.draining.Load() {
 		return []client.Reason{{Name: client.ReasonStopping, Detail: "it is stopping"}}, nil

@@ -41,8 +41,7 @@ const (
 	NotFollowedThen Verdict = "not_followed_then"
 	// NotFollowedYet is a message to followers that was sent before the user began to follow its author.
 	NotFollowedYet Verdict = "not_followed_yet"
-	// NotSubscribedThen is a message to topics that was sent when the user was not subscribed to any of them or of their ancestors any more,
-	// or had never been.
+	// NotSubscribedThen is a message to topics. When it was sent, the user was subscribed to none of them nor of their ancestors.
 	NotSubscribedThen Verdict = "not_subscribed_then"
 	// NotSubscribedYet is a message to topics that was sent before the user subscribed to one of them, or of their ancestors.
 	NotSubscribedYet Verdict = "not_subscribed_yet"

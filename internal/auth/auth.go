@@ -1,7 +1,7 @@
 // Package auth tells who makes a request, by the token that it carries, and what they may do.
 //
-// A token is a random string whose SHA-256 stands in a tokens file, or a JSON Web Token (RFC 7519) signed with a key of a keys file. Both
-// files are read again when they change (package reload), so an operator can exchange tokens and keys while servers run.
+// A token is a random string whose SHA-256 stands in a tokens file, or a JSON Web Token (RFC 7519). That is signed with a key of a keys
+// file. Both files are read again when they change (package reload), so an operator can exchange tokens and keys while servers run.
 package auth
 
 import (

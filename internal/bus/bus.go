@@ -57,8 +57,8 @@ type Intake interface {
 	// the held task is done, released, or its lease ends. It waits while the bus is unavailable. It returns an error only when ctx has
 	// ended, the bus is closed, or the lane or partition does not exist.
 	Take(ctx context.Context, lane event.Lane, partition int) (Held, error)
-	// Poll is Take, except that it returns nil if there is no task within the given time, another caller holds the partition,
-	// or the bus is unavailable. With 0 it returns as soon as the bus says that there is none now.
+	// Poll is Take, but returns nil if no task comes within the given time, another caller holds the partition, or the bus is unavailable.
+	// With 0 it returns as soon as the bus says that there is none now.
 	Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (Held, error)
 }
 

@@ -6,8 +6,8 @@
 // before the task was emitted, the resumer finds the revived scan. Dropping gives up the scan, and then removes the letter. So the message
 // finishes, and nothing revives the scan.
 //
-// A dead letter with the reason event.ReasonDamaged stands for all messages that a user has missed since a time because a record of the user,
-// or a bucket of the inbox, is damaged. Fan-out files one for each such user. Redriving makes a rehydration due that delivers them.
+// A dead letter with the reason event.ReasonDamaged stands for all messages that a user has missed since a time. A record of the user, or a
+// bucket of the inbox, is damaged. Fan-out files one for each such user. Redriving makes a rehydration due that delivers them.
 package deadletter
 
 import (

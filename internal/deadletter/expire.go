@@ -11,8 +11,8 @@ import (
 // expirePage is how many letters Expire reads at a time.
 const expirePage = 100
 
-// Expire drops the dead letters of tasks and published events whose message has expired for every user, that is, with an id up to the
-// low-water mark. It returns how many. It does nothing if the mark is zero. All other letters stay, because they stand for no message that has
+// Expire drops the dead letters of tasks and published events whose message has expired for every user: its id is at or below the low-water
+// mark. It returns how many. It does nothing if the mark is zero. All other letters stay, because they stand for no message that has
 // expired.
 //
 // It also leaves a letter whose scan is open. The scan was redriven by another letter, or the worker that filed this one has still to mark it

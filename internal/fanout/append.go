@@ -22,8 +22,8 @@ const (
 	entriesPerOwner = 8
 )
 
-// The cost of a recipient. A batch ends at a cost limit, not at a recipient count, because skipping a dormant follower
-// takes a store about 1/8 of the time of an append. Each further entry of an append takes about as little.
+// The cost of a recipient. A batch ends at a cost limit, not at a recipient count: skipping a dormant follower takes a store about 1/8 of
+// the time of an append. Each further entry of an append takes about as little.
 const (
 	costPass     = 1
 	costAppend   = 7 // includes the first entry

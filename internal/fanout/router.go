@@ -241,10 +241,9 @@ func endSpans(routes []route, err error) {
 	}
 }
 
-// routeOneByOne routes events one by one after routing them together failed. So one event that cannot be routed does
-// not block the others, and a repetition emits few tasks twice, which matters when the bus is nearly full. After
-// routeTries, it hands failing events back to the bus, which hands out other events meanwhile. The only error is that
-// of a ctx that has ended.
+// routeOneByOne routes events one by one after routing them together failed. So one event that cannot be routed does not block the others.
+// A repetition emits few tasks twice, which matters when the bus is nearly full. After routeTries, it hands failing events back to the bus,
+// which hands out other events meanwhile. The only error is that of a ctx that has ended.
 func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cause error) error {
 	r.metrics.retries.Inc()
 	r.recordPanic(cause, received[0].Delivery())

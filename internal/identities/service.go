@@ -20,9 +20,9 @@ type Options struct {
 
 // Service gives users identities, and finds users by them. It is safe for concurrent use, in any number of processes.
 //
-// All methods but Identity return an error that wraps message.ErrUnavailable if the store cannot
-// be reached, and one that wraps message.ErrCorrupt if a record is damaged. After such an error of a method that changes something, the
-// change may have happened. Every method that changes something is idempotent, and a crash loses nothing that it has answered.
+// The errors of all methods but Identity wrap message.ErrUnavailable if the store cannot be reached, and message.ErrCorrupt if a record is
+// damaged. After such an error of a method that changes something, the change may have happened. Every method that changes something is
+// idempotent, and a crash loses nothing that it has answered.
 type Service struct {
 	store identity.Store
 	forms canonical.Forms

@@ -57,8 +57,8 @@ func namesOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// Check returns an *Error if a field of a JSON object is not named exactly as a field of the struct that v points to, or is there twice. The
-// object must have been decoded into v, without unknown fields. Objects in it are not checked.
+// Check returns an *Error if a field of a JSON object is there twice, or has not exactly the name of a field of the struct that v points
+// to. The object must have been decoded into v, without unknown fields. Objects in it are not checked.
 func Check(object []byte, v any) error {
 	names := Names(v)
 	seen := make([]bool, len(names))

@@ -1,5 +1,5 @@
-// Package natsbus sends Fanmail's events over NATS JetStream, on a server inside the process (package natsserver) or on other NATS
-// servers of version 2.11 or later.
+// Package natsbus sends Fanmail's events over NATS JetStream: on a server inside the process (package natsserver), or on NATS servers of
+// version 2.11 or later.
 //
 // There are four streams. FANMAIL_PUBLISHED holds events of published messages for the routers, which share one consumer.
 // FANMAIL_FANOUT holds the tasks that the routers emit, on one subject for each lane and partition. FANMAIL_LOGIN holds

@@ -12,8 +12,8 @@ import (
 // producer marks a span that consumers of events continue.
 var producer = trace.WithSpanKind(trace.SpanKindProducer)
 
-// trace sets the trace of each event. A single event continues the trace of ctx. Each of several events starts a trace with a span that
-// links to the span of ctx, so that no trace grows as large as a batch.
+// trace sets the trace of each event. A single event continues the trace of ctx. Each of several events starts a trace, so that no trace
+// grows as large as a batch. Its span links to the span of ctx.
 func (s *Service) trace(ctx context.Context, span tracing.Work, events []event.Published) {
 	if !s.opts.Tracer.On() {
 		return

@@ -79,8 +79,8 @@ func (s *Service) See(ctx context.Context, user message.UserID, at time.Time) er
 const noticeWait = 2 * time.Second
 
 // Notice records that a user has acted at the given time, which counts as a view. If the user was dormant or is new, and this process
-// rebuilds inboxes, Notice waits a while for the rebuilt inbox, because fan-out delivers the next messages to it. The rebuild continues
-// after the wait.
+// rebuilds inboxes, Notice waits a while for the rebuilt inbox: fan-out delivers the next messages to it. The rebuild continues after the
+// wait.
 func (s *Service) Notice(ctx context.Context, user message.UserID, at time.Time) error {
 	after, err := s.Arrive(ctx, user, at)
 	if err != nil || after.Mark == nil || s.opts.Elsewhere {

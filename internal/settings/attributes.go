@@ -42,8 +42,9 @@ func (s *Service) Attribute(ctx context.Context, name string) (attribute.Declara
 	return declared[at], nil
 }
 
-// Declare declares an attribute under the next number, and reports whether it was not declared before. It returns a *TypeError if the attribute
-// is declared with another type, a *message.InvalidError for a name or type that is not allowed or if attribute.Max are declared. This process uses the declaration when Declare returns, all others within 5 s. Declare is idempotent.
+// Declare declares an attribute under the next number, and reports whether it was not declared before. It returns a *TypeError if the
+// attribute is declared with another type. It returns a *message.InvalidError for a name or type that is not allowed, and if attribute.Max
+// are declared. This process uses the declaration when Declare returns, all others within 5 s. Declare is idempotent.
 func (s *Service) Declare(ctx context.Context, name string, t attribute.Type) (declared bool, err error) {
 	if err := (attribute.Declaration{Name: name, Type: t}).Validate(); err != nil {
 		return false, err

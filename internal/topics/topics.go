@@ -1,8 +1,8 @@
 // Package topics creates, lists and deletes topics, and subscribes users to them.
 //
 // A subscription is an edge to a topic. A topic, the topics below it and the edges to it are records that no store changes together, so
-// each change is several writes. Of two simultaneous calls, one sees the other. A call that removes a topic marks it, looks for topics
-// below it and for subscriptions, and removes the topic only if the mark is still there. A call that has written a topic below it or a
+// each change is several writes. Of two simultaneous calls, one sees the other. A call that removes a topic marks it, then looks for topics
+// below it and for subscriptions. It removes the topic only if the mark is still there. A call that has written a topic below it or a
 // subscription looks at the topic afterwards, and removes the mark. If a call dies, another call finishes its work.
 // docs/adr/0071-closing-a-topic.md has the rules, and test/proof/close.go the proof.
 package topics
@@ -143,7 +143,7 @@ func (s *Service) knownAll(ctx context.Context, topics []message.Topic) ([]topic
 }
 
 // unmarked returns the record of a topic, which is in force without a mark if it has the given number. A caller that has written a child or
-// a subscription with this number can rely on the topic, because a deletion looks for them after it has set a mark.
+// a subscription with this number can rely on the topic: a deletion looks for them after it has set a mark.
 func (s *Service) unmarked(ctx context.Context, t message.Topic, number topic.Number) (topic.Record, error) {
 	for range attempts {
 		r, err := s.known(ctx, t)

@@ -36,8 +36,7 @@ const (
 	VerdictNotFollowedThen Verdict = "not_followed_then"
 	// VerdictNotFollowedYet is a message that was sent before the user began to follow its author.
 	VerdictNotFollowedYet Verdict = "not_followed_yet"
-	// VerdictNotSubscribedThen is a message to topics that was sent when the user was not subscribed to any of them or of their ancestors any
-	// more, or had never been.
+	// VerdictNotSubscribedThen is a message to topics. When it was sent, the user was subscribed to none of them nor of their ancestors.
 	VerdictNotSubscribedThen Verdict = "not_subscribed_then"
 	// VerdictNotSubscribedYet is a message to topics that was sent before the user subscribed to one of them, or of their ancestors.
 	VerdictNotSubscribedYet Verdict = "not_subscribed_yet"

@@ -78,9 +78,8 @@ type AuditSummary struct {
 	Found     map[FindingKind]int64 `json:"found"`
 	Repaired  map[FindingKind]int64 `json:"repaired"`
 	Remaining map[FindingKind]int64 `json:"remaining"`
-	// InFlight, DeadLettered and Tolerated count deliveries that are no findings. InFlight are on their way. DeadLettered were
-	// given up. Tolerated were sent so close to the beginning or end of a follow that an inbox with the message and an inbox
-	// without it are both correct.
+	// InFlight, DeadLettered and Tolerated count deliveries that are no findings. InFlight are on their way. DeadLettered were given up.
+	// Tolerated were sent close to the beginning or end of a follow: an inbox with the message and an inbox without it are both correct.
 	InFlight     int64 `json:"in_flight"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Tolerated    int64 `json:"tolerated"`

@@ -160,9 +160,9 @@ func (e Edge) Drop(spans []Span) (Edge, bool) {
 	return e, changed
 }
 
-// For reports whether a message is for a user, as far as one edge of the user says. That is so if the message names the user. It is also so
-// if the message reaches the users with edges to the followee of this edge, and the edge held when the message was sent. A message to topics can
-// reach a user by several edges: it is for the user if For says so of any. The zero Edge never held.
+// For reports whether a message is for a user, as far as one edge of the user says. That is so if the message names the user. So it is if
+// the message reaches the users with edges to this followee, and the edge held when the message was sent. A message to topics can reach a
+// user by several edges: it is for the user if For says so of any. The zero Edge never held.
 func For(m message.Message, user message.UserID, edge Edge) bool {
 	return m.Names(user) || edge.Holds(m.Sent()) && m.Reaches(edge.Followee)
 }
@@ -248,7 +248,7 @@ type Store interface {
 	// time, and the place from which the next call goes on: "" is the beginning, and the end. It leaves out damaged edges.
 	Ended(ctx context.Context, place string, by time.Time, limit int) (ended []Edge, next string, err error)
 
-	// Remove removes edges that have not changed since Ended has returned them. No reader may need their spans any more, and they must
-	// have ended for so long that no write of an earlier change can be under way. It need not survive a crash.
+	// Remove removes edges that have not changed since Ended has returned them. No reader may need their spans any more. They must have
+	// ended for so long that no write of an earlier change can be under way. It need not survive a crash.
 	Remove(ctx context.Context, edges []Edge) error
 }

@@ -50,8 +50,8 @@ type Store interface {
 	// order of changes. If To is returned, this call or another one has carried the change out. If another record is returned, the change was
 	// refused, or another write came after it. No two changes may be of the same topic.
 	//
-	// A change whose call has returned an error may be carried out later, but not after another write of the same topic, even if the record is From
-	// again.
+	// A change whose call has returned an error may be carried out later. It never is after another write of the same topic, even if the
+	// record is From again.
 	Step(ctx context.Context, changes []Change) ([]Record, error)
 
 	// List returns the records of a topic and of all topics below it, of topics above after, ascending, at most limit. An empty topic under

@@ -14,9 +14,9 @@ type stampClock struct {
 	tolerance func() time.Duration
 }
 
-// newStampClock returns a stampClock that begins now. With a nil elapsed it takes the time since the host was booted or, where the system does
-// not know that, the monotonic readings of the wall clock's times. A wall clock whose times have no such readings is not the system's: it
-// is believed.
+// newStampClock returns a stampClock that begins now. With a nil elapsed it takes the time since the host was booted. Where the system does
+// not know that, it takes the monotonic readings of the wall clock's times. A wall clock whose times have no such readings is not the
+// system's: it is believed.
 func newStampClock(wall func() time.Time, elapsed, tolerance func() time.Duration) *stampClock {
 	began := wall()
 	if elapsed == nil {
