@@ -18,16 +18,14 @@ type report struct {
 	Perhaps int `json:"perhaps"`
 	// Delivered and Skipped are the sums that follow from the input. Either counts the deliveries that may be delivered or skipped,
 	// because their recipient returned. SaidDelivered and SaidSkipped are the sums that the server reports.
-	Delivered     int64 `json:"delivered"`
-	Skipped       int64 `json:"skipped"`
-	Either        int64 `json:"either"`
-	SaidDelivered int64 `json:"said_delivered"`
-	SaidSkipped   int64 `json:"said_skipped"`
-	// Pages has the statistics of each page size.
-	Pages []*pageStatistics `json:"pages"`
-	Looks lookStatistics    `json:"looks"`
-	Gaps  gapStatistics     `json:"gaps"`
-	Twins twinStatistics    `json:"twins"`
+	Delivered     int64          `json:"delivered"`
+	Skipped       int64          `json:"skipped"`
+	Either        int64          `json:"either"`
+	SaidDelivered int64          `json:"said_delivered"`
+	SaidSkipped   int64          `json:"said_skipped"`
+	Looks         lookStatistics `json:"looks"`
+	Gaps          gapStatistics  `json:"gaps"`
+	Twins         twinStatistics `json:"twins"`
 	// Wrong counts the findings. Findings counts them by kind, and Examples has some of each kind.
 	Wrong    int                 `json:"wrong"`
 	Findings map[string]int      `json:"findings"`
@@ -125,57 +123,11 @@ func (r *report) countPair(messages, tolerated int) {
 	r.Twins.Tolerated += tolerated
 }
 
-// pages returns new statistics for a page size.
-func (r *report) pages(size int) *pageStatistics {
-	p := &pageStatistics{Size: size, Buckets: make(map[int]int)}
-	r.Pages = append(r.Pages, p)
-	return p
-}
-
-// pageStatistics counts the buckets that the server read for pages of one size.
-type pageStatistics struct {
-	Size int `json:"size"`
-	// Pages counts all pages, Full the pages with the requested number of messages.
-	Pages int `json:"pages"`
-	Full  int `json:"full"`
-	// Average and Most cover all pages, AverageFull the full ones.
-	Average     float64 `json:"average_buckets"`
-	AverageFull float64 `json:"average_buckets_full"`
-	Most        int     `json:"most_buckets"`
-	// Buckets has the number of pages for each number of read buckets.
-	Buckets map[int]int `json:"pages_by_buckets"`
-
-	mu           sync.Mutex
-	sum, fullSum int
-}
-
-func (p *pageStatistics) add(buckets, messages int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.Pages++
-	p.sum += buckets
-	p.Buckets[buckets]++
-	p.Most = max(p.Most, buckets)
-	p.Average = float64(p.sum) / float64(p.Pages)
-	if messages == p.Size {
-		p.Full++
-		p.fullSum += buckets
-		p.AverageFull = float64(p.fullSum) / float64(p.Full)
-	}
-}
-
 func (r *report) print(w io.Writer) error {
 	p := &printer{w: w}
 	p.printf("%d messages, %d edges, %d inboxes read in %.1f s\n", r.Messages, r.Edges, r.Inboxes, r.Seconds)
 	p.printf("deliveries: %d, skipped: %d, either: %d, together %d\n", r.Delivered, r.Skipped, r.Either, r.Delivered+r.Skipped+r.Either)
 	p.printf("the server says: %d, %d, together %d\n", r.SaidDelivered, r.SaidSkipped, r.SaidDelivered+r.SaidSkipped)
-	for _, s := range r.Pages {
-		p.printf("pages of %d: %d (%d full), buckets read: %.3f on average (full pages: %.3f), %d at most;", s.Size, s.Pages, s.Full, s.Average, s.AverageFull, s.Most)
-		for _, buckets := range slices.Sorted(maps.Keys(s.Buckets)) {
-			p.printf(" %d for %d", buckets, s.Buckets[buckets])
-		}
-		p.printf("\n")
-	}
 	if l := r.Looks; l.Looks > 0 {
 		p.printf("%d users looked %d times and were shown %d messages; %d first pages were provisional; of %d logins was and recovered were compared; %d messages recovered\n",
 			l.Users, l.Looks, l.Read, l.Provisional, l.Compared, l.Recovered)

@@ -34,42 +34,41 @@ func newServer(opts options) *server {
 const mostTries = 60
 
 // get reads a JSON document.
-func (s *server) get(ctx context.Context, path string, query url.Values, into any) (header http.Header, err error) {
+func (s *server) get(ctx context.Context, path string, query url.Values, into any) error {
 	for try := 1; ; try++ {
-		var status int
-		header, status, err = s.tryGet(ctx, path, query, into)
+		status, err := s.tryGet(ctx, path, query, into)
 		if status != http.StatusServiceUnavailable || try == mostTries {
-			return header, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(time.Second):
 		}
 	}
 }
 
-func (s *server) tryGet(ctx context.Context, path string, query url.Values, into any) (_ http.Header, status int, _ error) {
+func (s *server) tryGet(ctx context.Context, path string, query url.Values, into any) (status int, _ error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	answer, err := s.http.Do(request)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	switch {
 	case err != nil:
-		return nil, answer.StatusCode, fmt.Errorf("GET %s: %w", path, err)
+		return answer.StatusCode, fmt.Errorf("GET %s: %w", path, err)
 	case answer.StatusCode != http.StatusOK:
-		return nil, answer.StatusCode, fmt.Errorf("GET %s: %s: %s", path, answer.Status, text)
+		return answer.StatusCode, fmt.Errorf("GET %s: %s: %s", path, answer.Status, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return nil, answer.StatusCode, fmt.Errorf("GET %s: %w", path, err)
+		return answer.StatusCode, fmt.Errorf("GET %s: %w", path, err)
 	}
-	return answer.Header, answer.StatusCode, nil
+	return answer.StatusCode, nil
 }
 
 // each calls do for all items, several at a time, until one returns an error.

@@ -45,7 +45,7 @@ func (s *server) checkStatus(ctx context.Context, m *message, deadline time.Time
 		} `json:"fanout"`
 	}
 	for {
-		if _, err := s.get(ctx, "/v1/messages/"+m.ID, nil, &status); err != nil {
+		if err := s.get(ctx, "/v1/messages/"+m.ID, nil, &status); err != nil {
 			return err
 		}
 		if status.Fanout.State == "done" || time.Now().After(deadline) {

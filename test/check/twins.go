@@ -11,11 +11,10 @@ const twinPage = 50
 // checkTwins reads the inboxes of both of each pair, and compares them, message by message. If a user followed or
 // unfollowed an author while the author published, one inbox alone may have the message. checkTwins counts all such differences.
 func (s *server) checkTwins(ctx context.Context, in input, want *expected, found *report) error {
-	pages := &pageStatistics{Size: twinPage, Buckets: make(map[int]int)}
 	return each(ctx, s.workers, in.pairs, func(ctx context.Context, pair [2]string) error {
 		var inboxes [2][]entry
 		for i, user := range pair {
-			got, err := s.readInbox(ctx, user, twinPage, len(want.inboxes[user]), pages, found)
+			got, err := s.readInbox(ctx, user, twinPage, len(want.inboxes[user]), found)
 			if err != nil {
 				return err
 			}

@@ -138,7 +138,7 @@ func TestUnderFire(t *testing.T) {
 	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable) // a bus that is frozen together with its caller
 	server := w.site.Start(ctx, t, w.programs.Fanmail)
 	if full() {
-		w.graph(ctx)
+		w.follows = w.testdata(recordedGraph)
 		w.addStars(3, 20_000)
 	}
 	total := w.mixedTrace(ctx)

@@ -5,10 +5,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +12,6 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/test/testenv"
 )
 
 // TestFromPublishToInbox tests messages from publishing to the inbox, with a restart between.
@@ -96,77 +91,6 @@ func TestFromPublishToInbox(t *testing.T) {
 			publish("after a restart", 2, 2, 0, "--followers")
 			require.Equal(t, []string{"after a restart", "after cleo left", "both", "named"}, bodies("ben"))
 			require.Equal(t, []string{"after a restart", "after cleo left", "both", "named", "to followers"}, bodies("dora"))
-			server.Stop(ctx)
-		})
-	}
-}
-
-// TestPages reads an inbox of several buckets page by page. The pages must be newest first and complete.
-func TestPages(t *testing.T) {
-	t.Parallel()
-	for _, on := range everyStore() {
-		t.Run(string(on), func(t *testing.T) {
-			t.Parallel()
-			ctx := bounded(t, 2*time.Minute)
-			w := newWorld(ctx, t, on, nil)
-			server := w.start(ctx)
-			c := w.client()
-			require.NoError(t, c.SetSeen(ctx, "ben", time.Now()))
-
-			const messages = 130
-			drafts := make([]message.Draft, messages)
-			for i := range drafts {
-				drafts[i] = message.Draft{From: "ann", To: []message.UserID{"ben"}, Body: strconv.Itoa(i)}
-			}
-			answers, err := c.PublishBatch(ctx, drafts, "")
-			require.NoError(t, err)
-			var ids []message.ID
-			for _, answer := range answers {
-				require.NoError(t, answer.Err)
-				_, err := c.WaitDone(ctx, answer.ID, 0)
-				require.NoError(t, err)
-				ids = append(ids, answer.ID)
-			}
-			slices.Reverse(ids)
-			for _, test := range []struct{ limit, most int }{{50, 2}, {100, 3}, {7, 2}, {200, 3}} {
-				var got []message.ID
-				for before := client.Cursor(""); ; {
-					page, err := c.Inbox(ctx, "ben", client.InboxOptions{Limit: test.limit, Before: before})
-					require.NoError(t, err)
-					require.EqualValues(t, messages, page.Total)
-					require.True(t, page.Complete)
-					require.LessOrEqual(t, page.BucketsRead, test.most)
-					for _, m := range page.Messages {
-						got = append(got, m.ID)
-					}
-					if before = page.Next; before == "" {
-						break
-					}
-					require.Len(t, page.Messages, test.limit)
-				}
-				require.Equal(t, ids, got, "pages of %d", test.limit)
-			}
-			server.Stop(ctx)
-		})
-	}
-}
-
-// TestOneProcessOwnsTheFolder starts a second server on a folder that another server uses.
-func TestOneProcessOwnsTheFolder(t *testing.T) {
-	t.Parallel()
-	for _, on := range everyStore() {
-		t.Run(string(on), func(t *testing.T) {
-			t.Parallel()
-			ctx := bounded(t, time.Minute)
-			w := newWorld(ctx, t, on, nil)
-			server := w.start(ctx)
-			settings := map[string]string{"data": w.site.Data}
-			maps.Copy(settings, w.site.Settings)
-			second := testenv.Exec(ctx, t, settings, w.programs.Fanmail, "serve", "--addr", "127.0.0.1:0")
-			require.Equal(t, 1, second.Code(ctx))
-			require.Contains(t, second.Stderr(), "in use by another process")
-			require.Equal(t, 1, strings.Count(second.Stderr(), "\n"), "the error is one line")
-			require.NoError(t, w.client().SetSeen(ctx, "ben", time.Now()), "the first server is none the worse")
 			server.Stop(ctx)
 		})
 	}

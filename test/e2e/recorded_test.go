@@ -6,14 +6,17 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -27,7 +30,7 @@ func (w *world) mixedTrace(ctx context.Context) int {
 	case w.follows != "":
 		each = 40
 	case full():
-		w.graph(ctx)
+		w.follows = w.testdata(recordedGraph)
 	default:
 		w.partOfGraph(ctx)
 	}
@@ -63,4 +66,34 @@ func (w *world) recorded(name string) []string {
 	text, err := io.ReadAll(unzipped)
 	require.NoError(w, err)
 	return slices.Collect(strings.Lines(string(text)))
+}
+
+// recordedGraph is the file of a real graph.
+const recordedGraph = "wiki-vote.follows.tsv.gz"
+
+// partOfGraph imports some celebrities of the graph and their followers.
+func (w *world) partOfGraph(ctx context.Context) {
+	w.Helper()
+	celebrities := make(map[string]bool)
+	for line := range strings.Lines(testenv.Run(ctx, w.T, programs.Driver, "celebrities", "--follows", w.testdata(recordedGraph), "--count", "3")) {
+		var m message.Draft
+		require.NoError(w, json.Unmarshal([]byte(line), &m))
+		celebrities[string(m.From)] = true
+	}
+	var edges strings.Builder
+	for _, line := range w.recorded(recordedGraph) {
+		if _, followee, _ := strings.Cut(strings.TrimSpace(line), "\t"); celebrities[followee] {
+			edges.WriteString(line)
+		}
+	}
+	w.follows = filepath.Join(w.dir, "graph.tsv")
+	w.write(w.follows, edges.String())
+}
+
+// part returns the number of mails that a test uses if the whole trace would take too long.
+func (w *world) part() int {
+	if w.on != embedded {
+		return 1000
+	}
+	return 6000
 }
