@@ -1,7 +1,6 @@
 package fanout_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -9,33 +8,6 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/event"
 )
-
-// What a newer worker has written into a task is still there when an older one has gone on with it, batch after batch.
-func TestFieldsOfANewerTaskAreKept(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.opts.BatchOwners = 2
-	users := usersOf(0, 9)
-	w.see(t, users...)
-	w.follow(t, "author", users...)
-	m := w.store(t, 1, "author")
-	_, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now())
-	require.NoError(t, err)
-	rest := map[string]json.RawMessage{"zone": json.RawMessage(`{"of":["eu"]}`), "budget": json.RawMessage("12345678901234567890")}
-	payload := fmt.Sprintf(`{"v":1,"id":%q,"from":"author","lane":"bulk","partition":0,"zone":{"of":["eu"]},"budget":12345678901234567890}`, m.ID)
-	require.NoError(t, w.Bus.Put(t.Context(), event.Bulk, 0, []byte(payload)))
-
-	continued := 0
-	for w.deliver(t, event.Bulk, 0) {
-		for _, task := range w.tasks(t) {
-			require.Equal(t, rest, task.Rest)
-			continued++
-		}
-	}
-	require.Positive(t, continued)
-	w.requireDelivered(t, users, m)
-	w.requireDone(t, m, len(users), 0)
-}
 
 // A task and an event of a later version become dead letters, whole, that say so; they stand in nobody's way. The messages are not
 // forgotten: the sweep sends them out again, in the words of this version. Redriving the letters after the upgrade is harmless.

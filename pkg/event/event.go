@@ -1,8 +1,8 @@
 // Package event defines the events that Fanmail's roles send each other over the bus, and their encoding: JSON objects with a
 // format version.
 //
-// A role ignores the fields that it does not know, so an older release can read the events of a newer one. A task passes such fields
-// on to its continuation (Task.Rest). An event with a later format version is refused with ErrNewer; a newer release can read it.
+// A role ignores the fields that it does not know, so an older release can read the events of a newer one. An event with a later format version
+// is refused with ErrNewer; a newer release can read it.
 package event
 
 import (
@@ -72,8 +72,6 @@ type Task struct {
 	Partition int            `json:"partition"`
 	// Recipients is the whole audience in this partition, ascending and without repeats. Only tasks in the express lane have it.
 	Recipients []message.UserID `json:"recipients,omitempty"`
-	// Rest holds the fields of a newer release that this program does not know. Encode writes them back unchanged.
-	Rest map[string]json.RawMessage `json:"-"`
 	// Trace travels in headers, not in the payload. A continuation has the trace of the task that it continues.
 	Trace Trace `json:"-"`
 }
@@ -124,6 +122,9 @@ func NewViewed(users []message.UserID) Viewed { return Viewed{Version: Version, 
 func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
 
 // Encode returns the encoded event.
+func (t Task) Encode() ([]byte, error) { return json.Marshal(t) }
+
+// Encode returns the encoded event.
 func (l Login) Encode() ([]byte, error) { return json.Marshal(l) }
 
 // Encode returns the encoded event.
@@ -159,9 +160,7 @@ func DecodeTask(data []byte) (Task, error) {
 	if err := checkRecipients(t.Recipients); err != nil {
 		return Task{}, err
 	}
-	var err error
-	t.Rest, err = rest(data)
-	return t, err
+	return t, nil
 }
 
 // DecodeLogin decodes a login from any system. Every error is an ErrMalformed.

@@ -94,9 +94,7 @@ func TestDecodePassesOverUnknownFields(t *testing.T) {
 	require.Equal(t, event.NewPublished(ref), published)
 	got, err := event.DecodeTask(field(t, task(event.Bulk), "later", `[1]`))
 	require.NoError(t, err)
-	want := task(event.Bulk)
-	want.Rest = map[string]json.RawMessage{"later": json.RawMessage(`[1]`)}
-	require.Equal(t, want, got)
+	require.Equal(t, task(event.Bulk), got)
 	login, err := event.DecodeLogin(field(t, event.Login{User: "ann"}, "later", `null`))
 	require.NoError(t, err)
 	require.Equal(t, event.Login{User: "ann"}, login)

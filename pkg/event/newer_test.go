@@ -1,7 +1,6 @@
 package event_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,47 +17,6 @@ func newer(t *testing.T, file string) []byte {
 	text, err := os.ReadFile(filepath.Join("testdata", "newer", file))
 	require.NoError(t, err)
 	return []byte(strings.TrimSuffix(string(text), "\n"))
-}
-
-// TestNewerFields decodes events with fields that this program does not know. The known fields have their values. An encoded task has
-// the unknown fields unchanged, because a continuation passes them on.
-func TestNewerFields(t *testing.T) {
-	t.Parallel()
-	published, err := event.DecodePublished(newer(t, "published.fields.json"))
-	require.NoError(t, err)
-	require.Equal(t, event.NewPublished(ref), published)
-	login, err := event.DecodeLogin(newer(t, "login.fields.json"))
-	require.NoError(t, err)
-	require.Equal(t, event.Login{User: "名前"}, login)
-	rehydrated, err := event.DecodeRehydrated(newer(t, "rehydrated.fields.json"))
-	require.NoError(t, err)
-	require.Equal(t, event.NewRehydrated("ann", 42), rehydrated)
-	views, err := event.DecodeViewed(newer(t, "viewed.fields.json"))
-	require.NoError(t, err)
-	require.Equal(t, viewed, views)
-	letter, err := event.DecodeDeadLetter(newer(t, "dead-letter.fields.json"))
-	require.NoError(t, err)
-	require.Equal(t, "fanmail.v1.fanout.bulk.11", letter.Subject)
-
-	for file, want := range map[string]event.Task{
-		"task-bulk.fields.json": {
-			Lane: event.Bulk, Rest: map[string]json.RawMessage{
-				"budget": json.RawMessage("12345678901234567890"), "note": json.RawMessage(`"<&>"`), "zone": json.RawMessage(`{"of":["eu",null]}`),
-			},
-		},
-		"task-express.fields.json": {
-			Lane: event.Express, Recipients: task(event.Express, "bob", "名前").Recipients, Rest: map[string]json.RawMessage{"zone": json.RawMessage(`"eu"`)},
-		},
-	} {
-		sent := newer(t, file)
-		got, err := event.DecodeTask(sent)
-		require.NoError(t, err)
-		want.Version, want.ID, want.From, want.Partition = event.Version, ref.ID, ref.From, 11
-		require.Equal(t, want, got)
-		again, err := got.Encode()
-		require.NoError(t, err)
-		require.Equal(t, string(sent), string(again))
-	}
 }
 
 // TestNewerVersion refuses events of a later version with ErrNewer, even if their fields have other types.
@@ -87,14 +45,4 @@ func TestOlderIsNotNewer(t *testing.T) {
 		require.ErrorIs(t, err, event.ErrMalformed, text)
 		require.NotErrorIs(t, err, event.ErrNewer, text)
 	}
-}
-
-// TestRestHoldsNoKnownField requires that Rest has no known field with another capitalization; encoding would write it twice.
-func TestRestHoldsNoKnownField(t *testing.T) {
-	t.Parallel()
-	got, err := event.DecodeTask([]byte(`{"V":1,"ID":"` + ref.ID.String() + `","From":"ann","LANE":"bulk","partition":11,"later":[1, 2]}`))
-	require.NoError(t, err)
-	want := task(event.Bulk)
-	want.Rest = map[string]json.RawMessage{"later": json.RawMessage(`[1,2]`)}
-	require.Equal(t, want, got)
 }
