@@ -26,7 +26,7 @@ type buckets struct {
 func openBuckets(ctx context.Context, opts Options) (*buckets, error) {
 	b := &buckets{opts: opts}
 	store := mongostore.Options{
-		URI: opts.URI, Database: opts.Database, Timeout: opts.Timeout, Settings: config.Default().Recorded().Texts(), Now: opts.Now, BulkOperations: opts.Operations, Concurrency: opts.Commands,
+		URI: opts.URI, Database: opts.Database, Timeout: opts.Timeout, Settings: config.Default().Recorded().Texts(), Now: opts.Now, BucketSize: opts.BucketSize, BulkOperations: opts.Operations, Concurrency: opts.Commands,
 		Logger: opts.Logger, Monitor: b.monitor(),
 	}
 	if !opts.Existing {
@@ -38,7 +38,7 @@ func openBuckets(ctx context.Context, opts Options) (*buckets, error) {
 	if b.db, err = mongostore.Open(ctx, store); err != nil {
 		return nil, err
 	}
-	b.Inboxes = ownlayout.New(b.db.Inbox(), b.db.Users(), opts.BucketSize, opts.Now)
+	b.Inboxes = ownlayout.New(b.db.Inbox(), b.db.Users(), opts.Now)
 	return b, nil
 }
 

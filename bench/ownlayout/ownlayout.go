@@ -21,14 +21,12 @@ type Inboxes struct {
 	inbox    bucket.Store
 	users    userstate.Store
 	appender *bucket.Appender
-	capacity int
 	now      func() time.Time
 }
 
-// New returns the inboxes of a store. Their new buckets have capacity slots.
-func New(inbox bucket.Store, users userstate.Store, capacity int, now func() time.Time) *Inboxes {
-	appender := bucket.NewAppender(inbox, users).WithCapacity(func() int { return capacity })
-	return &Inboxes{inbox: inbox, users: users, appender: appender, capacity: capacity, now: now}
+// New returns the inboxes of a store.
+func New(inbox bucket.Store, users userstate.Store, now func() time.Time) *Inboxes {
+	return &Inboxes{inbox: inbox, users: users, appender: bucket.NewAppender(inbox, users), now: now}
 }
 
 // Append gives entries, ascending by id, to recipients, each named once, and returns how many entries were new. It first looks up the states of the
@@ -77,7 +75,7 @@ func (i *Inboxes) Read(ctx context.Context, recipient message.UserID, n int) (id
 	if err != nil {
 		return nil, 0, err
 	}
-	page, err := bucket.ReadPage(ctx, i.inbox, bucket.PageRequest{Owner: recipient, Hint: state.Head, Limit: n, Capacity: i.capacity})
+	page, err := bucket.ReadPage(ctx, i.inbox, bucket.PageRequest{Owner: recipient, Hint: state.Head, Limit: n})
 	for _, e := range page.Entries {
 		ids = append(ids, e.ID)
 	}

@@ -18,12 +18,13 @@ type buckets struct {
 
 func openBuckets(ctx context.Context, opts Options) (*buckets, error) {
 	db, err := pebblestore.Open(ctx, opts.Dir, pebblestore.Options{
-		Settings: config.Default().Recorded().Texts(), Now: opts.Now, Logger: opts.Logger, CacheBytes: opts.CacheBytes, MemTableBytes: opts.MemTableBytes,
+		Settings: config.Default().Recorded().Texts(), Now: opts.Now, Logger: opts.Logger, BucketSize: opts.BucketSize,
+		CacheBytes: opts.CacheBytes, MemTableBytes: opts.MemTableBytes,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &buckets{Inboxes: ownlayout.New(db.Inbox(), db.Users(), opts.BucketSize, opts.Now), db: db}, nil
+	return &buckets{Inboxes: ownlayout.New(db.Inbox(), db.Users(), opts.Now), db: db}, nil
 }
 
 // Send implements Layout.

@@ -49,14 +49,12 @@ type assembly struct {
 	services httpapi.Services
 }
 
-func (a *App) bucketSize() int { return a.config.Inbox.BucketSize }
-
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s := &assembly{
 		App: a, parts: p, panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
-	s.appender = bucket.NewAppender(p.Inbox, p.Users).WithCapacity(a.bucketSize).WithOpened(s.grown)
+	s.appender = bucket.NewAppender(p.Inbox, p.Users).WithOpened(s.grown)
 	if p.Index != nil {
 		s.appender = s.appender.WithDeclarations(a.settings.Attributes, a.settings.Load)
 	}
@@ -195,7 +193,7 @@ func (s *assembly) inboxes() {
 		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
-			BucketSize: s.bucketSize, Viewed: s.viewers.Seen, Purged: s.walker.Purged,
+			Viewed: s.viewers.Seen, Purged: s.walker.Purged,
 			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},

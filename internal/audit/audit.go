@@ -93,27 +93,27 @@ func (s *Service) edges(ctx context.Context, user message.UserID, m message.Mess
 	return s.stores.Edges.Get(ctx, pairs)
 }
 
-// bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes at most 16 MiB.
+// bucketsPage is how many buckets are read at a time. A bucket of the largest entries takes about 8 MiB.
 const bucketsPage = 8
 
 // lowest reports whether there is nothing below a bucket. A stub may stand for all buckets that were removed.
-func lowest(b *bucket.Bucket) bool { return b.Sequence == 0 || b.Stub && b.Base == 0 }
+func lowest(b *bucket.Bucket) bool { return b.Sequence == 0 || b.Stub && b.Floor.IsZero() }
 
 // eachBucket calls do with the buckets of an inbox, from the head down, until do returns false. It reports whether there is a bucket
 // at or above the one that the hint names. Every hint above 0 has such a bucket.
 func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint32, do func(*bucket.Bucket) bool) (hinted bool, err error) {
-	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Ref{{Owner: user, Sequence: hint}})
+	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Head{{Owner: user, Hint: bucket.Hint{Sequence: hint}}})
 	if err != nil {
 		return false, err
 	}
-	hinted = heads[0].Slots() > 0
+	hinted = heads[0].Slots > 0
 	if !hinted && hint > 0 {
 		_, err = s.eachBucket(ctx, user, 0, do)
 		return false, err
 	}
 	for high, more := heads[0].Sequence, hinted; more; {
 		low := high - min(high, bucketsPage-1)
-		buckets, err := s.stores.Buckets.Range(ctx, user, low, high, bucketsPage, bucket.AllFields)
+		buckets, err := bucket.ReadSpan(ctx, s.stores.Buckets, bucket.Span{Owner: user, Low: low, High: high}, bucket.AllFields)
 		if err != nil {
 			return hinted, err
 		}

@@ -104,21 +104,16 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 		l.expired, x.whole = maxID(l.expired, b.Last), false
 	}
 	l.extents = append(l.extents, x)
-	switch slots := b.Slots(); {
-	case slots > b.Cap:
-		l.outOfOrder(Finding{}, "bucket %d has %d slots, and room for %d", b.Sequence, slots, b.Cap)
+	switch size := int(l.stores.Buckets.Size()); {
+	case b.Slots > size:
+		l.outOfOrder(Finding{}, "bucket %d has %d slots, and room for %d", b.Sequence, b.Slots, size)
 	case above != nil:
-		for slot := slots; slot < b.Cap; slot++ {
+		for slot := b.Slots; slot < size; slot++ {
 			l.lostSlot(b.Sequence, slot)
 		}
 	}
-	switch {
-	case above != nil && above.Sequence > b.Sequence+1:
+	if above != nil && above.Sequence > b.Sequence+1 {
 		l.find(Finding{Kind: Damaged}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
-	case above != nil && above.Base != b.Position(b.Cap):
-		l.outOfOrder(Finding{}, "bucket %d begins at slot number %d, and the bucket below it ends at %d", above.Sequence, above.Base, b.Position(b.Cap))
-	case b.Sequence == 0 && b.Base != 0:
-		l.outOfOrder(Finding{}, "bucket 0 begins at slot number %d", b.Base)
 	}
 }
 

@@ -314,11 +314,11 @@ func (l *look) compareCopies(ctx context.Context, m message.Stored, copies conte
 		if h.deleted || h.says == says(want) {
 			continue
 		}
-		buckets, err := l.stores.Buckets.Range(ctx, l.user, h.sequence, h.sequence, 1, bucket.AllFields)
+		buckets, err := bucket.ReadSpan(ctx, l.stores.Buckets, bucket.Span{Owner: l.user, Low: h.sequence, High: h.sequence}, bucket.AllFields)
 		if err != nil {
 			return fmt.Errorf("bucket %d of %s: %w", h.sequence, l.user, err)
 		}
-		if len(buckets) == 0 || int(h.slot) >= buckets[0].Slots() {
+		if len(buckets) == 0 || int(h.slot) >= buckets[0].Slots {
 			continue // it is gone: the next look decides
 		}
 		if fields := differences(buckets[0].Entries[h.slot], want); len(fields) > 0 {

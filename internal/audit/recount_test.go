@@ -167,11 +167,11 @@ type hooked struct {
 }
 
 // Deletions implements bucket.Store.
-func (h hooked) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+func (h hooked) Deletions(ctx context.Context, from []bucket.Head) ([]bucket.Deletions, error) {
 	if err := h.fail(); err != nil {
 		return nil, err
 	}
-	return h.Store.Deletions(ctx, refs)
+	return h.Store.Deletions(ctx, from)
 }
 
 // read calls a function after messages were read.

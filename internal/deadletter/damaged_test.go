@@ -10,6 +10,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -187,9 +188,9 @@ func TestRedriveDuringARehydration(t *testing.T) {
 	w.rehydrate()
 	require.False(t, w.state().Rehydrating())
 	require.EqualValues(t, 1, w.state().Gaps[0].Messages)
-	buckets, err := w.Inbox.Range(t.Context(), w.fan, 0, 9, 10, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: w.fan, High: 9}, bucket.AllFields)
 	require.NoError(t, err)
-	require.Equal(t, []message.ID{missed}, buckets[0].Outline().IDs)
+	require.Equal(t, []message.ID{missed}, buckettest.IDs(buckets[0].Entries))
 	require.Equal(t, []message.ID{missed, inGap}, w.shown())
 }
 

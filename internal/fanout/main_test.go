@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -215,11 +216,11 @@ func (w *world) scan(t *testing.T, m message.Message, p int) progress.Scan {
 // inbox returns the messages in an inbox, in the order in which they came.
 func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
 	t.Helper()
-	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, b := range slices.Backward(buckets) {
-		ids = append(ids, b.Outline().IDs...)
+		ids = append(ids, buckettest.IDs(b.Entries)...)
 	}
 	return ids
 }

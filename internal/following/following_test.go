@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -70,11 +71,11 @@ func (w *world) follow(t *testing.T, user message.UserID, fault rig.Fault, after
 
 func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
 	t.Helper()
-	buckets, err := w.Inbox.Range(t.Context(), user, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, b := range buckets {
-		ids = append(ids, b.Outline().IDs...)
+		ids = append(ids, buckettest.IDs(b.Entries)...)
 	}
 	return ids
 }

@@ -125,11 +125,11 @@ type failingBuckets struct {
 }
 
 // Range implements bucket.Store.
-func (s failingBuckets) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
+func (s failingBuckets) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
-	return s.Store.Range(ctx, owner, low, high, limit, field)
+	return s.Store.Range(ctx, spans, field)
 }
 
 func TestAuditThatFails(t *testing.T) {

@@ -74,12 +74,16 @@ type measured struct {
 	inboxes    *inbox.Service
 }
 
-func newMeasured(t *testing.T) measured {
+func newMeasured(t *testing.T) measured { t.Helper(); return newMeasuredOf(t, bucket.Capacity) }
+
+// newMeasuredOf is newMeasured with buckets of a size.
+func newMeasuredOf(t *testing.T, size int) measured {
 	t.Helper()
 	uri, database := testenv.MongoDB(t)
 	asked := &commands{}
 	opts := mongostore.Options{
-		URI: uri, Database: database, Partitions: rig.Partitions, Timeout: patience, ClockTolerance: func() time.Duration { return tolerance },
+		BucketSize: size,
+		URI:        uri, Database: database, Partitions: rig.Partitions, Timeout: patience, ClockTolerance: func() time.Duration { return tolerance },
 		Now: time.Now, Logger: zerolog.Nop(), Settings: storetest.Proposed, Monitor: asked.monitor(),
 	}
 	prepared, err := mongostore.Connect(t.Context(), opts)
@@ -178,7 +182,7 @@ func TestRehydrationCosts(t *testing.T) {
 // The counts of 1,000 inboxes take at most 20 commands: also if messages have expired in all of them, some came late, and some were deleted.
 func TestCountsCostFewCommands(t *testing.T) {
 	t.Parallel()
-	m := newMeasured(t)
+	m := newMeasuredOf(t, 15)
 	users, want := make([]message.UserID, 1000), make([]inbox.Count, 1000)
 	ids := message.NewGenerator(time.Now, rig.UniqueBytes{})
 	entries := make([]bucket.Entry, 61)
@@ -201,9 +205,8 @@ func TestCountsCostFewCommands(t *testing.T) {
 	}
 	_, err := m.Users().Step(t.Context(), steps)
 	require.NoError(t, err)
-	small := m.appender.WithCapacity(func() int { return 15 })
 	for _, part := range appends {
-		_, err := small.Append(t.Context(), part)
+		_, err := m.appender.Append(t.Context(), part)
 		require.NoError(t, err)
 	}
 	for _, user := range users[:300] {

@@ -42,7 +42,6 @@ func TestCountsAreThoseOfPages(t *testing.T) {
 		t.Helper()
 		for seed := range uint64(4) {
 			random := rand.New(rand.NewPCG(seed, 3))
-			w.BucketSize.Store([]int64{bucket.Capacity, 7}[seed%2])
 			users := make([]message.UserID, 12)
 			for i := range users {
 				users[i] = message.UserID(fmt.Sprintf("user-%d-%d", seed, i))
@@ -85,7 +84,6 @@ func (w *world) change(t *testing.T, random *rand.Rand, user message.UserID) {
 			w.addGap(t, user)
 		}
 	}
-	w.BucketSize.Store(int64(1 + random.IntN(bucket.MaxCapacity)))
 	w.Clock.Advance(50 * time.Millisecond)
 }
 

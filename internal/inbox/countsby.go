@@ -62,7 +62,7 @@ func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (
 		gaps[i] = gap.Stretch()
 	}
 	newest, err := bucket.ReadNewest(ctx, s.stores.Buckets, bucket.NewestRequest{
-		Owner: user, Hint: state.Head, Purged: state.Purged, Field: field, Limit: maxCounted, Capacity: s.opts.BucketSize(), Absent: gaps,
+		Owner: user, Hint: state.Head, Purged: state.Purged, Field: field, Limit: maxCounted, Absent: gaps,
 		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: s.rehydrator.Feed(user, rules).Search,
 	})
 	if err != nil {

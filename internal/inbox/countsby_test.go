@@ -125,7 +125,6 @@ func TestCountByWhateverHappened(t *testing.T) {
 		t.Helper()
 		for seed := range uint64(6) {
 			random := rand.New(rand.NewPCG(seed, 5))
-			w.BucketSize.Store([]int64{bucket.Capacity, 7}[seed%2])
 			user := message.UserID(fmt.Sprintf("user-%d", seed))
 			require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), user))
 			for range 4 {

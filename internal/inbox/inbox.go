@@ -40,8 +40,6 @@ type Options struct {
 	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says. It may do so
 	// lazily: see userstate.Step.
 	Trim func(ctx context.Context, user message.UserID) error
-	// BucketSize, unless it is nil, returns how many slots new buckets get.
-	BucketSize func() int
 	// Attributes, unless it is nil, returns the attributes that are declared now.
 	Attributes func() attribute.Set
 	// FilterBuckets and FilterMessages bound what a page with a Filter and CountBy read: buckets, and messages for gaps and for an inbox that is
@@ -68,9 +66,6 @@ type Service struct {
 
 // New returns a Service.
 func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
-	if opts.BucketSize == nil {
-		opts.BucketSize = func() int { return bucket.Capacity }
-	}
 	if opts.Attributes == nil {
 		opts.Attributes = func() attribute.Set { return attribute.Set{} }
 	}

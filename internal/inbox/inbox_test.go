@@ -37,12 +37,12 @@ func newWorld(t *testing.T) *world {
 
 func newWorldWith(t *testing.T, change func(*rehydrate.Options)) *world {
 	t.Helper()
-	return newWorldOn(t, rig.Embedded{}, change)
+	return newWorldOn(t, rig.Embedded{}, bucket.Capacity, change)
 }
 
-func newWorldOn(t *testing.T, backend rig.Backend, change func(*rehydrate.Options)) *world {
+func newWorldOn(t *testing.T, backend rig.Backend, size int, change func(*rehydrate.Options)) *world {
 	t.Helper()
-	r, err := rig.OpenOn(t.Context(), backend, rig.NewClock(), nil, nil)
+	r, err := rig.OpenSized(t.Context(), backend, size, rig.NewClock(), nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	opts := r.RehydrateOptions(0)

@@ -90,7 +90,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	feed := s.rehydrator.Feed(user, rules)
 	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
 		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Filter: s.filter(matching, state, feed),
-		Limit: req.Limit, Capacity: s.opts.BucketSize(), DeletionsFrom: deletionsFrom(state),
+		Limit: req.Limit, DeletionsFrom: deletionsFrom(state),
 		Purged: state.Purged, Oldest: state.Oldest,
 		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: feed.Newest,
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
-// onEachStore runs a test in a world on the embedded store, and in one on MongoDB. Rehydrations are carried out there.
+// onEachStore runs a test in a world on the embedded store, and in one on MongoDB. Buckets have 7 slots. Rehydrations are carried out there.
 func onEachStore(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	stores := map[string]func(t *testing.T) rig.Backend{"embedded": func(*testing.T) rig.Backend { return rig.Embedded{} }}
@@ -27,7 +27,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, w *world)) {
 	for name, backend := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOn(t, backend(t), func(opts *rehydrate.Options) { opts.Patience = patience })
+			w := newWorldOn(t, backend(t), 7, func(opts *rehydrate.Options) { opts.Patience = patience })
 			w.run(t)
 			test(t, w)
 		})

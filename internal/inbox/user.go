@@ -30,7 +30,7 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Ref{{Owner: user, Sequence: state.Head.Sequence}})
+	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Head{{Owner: user, Hint: state.Head}})
 	if err != nil {
 		return User{}, err
 	}
@@ -42,7 +42,7 @@ func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	total, _ := bucket.Counts(heads[0].Position(heads[0].Slots()), deletions, state.ReadMark, state.Gaps, expired)
+	total, _ := bucket.Counts(heads[0].End(s.stores.Buckets.Size()), deletions, state.ReadMark, state.Gaps, expired)
 	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 

@@ -9,15 +9,17 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// version is the format version that every document carries, except buckets that bucketRecord names, messages with topics and edges to topics. A document with another version is refused.
+// version is the format version that every document carries, except messages with topics and edges to topics. A document with another version is
+// refused.
 const version = 1
+
+// ofThisVersion is a condition that makes updates skip documents of other versions.
+var ofThisVersion = bson.E{Key: fieldVersion, Value: version}
 
 // checkVersion returns an error unless a document has a version that this release reads.
 func checkVersion(collection string, found int32) error {
 	highest := int32(version)
 	switch collection {
-	case inboxName:
-		highest = versionDeclared
 	case messagesName, followersName, followingName:
 		highest = versionTopical
 	}

@@ -30,6 +30,12 @@ func TestConformance(t *testing.T) {
 			opts.Stamp = now
 			return database(open(t, opts), opts)
 		},
+		Sized: func(t *testing.T, size int) storetest.Database {
+			t.Helper()
+			_, opts := borrow(t)
+			opts.BucketSize = size // no record of an inbox has it
+			return database(connect(t, opts), opts)
+		},
 		Partitions: partitions, Interleavings: interleavings,
 	})
 }

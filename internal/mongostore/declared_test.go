@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -19,15 +20,15 @@ import (
 // TestDeclaredDocuments compares buckets with a decl, and the updates that make and change them, with golden files.
 func TestDeclaredDocuments(t *testing.T) {
 	t.Parallel()
-	db, opts, meter := metered(t, nil)
+	db, opts, meter := metered(t, func(o *mongostore.Options) { o.BucketSize = 3 })
 	ctx, inbox := t.Context(), db.Inbox()
 	facets := []attribute.Facet{1 << 48, 2<<48 | 1<<46 | 7}
 	for _, push := range []bucket.Push{
-		{Cap: 3, Decl: 2, Facets: facets, Entries: entriesOf(1, 2), Guard: true},
-		{Cap: 3, Decl: 2, Facets: facets[:1], Entries: entriesOf(3, 1), Guard: true},
-		{Sequence: 1, Decl: 7, Facets: facets, Entries: entriesOf(4, 1), Create: true, Cap: 50, Base: 3, Floor: messagetest.ID(3)},
-		{Sequence: 1, Decl: 7, Entries: []bucket.Entry{{ID: messagetest.ID(5), Deleted: true}}, Cap: 50},
-		{Sequence: 1, Decl: 7, Facets: facets[1:], Entries: entriesOf(6, 1), Cap: 50, Guard: true},
+		{Decl: 2, Facets: facets, Entries: entriesOf(1, 2), Guard: true},
+		{Decl: 2, Facets: facets[:1], Entries: entriesOf(3, 1), Guard: true},
+		{Sequence: 1, Decl: 7, Facets: facets, Entries: entriesOf(4, 1), Create: true, Floor: messagetest.ID(3)},
+		{Sequence: 1, Decl: 7, Entries: []bucket.Entry{{ID: messagetest.ID(5), Deleted: true}}},
+		{Sequence: 1, Decl: 7, Facets: facets[1:], Entries: entriesOf(6, 1), Guard: true},
 	} {
 		push.Owner = "ann"
 		outcomes, err := inbox.Push(ctx, []bucket.Push{push})
@@ -50,7 +51,7 @@ func TestDeclaredDocuments(t *testing.T) {
 			updates = append(updates, v)
 		}
 	}
-	requireGolden(t, "updates_level5.golden.json", bson.D{{Key: "updates", Value: updates}})
+	requireGolden(t, "pushes_declared.golden.json", bson.D{{Key: "updates", Value: updates}})
 }
 
 // TestDeclOfHints keeps the decl of a hint, so that a push onto a bucket with one needs no look.
@@ -85,8 +86,8 @@ func TestDeclOfHints(t *testing.T) {
 	require.Equal(t, 3, looked[0].State.Head.Decl, "a hint that says less changes nothing")
 }
 
-// TestCandidatesOfALargeInbox finds few buckets of many, in a bounded number of queries, each of a bounded range of sequences.
-func TestCandidatesOfALargeInbox(t *testing.T) {
+// TestIndexOfALargeInbox finds few buckets of many, in a bounded number of queries, each of a bounded range of sequences.
+func TestIndexOfALargeInbox(t *testing.T) {
 	t.Parallel()
 	db, opts, meter := metered(t, nil)
 	const buckets, wanted = 6000, 7
@@ -99,11 +100,9 @@ func TestCandidatesOfALargeInbox(t *testing.T) {
 		documents[sequence] = bson.D{
 			{Key: "owner", Value: "ann"},
 			{Key: "sequence", Value: int64(sequence)},
-			{Key: "v", Value: 3},
+			{Key: "v", Value: 1},
 			{Key: "decl", Value: 1},
 			{Key: "slots", Value: 1},
-			{Key: "cap", Value: 1},
-			{Key: "base", Value: int64(sequence)},
 			{Key: "facets", Value: facets},
 			{Key: "entries", Value: bson.A{bson.D{{Key: "id", Value: stored(messagetest.ID(sequence + 1))}}}},
 			{Key: "last", Value: stored(messagetest.ID(sequence + 1))},
@@ -113,7 +112,7 @@ func TestCandidatesOfALargeInbox(t *testing.T) {
 	require.NoError(t, err)
 	find := func(ranges []attribute.FacetRange, low, high uint32, limit int) (found []uint32) {
 		meter.take()
-		all, err := db.Inbox().Candidates(t.Context(), "ann", ranges, low, high, limit)
+		all, err := db.Inbox().WithFacets(t.Context(), "ann", ranges, low, high, limit)
 		require.NoError(t, err)
 		for _, b := range all {
 			found = append(found, b.Sequence)

@@ -74,7 +74,7 @@ func metered(t *testing.T, change func(*mongostore.Options)) (*mongostore.DB, mo
 	if change != nil {
 		change(&opts)
 	}
-	db := open(t, opts)
+	db := connect(t, opts) // which accepts another size of buckets
 	m.take()
 	return db, opts, m
 }
@@ -136,12 +136,12 @@ func TestInboxCosts(t *testing.T) {
 	spends(cost{Finds: 1, Documents: len(owners), Updates: 2}, "one into a new bucket of each owner", func() error { deliver(51, 1); return nil })
 	spends(cost{Updates: 1}, "more", func() error { deliver(52, 9); return nil })
 
-	var refs []bucket.Ref
+	var heads []bucket.Head
 	for i, owner := range owners {
-		refs = append(refs, bucket.Ref{Owner: owner, Sequence: hints[i].Sequence})
+		heads = append(heads, bucket.Head{Owner: owner, Hint: hints[i]})
 	}
 	spends(cost{Finds: 1, Documents: len(owners)}, "all heads", func() error {
-		_, err := inbox.Heads(ctx, refs)
+		_, err := inbox.Heads(ctx, heads)
 		return err
 	})
 	page := bucket.PageRequest{Owner: owners[0], Hint: hints[0], Limit: 50}
@@ -193,19 +193,23 @@ func TestHeadsFarAboveTheirHints(t *testing.T) {
 	}
 	_, err := raw(t, opts).Collection("inbox").InsertMany(t.Context(), documents)
 	require.NoError(t, err)
-	want := bucket.Outline{
-		Sequence: head, Cap: 50, Base: 50 * head, Floor: messagetest.ID(head), Last: messagetest.ID(head + 1), IDs: []message.ID{messagetest.ID(head + 1)},
+	want := bucket.Bucket{
+		Outline: bucket.Outline{Sequence: head, Slots: 1, Floor: messagetest.ID(head), Last: messagetest.ID(head + 1)},
+		Owner:   "ann", Entries: []bucket.Entry{{ID: messagetest.ID(head + 1)}},
+	}
+	at := func(owner message.UserID, sequence uint32) bucket.Head {
+		return bucket.Head{Owner: owner, Hint: bucket.Hint{Sequence: sequence}}
 	}
 	for _, hint := range []uint32{0, 1, 3, 100, 511, 512, 996, 997, 999, 1000} {
 		meter.take()
-		heads, err := db.Inbox().Heads(t.Context(), []bucket.Ref{{Owner: "ann", Sequence: hint}, {Owner: "bob", Sequence: hint}})
+		heads, err := db.Inbox().Heads(t.Context(), []bucket.Head{at("ann", hint), at("bob", hint)})
 		require.NoError(t, err)
-		require.Equal(t, []bucket.Outline{want, {}}, heads, "from %d", hint)
+		require.Equal(t, []bucket.Bucket{want, {}}, heads, "from %d", hint)
 		spent := meter.take()
 		require.LessOrEqual(t, spent.Finds, 12, "from %d", hint)
 		require.LessOrEqual(t, spent.Documents, 64, "from %d", hint)
 	}
-	heads, err := db.Inbox().Heads(t.Context(), []bucket.Ref{{Owner: "ann", Sequence: 1001}, {Owner: "ann", Sequence: math.MaxUint32}})
+	heads, err := db.Inbox().Heads(t.Context(), []bucket.Head{at("ann", 1001), at("ann", math.MaxUint32)})
 	require.NoError(t, err)
-	require.Equal(t, []bucket.Outline{{}, {}}, heads)
+	require.Equal(t, []bucket.Bucket{{}, {}}, heads)
 }

@@ -31,15 +31,15 @@ func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint3
 // slotOf returns the slot of the entry or tombstone with an id.
 func (s *Inbox) slotOf(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) (int, error) {
 	filter := append(bucketOf(owner, sequence), bson.E{Key: path(fieldEntries, fieldEntryID), Value: uuid(id)})
-	records, err := all[bucketRecord](ctx, s.c, "find an entry", filter, options.Find().SetProjection(outlined))
+	records, err := all[bucketRecord](ctx, s.c, "find an entry", filter, options.Find().SetProjection(withoutContents))
 	if err != nil {
 		return 0, err
 	}
 	if len(records) == 0 {
 		return 0, bucket.ErrNotFound
 	}
-	o, err := records[0].outline()
-	return slices.Index(o.IDs, id), err
+	b, err := records[0].bucket(bucket.NoFields)
+	return slices.IndexFunc(b.Entries, func(e bucket.Entry) bool { return e.ID == id }), err
 }
 
 // Blank implements bucket.Store.
@@ -47,7 +47,7 @@ func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 	done, err := false, error(nil)
 	at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
 	switch {
-	case slot < 0 || slot >= maxSlots:
+	case slot < 0 || slot >= int(s.size):
 	case id.IsZero():
 		done, err = s.fill(ctx, owner, at)
 	default:
@@ -96,13 +96,9 @@ func (s *Inbox) fill(ctx context.Context, owner message.UserID, at bucket.Tombst
 	}
 	there, err := all[bucketRecord](ctx, s.c, "find the next bucket", bson.D{
 		{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: in([]int64{int64(at.Sequence), int64(at.Sequence) + 1})},
-	}, options.Find().SetProjection(outlined))
+	}, options.Find().SetProjection(whole(bucket.NoEntries)))
 	if err != nil || len(there) < 2 {
 		return false, err
-	}
-	i := slices.IndexFunc(there, func(r bucketRecord) bool { return r.Sequence == int64(at.Sequence) })
-	if capacity, _ := there[i].size(); at.Slot >= capacity {
-		return false, nil
 	}
 	missing := append(slices.Clip(lost), bson.E{Key: fieldSlots, Value: operator("$lte", at.Slot)})
 	update := append(tombstone(at.Slot, nil, blankEntry), bson.E{Key: "$max", Value: operator(fieldSlots, at.Slot+1)})
@@ -114,7 +110,7 @@ var blankEntry = entryRecord{Deleted: true}
 
 // tombstone returns the update that puts a tombstone into a slot and counts it.
 func tombstone(slot int, id *bson.Binary, remains entryRecord) bson.D {
-	record := tombstoneRecord{Slot: int32(slot), ID: id} //nolint:gosec // a slot is below the capacity
+	record := tombstoneRecord{Slot: int32(slot), ID: id} //nolint:gosec // a slot is below the size
 	return bson.D{
 		{Key: "$set", Value: operator(path(fieldEntries, slot), remains)},
 		{Key: "$inc", Value: operator(fieldDeleted, 1)},
@@ -168,21 +164,21 @@ func withDeletions(owner any) bson.D {
 // deletionFields returns a projection onto the number of tombstones. From the given bucket on, it also returns the tombstones.
 func deletionFields(from uint32) bson.D {
 	recent := operator("$gte", bson.A{"$" + fieldSequence, int64(from)})
-	return append(fields(fieldSequence, fieldCap, fieldBase, fieldDeleted),
+	return append(fields(fieldSequence, fieldDeleted),
 		bson.E{Key: fieldTombstones, Value: operator("$cond", bson.A{recent, "$" + fieldTombstones, "$$REMOVE"})})
 }
 
 // addTo adds the tombstones of a bucket to d.
-func (r *bucketRecord) addTo(d *bucket.Deletions) error {
+func (r *bucketRecord) addTo(d *bucket.Deletions, size bucket.Size) error {
 	d.Total += r.Deleted
-	_, base := r.size()
+	sequence := uint32(r.Sequence) //nolint:gosec // it was one
 	for _, t := range r.Tombstones {
 		id, err := optionalID(t.ID)
 		if err != nil {
 			return err
 		}
 		d.Recent = append(d.Recent, bucket.Tombstone{
-			Sequence: uint32(r.Sequence), Slot: int(t.Slot), Position: base + int64(t.Slot), ID: id, //nolint:gosec // it was one
+			Sequence: sequence, Slot: int(t.Slot), Position: size.Position(sequence, int(t.Slot)), ID: id,
 		})
 	}
 	return nil

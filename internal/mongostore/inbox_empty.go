@@ -13,9 +13,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// versionEmptied is the least version of a stub and of a bucket with expired entries, from format level 3 on.
-const versionEmptied = versionSized
-
 // noStub is a condition on a bucket.
 var noStub = bson.E{Key: fieldStub, Value: operator("$exists", false)}
 
@@ -44,17 +41,17 @@ func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint3
 	var models []mongo.WriteModel
 	for i := range records {
 		r := &records[i]
-		o, err := r.Bucket.bounds()
+		o, err := r.Bucket.outline()
 		if err != nil {
 			return bucket.Emptied{}, err
 		}
 		part := bucket.Emptied{Buckets: 1, Entries: int(r.Expired), Bytes: r.Bytes}
 		switch {
-		case int(r.Bucket.Slots) == o.Cap && !purged.Less(o.Last):
+		case o.Slots == int(s.size) && !purged.Less(o.Last):
 			part.Stubs = 1
 			models = append(models, emptyWhole(owner, o, purged)...)
 		case r.Expired > 0:
-			models = append(models, emptyPart(owner, o, purged))
+			models = append(models, emptyPart(owner, o.Sequence, purged))
 		default:
 			continue
 		}
@@ -85,25 +82,22 @@ func expiredFields(purged message.ID) bson.D {
 		counted := operator("$cond", bson.A{expired, of, 0})
 		return operator("$sum", operator("$map", bson.D{{Key: "input", Value: "$" + fieldEntries}, {Key: "in", Value: counted}}))
 	}
-	return append(fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldDecl, fieldFloor, fieldLast),
+	return append(fields(fieldOwner, fieldSequence, fieldSlots, fieldDecl, fieldFloor, fieldLast),
 		bson.E{Key: "expired", Value: sum(1)}, bson.E{Key: "bytes", Value: sum(operator("$bsonSize", "$$this"))})
 }
 
 // emptyWhole returns the updates that make a stub of a bucket: one for a bucket without tombstones, then one for a bucket with some. A bucket may
 // get its first one in between, and never loses it, so one of the two applies. The number of tombstones becomes negative. So the index of deletions
-// keeps it, and pages, which count those above zero, read no stubs. A stub needs no purge point: its last says what has expired. It keeps its decl,
-// and needs no facets.
+// keeps it, and pages, which count those above zero, read no stubs. A stub needs no purge point: its last says what has expired. It needs no
+// facets.
 func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) []mongo.WriteModel {
-	filter := append(bucketOf(owner, o.Sequence), versionIs(o.Decl), noStub, capIs(o.Cap),
-		bson.E{Key: fieldSlots, Value: o.Cap}, bson.E{Key: fieldLast, Value: operator("$lte", uuid(purged))})
-	unset := bson.D{{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}, {Key: fieldPurged, Value: ""}}
-	if o.Decl > 0 {
-		unset = append(unset, bson.E{Key: fieldFacets, Value: ""})
-	}
+	filter := append(bucketOf(owner, o.Sequence), ofThisVersion, noStub,
+		bson.E{Key: fieldSlots, Value: o.Slots}, bson.E{Key: fieldLast, Value: operator("$lte", uuid(purged))})
 	update := bson.D{
 		{Key: "$set", Value: bson.D{{Key: fieldStub, Value: true}, {Key: fieldEntries, Value: bson.A{}}}},
-		{Key: "$unset", Value: unset},
-		{Key: "$max", Value: operator(fieldVersion, int32(versionEmptied))},
+		{Key: "$unset", Value: bson.D{
+			{Key: fieldLate, Value: ""}, {Key: fieldTombstones, Value: ""}, {Key: fieldPurged, Value: ""}, {Key: fieldFacets, Value: ""},
+		}},
 	}
 	model := func(tombstones bool, update bson.D) mongo.WriteModel {
 		where := append(slices.Clip(filter), bson.E{Key: fieldDeleted, Value: operator("$exists", tombstones)})
@@ -116,7 +110,7 @@ func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) []mon
 }
 
 // emptyPart returns the update that empties the entries of a bucket that have expired.
-func emptyPart(owner message.UserID, o bucket.Outline, purged message.ID) *mongo.UpdateOneModel {
+func emptyPart(owner message.UserID, sequence uint32, purged message.ID) *mongo.UpdateOneModel {
 	expired := func(prefix string) bson.D {
 		return bson.D{
 			{Key: prefix + fieldEntryID, Value: operator("$lte", uuid(purged))},
@@ -124,7 +118,7 @@ func emptyPart(owner message.UserID, o bucket.Outline, purged message.ID) *mongo
 			{Key: prefix + fieldExpired, Value: operator("$ne", true)},
 		}
 	}
-	filter := append(bucketOf(owner, o.Sequence), versionIs(o.Decl), noStub,
+	filter := append(bucketOf(owner, sequence), ofThisVersion, noStub,
 		bson.E{Key: fieldEntries, Value: operator("$elemMatch", expired(""))})
 	of := func(name string) string { return path(fieldEntries, "$[e]", name) }
 	var unset bson.D
@@ -134,7 +128,7 @@ func emptyPart(owner message.UserID, o bucket.Outline, purged message.ID) *mongo
 	update := bson.D{
 		{Key: "$set", Value: operator(of(fieldExpired), true)},
 		{Key: "$unset", Value: unset},
-		{Key: "$max", Value: bson.D{{Key: fieldPurged, Value: uuid(purged)}, {Key: fieldVersion, Value: int32(versionEmptied)}}},
+		{Key: "$max", Value: operator(fieldPurged, uuid(purged))},
 	}
 	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update).SetArrayFilters([]any{expired("e.")})
 }

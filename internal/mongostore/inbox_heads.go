@@ -23,15 +23,15 @@ const (
 // Heads implements bucket.Store. The sequences of buckets have no gap. So the highest bucket found is the head, unless it is
 // the last one that the query covered. In this rare case the search continues above it, at distances that double.
 //
-// Each outline is read at one moment. The query that found no bucket above it ran at another moment, which may have been
-// earlier. So the outline may show a full bucket that is no longer the head. The caller would see the same if it had read just
+// Each bucket is read at one moment. The query that found no bucket above it ran at another moment, which may have been
+// earlier. So the result may be a full bucket that is no longer the head. The caller would see the same if it had read just
 // before the new bucket was created.
-func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	heads := make([]bucket.Outline, len(refs))
-	at := slices.Clone(refs) // the highest bucket known so far of each
-	open := make([]int, len(refs))
-	for i := range open {
-		open[i] = i
+func (s *Inbox) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket, error) {
+	heads := make([]bucket.Bucket, len(hints))
+	at := make([]known, len(hints))
+	open := make([]int, len(hints))
+	for i, h := range hints {
+		at[i], open[i] = known{owner: h.Owner, sequence: h.Hint.Sequence}, i
 	}
 	for wanted := sequencesNear; len(open) > 0; wanted = sequencesAbove {
 		found, err := s.highest(ctx, at, open, wanted)
@@ -39,17 +39,23 @@ func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline,
 			return nil, err
 		}
 		open = slices.DeleteFunc(open, func(i int) bool {
-			o, ok := found[at[i].Owner]
-			if !ok || o.Sequence < at[i].Sequence || heads[i].Slots() > 0 && o.Sequence == heads[i].Sequence {
+			b, ok := found[at[i].owner]
+			if !ok || b.Sequence < at[i].sequence || heads[i].Slots > 0 && b.Sequence == heads[i].Sequence {
 				return true
 			}
-			distance := o.Sequence - at[i].Sequence
-			first := heads[i].Slots() == 0
-			heads[i], at[i].Sequence = o, o.Sequence
+			distance := b.Sequence - at[i].sequence
+			first := heads[i].Slots == 0
+			heads[i], at[i].sequence = b, b.Sequence
 			return first && distance < nearby-1
 		})
 	}
 	return heads, nil
+}
+
+// known is an owner with the highest bucket that is known so far.
+type known struct {
+	owner    message.UserID
+	sequence uint32
 }
 
 // sequencesNear returns a condition for the sequences that the first query covers.
@@ -67,15 +73,15 @@ func sequencesAbove(there uint32) bson.D {
 	return in(above)
 }
 
-// highest returns the outline of the highest wanted bucket of each owner. Owners with the same known bucket share one
+// highest returns the highest wanted bucket of each owner. Owners with the same known bucket share one
 // condition. Servers answer that several times as fast as one alternative for each owner.
-func (s *Inbox) highest(ctx context.Context, at []bucket.Ref, open []int, wanted func(uint32) bson.D) (map[message.UserID]bucket.Outline, error) {
+func (s *Inbox) highest(ctx context.Context, at []known, open []int, wanted func(uint32) bson.D) (map[message.UserID]bucket.Bucket, error) {
 	ordered := slices.Clone(open)
 	slices.SortFunc(ordered, func(x, y int) int {
-		return cmp.Or(cmp.Compare(at[x].Sequence, at[y].Sequence), cmp.Compare(at[x].Owner, at[y].Owner))
+		return cmp.Or(cmp.Compare(at[x].sequence, at[y].sequence), cmp.Compare(at[x].owner, at[y].owner))
 	})
 	chunks := slices.Collect(slices.Chunk(ordered, headsAtOnce))
-	find := options.Find().SetProjection(outlined).SetBatchSize(headsAtOnce * nearby) // so many in one reply
+	find := options.Find().SetProjection(withoutContents).SetBatchSize(headsAtOnce * nearby) // so many in one reply
 	read := make([][]bucketRecord, len(chunks))
 	err := s.c.db.each(ctx, len(chunks), func(ctx context.Context, i int) (err error) {
 		read[i], err = all[bucketRecord](ctx, s.c, "read heads", anyOf(at, chunks[i], wanted), find)
@@ -84,32 +90,29 @@ func (s *Inbox) highest(ctx context.Context, at []bucket.Ref, open []int, wanted
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[message.UserID]bucket.Outline, len(open))
+	found := make(map[message.UserID]bucket.Bucket, len(open))
 	for _, records := range read {
 		for i := range records {
-			o, err := records[i].outline()
+			b, err := records[i].bucket(bucket.NoFields)
 			if err != nil {
 				return nil, err
 			}
-			if known, ok := found[records[i].Owner]; !ok || known.Sequence < o.Sequence {
-				found[records[i].Owner] = o
+			if other, ok := found[b.Owner]; !ok || other.Sequence < b.Sequence {
+				found[b.Owner] = b
 			}
 		}
 	}
 	return found, nil
 }
 
-// outlined is a projection onto the fields that an outline needs.
-var outlined = fields(fieldOwner, fieldSequence, fieldSlots, fieldCap, fieldBase, fieldDecl, fieldFloor, fieldLast, fieldStub, path(fieldEntries, fieldEntryID))
-
 // anyOf returns a filter for the wanted buckets of owners. The owners are ordered by their highest known bucket.
-func anyOf(at []bucket.Ref, ordered []int, wanted func(uint32) bson.D) bson.D {
+func anyOf(at []known, ordered []int, wanted func(uint32) bson.D) bson.D {
 	var alternatives bson.A
 	for len(ordered) > 0 {
-		sequence := at[ordered[0]].Sequence
+		sequence := at[ordered[0]].sequence
 		var owners []message.UserID
-		for len(ordered) > 0 && at[ordered[0]].Sequence == sequence {
-			owners = append(owners, at[ordered[0]].Owner)
+		for len(ordered) > 0 && at[ordered[0]].sequence == sequence {
+			owners = append(owners, at[ordered[0]].owner)
 			ordered = ordered[1:]
 		}
 		alternatives = append(alternatives, bson.D{

@@ -55,10 +55,10 @@ func (s *Inbox) Newest(
 		return nil, d, err
 	}
 	for i := range tombstoned {
-		if err := tombstoned[i].addTo(&d); err != nil {
+		if err := tombstoned[i].addTo(&d, s.size); err != nil {
 			return nil, bucket.Deletions{}, err
 		}
 	}
-	buckets, err = bucketsOf(held)
+	buckets, err = bucketsOf(held, bucket.AllFields)
 	return buckets, d, err
 }

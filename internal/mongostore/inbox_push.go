@@ -23,7 +23,7 @@ import (
 // because the bucket already holds its entries. The appender then finds them there.
 func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
 	outcomes := make([]bucket.Outcome, len(pushes))
-	work, err := place(pushes, outcomes)
+	work, err := s.encode(pushes, outcomes)
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: push: %w", err)
 	}
@@ -43,8 +43,8 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Outcom
 // because reads are linearizable.
 func (*Inbox) Persist(context.Context) error { return nil }
 
-// placed is a push with encoded entries.
-type placed struct {
+// encoded is a push with encoded entries.
+type encoded struct {
 	index   int // index of the push in the call
 	push    *bucket.Push
 	entries []bson.Raw
@@ -52,17 +52,17 @@ type placed struct {
 	slot, slots int
 }
 
-func (p placed) tombstone() bool { return p.push.Entries[0].Deleted }
+func (p encoded) tombstone() bool { return p.push.Entries[0].Deleted }
 
 // chooseSlots reads which slots tombstones will take, because the list of tombstones names their slots. If another push takes such a
 // slot first, the server refuses the push of the tombstone.
-func (s *Inbox) chooseSlots(ctx context.Context, work []placed) error {
+func (s *Inbox) chooseSlots(ctx context.Context, work []encoded) error {
 	for i := range work {
 		p := &work[i]
 		if !p.tombstone() {
 			continue
 		}
-		records, err := all[bucketRecord](ctx, s.c, "find a free slot", bucketOf(p.push.Owner, p.push.Sequence), options.Find().SetProjection(outlined))
+		records, err := all[bucketRecord](ctx, s.c, "find a free slot", bucketOf(p.push.Owner, p.push.Sequence), options.Find().SetProjection(withoutContents))
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,11 @@ func (s *Inbox) chooseSlots(ctx context.Context, work []placed) error {
 	return nil
 }
 
-// place encodes the entries and sorts the pushes by owner. Because all callers use the same order, two callers that push to the
+// encode encodes the entries and sorts the pushes by owner. Because all callers use the same order, two callers that push to the
 // same owners rarely deadlock. A push that cannot apply gets its outcome here and is left out.
-func place(pushes []bucket.Push, outcomes []bucket.Outcome) ([]placed, error) {
-	encoder := bucket.NewEncoder(0, encodeEntry)
-	work := make([]placed, 0, len(pushes))
+func (s *Inbox) encode(pushes []bucket.Push, outcomes []bucket.Outcome) ([]encoded, error) {
+	encoder := bucket.NewEncoder(s.size, 0, encodeEntry)
+	work := make([]encoded, 0, len(pushes))
 	for i := range pushes {
 		entries, refused, try, err := encoder.Prepare(&pushes[i], make([]bson.Raw, 0, len(pushes[i].Entries)))
 		if err != nil {
@@ -87,9 +87,9 @@ func place(pushes []bucket.Push, outcomes []bucket.Outcome) ([]placed, error) {
 			outcomes[i] = refused
 			continue
 		}
-		work = append(work, placed{index: i, push: &pushes[i], entries: entries})
+		work = append(work, encoded{index: i, push: &pushes[i], entries: entries})
 	}
-	slices.SortFunc(work, func(x, y placed) int { return strings.Compare(string(x.push.Owner), string(y.push.Owner)) })
+	slices.SortFunc(work, func(x, y encoded) int { return strings.Compare(string(x.push.Owner), string(y.push.Owner)) })
 	return work, nil
 }
 
@@ -100,7 +100,7 @@ const (
 	facetBytes = 16
 )
 
-func (p placed) bytes() int {
+func (p encoded) bytes() int {
 	n := pushBytes + facetBytes*len(p.push.Facets)
 	for _, e := range p.entries {
 		n += len(e) + entryBytes
@@ -109,7 +109,7 @@ func (p placed) bytes() int {
 }
 
 // split divides pushes into chunks. Each chunk is sent in one command.
-func (db *DB) split(work []placed) (chunks [][]placed) {
+func (db *DB) split(work []encoded) (chunks [][]encoded) {
 	for len(work) > 0 {
 		n, bytes := 1, work[0].bytes()
 		for n < len(work) && n < db.opts.BulkOperations && bytes+work[n].bytes() <= db.opts.BulkBytes {
@@ -122,11 +122,11 @@ func (db *DB) split(work []placed) (chunks [][]placed) {
 }
 
 // pushChunk sends pushes in one command. It sends those that failed for a passing reason again.
-func (s *Inbox) pushChunk(ctx context.Context, chunk []placed, outcomes []bucket.Outcome) error {
+func (s *Inbox) pushChunk(ctx context.Context, chunk []encoded, outcomes []bucket.Outcome) error {
 	return s.c.call(ctx, "push", func(ctx context.Context) error {
 		models := make([]mongo.WriteModel, len(chunk))
 		for i, p := range chunk {
-			models[i] = p.model()
+			models[i] = p.model(s.size)
 		}
 		result, err := s.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 		exception, partly := errors.AsType[mongo.BulkWriteException](err)
@@ -139,14 +139,14 @@ func (s *Inbox) pushChunk(ctx context.Context, chunk []placed, outcomes []bucket
 			return fmt.Errorf("the server says of %d pushes that %d were applied and %d were not",
 				len(chunk), result.MatchedCount+result.UpsertedCount, len(exception.WriteErrors))
 		}
-		chunk, err = settle(chunk, exception.WriteErrors, outcomes)
+		chunk, err = outcomesOf(chunk, exception.WriteErrors, outcomes)
 		return err
 	})
 }
 
-// settle records the outcome of each push that was applied or refused. It returns the pushes that failed for another reason,
+// outcomesOf records the outcome of each push that was applied or refused. It returns the pushes that failed for another reason,
 // and the error.
-func settle(chunk []placed, errs []mongo.BulkWriteError, outcomes []bucket.Outcome) (failed []placed, err error) {
+func outcomesOf(chunk []encoded, errs []mongo.BulkWriteError, outcomes []bucket.Outcome) (failed []encoded, err error) {
 	errOf := make([]error, len(chunk))
 	for _, e := range errs {
 		errOf[e.Index] = mongo.WriteException{WriteErrors: mongo.WriteErrors{e.WriteError}}
@@ -167,7 +167,7 @@ func settle(chunk []placed, errs []mongo.BulkWriteError, outcomes []bucket.Outco
 }
 
 // mustExist reports whether the push is for a bucket that it must not create.
-func (p placed) mustExist() bool { return p.push.Sequence > 0 && !p.push.Create }
+func (p encoded) mustExist() bool { return p.push.Sequence > 0 && !p.push.Create }
 
 // notAnID is a value that every server refuses as an _id. An update without upsert would not create a bucket either. But a bulk
 // reply does not say which plain updates matched nothing, while it names every upsert that failed.
@@ -183,19 +183,18 @@ func notInserted(err error) bool {
 }
 
 // model returns the push in the form in which it is sent.
-func (p placed) model() *mongo.UpdateOneModel {
+func (p encoded) model(size bucket.Size) *mongo.UpdateOneModel {
 	k := len(p.entries)
 	ids := make(bson.A, k)
 	for i := range ids {
 		ids[i] = uuid(p.push.Entries[i].ID)
 	}
-	capacity, base := p.push.Size()
-	room := capacity - k // the greatest number of slots that leaves room
+	room := int(size) - k // the greatest number of slots that leaves room
 	if p.tombstone() {
 		room = min(room, p.slots)
 	}
 	least, last := p.push.Entries[0].ID, p.push.Entries[k-1].ID
-	filter := append(bucketOf(p.push.Owner, p.push.Sequence),
+	filter := append(bucketOf(p.push.Owner, p.push.Sequence), ofThisVersion,
 		bson.E{Key: fieldSlots, Value: operator("$lte", room)},
 		bson.E{Key: path(fieldEntries, fieldEntryID), Value: operator("$nin", ids)})
 	switch {
@@ -210,7 +209,7 @@ func (p placed) model() *mongo.UpdateOneModel {
 	pushed, counted := operator(fieldEntries, operator("$each", p.entries)), operator(fieldSlots, k)
 	if p.tombstone() {
 		id := uuid(least)
-		pushed = append(pushed, bson.E{Key: fieldTombstones, Value: tombstoneRecord{Slot: int32(p.slot), ID: &id}}) //nolint:gosec // a slot is below the capacity
+		pushed = append(pushed, bson.E{Key: fieldTombstones, Value: tombstoneRecord{Slot: int32(p.slot), ID: &id}}) //nolint:gosec // a slot is below the size
 		counted = append(counted, bson.E{Key: fieldDeleted, Value: 1})
 	}
 	update := bson.D{
@@ -218,28 +217,16 @@ func (p placed) model() *mongo.UpdateOneModel {
 		{Key: "$inc", Value: counted},
 		{Key: "$max", Value: operator(fieldLast, uuid(last))},
 	}
-	switch {
-	case p.push.Decl > 0: // the same for all pushes: the upsert inserts what the filter says
-		filter = append(filter, declared, bson.E{Key: fieldDecl, Value: int32(p.push.Decl)}, bson.E{Key: fieldCap, Value: capacity}) //nolint:gosec // it counts declarations
-		if p.mustExist() {
-			update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldID, notAnID)})
-		} else if base > 0 {
-			filter = append(filter, bson.E{Key: fieldBase, Value: base})
-		}
-		if len(p.push.Facets) > 0 {
-			update = append(update, bson.E{Key: "$addToSet", Value: operator(fieldFacets, operator("$each", p.push.Facets))})
-		}
-	case p.mustExist():
-		filter = append(filter, undeclared, capIs(capacity))
+	if p.push.Decl > 0 { // the upsert inserts what the filter says
+		filter = append(filter, bson.E{Key: fieldDecl, Value: int32(p.push.Decl)}) //nolint:gosec // it counts declarations
+	} else {
+		filter = append(filter, bson.E{Key: fieldDecl, Value: operator("$exists", false)})
+	}
+	if p.mustExist() {
 		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldID, notAnID)})
-	case !sized(p.push.Sequence, capacity, base): // the conditions are no equalities, so that a bucket of version 2 matches, too
-		filter = append(filter, undeclared, capIs(capacity))
-		update = append(update, bson.E{Key: "$setOnInsert", Value: operator(fieldVersion, version)})
-	default: // the upsert inserts what the filter says
-		filter = append(filter, bson.E{Key: fieldVersion, Value: versionSized}, bson.E{Key: fieldCap, Value: capacity})
-		if base > 0 {
-			filter = append(filter, bson.E{Key: fieldBase, Value: base})
-		}
+	}
+	if p.push.Decl > 0 && len(p.push.Facets) > 0 {
+		update = append(update, bson.E{Key: "$addToSet", Value: operator(fieldFacets, operator("$each", p.push.Facets))})
 	}
 	if p.mayBeLate() {
 		update = append(update, bson.E{Key: "$min", Value: operator(fieldLate, uuid(least))})
@@ -248,7 +235,7 @@ func (p placed) model() *mongo.UpdateOneModel {
 }
 
 // mayBeLate reports whether an entry may be at or below the floor of the bucket.
-func (p placed) mayBeLate() bool {
+func (p encoded) mayBeLate() bool {
 	switch {
 	case p.push.Sequence == 0, p.push.Guard:
 		return false

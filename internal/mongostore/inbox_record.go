@@ -13,8 +13,6 @@ import (
 // The fields of a bucket besides owner and sequence, and those of an entry.
 const (
 	fieldSlots      = "slots"      // how many slots are taken
-	fieldCap        = "cap"        // of a sized bucket: how many slots it has
-	fieldBase       = "base"       // of a sized bucket: how many slots all earlier buckets have; absent if 0
 	fieldDecl       = "decl"       // as in bucket.Bucket; absent if 0
 	fieldFacets     = "facets"     // those of the entries for the declarations up to decl, each once
 	fieldEntries    = "entries"    // the entries and tombstones, in the order of slots
@@ -38,67 +36,27 @@ const (
 // The appender need not know the floor, so the id may turn out to be above it. Such a bucket is only an extra result of the
 // query.
 //
-// A sized bucket, a stub and a bucket with expired entries have version 2, so that earlier releases refuse them. All others have bucket.Capacity and bucket.FormatBase.
-// A bucket with a decl has version 3, and tells its capacity and base. No update changes a decl, or lowers a version.
-//
-// Facets only come, with the entries in one update, and go together when the bucket becomes a stub. An index on facets finds the buckets of which
-// an entry may meet a condition.
+// No update changes a decl. Facets only come, with the entries in one update, and go together when the bucket becomes a stub. An index on facets
+// finds the buckets of which an entry may meet a condition.
 //
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
 // counted, because a page needs all tombstones but the entries of only two buckets. The index on deleted holds the number of every bucket that
-// has, or as a stub had, tombstones: pages count those above zero, and the sum of the absolute values is that of all tombstones ever. The tombstone keeps the id of a blanked
-// entry.
+// has, or as a stub had, tombstones. Pages count those above zero. The sum of the absolute values is that of all tombstones ever. The tombstone
+// keeps the id of a blanked entry.
 type bucketRecord struct {
 	Version    int32             `bson:"v"`
 	Owner      message.UserID    `bson:"owner"`
 	Sequence   int64             `bson:"sequence"`
 	Slots      int32             `bson:"slots"`
-	Cap        int32             `bson:"cap,omitempty"`
-	Base       int64             `bson:"base,omitempty"`
 	Decl       int32             `bson:"decl,omitempty"`
 	Entries    []entryRecord     `bson:"entries"`
 	Floor      *bson.Binary      `bson:"floor,omitempty"`
 	Last       bson.Binary       `bson:"last"`
+	Late       *bson.Binary      `bson:"late,omitempty"`
 	Deleted    int64             `bson:"deleted,omitempty"`
 	Tombstones []tombstoneRecord `bson:"tombstones,omitempty"`
 	Stub       bool              `bson:"stub,omitempty"`
 	Purged     *bson.Binary      `bson:"purged,omitempty"`
-}
-
-// versionSized is the version of a sized bucket, from format level 3 on.
-const versionSized = 2
-
-// versionDeclared is the version of a bucket with a decl, from format level 5 on.
-const versionDeclared = 3
-
-var (
-	// ofThisVersion is a condition that makes updates skip documents of other versions.
-	ofThisVersion = bson.E{Key: fieldVersion, Value: in([]int{version, versionSized, versionDeclared})}
-	// undeclared is a condition on a bucket: it has no decl.
-	undeclared = bson.E{Key: fieldVersion, Value: in([]int{version, versionSized})}
-	// declared is a condition on a bucket: it has one.
-	declared = bson.E{Key: fieldVersion, Value: versionDeclared}
-)
-
-// versionIs is a condition on a bucket with a decl, or without one: it has such a version.
-func versionIs(decl int) bson.E {
-	if decl > 0 {
-		return declared
-	}
-	return undeclared
-}
-
-// sized reports whether a bucket is sized. One whose numbers are those of the format is not, whatever is below it.
-func sized(sequence uint32, capacity int, base int64) bool {
-	return capacity != bucket.Capacity || base != bucket.FormatBase(sequence)
-}
-
-// capIs is a condition on a bucket: it has a capacity.
-func capIs(capacity int) bson.E {
-	if capacity == bucket.Capacity {
-		return bson.E{Key: fieldCap, Value: in([]any{capacity, nil})} // or none is stored
-	}
-	return bson.E{Key: fieldCap, Value: capacity}
 }
 
 // entryRecord is the stored form of an entry. A tombstone has only its id, and a blanked one does not have an id either.
@@ -151,38 +109,27 @@ func optionalID(b *bson.Binary) (message.ID, error) {
 // slots returns how many slots count as taken. Lost entries read as zero entries.
 func (r *bucketRecord) slots() int { return max(len(r.Entries), int(r.Slots)) }
 
-// maxSlots is far above the capacity of any bucket.
+// maxSlots is far above the size of any bucket.
 const maxSlots = 1 << 15
 
-// bounds returns the outline of the bucket without its ids.
-func (r *bucketRecord) bounds() (o bucket.Outline, err error) {
-	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > maxSlots || r.Cap < 0 || r.Base < 0 || r.Decl < 0 {
-		return o, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d of %d slots", r.Sequence, r.Owner, r.slots(), r.Cap))
+func (r *bucketRecord) outline() (o bucket.Outline, err error) {
+	if r.Sequence < 0 || r.Sequence > math.MaxUint32 || r.slots() > maxSlots || r.Decl < 0 {
+		return o, corrupt(inboxName, fmt.Errorf("bucket %d of %s has %d slots and the decl %d", r.Sequence, r.Owner, r.slots(), r.Decl))
 	}
-	o.Sequence = uint32(r.Sequence)
-	o.Cap, o.Base = r.size()
-	o.Decl = int(r.Decl)
+	o = bucket.Outline{Sequence: uint32(r.Sequence), Slots: r.slots(), Decl: int(r.Decl), Stub: r.Stub}
 	if o.Floor, err = optionalID(r.Floor); err == nil {
 		o.Last, err = idOf(inboxName, r.Last)
 	}
 	return o, err
 }
 
-// size returns the capacity and the base.
-func (r *bucketRecord) size() (capacity int, base int64) {
-	if r.Cap == 0 {
-		return bucket.Capacity, bucket.FormatBase(uint32(r.Sequence)) //nolint:gosec // bounds checks it
-	}
-	return int(r.Cap), r.Base
-}
-
-func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
-	o, err := r.bounds()
-	if err != nil {
+// bucket returns the bucket, which was read with a field.
+func (r *bucketRecord) bucket(field bucket.Field) (b bucket.Bucket, err error) {
+	b.Owner = r.Owner
+	if b.Outline, err = r.outline(); err != nil {
 		return bucket.Bucket{}, err
 	}
-	b = bucket.Bucket{Owner: r.Owner, Sequence: o.Sequence, Cap: o.Cap, Base: o.Base, Decl: o.Decl, Floor: o.Floor, Last: o.Last, Stub: r.Stub}
-	if b.Purged, err = optionalID(r.Purged); err != nil || b.Stub {
+	if b.Purged, err = optionalID(r.Purged); err != nil || b.Stub || field == bucket.NoEntries {
 		return b, err
 	}
 	b.Entries = make([]bucket.Entry, r.slots())
@@ -192,20 +139,4 @@ func (r *bucketRecord) bucket() (b bucket.Bucket, err error) {
 		}
 	}
 	return b, nil
-}
-
-func (r *bucketRecord) outline() (o bucket.Outline, err error) {
-	if o, err = r.bounds(); err != nil {
-		return bucket.Outline{}, err
-	}
-	if o.Stub = r.Stub; o.Stub {
-		return o, nil
-	}
-	o.IDs = make([]message.ID, r.slots())
-	for i := range r.Entries {
-		if o.IDs[i], err = optionalID(r.Entries[i].ID); err != nil {
-			return bucket.Outline{}, err
-		}
-	}
-	return o, nil
 }

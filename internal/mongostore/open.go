@@ -226,7 +226,7 @@ func (db *DB) open() {
 	db.database = db.client.Database(db.opts.Database, options.Database().SetReadConcern(concern))
 	db.messages = &Messages{c: db.collection(messagesName)}
 	db.keys = &Keys{c: db.collection(keysName)}
-	db.inbox = newInbox(db.collection(inboxName))
+	db.inbox = &Inbox{c: db.collection(inboxName), size: bucket.Size(db.opts.BucketSize)}
 	db.users = &Users{c: db.collection(usersName)}
 	db.edges = &Edges{followers: db.collection(followersName), following: db.collection(followingName), pages: newPages()}
 	db.progress = &Progress{c: db.collection(fanoutsName)}

@@ -42,7 +42,6 @@ type userRecord struct {
 type headRecord struct {
 	Sequence int64       `bson:"sequence"`
 	Floor    bson.Binary `bson:"floor"`
-	Cap      int32       `bson:"cap,omitempty"`
 	Decl     int32       `bson:"decl,omitempty"`
 }
 
@@ -88,7 +87,7 @@ type keepRecord struct {
 }
 
 func recordOfHead(h bucket.Hint) *headRecord {
-	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor), Cap: int32(h.Cap), Decl: int32(h.Decl)} //nolint:gosec // at most maxSlots, and a count of declarations
+	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor), Decl: int32(h.Decl)} //nolint:gosec // it counts declarations
 }
 
 func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
@@ -188,7 +187,7 @@ func (r *userRecord) state() (st userstate.State, err error) {
 
 func (r headRecord) hint() (h bucket.Hint, err error) {
 	if h.Sequence, err = sequenceOf(r.Sequence); err == nil {
-		h.Cap, h.Decl = int(r.Cap), int(r.Decl)
+		h.Decl = int(r.Decl)
 		h.Floor, err = idOf(usersName, r.Floor)
 	}
 	return h, err

@@ -233,8 +233,8 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 			continue
 		}
 		behind := "$gte"
-		if h.Hint.Cap > 0 || h.Hint.Decl > 0 {
-			behind = "$gt" // the stored hint may lack the capacity of that bucket, or its decl
+		if h.Hint.Decl > 0 {
+			behind = "$gt" // the stored hint may lack the decl of that bucket
 		}
 		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator(behind, int64(h.Hint.Sequence)))}
 		writes = append(writes, write{

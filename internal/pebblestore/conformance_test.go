@@ -23,23 +23,30 @@ const interleavings = 25
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Backend{
-		New: func(t *testing.T) storetest.Database { t.Helper(); return database(t, vfs.NewCrashableMem(), nil) },
+		New: func(t *testing.T) storetest.Database {
+			t.Helper()
+			return database(t, vfs.NewCrashableMem(), options(t, nil))
+		},
 		NewAt: func(t *testing.T, now func() time.Time) storetest.Database {
 			t.Helper()
-			return database(t, vfs.NewCrashableMem(), now)
+			opts := options(t, nil)
+			opts.Now = now
+			return database(t, vfs.NewCrashableMem(), opts)
+		},
+		Sized: func(t *testing.T, size int) storetest.Database {
+			t.Helper()
+			opts := options(t, nil)
+			opts.BucketSize = size
+			return database(t, vfs.NewCrashableMem(), opts)
 		},
 		Partitions: partitions, Interleavings: interleavings,
 	})
 }
 
-// database opens the store in files, with the given clock or, if it is nil, with one of its own. Reopen opens what a crash leaves: only
-// the data that was synced.
-func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Database {
+// database opens the store in files. Reopen opens what a crash leaves: only the data that was synced.
+func database(t *testing.T, files *vfs.MemFS, opts pebblestore.Options) storetest.Database {
 	t.Helper()
-	opts := options(t, files)
-	if now != nil {
-		opts.Now = now
-	}
+	opts.FS = files
 	db, err := pebblestore.Open(t.Context(), "store", opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
@@ -59,7 +66,7 @@ func database(t *testing.T, files *vfs.MemFS, now func() time.Time) storetest.Da
 	}
 	s.DamageIdentity = func(t *testing.T, id identity.Identity) { t.Helper(); spoil(t, []byte("h"+id.Key())) }
 	s.DamageList = func(t *testing.T, user message.UserID) { t.Helper(); spoil(t, []byte("y"+user)) }
-	s.Reopen = func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), now) }
+	s.Reopen = func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), opts) }
 	return s
 }
 

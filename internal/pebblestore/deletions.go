@@ -77,14 +77,14 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 			return err
 		}
 		_, slot := placeOf(it.Key())
-		return countTombstone(s.db, batch, owner, r.at(sequence, slot))
+		return countTombstone(s.db, batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: r.id})
 	}
 	return cmp.Or(it.Error(), bucket.ErrNotFound)
 }
 
 // blank adds the changes of a blanking to a batch.
 func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombstone) error {
-	if at.Slot < 0 || at.Slot >= bucket.MaxCapacity {
+	if at.Slot < 0 || at.Slot >= int(s.size) {
 		return bucket.ErrNotFound
 	}
 	if at.ID.IsZero() {
@@ -98,7 +98,7 @@ func (s *Inbox) blank(batch *pebble.Batch, owner message.UserID, at bucket.Tombs
 		if err != nil || r.id != at.ID {
 			return err
 		}
-		counted, at.Position = r.deleted, r.size.position(at.Sequence, at.Slot)
+		counted = r.deleted
 		r.toTombstone()
 		r.id = message.ID{}
 		tombstone = r.appendTo(nil)
@@ -138,7 +138,6 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 		return err
 	}
 	if inBucket(it.Key(), prefix, at.Sequence) {
-		lost.size = above.size
 		alone = false
 	} else { // it was the highest of its bucket, so the floor of the next bucket is its last
 		lost.last = above.floor
@@ -149,7 +148,6 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 		case err != nil:
 			return err
 		case inBucket(it.Key(), prefix, at.Sequence):
-			lost.size = below.size
 			alone = false
 		case at.Slot == 0 && at.Sequence > 0: // it was the lowest, so its floor is the last of the bucket below
 			lost.floor = below.last
@@ -160,10 +158,9 @@ func (s *Inbox) fill(batch *pebble.Batch, owner message.UserID, at bucket.Tombst
 	if err := it.Error(); err != nil {
 		return err
 	}
-	if capacity, _ := lost.size.of(at.Sequence); alone || at.Slot >= capacity {
+	if alone {
 		return bucket.ErrNotFound
 	}
-	at.Position = lost.size.position(at.Sequence, at.Slot)
 	if err := batch.Set(key, lost.appendTo(nil), nil); err != nil {
 		return err
 	}
@@ -181,16 +178,7 @@ func countTombstone(db *DB, batch *pebble.Batch, owner message.UserID, t bucket.
 	if err := batch.Set(key, encodeTotal(total+1), nil); err != nil {
 		return err
 	}
-	return batch.Set(appendPlace(key, t.Sequence, t.Slot), encodeDeletion(t), nil)
-}
-
-// encodeDeletion returns the value for the place of a tombstone: the id and, in a sized bucket, the position.
-func encodeDeletion(t bucket.Tombstone) []byte {
-	value := encodeID(t.ID)
-	if t.Position != (size{}).position(t.Sequence, t.Slot) {
-		value = appendCount(value, t.Position)
-	}
-	return value
+	return batch.Set(appendPlace(key, t.Sequence, t.Slot), encodeID(t.ID), nil)
 }
 
 // totalOf returns the number of tombstones that is stored under a key.
@@ -215,8 +203,11 @@ func (s *Inbox) Newest(
 		return nil, d, err
 	}
 	defer call.end(ctx, &err)
-	if buckets, err = s.between(owner, low, math.MaxUint32, limit, bucket.AllFields); err != nil {
-		return nil, d, err
+	if limit > 0 {
+		span := bucket.Span{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}
+		if buckets, err = s.read(span, bucket.AllFields); err != nil {
+			return nil, d, fmt.Errorf("newest buckets of %s: %w", owner, err)
+		}
 	}
 	d, err = s.deletions(owner, from)
 	return buckets, d, err
@@ -258,11 +249,24 @@ func (s *Inbox) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 		if t.ID, err = parseID(spaceDeleted, value); err != nil {
 			return bucket.Deletions{}, err
 		}
-		t.Position = (size{}).position(t.Sequence, t.Slot)
-		if rest := value[1+idLen:]; len(rest) == 8 {
-			t.Position = int64(binary.BigEndian.Uint64(rest)) //nolint:gosec // a position is not negative
-		}
+		t.Position = s.size.Position(t.Sequence, t.Slot)
 		d.Recent = append(d.Recent, t)
 	}
 	return d, it.Error()
+}
+
+// Deletions implements bucket.Store.
+func (s *Inbox) Deletions(ctx context.Context, from []bucket.Head) (_ []bucket.Deletions, err error) {
+	call, err := s.db.begin(ctx, "inbox.deletions")
+	if err != nil {
+		return nil, err
+	}
+	defer call.end(ctx, &err)
+	deletions := make([]bucket.Deletions, len(from))
+	for i, f := range from {
+		if deletions[i], err = s.deletions(f.Owner, f.Hint.Sequence); err != nil {
+			return nil, fmt.Errorf("deletions of %s: %w", f.Owner, err)
+		}
+	}
+	return deletions, nil
 }

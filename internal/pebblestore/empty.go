@@ -17,16 +17,15 @@ import (
 type removed struct {
 	lowest uint32     // the lowest bucket that is left
 	floor  message.ID // that of the lowest bucket
-	base   int64      // that of the lowest bucket
 	// tombstones counts those that were removed.
 	tombstones int64
 }
 
-const removedLen = 4 + idLen + 8 + 8
+const removedLen = 4 + idLen + 8
 
 func (r removed) encode() []byte {
 	b := binary.BigEndian.AppendUint32([]byte{version}, r.lowest)
-	return appendCount(appendCount(append(b, r.floor[:]...), r.base), r.tombstones)
+	return appendCount(append(b, r.floor[:]...), r.tombstones)
 }
 
 func parseRemoved(value []byte) (r removed, err error) {
@@ -35,16 +34,16 @@ func parseRemoved(value []byte) (r removed, err error) {
 		return r, err
 	}
 	f := fields{rest: b}
-	r = removed{lowest: f.uint32(), floor: f.id(), base: f.count(), tombstones: f.count()}
-	if f.short || len(f.rest) > 0 || r.lowest == 0 || r.base < 0 {
+	r = removed{lowest: f.uint32(), floor: f.id(), tombstones: f.count()}
+	if f.short || len(f.rest) > 0 || r.lowest == 0 {
 		return r, corrupt(spaceRemoved)
 	}
 	return r, nil
 }
 
 // stub returns the bucket that stands for those that were removed.
-func (r removed) stub(owner message.UserID) bucket.Bucket {
-	return bucket.Bucket{Owner: owner, Sequence: r.lowest - 1, Cap: int(r.base), Last: r.floor, Stub: true}
+func (r removed) stub(owner message.UserID, size bucket.Size) bucket.Bucket {
+	return bucket.Bucket{Outline: bucket.Outline{Sequence: r.lowest - 1, Slots: int(size), Last: r.floor, Stub: true}, Owner: owner}
 }
 
 // removedBy returns the owner's record of removed buckets. It is zero if none was removed. A caller that holds no lock uses
@@ -131,8 +130,6 @@ type emptier struct {
 type emptied struct {
 	sequence    uint32
 	slots       int
-	capacity    int
-	base        int64
 	floor, last message.ID
 	lowest      bool  // slot 0 was seen, so floor is known
 	live        int   // entries with contents
@@ -193,7 +190,6 @@ func (e *emptier) see(low, high uint32) (buckets []emptied, err error) {
 			b.floor, b.lowest = r.floor, true
 		}
 		b.slots, b.last = slot+1, r.last
-		b.capacity, b.base = r.size.of(sequence)
 		b.bytes += int64(len(it.Key()) + r.length())
 		if !r.deleted && !r.expired {
 			b.live++
@@ -216,7 +212,7 @@ func (e *emptier) removable(buckets []emptied, low, high uint32) (n int) {
 		switch {
 		case b.sequence != low+uint32(n), above.sequence != b.sequence+1, b.sequence > high:
 			return n
-		case b.slots < b.capacity, e.purged.Less(b.last), !above.lowest, e.purged.Less(above.floor):
+		case b.slots < int(e.s.size), e.purged.Less(b.last), !above.lowest, e.purged.Less(above.floor):
 			return n
 		}
 		n++
@@ -253,7 +249,7 @@ func (e *emptier) remove(before removed, gone []emptied, lowest emptied) error {
 	for _, b := range gone {
 		e.freed.Add(bucket.Emptied{Buckets: 1, Stubs: 1, Entries: b.live, Bytes: b.bytes})
 	}
-	now := removed{lowest: lowest.sequence, floor: lowest.floor, base: lowest.base, tombstones: before.tombstones + tombstones}
+	now := removed{lowest: lowest.sequence, floor: lowest.floor, tombstones: before.tombstones + tombstones}
 	return e.batch.Set(e.s.prefix(spaceRemoved, e.owner), now.encode(), nil)
 }
 

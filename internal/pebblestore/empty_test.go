@@ -88,13 +88,13 @@ func requireEmptied(t *testing.T, image *vfs.MemFS, messages int) (removed uint3
 	require.NoError(t, err)
 	inbox := db.Inbox()
 	require.NoError(t, bucket.Check(t.Context(), inbox, "bob"))
-	buckets, err := inbox.Range(t.Context(), "bob", 0, math.MaxUint32, math.MaxInt, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), inbox, bucket.Span{Owner: "bob", High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	var tombstones int64
 	for _, b := range buckets {
 		if b.Stub {
 			removed = b.Sequence + 1
-			require.EqualValues(t, removed*bucket.Capacity, b.Slots())
+			require.EqualValues(t, removed*bucket.Capacity, b.End(inbox.Size()))
 		}
 		for _, e := range b.Entries {
 			if e.Deleted {
@@ -173,7 +173,7 @@ func TestLostFloorOfTheLowestBucket(t *testing.T) {
 	require.NoError(t, pebblestore.LoseEntry(db, "bob", 1, 0))
 	require.ErrorIs(t, db.Inbox().Blank(t.Context(), "bob", 0, 0, message.ID{}), bucket.ErrNotFound, "that bucket is gone")
 	require.NoError(t, db.Inbox().Blank(t.Context(), "bob", 1, 0, message.ID{}))
-	buckets, err := db.Inbox().Range(t.Context(), "bob", 1, 1, 1, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: "bob", Low: 1, High: 1}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Equal(t, messagetest.ID(50), buckets[0].Floor)
 }

@@ -1,11 +1,8 @@
 package pebblestore
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
-	"math/bits"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -15,25 +12,23 @@ import (
 
 // An inbox is one record for each entry and nothing else. A record is
 //
-//	version[1] flags[1] id[16] floor[16]? last[16]? (capacity[1] base)? content
+//	version[1] flags[1] id[16] floor[16]? last[16]? content
 //
 // The bucket's floor is in slot 0, unless it is zero. The bucket's last is in every record except the one with that id. So the
-// highest record of a bucket tells the number of used slots and the last id, and appending an entry writes only that entry. Every record of
-// a sized bucket has the capacity and, as a varint, the base. The others are of buckets with bucket.Capacity and bucket.FormatBase. The
+// highest record of a bucket tells the number of used slots and the last id, and appending an entry writes only that entry. The
 // content of a tombstone and of an expired entry is empty, and the id of a blanked tombstone is zero.
 const (
 	flagDeleted = 1 << iota
 	flagFloor
 	flagLast
 	flagRecovered
-	flagSized   // from format level 3 on; earlier releases refuse it
-	flagExpired // from format level 3 on; earlier releases refuse it
+	flagExpired
 )
 
 const (
 	idLen           = len(message.ID{})
 	entryHeaderLen  = 2 + idLen
-	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered | flagSized | flagExpired
+	entryFlagsKnown = flagDeleted | flagFloor | flagLast | flagRecovered | flagExpired
 )
 
 // entryRecord is a record of the inbox.
@@ -44,36 +39,7 @@ type entryRecord struct {
 	id        message.ID
 	floor     message.ID
 	last      message.ID
-	size      size
 	content   []byte
-}
-
-// size is the capacity and the base of a sized bucket; zero for the others.
-type size struct {
-	capacity uint8
-	base     int64
-}
-
-// sizeOf returns the size of a bucket. A bucket whose numbers are those of the format is not sized, whatever is below it.
-func sizeOf(sequence uint32, capacity int, base int64) size {
-	if capacity == bucket.Capacity && base == bucket.FormatBase(sequence) {
-		return size{}
-	}
-	return size{capacity: uint8(capacity), base: base} //nolint:gosec // at most MaxCapacity
-}
-
-// of returns the capacity and the base of the bucket.
-func (z size) of(sequence uint32) (capacity int, base int64) {
-	if z.capacity == 0 {
-		return bucket.Capacity, bucket.FormatBase(sequence)
-	}
-	return int(z.capacity), z.base
-}
-
-// position returns that of a slot of the bucket.
-func (z size) position(sequence uint32, slot int) int64 {
-	_, base := z.of(sequence)
-	return base + int64(slot)
 }
 
 func (r *entryRecord) flags() (flags byte) {
@@ -88,9 +54,6 @@ func (r *entryRecord) flags() (flags byte) {
 	}
 	if r.recovered {
 		flags |= flagRecovered
-	}
-	if r.size.capacity != 0 {
-		flags |= flagSized
 	}
 	if r.expired {
 		flags |= flagExpired
@@ -107,9 +70,6 @@ func (r *entryRecord) length() int {
 	if r.last != r.id {
 		n += idLen
 	}
-	if r.size.capacity != 0 {
-		n += 1 + uvarintLen(r.size.base)
-	}
 	return n
 }
 
@@ -123,9 +83,6 @@ func (r *entryRecord) appendTo(b []byte) []byte {
 	}
 	if flags&flagLast != 0 {
 		b = append(b, r.last[:]...)
-	}
-	if flags&flagSized != 0 {
-		b = binary.AppendUvarint(append(b, r.size.capacity), uint64(r.size.base)) //nolint:gosec // a base is not negative
 	}
 	return append(b, r.content...)
 }
@@ -157,33 +114,12 @@ func parseEntry(b []byte) (r entryRecord, err error) {
 	if flags&flagLast != 0 {
 		r.last = next()
 	}
-	if flags&flagSized != 0 {
-		var n int
-		if r.size, n = parseSize(rest); n <= 0 {
-			return r, corrupt(spaceInbox)
-		}
-		rest = rest[n:]
-	}
 	if flags&^entryFlagsKnown != 0 {
 		err = corrupt(spaceInbox)
 	}
 	r.content = rest
 	return r, err
 }
-
-// parseSize decodes the size of a sized bucket, and returns its length, or 0 if it is damaged.
-func parseSize(b []byte) (size, int) {
-	if len(b) == 0 || b[0] == 0 {
-		return size{}, 0
-	}
-	base, n := binary.Uvarint(b[1:])
-	if n <= 0 || base > math.MaxInt64 {
-		return size{}, 0
-	}
-	return size{capacity: b[0], base: int64(base)}, 1 + n
-}
-
-func uvarintLen(n int64) int { return (bits.Len64(uint64(n)|1) + 6) / 7 } //nolint:gosec // a base is not negative
 
 // entryContent is the content of an entry without its id.
 type entryContent struct {
@@ -198,8 +134,8 @@ func encodeContent(e *bucket.Entry) []byte {
 }
 
 // newEncoder returns the encoder for the entries of pushes. The length of an entry includes the header of its record.
-func newEncoder() *bucket.Encoder[[]byte] {
-	return bucket.NewEncoder(entryHeaderLen, func(e *bucket.Entry) ([]byte, error) { return encodeContent(e), nil })
+func newEncoder(size bucket.Size) *bucket.Encoder[[]byte] {
+	return bucket.NewEncoder(size, entryHeaderLen, func(e *bucket.Entry) ([]byte, error) { return encodeContent(e), nil })
 }
 
 // entry returns the entry of a record. It does not share memory with the record.
@@ -226,6 +162,7 @@ func (r *entryRecord) only(field bucket.Field) (bucket.Entry, error) {
 	var err error
 	switch field {
 	case bucket.AllFields:
+		return r.entry()
 	case bucket.FieldFrom:
 		var c struct {
 			From message.UserID `cbor:"1,keyasint"`
@@ -238,13 +175,9 @@ func (r *entryRecord) only(field bucket.Field) (bucket.Entry, error) {
 		}
 		err = decode(spaceInbox, r.content, &c)
 		e.Attrs = c.Attrs
+	case bucket.NoFields, bucket.NoEntries:
 	}
 	return e, err
-}
-
-// at returns the record's place as that of a tombstone.
-func (r *entryRecord) at(sequence uint32, slot int) bucket.Tombstone {
-	return bucket.Tombstone{Sequence: sequence, Slot: slot, Position: r.size.position(sequence, slot), ID: r.id}
 }
 
 // toTombstone turns the record into a tombstone.

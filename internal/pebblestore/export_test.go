@@ -172,27 +172,6 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 	}
 }
 
-// SizedRecords returns records of sized buckets, and a tombstone in one.
-func SizedRecords(m message.Message, last message.ID) []Record {
-	const p, sequence, slot = 7, 258, 3
-	entry, owner := bucket.EntryOf(m), message.UserID("bob")
-	z := sizeOf(sequence, 255, 1000)
-	first := entryRecord{id: m.ID, last: m.ID, floor: last, size: z, content: encodeContent(&entry)}
-	late := entryRecord{id: m.ID, last: last, size: z, content: encodeContent(&entry)}
-	tombstone := entryRecord{id: m.ID, last: m.ID, deleted: true, size: z}
-	behind := entryRecord{id: m.ID, last: m.ID, size: sizeOf(sequence+1, bucket.Capacity, 1255), content: encodeContent(&entry)}
-	return []Record{
-		{"first entry of a sized bucket", EntryKey(p, owner, sequence, 0), first.appendTo(nil)},
-		{"late entry of a sized bucket", EntryKey(p, owner, sequence, 1), late.appendTo(nil)},
-		{"tombstone in a sized bucket", EntryKey(p, owner, sequence, slot), tombstone.appendTo(nil)},
-		{"entry of a bucket behind it", EntryKey(p, owner, sequence+1, slot), behind.appendTo(nil)},
-		{
-			"deletion in a sized bucket", appendPlace(appendOwner(nil, spaceDeleted, p, owner), sequence, slot),
-			encodeDeletion(tombstone.at(sequence, slot)),
-		},
-	}
-}
-
 // RoundRecord returns the record of the walk over all users.
 func RoundRecord(r retention.Round) Record {
 	return Record{"walk", roundKey, encodeValue(roundRecordOf(r, r.Revision))}
@@ -284,18 +263,15 @@ func LoseEntry(db *DB, owner message.UserID, sequence uint32, slot int) error {
 	return db.engine.Delete(appendPlace(db.inbox.prefix(spaceInbox, owner), sequence, slot), pebble.Sync)
 }
 
-// EmptiedRecords returns the records of an emptied entry, in a bucket of the format's size and in another one, and of removed buckets.
+// EmptiedRecords returns the records of an emptied entry and of removed buckets.
 func EmptiedRecords(id, floor, last message.ID, owner message.UserID) []Record {
 	const p = 7
 	place := appendOwner(nil, spaceInbox, p, owner)
 	empty := entryRecord{id: id, floor: floor, last: last, recovered: true, content: []byte("content")}
 	empty.expire()
-	sized := empty
-	sized.size = size{capacity: 100, base: 300}
-	gone := removed{lowest: 3, floor: floor, base: 150, tombstones: 4}
+	gone := removed{lowest: 3, floor: floor, tombstones: 4}
 	return []Record{
 		{"expired entry", appendPlace(place, 3, 0), empty.appendTo(nil)},
-		{"expired entry of a sized bucket", appendPlace(place, 3, 0), sized.appendTo(nil)},
 		{"removed", appendOwner(nil, spaceRemoved, p, owner), gone.encode()},
 	}
 }

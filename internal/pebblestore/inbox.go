@@ -17,6 +17,7 @@ import (
 // Inbox stores the buckets. A bucket has no record of its own, only the records of its entries.
 type Inbox struct {
 	db    *DB
+	size  bucket.Size
 	locks stripes
 	tails *tails
 	// removes says that an inbox may have lost buckets. While it is false, no call looks for the record of removed buckets.
@@ -25,10 +26,13 @@ type Inbox struct {
 
 var _ bucket.Store = (*Inbox)(nil)
 
-func newInbox(db *DB, rememberedOwners int) *Inbox {
-	locks := db.partitions * stripesPerPartition
-	return &Inbox{db: db, locks: make(stripes, locks), tails: newTails(locks, rememberedOwners)}
+func newInbox(db *DB, opts Options) *Inbox {
+	locks, size := db.partitions*stripesPerPartition, bucket.Size(opts.BucketSize)
+	return &Inbox{db: db, size: size, locks: make(stripes, locks), tails: newTails(locks, opts.RememberedOwners, size)}
 }
+
+// Size implements bucket.Store.
+func (s *Inbox) Size() bucket.Size { return s.size }
 
 // prefix returns the prefix of an owner's keys.
 func (s *Inbox) prefix(space space, owner message.UserID) []byte {
@@ -46,7 +50,7 @@ func (s *Inbox) Persist(ctx context.Context) (err error) {
 }
 
 // Heads implements bucket.Store.
-func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) (_ []bucket.Outline, err error) {
+func (s *Inbox) Heads(ctx context.Context, hints []bucket.Head) (_ []bucket.Bucket, err error) {
 	call, err := s.db.begin(ctx, "inbox.heads")
 	if err != nil {
 		return nil, err
@@ -57,153 +61,127 @@ func (s *Inbox) Heads(ctx context.Context, refs []bucket.Ref) (_ []bucket.Outlin
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	outlines := make([]bucket.Outline, len(refs))
-	for i, ref := range refs {
-		if outlines[i], err = head(it, s.prefix(spaceInbox, ref.Owner), ref.Sequence); err != nil {
-			return nil, fmt.Errorf("head of %s: %w", ref.Owner, err)
+	heads := make([]bucket.Bucket, len(hints))
+	for i, h := range hints {
+		prefix := s.prefix(spaceInbox, h.Owner)
+		if !it.SeekLT(after(prefix)) || !bytes.HasPrefix(it.Key(), prefix) {
+			continue
+		}
+		if sequence, _ := placeOf(it.Key()); sequence < h.Hint.Sequence {
+			continue
+		}
+		if heads[i], err = readBucket(it, prefix, h.Owner, bucket.NoFields); err != nil {
+			return nil, fmt.Errorf("head of %s: %w", h.Owner, err)
 		}
 	}
-	return outlines, nil
+	return heads, it.Error()
 }
 
-func head(it *pebble.Iterator, prefix []byte, from uint32) (bucket.Outline, error) {
-	found := it.SeekLT(after(prefix))
-	if !found || !bytes.HasPrefix(it.Key(), prefix) {
-		return bucket.Outline{}, it.Error()
-	}
-	if sequence, _ := placeOf(it.Key()); sequence < from {
-		return bucket.Outline{}, nil
-	}
-	return outline(it, prefix)
-}
-
-// outline returns the outline of the bucket whose highest record is at an iterator's position. The iterator moves to its lowest record, or
-// below if that is not of slot 0.
-func outline(it *pebble.Iterator, prefix []byte) (bucket.Outline, error) {
-	sequence, _ := placeOf(it.Key())
-	o := bucket.Outline{Sequence: sequence}
-	for found := true; found && inBucket(it.Key(), prefix, sequence); found = it.Prev() {
-		r, err := entryAt(it)
-		if err != nil {
-			return bucket.Outline{}, err
-		}
-		_, slot := placeOf(it.Key())
-		if o.IDs == nil {
-			o.Last, o.IDs = r.last, make([]message.ID, slot+1)
-			o.Cap, o.Base = r.size.of(sequence)
-		}
-		if slot >= len(o.IDs) {
-			return bucket.Outline{}, corrupt(spaceInbox)
-		}
-		o.IDs[slot], o.Floor = r.id, r.floor
-		if slot == 0 {
-			break // below, there may be many keys of buckets that were removed
-		}
-	}
-	return o, it.Error()
-}
-
-// Range implements bucket.Store.
-func (s *Inbox) Range(
-	ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field,
-) (_ []bucket.Bucket, err error) {
+// Range implements bucket.Store. It finds the late buckets first, and then reads each inbox as it is at one moment.
+func (s *Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) (_ [][]bucket.Bucket, err error) {
 	call, err := s.db.begin(ctx, "inbox.range")
 	if err != nil {
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	return s.between(owner, low, high, limit, field)
+	buckets := make([][]bucket.Bucket, len(spans))
+	for i, span := range spans {
+		if buckets[i], err = s.read(span, field); err != nil {
+			return nil, fmt.Errorf("buckets %d to %d of %s: %w", span.Low, span.High, span.Owner, err)
+		}
+	}
+	return buckets, nil
 }
 
-func (s *Inbox) between(owner message.UserID, low, high uint32, limit int, field bucket.Field) (_ []bucket.Bucket, err error) {
-	entry := (*entryRecord).entry
-	if field != bucket.AllFields {
-		entry = func(r *entryRecord) (bucket.Entry, error) { return r.only(field) }
+// read returns the buckets of a span.
+func (s *Inbox) read(span bucket.Span, field bucket.Field) (buckets []bucket.Bucket, err error) {
+	var late []uint32
+	if !span.Late.IsZero() {
+		if late, err = s.late(span.Owner, span.High, span.Late); err != nil {
+			return nil, err
+		}
 	}
-	prefix := s.prefix(spaceInbox, owner)
+	if span.Low > span.High && len(late) == 0 {
+		return nil, nil
+	}
+	prefix := s.prefix(spaceInbox, span.Owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	gone, err := s.skipRemoved(it, owner)
+	gone, err := s.skipRemoved(it, span.Owner)
 	if err != nil {
 		return nil, err
 	}
-	buckets, err := readDown(it, owner, appendPlace(prefix, high, pastSlots), low, limit, entry)
-	if low < gone.lowest && len(buckets) < limit {
-		buckets = append(buckets, gone.stub(owner))
+	for _, sequence := range slices.Backward(late) {
+		if buckets, err = readDown(buckets, it, prefix, bucket.Span{Owner: span.Owner, Low: sequence, High: sequence}, field); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("buckets %d to %d of %s: %w", low, high, owner, err)
+	above := len(buckets)
+	if buckets, err = readDown(buckets, it, prefix, span, field); err != nil {
+		return nil, err
+	}
+	if span.Low < gone.lowest && span.Low <= span.High && (span.Limit == 0 || len(buckets)-above < span.Limit) {
+		buckets = append(buckets, gone.stub(span.Owner, s.size))
 	}
 	return buckets, nil
 }
 
-// readDown returns at most limit buckets of an owner, from the one below a key down to low. entry returns what it reads of an entry.
-func readDown(
-	it *pebble.Iterator, owner message.UserID, below []byte, low uint32, limit int, entry func(*entryRecord) (bucket.Entry, error),
-) ([]bucket.Bucket, error) {
-	var buckets []bucket.Bucket
-	for found := it.SeekLT(below); found; found = it.Prev() {
-		sequence, slot := placeOf(it.Key())
-		if sequence < low {
+// readDown appends the buckets of a span but for the late ones.
+func readDown(buckets []bucket.Bucket, it *pebble.Iterator, prefix []byte, span bucket.Span, field bucket.Field) ([]bucket.Bucket, error) {
+	found := it.SeekLT(appendPlace(slices.Clip(prefix), span.High, pastSlots))
+	for n := 0; found && (span.Limit == 0 || n < span.Limit); n++ {
+		sequence, _ := placeOf(it.Key())
+		if sequence < span.Low {
 			break
 		}
-		r, err := entryAt(it)
+		b, err := readBucket(it, prefix, span.Owner, field)
 		if err != nil {
 			return nil, err
 		}
-		if n := len(buckets); n == 0 || buckets[n-1].Sequence != sequence {
-			if n == limit {
-				break
-			}
-			capacity, base := r.size.of(sequence)
-			buckets = append(buckets, bucket.Bucket{
-				Owner: owner, Sequence: sequence, Cap: capacity, Base: base, Last: r.last, Entries: make([]bucket.Entry, slot+1),
-			})
-		}
-		b := &buckets[len(buckets)-1]
-		if slot >= len(b.Entries) {
-			return nil, corrupt(spaceInbox)
-		}
-		b.Floor = r.floor
-		if r.expired && b.Purged.Less(r.id) {
-			b.Purged = r.id
-		}
-		if b.Entries[slot], err = entry(&r); err != nil {
-			return nil, err
+		buckets = append(buckets, b)
+		if found = it.Valid(); found && inBucket(it.Key(), prefix, sequence) {
+			found = it.Prev()
 		}
 	}
 	return buckets, it.Error()
 }
 
-// Overlapping implements bucket.Store.
-func (s *Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) (_ []bucket.Bucket, err error) {
-	call, err := s.db.begin(ctx, "inbox.overlapping")
+// readBucket returns the bucket whose highest record is at an iterator's position. The iterator moves to its lowest record, or below if that is
+// not of slot 0. It does not move below slot 0, where there may be many keys of buckets that were removed.
+func readBucket(it *pebble.Iterator, prefix []byte, owner message.UserID, field bucket.Field) (b bucket.Bucket, err error) {
+	sequence, slot := placeOf(it.Key())
+	r, err := entryAt(it)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
-	defer call.end(ctx, &err)
-	sequences, err := s.late(owner, above, id)
-	if err != nil || len(sequences) == 0 {
-		return nil, err
-	}
-	prefix := s.prefix(spaceInbox, owner)
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	var buckets []bucket.Bucket
-	for _, sequence := range sequences {
-		found, err := readDown(it, owner, appendPlace(slices.Clip(prefix), sequence, pastSlots), sequence, 1, (*entryRecord).entry)
-		if err != nil {
-			return nil, fmt.Errorf("bucket %d of %s: %w", sequence, owner, err)
+	b = bucket.Bucket{Outline: bucket.Outline{Sequence: sequence, Slots: slot + 1, Floor: r.floor, Last: r.last}, Owner: owner}
+	if field == bucket.NoEntries {
+		if slot > 0 && it.SeekGE(appendPlace(slices.Clip(prefix), sequence, 0)) {
+			r, err = entryAt(it)
+			b.Floor = r.floor
 		}
-		buckets = append(buckets, found...)
+		return b, err
 	}
-	return buckets, nil
+	b.Entries = make([]bucket.Entry, slot+1)
+	for {
+		b.Floor = r.floor
+		if r.expired && b.Purged.Less(r.id) {
+			b.Purged = r.id
+		}
+		if b.Entries[slot], err = r.only(field); err != nil {
+			return b, err
+		}
+		if slot == 0 || !it.Prev() || !inBucket(it.Key(), prefix, sequence) {
+			return b, it.Error()
+		}
+		_, slot = placeOf(it.Key())
+		if r, err = entryAt(it); err != nil {
+			return b, err
+		}
+	}
 }
 
 // late returns the buckets above a sequence that have a late id below the given one.

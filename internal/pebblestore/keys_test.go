@@ -77,7 +77,6 @@ func TestRecordsAreGolden(t *testing.T) {
 		{Name: "user with a retention", Value: pebblestore.EncodeState(state)},
 		{Name: "user never seen, with a retention", Value: pebblestore.EncodeState(userstate.State{User: "bob", Keep: userstate.Retention{Newest: 1}})},
 	})
-	requireGolden(t, "testdata/keys-1-sized.golden", pebblestore.SizedRecords(m, key.ID))
 	requireGolden(t, "testdata/keys-1-ending.golden", []pebblestore.Record{
 		pebblestore.EndingRecord(m.ID, message.Ending{Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7}),
 		pebblestore.EndingRecord(m.ID, message.Ending{}),
@@ -113,7 +112,7 @@ func TestEmptiedRecordsAreGolden(t *testing.T) {
 	t.Parallel()
 	records := pebblestore.EmptiedRecords(messagetest.ID(1), messagetest.ID(2), messagetest.ID(3), "bob")
 	requireGolden(t, "testdata/keys-1-emptied.golden", records)
-	value := records[2].Value
+	value := records[1].Value
 	again, err := pebblestore.ParseRemoved(value)
 	require.NoError(t, err)
 	require.Equal(t, value, again)

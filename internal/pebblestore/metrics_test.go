@@ -67,6 +67,9 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 		{"topics", reflect.TypeFor[topic.Store](), db.Topics()},
 	} {
 		for declared := range store.interfaceType.Methods() {
+			if declared.Name == "Size" {
+				continue // it reads nothing
+			}
 			before, beats := failures(t, measured), beating.Beats()
 			method := reflect.ValueOf(store.store).MethodByName(declared.Name)
 			args := []reflect.Value{reflect.ValueOf(beating.Of(t.Context()))}

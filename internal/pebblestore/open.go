@@ -193,7 +193,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now, metrics: storemetrics.New(opts.Metrics, opts.Now)}
 	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), cache: opts.Messages}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
-	db.inbox = newInbox(db, opts.RememberedOwners)
+	db.inbox = newInbox(db, opts)
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}

@@ -33,7 +33,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 	pairs := []follow.Pair{{Follower: "ann", Followee: "ada"}}
 	key := message.Key{From: "ada", Key: "key", ID: m.ID, Expires: now.Add(time.Hour)}
 	seen := userstate.State{User: "ann", LastViewed: now}
-	refs := []bucket.Ref{{Owner: "ann"}}
+	heads := []bucket.Head{{Owner: "ann"}}
 	first := func(_ any, err error) error { return err }
 	step := progress.Move{ID: m.ID, To: progress.Scan{Done: true}}
 	return map[string]func(ctx context.Context) error{
@@ -54,16 +54,15 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		},
 		"delete": func(ctx context.Context) error { return db.Inbox().Delete(ctx, "ann", 0, m.ID) },
 		"blank":  func(ctx context.Context) error { return db.Inbox().Blank(ctx, "ann", 0, 0, m.ID) },
-		"heads":  func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, refs)) },
-		"range":  func(ctx context.Context) error { return first(db.Inbox().Range(ctx, "ann", 0, 9, 9, bucket.AllFields)) },
-		"outlines": func(ctx context.Context) error {
-			return first(db.Inbox().Outlines(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}))
+		"heads":  func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, heads)) },
+		"range": func(ctx context.Context) error {
+			return first(db.Inbox().Range(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}, bucket.AllFields))
 		},
-		"deletions":   func(ctx context.Context) error { return first(db.Inbox().Deletions(ctx, refs)) },
+		"deletions":   func(ctx context.Context) error { return first(db.Inbox().Deletions(ctx, heads)) },
 		"persist":     func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
 		"look up":     func(ctx context.Context) error { return first(db.Users().Lookup(ctx, []message.UserID{"ann"})) },
 		"due":         func(ctx context.Context) error { return first(db.Users().Due(ctx, userstate.Dead{}, 9)) },
-		"raise heads": func(ctx context.Context) error { return db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann"}}) },
+		"raise heads": func(ctx context.Context) error { return db.Users().RaiseHeads(ctx, heads) },
 		"view": func(ctx context.Context) error {
 			return first(db.Users().View(ctx, []userstate.View{{User: "ann", At: now}}))
 		},
@@ -126,7 +125,7 @@ func TestPushAfterAPanic(t *testing.T) {
 		_, err = db.Inbox().Push(t.Context(), pushes)
 		require.NoError(t, err)
 		for _, push := range pushes {
-			buckets, err := db.Inbox().Range(t.Context(), push.Owner, 0, 9, 9, bucket.AllFields)
+			buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: push.Owner, High: 9}, bucket.AllFields)
 			require.NoError(t, err)
 			require.Len(t, buckets, 1, push.Owner)
 			require.Len(t, buckets[0].Entries, n, push.Owner)

@@ -31,30 +31,30 @@ const (
 	stripesPerPartition = 64
 )
 
-// placed is a push with the position of its owner in the order of keys.
-type placed struct {
+// keyed is a push with the position of its owner in the order of keys.
+type keyed struct {
 	index     int
 	partition int
 	lock      uint64
 	push      *bucket.Push
 }
 
-// place sorts pushes by the keys of their owners, so that reads and writes follow the order of the database.
-func (s *Inbox) place(pushes []bucket.Push) []placed {
-	work := make([]placed, len(pushes))
+// byKey sorts pushes by the keys of their owners, so that reads and writes follow the order of the database.
+func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
+	work := make([]keyed, len(pushes))
 	for i := range pushes {
 		owner := pushes[i].Owner
 		p := partition.Of(owner, s.db.partitions)
-		work[i] = placed{index: i, partition: p, lock: lockOf(p, owner), push: &pushes[i]}
+		work[i] = keyed{index: i, partition: p, lock: lockOf(p, owner), push: &pushes[i]}
 	}
-	byKey := func(x, y placed) int {
+	order := func(x, y keyed) int {
 		if x.partition != y.partition {
 			return cmp.Compare(x.partition, y.partition)
 		}
 		return cmp.Compare(x.push.Owner, y.push.Owner)
 	}
-	if !slices.IsSortedFunc(work, byKey) {
-		slices.SortFunc(work, byKey)
+	if !slices.IsSortedFunc(work, order) {
+		slices.SortFunc(work, order)
 	}
 	return work
 }
@@ -87,7 +87,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 			return nil, err
 		}
 	}
-	if err := s.pushChunks(ctx, s.place(pushes), outcomes); err != nil {
+	if err := s.pushChunks(ctx, s.byKey(pushes), outcomes); err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
 	s.db.metrics.Pushed(pushes, outcomes)
@@ -95,8 +95,8 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 }
 
 // pushChunks applies pushes in chunks, so that each lock is held only briefly.
-func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket.Outcome) error {
-	p := pusher{db: s.db, tails: s.tails, encoder: newEncoder()}
+func (s *Inbox) pushChunks(ctx context.Context, work []keyed, outcomes []bucket.Outcome) error {
+	p := pusher{db: s.db, tails: s.tails, encoder: newEncoder(s.size)}
 	set := s.locks.newSet()
 	for chunk := range slices.Chunk(work, ownersAtOnce) {
 		if err := ctx.Err(); err != nil {
@@ -114,7 +114,7 @@ func (s *Inbox) pushChunks(ctx context.Context, work []placed, outcomes []bucket
 }
 
 // pushChunk applies pushes under the locks of their owners. After an error or a panic, the tails of the owners are unknown.
-func (s *Inbox) pushChunk(p *pusher, chunk []placed, set stripeSet, outcomes []bucket.Outcome) (err error) {
+func (s *Inbox) pushChunk(p *pusher, chunk []keyed, set stripeSet, outcomes []bucket.Outcome) (err error) {
 	locks := s.locks.lock(set)
 	defer locks.unlock()
 	applied := false
@@ -142,7 +142,7 @@ type pusher struct {
 }
 
 // pushAll applies pushes in batches. The caller holds the locks of the owners.
-func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) error {
+func (p *pusher) pushAll(work []keyed, outcomes []bucket.Outcome) error {
 	for len(work) > 0 {
 		n, err := p.pushBatch(work, outcomes)
 		if err != nil {
@@ -154,7 +154,7 @@ func (p *pusher) pushAll(work []placed, outcomes []bucket.Outcome) error {
 }
 
 // pushBatch applies the pushes that fit into a batch, and returns their number.
-func (p *pusher) pushBatch(work []placed, outcomes []bucket.Outcome) (n int, err error) {
+func (p *pusher) pushBatch(work []keyed, outcomes []bucket.Outcome) (n int, err error) {
 	// Each batch needs a new iterator. It must see the writes of other calls before the locks were taken. An iterator that does not
 	// see the previous batch would have to skip all of its records to find that an owner's inbox is empty.
 	if p.it, err = p.db.iterate([]byte{byte(spaceInbox)}); err != nil {
@@ -179,19 +179,17 @@ type state struct {
 	last  message.ID
 	// floor may be left zero if the bucket exists and the least id to push is above last, and so above floor.
 	floor message.ID
-	size  size
 }
 
-// extent returns what a refused push tells about a bucket. It is zero for a bucket that does not exist.
-func (s state) extent(sequence uint32) bucket.Extent {
+// seen returns what a refused push tells about a bucket. It is zero for a bucket that does not exist.
+func (s state) seen(sequence uint32) bucket.Outline {
 	if s.slots == 0 {
-		return bucket.Extent{}
+		return bucket.Outline{}
 	}
-	capacity, base := s.size.of(sequence)
-	return bucket.Extent{Slots: s.slots, Last: s.last, Cap: capacity, Base: base}
+	return bucket.Outline{Sequence: sequence, Slots: s.slots, Last: s.last}
 }
 
-func (p *pusher) push(w *placed) (bucket.Outcome, error) {
+func (p *pusher) push(w *keyed) (bucket.Outcome, error) {
 	push := w.push
 	var refused bucket.Outcome
 	var try bool
@@ -202,7 +200,7 @@ func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 	p.key = appendOwner(p.key[:0], spaceInbox, w.partition, push.Owner)
 	onto, applies, err := p.admit(w)
 	if err != nil || !applies {
-		return bucket.Outcome{Seen: onto.extent(push.Sequence)}, err
+		return bucket.Outcome{Seen: onto.seen(push.Sequence)}, err
 	}
 	p.tails.pushed(w, onto)
 	return bucket.Outcome{Applied: true}, p.write(push, onto, w.partition)
@@ -210,7 +208,7 @@ func (p *pusher) push(w *placed) (bucket.Outcome, error) {
 
 // admit decides whether a push applies. It returns the state of the bucket before the push. After a refusal, the state may be
 // missing if the appender has to read the bucket anyway. p.key is the owner's prefix.
-func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
+func (p *pusher) admit(w *keyed) (onto state, applies bool, err error) {
 	push := w.push
 	onto, exists, known := p.tails.of(w)
 	if !known {
@@ -223,23 +221,16 @@ func (p *pusher) admit(w *placed) (onto state, applies bool, err error) {
 			return state{}, false, err
 		}
 	}
-	named, base := push.Size()
 	switch {
 	case exists:
 	case push.Create:
-		onto = state{last: push.Floor, floor: push.Floor, size: sizeOf(push.Sequence, named, base)}
+		onto = state{last: push.Floor, floor: push.Floor}
 	case push.Sequence > 0:
 		return state{}, false, nil
-	default:
-		onto.size = sizeOf(0, named, 0)
-	}
-	capacity, _ := onto.size.of(push.Sequence)
-	if named != capacity {
-		return onto, false, nil
 	}
 	least := push.Entries[0].ID
 	switch {
-	case onto.slots+len(push.Entries) > capacity:
+	case onto.slots+len(push.Entries) > int(p.db.inbox.size):
 		return onto, false, nil
 	case onto.last.Less(least):
 		return onto, true, nil
@@ -281,7 +272,7 @@ func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
 	r, err := entryAt(p.it)
 	_, slot := placeOf(key)
 	p.fewer = slot < few
-	return state{slots: slot + 1, last: r.last, size: r.size}, true, err
+	return state{slots: slot + 1, last: r.last}, true, err
 }
 
 // pass steps through the records of a bucket from the lowest one. If there are more than few, it stops and returns passed as false.
@@ -299,7 +290,7 @@ func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err err
 		if err != nil {
 			return state{}, false, false, err
 		}
-		onto, exists = state{slots: slot + 1, last: r.last, size: r.size}, true
+		onto, exists = state{slots: slot + 1, last: r.last}, true
 	}
 	return onto, exists, true, p.it.Error()
 }
@@ -331,11 +322,11 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	prefix := len(p.key)
 	last, late := onto.last, message.ID{}
 	for i := range push.Entries {
-		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, size: onto.size, content: p.encoded[i]}
+		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, content: p.encoded[i]}
 		slot := onto.slots + i
 		if push.Entries[i].Deleted {
 			r.toTombstone()
-			if err := countTombstone(p.db, p.batch, push.Owner, r.at(push.Sequence, slot)); err != nil {
+			if err := countTombstone(p.db, p.batch, push.Owner, bucket.Tombstone{Sequence: push.Sequence, Slot: slot, ID: r.id}); err != nil {
 				return err
 			}
 		}
@@ -360,12 +351,11 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	if late.IsZero() {
 		return nil
 	}
-	return markLate(p.db, p.batch, partition, bucket.Ref{Owner: push.Owner, Sequence: push.Sequence}, late)
+	return markLate(p.db, p.batch, appendBucket(appendOwner(nil, spaceLate, partition, push.Owner), push.Sequence), late)
 }
 
-// markLate records that a bucket has an id at or below its floor.
-func markLate(db *DB, batch *pebble.Batch, partition int, at bucket.Ref, id message.ID) error {
-	key := appendBucket(appendOwner(nil, spaceLate, partition, at.Owner), at.Sequence)
+// markLate records under a key that a bucket has an id at or below its floor.
+func markLate(db *DB, batch *pebble.Batch, key []byte, id message.ID) error {
 	lower := true
 	_, err := db.get(key, func(value []byte) error {
 		marked, err := parseID(spaceLate, value)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -46,13 +47,13 @@ func TestLargePush(t *testing.T) {
 				}
 			}
 			for i, o := range shuffled {
-				buckets, err := db.Inbox().Range(t.Context(), owner(o), 0, 0, 1, bucket.AllFields)
+				buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: owner(o)}, bucket.AllFields)
 				require.NoError(t, err)
 				if i == 7 {
 					require.Empty(t, buckets)
 					continue
 				}
-				require.Equal(t, []message.ID{messagetest.ID(1), messagetest.ID(2), messagetest.ID(3)}, buckets[0].Outline().IDs)
+				require.Equal(t, []message.ID{messagetest.ID(1), messagetest.ID(2), messagetest.ID(3)}, buckettest.IDs(buckets[0].Entries))
 			}
 		})
 	}
@@ -71,7 +72,7 @@ func TestPushOfOneIDWithOtherContents(t *testing.T) {
 	_, err := db.Inbox().Push(t.Context(), pushes)
 	require.NoError(t, err)
 	for _, push := range pushes {
-		buckets, err := db.Inbox().Range(t.Context(), push.Owner, 0, 0, 1, bucket.AllFields)
+		buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: push.Owner}, bucket.AllFields)
 		require.NoError(t, err)
 		require.Equal(t, push.Entries, buckets[0].Entries)
 	}

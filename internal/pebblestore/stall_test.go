@@ -82,7 +82,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 				return err
 			},
 			there: func(db *pebblestore.DB) bool {
-				buckets, err := db.Inbox().Range(ctx, "bob", 0, 0, 1, bucket.AllFields)
+				buckets, err := bucket.ReadSpan(ctx, db.Inbox(), bucket.Span{Owner: "bob"}, bucket.AllFields)
 				return err == nil && len(buckets) == 1
 			},
 		},

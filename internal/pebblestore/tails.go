@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"strings"
 
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -11,7 +12,6 @@ type tail struct {
 	last     message.ID
 	sequence uint32
 	slots    uint8
-	capacity uint8 // of a sized bucket, or zero
 }
 
 // tails remembers, for a limited number of owners, the tail of the bucket of their last push. A search would read a separate block
@@ -19,13 +19,13 @@ type tail struct {
 type tails struct {
 	shards []shard
 	limit  int // of the owners of each shard
+	size   bucket.Size
 }
 
 // shard holds the owners of one lock of the inbox. It is used only under that lock. So the tails are never behind the database: no other
 // process writes, and no other call writes to the owner meanwhile.
 type shard struct {
 	tails map[message.UserID]tail
-	bases map[message.UserID]int64 // of the tails of sized buckets, which are rare
 	// newcomers counts the owners who found the shard full.
 	newcomers int
 }
@@ -35,31 +35,26 @@ type shard struct {
 // soon has a place.
 const newcomersPerPlace = 8
 
-func newTails(locks, owners int) *tails {
-	t := &tails{shards: make([]shard, locks), limit: (owners + locks - 1) / locks}
+func newTails(locks, owners int, size bucket.Size) *tails {
+	t := &tails{shards: make([]shard, locks), limit: (owners + locks - 1) / locks, size: size}
 	for i := range t.shards {
-		t.shards[i] = shard{tails: make(map[message.UserID]tail), bases: make(map[message.UserID]int64)}
+		t.shards[i] = shard{tails: make(map[message.UserID]tail)}
 	}
 	return t
 }
 
 // of returns the state of the bucket that a push goes to, and whether the bucket exists, if both are known. The bucket after a full
 // one does not exist until a push creates it.
-func (t *tails) of(w *placed) (onto state, exists, known bool) {
+func (t *tails) of(w *keyed) (onto state, exists, known bool) {
 	s := &t.shards[w.lock]
 	tail, ok := s.tails[w.push.Owner]
 	if !ok {
 		return state{}, false, false
 	}
-	var size size
-	if tail.capacity > 0 {
-		size.capacity, size.base = tail.capacity, s.bases[w.push.Owner]
-	}
-	capacity, _ := size.of(tail.sequence)
 	switch {
 	case w.push.Sequence == tail.sequence:
-		return state{slots: int(tail.slots), last: tail.last, size: size}, true, true
-	case w.push.Sequence == tail.sequence+1 && int(tail.slots) == capacity:
+		return state{slots: int(tail.slots), last: tail.last}, true, true
+	case w.push.Sequence == tail.sequence+1 && int(tail.slots) == int(t.size):
 		return state{}, false, true
 	default:
 		return state{}, false, false
@@ -67,11 +62,10 @@ func (t *tails) of(w *placed) (onto state, exists, known bool) {
 }
 
 // pushed records that a push to a bucket with this state was applied.
-func (t *tails) pushed(w *placed, onto state) {
+func (t *tails) pushed(w *keyed, onto state) {
 	s, owner := &t.shards[w.lock], w.push.Owner
 	now := tail{
 		last: onto.last, sequence: w.push.Sequence, slots: uint8(onto.slots + len(w.push.Entries)), //nolint:gosec // at most MaxCapacity
-		capacity: onto.size.capacity,
 	}
 	if newest := w.push.Entries[len(w.push.Entries)-1].ID; now.last.Less(newest) {
 		now.last = newest
@@ -83,11 +77,6 @@ func (t *tails) pushed(w *placed, onto state) {
 		owner = message.UserID(strings.Clone(string(owner))) // the caller's string may share the memory of a larger one
 	}
 	s.tails[owner] = now
-	if now.capacity > 0 {
-		s.bases[owner] = onto.size.base
-	} else if len(s.bases) > 0 {
-		delete(s.bases, owner)
-	}
 }
 
 // replace removes an arbitrary owner, if it is a newcomer's turn to get a place.
@@ -96,21 +85,15 @@ func (s *shard) replace() bool {
 		return false
 	}
 	for owner := range s.tails {
-		s.forget(owner)
+		delete(s.tails, owner)
 		break
 	}
 	return true
 }
 
-// forget removes an owner.
-func (s *shard) forget(owner message.UserID) {
-	delete(s.tails, owner)
-	delete(s.bases, owner)
-}
-
 // forget removes the owners of pushes whose result is unknown.
-func (t *tails) forget(work []placed) {
+func (t *tails) forget(work []keyed) {
 	for i := range work {
-		t.shards[work[i].lock].forget(work[i].push.Owner)
+		delete(t.shards[work[i].lock].tails, work[i].push.Owner)
 	}
 }

@@ -600,10 +600,10 @@ func TestGapsAreBounded(t *testing.T) {
 			require.False(t, st.Rehydrating())
 			require.Len(t, st.Gaps, userstate.MaxGaps)
 			require.Equal(t, int64(5), st.Recovered)
-			buckets, err := w.Inbox.Range(t.Context(), "ann", 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
+			buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: "ann", High: math.MaxUint32}, bucket.AllFields)
 			require.NoError(t, err)
 			require.Len(t, buckets, 1)
-			require.Equal(t, test.copied, buckets[0].Slots())
+			require.Equal(t, test.copied, buckets[0].Slots)
 		})
 	}
 }

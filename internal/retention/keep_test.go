@@ -21,9 +21,12 @@ type agedWorld struct {
 	sent byte
 }
 
-func newAgedWorld(t *testing.T) *agedWorld {
+func newAgedWorld(t *testing.T) *agedWorld { t.Helper(); return newAgedWorldOf(t, bucket.Capacity) }
+
+// newAgedWorldOf is newAgedWorld with buckets of a size.
+func newAgedWorldOf(t *testing.T, size int) *agedWorld {
 	t.Helper()
-	r, err := rig.Open(t.Context(), rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
+	r, err := rig.OpenSized(t.Context(), rig.Embedded{}, size, rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	_, err = r.Edges.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "author"}, {Follower: "ben", Followee: "author"}}, rig.Epoch)
@@ -123,8 +126,7 @@ func TestKeepOfAUserWithARetention(t *testing.T) {
 // A late message in a bucket above that of the oldest one expires, too.
 func TestKeepFindsLateMessages(t *testing.T) {
 	t.Parallel()
-	w := newAgedWorld(t)
-	w.BucketSize.Store(1)
+	w := newAgedWorldOf(t, 1)
 	w.store(t, 20*time.Hour, "ann")
 	w.store(t, 19*time.Hour, "ann")
 	w.store(t, 25*time.Hour, "ann")

@@ -63,7 +63,7 @@ func (p *Purger) Count(ctx context.Context, state userstate.State, to message.ID
 // count counts what a raise needs to know, and how many messages it lets expire: those in buckets and gaps that are not deleted.
 func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID) (purge userstate.Purge, expired int64, err error) {
 	purge = userstate.Purge{Of: state, To: to}
-	heads, err := p.Buckets.Heads(ctx, []bucket.Ref{{Owner: state.User, Sequence: state.Head.Sequence}})
+	heads, err := p.Buckets.Heads(ctx, []bucket.Head{{Owner: state.User, Hint: state.Head}})
 	if err != nil {
 		return purge, 0, err
 	}
@@ -77,7 +77,7 @@ func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID
 		if err != nil {
 			return purge, 0, err
 		}
-		left[i], _ = bucket.Counts(heads[0].Position(heads[0].Slots()), deletions, bucket.ReadMark{}, nil, e)
+		left[i], _ = bucket.Counts(heads[0].End(p.Buckets.Size()), deletions, bucket.ReadMark{}, nil, e)
 		purge.Oldest = e.Sequence
 	}
 	expired = left[0] - left[1]

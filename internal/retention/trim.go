@@ -64,11 +64,11 @@ func (w *Walker) Trim(ctx context.Context, state userstate.State) (userstate.Sta
 // exceeds reports whether a quarter more messages of a user may be left than the newest. It may count messages that have expired or are deleted,
 // but leaves none out that Trim would find.
 func (w *Walker) exceeds(ctx context.Context, state userstate.State, newest int64) (bool, error) {
-	heads, err := w.stores.Buckets.Heads(ctx, []bucket.Ref{{Owner: state.User, Sequence: state.Head.Sequence}})
+	heads, err := w.stores.Buckets.Heads(ctx, []bucket.Head{{Owner: state.User, Hint: state.Head}})
 	if err != nil {
 		return false, err
 	}
-	slots := heads[0].Position(heads[0].Slots())
+	slots := heads[0].End(w.stores.Buckets.Size())
 	if total, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, bucket.Expired{}); total-newest <= newest/4 {
 		return false, nil
 	}

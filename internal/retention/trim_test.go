@@ -22,9 +22,8 @@ import (
 // newTrimmedWorld is newAgedWorld where inboxes keep their newest messages.
 func newTrimmedWorld(t *testing.T, newest int64) *agedWorld {
 	t.Helper()
-	w := newAgedWorld(t)
+	w := newAgedWorldOf(t, 2)
 	w.Retention.Store(&userstate.Retention{Newest: newest})
-	w.BucketSize.Store(2)
 	return w
 }
 
@@ -215,14 +214,14 @@ func stopAfter(buckets bucket.Store, users int, stop func()) bucket.Store {
 // brokenInboxes is a store in which two inboxes cannot be read.
 type brokenInboxes struct{ bucket.Store }
 
-func (b brokenInboxes) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	switch refs[0].Owner {
+func (b brokenInboxes) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket, error) {
+	switch hints[0].Owner {
 	case "bad":
 		return nil, errors.New("broken")
 	case "worse":
 		panic("a bug")
 	}
-	return b.Store.Heads(ctx, refs)
+	return b.Store.Heads(ctx, hints)
 }
 
 // Inboxes that grow by a bucket are trimmed. One for which the store fails, or the code panics, does not stop the others.

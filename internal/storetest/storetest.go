@@ -27,6 +27,8 @@ type Backend struct {
 	New func(t *testing.T) Database
 	// NewAt is New for a database that stamps messages with the given clock.
 	NewAt func(t *testing.T, now func() time.Time) Database
+	// Sized is New for a database with buckets of another size.
+	Sized func(t *testing.T, size int) Database
 	// Partitions is the number of partitions of every database that New opens, at least 4.
 	Partitions int
 	// Interleavings is buckettest.Harness.Interleavings: the number of schedules that are tried for a scenario; 0 means all.
@@ -97,7 +99,13 @@ func runInbox(t *testing.T, b Backend) {
 		index, _ := db.Inbox.(bucket.Index)
 		return buckettest.Harness{Store: db.Inbox, Index: index, Reopen: reopen, Interleavings: b.Interleavings}
 	}
-	buckettest.Run(t, func(t *testing.T) buckettest.Harness { t.Helper(); return of(b.New(t)) })
+	buckettest.Run(t, func(t *testing.T, size int) buckettest.Harness {
+		t.Helper()
+		if size == bucket.Capacity {
+			return of(b.New(t))
+		}
+		return of(b.Sized(t, size))
+	})
 }
 
 var (

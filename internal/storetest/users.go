@@ -71,7 +71,7 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("Due/at random", s.dueAtRandom)
 	t.Run("List/in the order of users up to limit", s.list)
 	t.Run("RaiseHeads/raises and never lowers", s.raiseHeads)
-	t.Run("RaiseHeads/with capacities", s.raiseHeadsSized)
+	t.Run("RaiseHeads/with a decl", s.raiseHeadsDeclared)
 	t.Run("RaiseHeads/passes over unknown users", s.raiseHeadsUnknown)
 	t.Run("RaiseHeads/by many keeps the highest", s.raiseHeadsConcurrently)
 	t.Run("SetReadMark/unless there is a further one", s.setReadMark)
@@ -304,32 +304,21 @@ func (s userSuite) raiseHeads(t *testing.T) {
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), nil))
 }
 
-// raiseHeadsSized raises hints that know a capacity. A store may forget the capacity, and a hint to a bucket behind it changes nothing.
-func (s userSuite) raiseHeadsSized(t *testing.T) {
+// raiseHeadsDeclared raises hints that know a decl. A store without an index may forget the decl, and a hint to a bucket behind changes nothing.
+func (s userSuite) raiseHeadsDeclared(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", epoch)
-	raise := func(hint bucket.Hint) {
-		require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
-	}
-	for _, hint := range []bucket.Hint{{Cap: 7}, {Sequence: 3, Floor: id(150)}, {Sequence: 3, Cap: 20, Floor: id(150)}, {Sequence: 4, Cap: 9, Floor: id(170)}} {
-		raise(hint)
-		raise(bucket.Hint{Sequence: 2, Cap: 99, Floor: id(1)})
-		raise(bucket.Hint{Sequence: hint.Sequence, Floor: hint.Floor})
-		got := h.lookup(t, "ann").Head
-		if hint.Sequence == 0 { // the second hint was ahead of it
-			hint = bucket.Hint{Sequence: 2, Cap: 99, Floor: id(1)}
+	for _, hint := range []bucket.Hint{{Decl: 7}, {Sequence: 3, Floor: id(150)}, {Sequence: 3, Decl: 20, Floor: id(150)}, {Sequence: 4, Decl: 9, Floor: id(170)}} {
+		for _, raised := range []bucket.Hint{hint, {Sequence: hint.Sequence, Floor: hint.Floor}} {
+			require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: raised}}))
 		}
-		if got.Cap == 0 {
-			hint.Cap = 0
+		got := h.lookup(t, "ann").Head
+		if got.Decl == 0 {
+			hint.Decl = 0
 		}
 		require.Equal(t, hint, got)
 	}
-	h.create(t, "bob", epoch)
-	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "bob", Hint: bucket.Hint{Cap: 7}}}))
-	require.Contains(t, []bucket.Hint{{}, {Cap: 7}}, h.lookup(t, "bob").Head)
-	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "bob", Hint: bucket.Hint{Sequence: 1, Floor: id(50)}}}))
-	require.Equal(t, bucket.Hint{Sequence: 1, Floor: id(50)}, h.lookup(t, "bob").Head)
 }
 
 func (s userSuite) raiseHeadsUnknown(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/storetest"
+	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -278,10 +279,10 @@ func TestSubscribeCatchesUp(t *testing.T) {
 	require.NoError(t, err)
 	actor.Resume(rig.None, 0)
 	require.NoError(t, actor.Err())
-	buckets, err := w.Inbox.Range(t.Context(), "ann", 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: "ann", High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Len(t, buckets, 1)
-	require.Equal(t, []message.ID{id}, buckets[0].Outline().IDs)
+	require.Equal(t, []message.ID{id}, buckettest.IDs(buckets[0].Entries))
 }
 
 func TestSubscriptionsHaveABound(t *testing.T) {

@@ -37,10 +37,9 @@ type Appended struct {
 // Appender appends messages to inboxes, each exactly once. Callers may repeat an append, in any process and in any order. The
 // package comment explains the protocol. An Appender is safe for concurrent use.
 type Appender struct {
-	store    Store
-	hints    Hints
-	capacity func() int
-	opened   func(message.UserID) // nil if no caller asks for it
+	store  Store
+	hints  Hints
+	opened func(message.UserID) // nil if no caller asks for it
 	// declared and load are those of WithDeclarations.
 	declared func() attribute.Set
 	load     func(context.Context) error
@@ -49,17 +48,9 @@ type Appender struct {
 // NewAppender returns an Appender on a store. It raises a hint when it sees that a head is further than the hint said.
 func NewAppender(store Store, hints Hints) *Appender {
 	return &Appender{
-		store: store, hints: hints, capacity: func() int { return Capacity },
+		store: store, hints: hints,
 		declared: func() attribute.Set { return attribute.Set{} }, load: func(context.Context) error { return nil },
 	}
-}
-
-// WithCapacity returns an Appender like a, whose new buckets get as many slots as capacity returns: at least 1, and at most what the store
-// accepts. It asks once for each Append. Appenders with different capacities can share a store.
-func (a *Appender) WithCapacity(capacity func() int) *Appender {
-	with := *a
-	with.capacity = capacity
-	return &with
 }
 
 // WithOpened returns an Appender like a, which calls opened with the owner of each bucket that it creates above bucket 0, when the push is
@@ -102,7 +93,7 @@ func (a *Appender) Append(ctx context.Context, appends []Append) ([]Appended, er
 func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Appended, error) {
 	results := make([]Appended, len(appends))
 	work := make([]*pending, 0, len(appends))
-	capacity, known := a.capacity(), &knowledge{declared: a.declared()}
+	known := &knowledge{declared: a.declared()}
 	for i := range appends {
 		if err := a.learn(ctx, known, appends[i].Hint.Decl); err != nil && !errors.Is(err, message.ErrCorrupt) { // then a look says what is damaged
 			return nil, err
@@ -111,7 +102,7 @@ func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Append
 	for i := range appends {
 		results[i].Head = appends[i].Hint
 		if len(appends[i].Entries) > 0 {
-			work = append(work, newPending(&appends[i], &results[i], capacity, known))
+			work = append(work, newPending(&appends[i], &results[i], a.store.Size(), known))
 		}
 	}
 	var raised []Head
@@ -154,21 +145,21 @@ func (a *Appender) look(ctx context.Context, work []*pending) error {
 
 // lookTogether is look for inboxes whose heads it reads by one call.
 func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
-	refs := make([]Ref, len(lookers))
+	hints := make([]Head, len(lookers))
 	for i, p := range lookers {
-		refs[i] = Ref{Owner: p.owner, Sequence: p.hint.Sequence}
+		hints[i] = Head{Owner: p.owner, Hint: p.hint}
 	}
-	heads, err := a.store.Heads(ctx, refs)
+	heads, err := a.store.Heads(ctx, hints)
 	if err != nil {
 		return fmt.Errorf("look at heads: %w", err)
 	}
 	for i, p := range lookers {
 		head := heads[i]
-		if head.Slots() == 0 {
+		if head.Slots == 0 {
 			p.planFirst()
 			continue
 		}
-		p.saw(head)
+		p.saw(head.Outline)
 		p.drop(head)
 		if err := a.lookBelow(ctx, p, head); err != nil {
 			if errors.Is(err, message.ErrCorrupt) {
@@ -177,7 +168,7 @@ func (a *Appender) lookTogether(ctx context.Context, lookers []*pending) error {
 			}
 			return err
 		}
-		p.planOnto(head.Sequence, Extent{Slots: head.Slots(), Last: head.Last, Cap: head.Cap, Base: head.Base, Decl: head.Decl})
+		p.planOnto(head.Outline)
 	}
 	return nil
 }
@@ -209,7 +200,7 @@ func apart[W damageable](work []W, do func([]W) error) error {
 // lookBelow learns the declarations of the head, and drops the entries that a bucket below the head holds. The head was read before, so all these buckets are full and do
 // not change any more, but that they may be emptied. All that the buckets below a stub held counts as found: it is at or below the last of the
 // stub.
-func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) error {
+func (a *Appender) lookBelow(ctx context.Context, p *pending, head Bucket) error {
 	const stride = 8 // buckets a query: a late message is rarely older than a few buckets
 	if err := a.learn(ctx, p.known, head.Decl); err != nil {
 		return err
@@ -217,7 +208,7 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) erro
 	floor, sequence := head.Floor, head.Sequence
 	for !head.Stub && len(p.entries) > 0 && sequence > 0 && !floor.Less(p.entries[0].ID) {
 		low := sequence - min(sequence, stride)
-		below, err := a.store.Range(ctx, p.owner, low, sequence-1, stride, AllFields)
+		below, err := ReadSpan(ctx, a.store, Span{Owner: p.owner, Low: low, High: sequence - 1}, NoFields)
 		if err != nil {
 			return fmt.Errorf("look below bucket %d of %s: %w", sequence, p.owner, err)
 		}
@@ -225,7 +216,7 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Outline) erro
 			if b.Sequence+1 < sequence {
 				break
 			}
-			p.drop(b.Outline())
+			p.drop(b)
 			floor, sequence = b.Floor, b.Sequence
 			if b.Stub || len(p.entries) == 0 || floor.Less(p.entries[0].ID) {
 				return nil

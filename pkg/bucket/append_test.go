@@ -34,12 +34,16 @@ func (r *recorder) RaiseHeads(_ context.Context, heads []bucket.Head) error {
 	return nil
 }
 
-// watched returns a store that notes the methods that are called.
+// watched returns a store that notes the methods that are called. It notes a read of buckets without entries as Floor.
 func watched() (*buckettest.Seam, *recorder, *[]string) {
 	hints, methods := &recorder{}, &[]string{}
-	seam := &buckettest.Seam{Store: buckettest.NewModel(), Hints: hints}
+	seam := &buckettest.Seam{Store: buckettest.NewModel(bucket.Capacity), Hints: hints}
 	seam.Before = func(_ context.Context, op *buckettest.Op) error {
-		*methods = append(*methods, op.Method)
+		method := op.Method
+		if op.Field == bucket.NoEntries {
+			method = "Floor"
+		}
+		*methods = append(*methods, method)
 		return nil
 	}
 	return seam, hints, methods
@@ -167,7 +171,7 @@ func TestAppendWithHintAheadOfTheHead(t *testing.T) {
 	ahead := bucket.Hint{Sequence: 3, Floor: id(7)}
 	require.Equal(t, 60, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 60)})[0].New)
 	require.Equal(t, 1, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 61)})[0].New)
-	buckets, err := seam.Range(t.Context(), "ann", 0, 10, 10, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(t.Context(), seam, bucket.Span{Owner: "ann", High: 10}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Len(t, buckets, 2, "the head is found below, and no gap arises")
 }
@@ -236,7 +240,7 @@ func TestAppendPastDamagedInboxes(t *testing.T) {
 			broken := fmt.Errorf("record: %w", message.ErrCorrupt)
 			fail := func(_ context.Context, op *buckettest.Op) error {
 				of := func(owner message.UserID) bool { return damaged[owner] }
-				if op.Method == method && (slices.ContainsFunc(op.Refs, func(r bucket.Ref) bool { return of(r.Owner) }) ||
+				if op.Method == method && (slices.ContainsFunc(op.Heads, func(h bucket.Head) bool { return of(h.Owner) }) ||
 					slices.ContainsFunc(op.Pushes, func(p bucket.Push) bool { return of(p.Owner) })) {
 					return broken
 				}
@@ -253,10 +257,10 @@ func TestAppendPastDamagedInboxes(t *testing.T) {
 					continue
 				}
 				require.NoError(t, r.Err, owners[i])
-				buckets, err := seam.Range(t.Context(), owners[i], 0, 9, 10, bucket.AllFields)
+				buckets, err := bucket.ReadSpan(t.Context(), seam, bucket.Span{Owner: owners[i], High: 9}, bucket.AllFields)
 				require.NoError(t, err)
 				require.Len(t, buckets, 2)
-				require.Equal(t, 3, buckets[0].Slots(), "each once")
+				require.Equal(t, 3, buckets[0].Slots, "each once")
 			}
 		})
 	}

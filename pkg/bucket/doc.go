@@ -13,14 +13,12 @@
 //	(c) The floor of bucket s+1 is the last of bucket s when that was full. Bucket 0 has no floor: the zero id, which is below
 //	    every id.
 //
-// A bucket has as many slots as its creator says, and begins where the one below it ends. Writers may believe in different capacities for new
-// buckets, and a belief says nothing about a bucket that exists. Therefore a push names the capacity that its bucket must have, and a bucket
-// is full by its own one.
+// All buckets of a store have the same number of slots. So the first slot of a bucket has the position sequence × size in the inbox.
 //
 // So if the floor of a bucket is below a message's id, no earlier bucket holds that message.
 //
 // A bucket may also have facets, by which an Index finds it. Its Decl says for which declarations of attributes it has those of all its entries. A
-// push names the Decl as it names the capacity, and adds the facets of its entries. So a writer that knows fewer declarations adds no entry without its
+// push names the Decl that its bucket must have, and adds the facets of its entries. So a writer that knows fewer declarations adds no entry without its
 // facets: the store refuses the push, and the writer loads the declarations. A writer that creates a bucket knows at least the declarations of the
 // bucket below. So the buckets without the facets of a declaration are the lowest ones.
 //

@@ -61,12 +61,12 @@ func (e *Emptying) Step(ctx context.Context, limit int) (freed Emptied, more boo
 
 // begin finds the buckets that are to be emptied.
 func (e *Emptying) begin(ctx context.Context) error {
-	heads, err := e.store.Heads(ctx, []Ref{{Owner: e.owner, Sequence: e.hint.Sequence}})
-	if err != nil || heads[0].Slots() == 0 {
+	head, err := readHead(ctx, e.store, e.owner, e.hint)
+	if err != nil || head.Slots == 0 {
 		return err
 	}
 	above := e.purged.Next()
-	highest, err := highestBelow(ctx, e.store, e.owner, heads[0], above, nearHead)
+	highest, err := highestBelow(ctx, e.store, e.owner, head.Outline, above, nearHead)
 	if err != nil {
 		return err
 	}
@@ -74,10 +74,10 @@ func (e *Emptying) begin(ctx context.Context) error {
 		return err
 	}
 	e.count = max(0, int64(highest)-int64(e.next)+1)
-	if highest >= heads[0].Sequence {
+	if highest >= head.Sequence {
 		return nil
 	}
-	late, err := e.store.Overlapping(ctx, e.owner, highest, above)
+	late, err := ReadSpan(ctx, e.store, lateAbove(e.owner, highest, above), NoFields)
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,12 @@ func (e *Emptying) begin(ctx context.Context) error {
 func (e *Emptying) lowest(ctx context.Context, highest uint32) (uint32, error) {
 	stubs, high := int64(-1), int64(highest)+1 // the buckets up to stubs are stubs, and high is none
 	for step, probe := int64(1), int64(highest); stubs < high-1; {
-		b, err := e.store.Range(ctx, e.owner, uint32(probe), uint32(probe), 1, AllFields) //nolint:gosec // it is a sequence
+		b, err := outlineOf(ctx, e.store, e.owner, uint32(probe)) //nolint:gosec // it is a sequence
 		switch {
 		case err != nil:
 			return 0, err
-		case len(b) == 0:
-			return 0, lost(e.owner, uint32(probe)) //nolint:gosec // it is a sequence
-		case b[0].Stub:
-			stubs, step = int64(b[0].Sequence), high // halve from here on
+		case b.Stub:
+			stubs, step = int64(b.Sequence), high // halve from here on
 		default:
 			high = probe
 		}

@@ -12,7 +12,7 @@ import (
 // An append takes effect once, however often it is repeated.
 func ExampleAppender() {
 	ctx := context.Background()
-	store := buckettest.NewModel()
+	store := buckettest.NewModel(bucket.Capacity)
 	appender := bucket.NewAppender(store, &recorder{})
 	batch := []bucket.Append{{Owner: "ann", Entries: []bucket.Entry{
 		bucket.EntryOf(messagetest.Message(1, "bob")),
@@ -30,7 +30,7 @@ func ExampleAppender() {
 // Pages are read from the newest entry down, each from where the last one ended.
 func ExampleReadPage() {
 	ctx := context.Background()
-	store := buckettest.NewModel()
+	store := buckettest.NewModel(bucket.Capacity)
 	var batch []bucket.Entry
 	for n := range 5 {
 		batch = append(batch, bucket.EntryOf(messagetest.Message(n, "bob")))

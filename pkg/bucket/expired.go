@@ -13,92 +13,123 @@ type Expired struct {
 	UpTo message.ID
 	// Sequence is the highest bucket with a floor at or below UpTo. All messages in the buckets below it have expired.
 	Sequence uint32
-	// Base is the position up to which all slots have expired: the Base of that bucket or, if it is a stub, of the one above.
+	// Base is the position up to which all slots have expired: that of the first slot of the bucket or, if it is a stub, of the one above.
 	Base int64
 	// Slots are the positions of the entries from Base up that have expired. Tombstones are not among them.
 	Slots []int64
 }
 
-// ReadExpired returns what has expired of an inbox with a head, up to an id. The bucket oldest has a floor at or below this id; the nearer it
-// is to Expired.Sequence, the fewer buckets are read. A head without slots stands for an empty inbox.
-//
-// Entries that have expired are in the bucket Sequence, in lower ones, and in those higher ones to which they came late.
-func ReadExpired(ctx context.Context, store Store, owner message.UserID, head Outline, upTo message.ID, oldest uint32) (Expired, error) {
-	return readExpired(ctx, store, owner, head, upTo, oldest, nil)
-}
-
-// readExpired is ReadExpired for a caller that has read some of the buckets.
-func readExpired(
-	ctx context.Context, store Store, owner message.UserID, head Outline, upTo message.ID, oldest uint32, read map[uint32]spent,
-) (Expired, error) {
-	e := Expired{UpTo: upTo}
-	if upTo.IsZero() || head.Cap == 0 {
-		return e, nil
-	}
-	var err error
-	if e.Sequence, err = oldestUnexpired(ctx, store, owner, head, upTo, oldest); err != nil {
-		return e, err
-	}
-	s, known := read[e.Sequence]
-	if !known {
-		buckets, err := store.Range(ctx, owner, e.Sequence, e.Sequence, 1, AllFields)
-		if err != nil {
-			return e, err
-		}
-		if len(buckets) == 0 {
-			return e, lost(owner, e.Sequence)
-		}
-		s = buckets[0].spent(upTo)
-	}
-	e.Base, e.Slots = s.base, s.slots
-	if e.Sequence >= head.Sequence {
-		return e, nil
-	}
-	late, err := store.Overlapping(ctx, owner, e.Sequence, upTo.Next())
-	for _, b := range late {
-		e.Slots = append(e.Slots, b.spent(upTo).slots...)
-	}
-	return e, err
-}
-
-// oldestUnexpired returns the highest bucket with a floor at or below an id.
-func oldestUnexpired(ctx context.Context, store Store, owner message.UserID, head Outline, upTo message.ID, oldest uint32) (uint32, error) {
-	if head.Sequence == 0 || !upTo.Less(head.Floor) || oldest >= head.Sequence {
-		return head.Sequence, nil
-	}
-	if above := oldest + 1; above < head.Sequence {
-		floor, err := floorOf(ctx, store, owner, above)
-		if err != nil {
-			return 0, err
-		}
-		if !upTo.Less(floor) {
-			return highestBelow(ctx, store, owner, head, upTo.Next(), 0)
-		}
-	}
-	return oldest, nil
-}
-
-// spent is what of a bucket has expired.
-type spent struct {
-	base  int64
-	slots []int64
-}
-
-// spent returns what has expired up to an id. All slots of a stub have expired.
-func (b Bucket) spent(upTo message.ID) spent {
-	if b.Stub {
-		return spent{base: b.Base + int64(b.Slots())}
-	}
-	s := spent{base: b.Base}
-	for slot, e := range b.Entries {
-		if !e.Deleted && !e.ID.IsZero() && !upTo.Less(e.ID) {
-			s.slots = append(s.slots, b.Position(slot))
-		}
-	}
-	return s
-}
-
 // holds reports whether the slot of a tombstone counts as expired already: that of a stub, or one whose entry was deleted between two reads.
 func (e Expired) holds(t Tombstone) bool {
 	return t.Position < e.Base || slices.Contains(e.Slots, t.Position)
+}
+
+// ReadExpired returns what has expired of an inbox with a head, up to an id. The bucket oldest has a floor at or below this id; the nearer it
+// is to Expired.Sequence, the fewer buckets are read. A head without slots stands for an empty inbox.
+func ReadExpired(ctx context.Context, store Store, owner message.UserID, head Bucket, upTo message.ID, oldest uint32) (Expired, error) {
+	x := expiring{owner: owner, head: head, upTo: upTo, low: oldest}
+	err := readExpired(ctx, store, []*expiring{&x})
+	return x.expired, err
+}
+
+// expiring is an inbox of which it is to be known what has expired. The bucket sought is the highest one with a floor at or below upTo. Entries
+// that have expired are in this bucket, in lower ones, and in those higher ones to which they came late.
+type expiring struct {
+	owner   message.UserID
+	head    Bucket
+	upTo    message.ID
+	expired Expired
+
+	// The bucket sought is at least low, below high, and probably probe.
+	low, high, probe uint32
+}
+
+// readExpired finds what has expired of inboxes. Each call of the store is for all that are still open.
+func readExpired(ctx context.Context, store Store, inboxes []*expiring) error {
+	var open []*expiring
+	for _, x := range inboxes {
+		x.expired.UpTo = x.upTo
+		switch {
+		case x.upTo.IsZero() || x.head.Slots == 0:
+		case !x.upTo.Less(x.head.Floor) || x.low >= x.head.Sequence:
+			x.expire(store.Size(), []Bucket{x.head})
+		default:
+			x.high, x.probe = x.head.Sequence, x.low
+			open = append(open, x)
+		}
+	}
+	for len(open) > 0 {
+		spans := make([]Span, len(open))
+		for i, x := range open {
+			spans[i] = x.span()
+		}
+		found, err := store.Range(ctx, spans, NoFields)
+		if err != nil {
+			return err
+		}
+		var left []*expiring
+		for i, x := range open {
+			done, err := x.saw(store.Size(), found[i])
+			if err != nil {
+				return err
+			}
+			if !done {
+				left = append(left, x)
+			}
+		}
+		open = left
+	}
+	return nil
+}
+
+// span returns what to read next: the lowest bucket that may be the one sought, with the one above, whose floor tells whether it is, or else
+// a probe.
+func (x *expiring) span() Span {
+	if x.probe > x.low {
+		return Span{Owner: x.owner, Low: x.probe, High: x.probe}
+	}
+	return Span{Owner: x.owner, Low: x.low, High: min(x.low+1, x.high-1), Late: x.upTo.Next()}
+}
+
+// saw takes the buckets of the span, and reports whether the one sought is among them.
+func (x *expiring) saw(size Size, found []Bucket) (bool, error) {
+	next, probably := x.probe, x.probe == x.low
+	if probably {
+		next = min(x.low+1, x.high-1)
+	}
+	at, there := bucketAt(found, next)
+	if !there {
+		return false, lost(x.owner, next)
+	}
+	below := !x.upTo.Less(at.Floor)
+	if probably && (next == x.low || !below) {
+		if _, there := bucketAt(found, x.low); !there {
+			return false, lost(x.owner, x.low)
+		}
+		x.expire(size, found)
+		return true, nil
+	}
+	if below {
+		x.low = next
+	} else {
+		x.high = next
+	}
+	x.probe = x.low + (x.high-x.low)/2
+	return false, nil
+}
+
+// expire takes what has expired in the bucket sought, the last one, and in those above it. An entry there has expired only if it came late.
+func (x *expiring) expire(size Size, found []Bucket) {
+	sought := found[len(found)-1]
+	x.expired.Sequence, x.expired.Base = sought.Sequence, size.Position(sought.Sequence, 0)
+	if sought.Stub {
+		x.expired.Base = sought.End(size)
+	}
+	for _, b := range found {
+		for slot, e := range b.Entries {
+			if !e.Deleted && !e.ID.IsZero() && !x.upTo.Less(e.ID) {
+				x.expired.Slots = append(x.expired.Slots, size.Position(b.Sequence, slot))
+			}
+		}
+	}
 }

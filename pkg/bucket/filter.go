@@ -64,7 +64,7 @@ func (r *reading) takes(b *Bucket, slot int) bool {
 		}
 		r.search.examined[e.ID] = true
 	}
-	return !e.Deleted && r.Filter.Keep(Found{Entry: e, Sequence: b.Sequence, Position: b.Position(slot)})
+	return !e.Deleted && r.Filter.Keep(Found{Entry: e, Sequence: b.Sequence, Position: r.store.Size().Position(b.Sequence, slot)})
 }
 
 // mayRead reports whether a filtered page may read another bucket.
@@ -77,9 +77,9 @@ func (r *reading) mayRead() bool {
 
 // more returns how many buckets readBelow reads for a filtered page.
 func (r *reading) more() uint32 {
-	atOnce := max(1, filteredAtOnce/max(1, r.lowest().Cap))
-	if r.field != 0 { // nothing is left out but tombstones
-		atOnce = min(atOnce, max(1, int(bucketsFor(r.Limit-len(r.held()), max(1, r.lowest().Cap)))))
+	atOnce := max(1, filteredAtOnce/int(r.store.Size()))
+	if r.field != AllFields { // nothing is left out but tombstones
+		atOnce = min(atOnce, max(1, int(bucketsFor(r.Limit-len(r.held()), r.store.Size()))))
 	}
 	return uint32(min(max(1, r.Filter.Buckets-len(r.run)-r.late), atOnce)) //nolint:gosec // it is small
 }
@@ -143,7 +143,7 @@ func (r *reading) heldFrom(id message.ID) int {
 
 // filteredPage is page for a filtered page.
 func (r *reading) filteredPage() Page {
-	page := Page{Buckets: len(r.run) + r.late, Messages: r.search.messages, Slots: r.slots, Deletions: r.deletions, Expired: r.expired}
+	page := Page{Buckets: len(r.run) + r.late, Messages: r.search.messages, Slots: r.head.End(r.store.Size()), Deletions: r.deletions, Expired: r.expired}
 	page.Entries = r.merged(r.held(), r.absent, r.Limit+1)
 	end := r.search.unread
 	for n := len(page.Entries); n > 0 && page.Entries[n-1].ID.Less(end); n-- {

@@ -22,7 +22,7 @@ type ReadMark struct {
 	Gaps  int
 	// Read counts the slots with an id at or below UpTo. If the mark is not Numbered, it also counts such messages in gaps.
 	Read int64
-	// Numbered says that the mark has InGap, from format level 2 on. So a gap that is counted again does not change what is read.
+	// Numbered says that the mark has InGap. So a gap that is counted again does not change what is read.
 	Numbered bool
 	// InGap counts the messages at or below UpTo in the gap in which UpTo lies, if the mark lists that gap. One number is enough, because
 	// gaps do not overlap: ReadIn derives those of the other gaps.
@@ -142,42 +142,42 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 	if err != nil || len(holders) == 0 {
 		return ReadMark{UpTo: upTo}, err
 	}
-	mark := ReadMark{UpTo: upTo, Sequence: holders[0].Sequence, Slots: head.Position(head.Slots())}
-	mark.Read = holders[0].Base // all of the buckets below, also the tombstones of void messages, which Counts leaves out
+	size, lowest := store.Size(), holders[len(holders)-1].Sequence
+	mark := ReadMark{UpTo: upTo, Sequence: lowest, Slots: head.End(size)}
+	mark.Read = size.Position(lowest, 0) // all of the buckets below, also the tombstones of void messages, which Counts leaves out
 	blanked, err := blankedIn(ctx, store, owner, holders)
 	if err != nil {
 		return ReadMark{}, err
 	}
 	for _, b := range holders {
-		mark.Read += mark.readOf(b, blanked)
+		mark.Read += mark.readOf(size, b, blanked)
 	}
 	return mark, nil
 }
 
 // ReadSlots counts the slots that a mark says are read: its Read, without what an unnumbered mark counts in gaps.
 func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark ReadMark) (int64, error) {
-	read, next := int64(0), int64(0) // next is the position above the buckets read
-	const stride = 8                 // buckets a query
-	for low := mark.Sequence; next < mark.Slots; {
-		buckets, err := store.Range(ctx, owner, low, low+stride-1, stride, AllFields)
+	const stride = 8 // buckets a query
+	size := store.Size()
+	read := int64(0)
+	for low := mark.Sequence; size.Position(low, 0) < mark.Slots; {
+		buckets, err := ReadSpan(ctx, store, Span{Owner: owner, Low: low, High: low + stride - 1}, NoFields)
 		if err != nil {
 			return 0, err
 		}
 		if len(buckets) == 0 {
 			break // the buckets are lost
 		}
-		next = buckets[0].Position(buckets[0].Cap)
-		slices.Reverse(buckets)
 		if low == mark.Sequence {
-			read = buckets[0].Base
+			read = min(size.Position(buckets[len(buckets)-1].Sequence, 0), mark.Slots)
 		}
-		low = buckets[len(buckets)-1].Sequence + 1
+		low = buckets[0].Sequence + 1
 		blanked, err := blankedIn(ctx, store, owner, buckets)
 		if err != nil {
 			return 0, err
 		}
 		for _, b := range buckets {
-			read += mark.readOf(b, blanked)
+			read += mark.readOf(size, b, blanked)
 		}
 	}
 	return read, nil
@@ -185,12 +185,12 @@ func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark Read
 
 // readOf counts the slots of a bucket, from Sequence up, that the mark says are read. Of a stub, these are all or none. If none, UpTo is at or
 // below the last of the stub. Then all that UpTo covers has expired, so the number does not matter.
-func (m ReadMark) readOf(b Bucket, blanked map[int64]message.ID) (read int64) {
+func (m ReadMark) readOf(size Size, b Bucket, blanked map[int64]message.ID) (read int64) {
 	if b.Stub && !m.UpTo.Less(b.Last) {
-		return max(0, min(int64(b.Slots()), m.Slots-b.Base))
+		return max(0, min(b.End(size), m.Slots)-size.Position(b.Sequence, 0))
 	}
 	for slot, e := range b.Entries {
-		at := b.Position(slot)
+		at := size.Position(b.Sequence, slot)
 		if e.ID.IsZero() {
 			e.ID = blanked[at]
 		}
@@ -202,12 +202,13 @@ func (m ReadMark) readOf(b Bucket, blanked map[int64]message.ID) (read int64) {
 }
 
 // blankedIn returns the ids of the blanked entries in buckets, by position. It takes them from the deletions, as Counts does. The
-// lowest bucket comes first.
+// lowest bucket comes last.
 func blankedIn(ctx context.Context, store Store, owner message.UserID, buckets []Bucket) (map[int64]message.ID, error) {
-	if !slices.ContainsFunc(buckets, func(b Bucket) bool { return slices.Contains(b.Outline().IDs, message.ID{}) }) {
+	blank := func(e Entry) bool { return e.ID.IsZero() }
+	if !slices.ContainsFunc(buckets, func(b Bucket) bool { return slices.ContainsFunc(b.Entries, blank) }) {
 		return nil, nil
 	}
-	deletions, err := ReadDeletions(ctx, store, owner, buckets[0].Sequence)
+	deletions, err := ReadDeletions(ctx, store, owner, buckets[len(buckets)-1].Sequence)
 	if err != nil {
 		return nil, err
 	}
@@ -249,31 +250,44 @@ func deleteHeld(ctx context.Context, store Store, owner message.UserID, hint Hin
 	return fmt.Errorf("delete %s from the inbox of %s: %w", id, owner, ErrNotFound)
 }
 
-// locate returns the head and the buckets that can hold id. The first is the highest bucket with a floor below id: it holds id if the
-// message came in order. The others are the buckets above it to which messages came late. The entries of all lower buckets are
+// locate returns the head and the buckets that can hold id, without contents. The last is the highest bucket with a floor below id: it holds id
+// if the message came in order. The others are the buckets above it to which messages came late. The entries of all lower buckets are
 // below id. An empty inbox has no such buckets.
-func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (Outline, []Bucket, error) {
-	heads, err := store.Heads(ctx, []Ref{{Owner: owner, Sequence: hint.Sequence}})
-	if err != nil || heads[0].Slots() == 0 {
-		return Outline{}, nil, err
+func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (Bucket, []Bucket, error) {
+	head, err := readHead(ctx, store, owner, hint)
+	if err != nil || head.Slots == 0 {
+		return Bucket{}, nil, err
 	}
-	head := heads[0]
-	sequence, err := highestBelow(ctx, store, owner, head, id, nearHead)
+	sequence, err := highestBelow(ctx, store, owner, head.Outline, id, nearHead)
 	if err != nil {
-		return Outline{}, nil, err
+		return Bucket{}, nil, err
 	}
-	holders, err := store.Range(ctx, owner, sequence, sequence, 1, AllFields)
+	span := Span{Owner: owner, Low: sequence, High: sequence}
+	if sequence < head.Sequence {
+		span.Late = id.Next()
+	}
+	holders, err := ReadSpan(ctx, store, span, NoFields)
 	if err != nil {
-		return Outline{}, nil, err
+		return Bucket{}, nil, err
 	}
-	if len(holders) == 0 {
-		return Outline{}, nil, lost(owner, sequence)
+	if _, there := bucketAt(holders, sequence); !there {
+		return Bucket{}, nil, lost(owner, sequence)
 	}
-	if sequence = holders[0].Sequence; sequence >= head.Sequence {
-		return head, holders, nil
+	return head, holders, nil
+}
+
+// readHead returns the head of an inbox: see Store.Heads.
+func readHead(ctx context.Context, store Store, owner message.UserID, hint Hint) (Bucket, error) {
+	heads, err := store.Heads(ctx, []Head{{Owner: owner, Hint: hint}})
+	if err != nil {
+		return Bucket{}, err
 	}
-	late, err := store.Overlapping(ctx, owner, sequence, id.Next())
-	return head, append(holders, late...), err
+	return heads[0], nil
+}
+
+// lateAbove names only the buckets above one into which a message below id came late.
+func lateAbove(owner message.UserID, sequence uint32, id message.ID) Span {
+	return Span{Owner: owner, Low: sequence + 1, High: sequence, Late: id}
 }
 
 // lost returns the error for a bucket that has to be there because a later one is.
@@ -284,14 +298,14 @@ func lost(owner message.UserID, sequence uint32) error {
 // Check reads all buckets of an inbox. It returns an error that wraps message.ErrCorrupt if one is damaged, or if one is missing below the
 // head and was not removed. Entries that are missing in a bucket are no concern of Check.
 func Check(ctx context.Context, store Store, owner message.UserID) error {
-	heads, err := store.Heads(ctx, []Ref{{Owner: owner}})
-	if err != nil || heads[0].Slots() == 0 {
+	head, err := readHead(ctx, store, owner, Hint{})
+	if err != nil || head.Slots == 0 {
 		return err
 	}
 	const stride = 8 // buckets a query
-	for next := int64(heads[0].Sequence); next >= 0; {
+	for next := int64(head.Sequence); next >= 0; {
 		low := max(0, next-stride+1)
-		buckets, err := store.Range(ctx, owner, uint32(low), uint32(next), stride, AllFields) //nolint:gosec // both are sequences
+		buckets, err := ReadSpan(ctx, store, Span{Owner: owner, Low: uint32(low), High: uint32(next)}, AllFields) //nolint:gosec // both are sequences
 		if err != nil {
 			return err
 		}
@@ -323,12 +337,12 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 	}
 	low, high := uint64(0), uint64(head.Sequence) // the answer is at least low and less than high
 	for reads := bits.Len64(high+1) + more; low < high-1; reads-- {
-		probe := min(high-1, low+1<<(reads-1))                  // the reads that are left can bisect the buckets below
-		floor, err := floorOf(ctx, store, owner, uint32(probe)) //nolint:gosec // it is below the head's sequence
+		probe := min(high-1, low+1<<(reads-1))                // the reads that are left can bisect the buckets below
+		o, err := outlineOf(ctx, store, owner, uint32(probe)) //nolint:gosec // it is below the head's sequence
 		if err != nil {
 			return 0, err
 		}
-		if floor.Less(id) {
+		if o.Floor.Less(id) {
 			low = probe
 		} else {
 			high = probe
@@ -337,15 +351,28 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 	return uint32(low), nil
 }
 
-// floorOf returns the floor of a bucket that has to be there. A bucket that was removed has none.
-func floorOf(ctx context.Context, store Store, owner message.UserID, sequence uint32) (message.ID, error) {
-	found, err := store.Outlines(ctx, []Span{{Owner: owner, Low: sequence, High: sequence}})
+// outlineOf returns the outline of a bucket that has to be there, or that of the stub that stands for it because it was removed.
+func outlineOf(ctx context.Context, store Store, owner message.UserID, sequence uint32) (Outline, error) {
+	found, err := ReadSpan(ctx, store, Span{Owner: owner, Low: sequence, High: sequence}, NoEntries)
 	if err != nil {
-		return message.ID{}, err
+		return Outline{}, err
 	}
-	at, exists := outlineAt(found[0], sequence)
+	at, exists := bucketAt(found, sequence)
 	if !exists {
-		return message.ID{}, lost(owner, sequence)
+		return Outline{}, lost(owner, sequence)
 	}
-	return at.Floor, nil
+	return at.Outline, nil
+}
+
+// bucketAt returns the bucket with a sequence, or the stub that stands for it because it was removed.
+func bucketAt(found []Bucket, sequence uint32) (Bucket, bool) {
+	for _, b := range found {
+		if b.Sequence == sequence {
+			return b, true
+		}
+	}
+	if n := len(found); n > 0 && found[n-1].Stub && found[n-1].Floor.IsZero() && found[n-1].Sequence > sequence {
+		return found[n-1], true
+	}
+	return Bucket{}, false
 }

@@ -10,11 +10,8 @@ import (
 // Index finds buckets by the facets of their entries. A Store may have one. All methods are safe for concurrent use, and see what a read of the
 // Store sees.
 type Index interface {
-	// Candidates returns the owner's buckets from low to high, both included, that have a facet in one of the ranges, the highest first, at most
+	// WithFacets returns the owner's buckets from low to high, both included, that have a facet in one of the ranges, the highest first, at most
 	// limit. Either there is one range, or each range is a single facet. A bucket has the facets of all pushes that were applied to it, also those of
 	// entries that have gone since. A stub has none. The caller owns the buckets, but shares the entries: see Entry.
-	Candidates(ctx context.Context, owner message.UserID, ranges []attribute.FacetRange, low, high uint32, limit int) ([]Bucket, error)
-
-	// Decl returns the Decl of a bucket, and whether the bucket exists.
-	Decl(ctx context.Context, owner message.UserID, sequence uint32) (decl int, exists bool, err error)
+	WithFacets(ctx context.Context, owner message.UserID, ranges []attribute.FacetRange, low, high uint32, limit int) ([]Bucket, error)
 }

@@ -13,9 +13,9 @@ const leastStep = 16
 // at or below purged. It usually reads one bucket, and those to which messages came late. An entry that is appended or deleted meanwhile may
 // count or not.
 func Least(ctx context.Context, store Store, owner message.UserID, oldest uint32, purged message.ID) (least message.ID, found bool, err error) {
-	at, width := oldest, 1
+	at, width := oldest, uint32(1)
 	for ; !found; width = leastStep {
-		buckets, err := store.Range(ctx, owner, at, at+uint32(width)-1, width, AllFields)
+		buckets, err := ReadSpan(ctx, store, Span{Owner: owner, Low: at, High: at + width - 1}, NoFields)
 		if err != nil || len(buckets) == 0 {
 			return least, false, err
 		}
@@ -24,7 +24,7 @@ func Least(ctx context.Context, store Store, owner message.UserID, oldest uint32
 			at = buckets[i].Sequence + 1
 		}
 	}
-	late, err := store.Overlapping(ctx, owner, at-1, least)
+	late, err := ReadSpan(ctx, store, lateAbove(owner, at-1, least), NoFields)
 	for _, b := range late {
 		if id, earlier := b.least(purged, least); earlier {
 			least = id

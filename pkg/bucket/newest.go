@@ -19,8 +19,6 @@ type NewestRequest struct {
 	Field Field
 	// Limit is the greatest number of messages.
 	Limit int
-	// Capacity is that of new buckets, or zero for Capacity. It is a hint.
-	Capacity int
 	// Absent are the stretches whose messages may be missing in the buckets, in no particular order.
 	Absent []Stretch
 	// Buckets, Messages and OnRead are those of a Filter.
@@ -63,13 +61,15 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 	r := reading{
 		PageRequest: PageRequest{
 			Owner: req.Owner, Hint: req.Hint, Above: req.Purged, Purged: req.Purged, Filter: filter,
-			Limit:    req.Limit + 1, // one more tells whether these are all
-			Capacity: req.Capacity, Absent: req.Absent,
+			Limit:  req.Limit + 1, // one more tells whether these are all
+			Absent: req.Absent,
 		},
 		store: store, field: req.Field, bound: message.MaxID, order: newestFirst,
 	}
 	span := r.span()
-	buckets, err := r.store.Range(ctx, r.Owner, r.Hint.Sequence-min(r.Hint.Sequence, span-1), math.MaxUint32, int(span), r.field)
+	buckets, err := ReadSpan(ctx, r.store, Span{
+		Owner: r.Owner, Low: r.Hint.Sequence - min(r.Hint.Sequence, span-1), High: math.MaxUint32, Limit: int(span),
+	}, r.field)
 	if err == nil {
 		err = r.add(buckets)
 	}

@@ -10,14 +10,13 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// The owner of each bucket that is created above bucket 0 is named, whatever the size of buckets.
+// The owner of each bucket that is created above bucket 0 is named.
 func TestAppendNamesTheOwnersOfNewBuckets(t *testing.T) {
 	t.Parallel()
-	store, hints := buckettest.NewModel(), &recorder{}
+	store, hints := buckettest.NewModel(10), &recorder{}
 	opened := make(map[message.UserID]int)
 	appender := bucket.NewAppender(store, hints).
-		WithOpened(func(owner message.UserID) { opened[owner]++ }).
-		WithCapacity(func() int { return 10 })
+		WithOpened(func(owner message.UserID) { opened[owner]++ })
 	heads := make(map[message.UserID]bucket.Hint)
 	appendTo := func(owner message.UserID, first, count int) {
 		results, err := appender.Append(t.Context(), []bucket.Append{{Owner: owner, Hint: heads[owner], Entries: entries(first, count)}})

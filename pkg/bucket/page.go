@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,8 +42,6 @@ type PageRequest struct {
 	Filter *Filter
 	// Limit is the greatest number of entries.
 	Limit int
-	// Capacity is that of new buckets, or zero for Capacity. It is a hint: how many buckets ReadPage reads at first.
-	Capacity int
 	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
 	DeletionsFrom uint32
 	// Absent are the stretches whose messages may be missing in the buckets, in no particular order. They may overlap.
@@ -135,7 +132,7 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 		}
 	}
 	if err == nil {
-		r.expired, err = readExpired(ctx, store, req.Owner, r.head, r.Purged, r.Oldest, r.spent)
+		r.expired, err = ReadExpired(ctx, store, req.Owner, r.head, r.Purged, r.Oldest)
 	}
 	switch {
 	case err != nil:
@@ -155,10 +152,8 @@ type reading struct {
 	bound message.ID // only entries below it belong to this page or a later one
 	order func(x, y Entry) int
 
-	head      Outline // without ids
-	slots     int64
+	head      Bucket
 	deletions Deletions
-	spent     map[uint32]spent // of the buckets of run, if something has expired
 	expired   Expired
 
 	run    []Bucket // consecutive but for what Filter.Search leaves out, the highest first; without the entries, which are in newest
@@ -168,19 +163,18 @@ type reading struct {
 	search searching
 }
 
-// span is how many buckets the first read takes: as many as the page needs if no message came late, and they have the capacity of the hint,
-// or else the larger one of Capacity and that of new buckets. There may be smaller ones: then the page reads again.
+// span is how many buckets the first read takes: as many as the page needs if no message came late.
 func (r *reading) span() uint32 {
-	span := bucketsFor(r.Limit, cmp.Or(r.Hint.Cap, max(r.Capacity, Capacity))) + 1
+	span := bucketsFor(r.Limit, r.store.Size()) + 1
 	if r.Filter != nil {
 		span = min(span, uint32(max(1, r.Filter.Buckets))) //nolint:gosec // it is small
 	}
 	return span
 }
 
-// bucketsFor returns how many buckets of a capacity so many entries fill.
-func bucketsFor(entries, capacity int) uint32 {
-	return uint32((entries + capacity - 1) / capacity) //nolint:gosec // entries are at most a page
+// bucketsFor returns how many buckets of a size so many entries fill.
+func bucketsFor(entries int, size Size) uint32 {
+	return uint32((entries + int(size) - 1) / int(size)) //nolint:gosec // entries are at most a page
 }
 
 func (r *reading) fromHead(ctx context.Context) error {
@@ -192,33 +186,31 @@ func (r *reading) fromHead(ctx context.Context) error {
 	}
 	r.deletions = deletions
 	if len(buckets) > 0 {
-		r.head = Outline{Sequence: buckets[0].Sequence, Cap: buckets[0].Cap, Floor: buckets[0].Floor}
-		r.slots = buckets[0].Position(buckets[0].Slots())
+		r.head = buckets[0]
 	}
 	return r.add(buckets)
 }
 
 func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 	r.bound = c.ID
-	heads, err := r.store.Heads(ctx, []Ref{{Owner: r.Owner, Sequence: r.Hint.Sequence}})
+	head, err := readHead(ctx, r.store, r.Owner, r.Hint)
 	if err != nil {
 		return err
 	}
-	head := heads[0]
 	switch {
-	case head.Slots() == 0 && c.Sequence == Unlocated:
+	case head.Slots == 0 && c.Sequence == Unlocated:
 		return nil // an inbox without a head has no deletions
-	case head.Slots() == 0:
+	case head.Slots == 0:
 		return ErrCursor
 	case c.Sequence == Unlocated:
-		if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID, 0); err != nil {
+		if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head.Outline, c.ID, 0); err != nil {
 			return err
 		}
 	case c.Sequence > head.Sequence:
 		return ErrCursor
 	}
-	r.head, r.slots = head, head.Position(head.Slots())
-	run, err := r.place(ctx, &c, head)
+	r.head = head
+	run, err := r.place(ctx, &c, head.Outline)
 	if err != nil {
 		return err
 	}
@@ -230,7 +222,7 @@ func (r *reading) fromCursor(ctx context.Context, c Cursor) error {
 		return err
 	}
 	if c.Sequence < head.Sequence {
-		late, err := r.store.Overlapping(ctx, r.Owner, c.Sequence, c.ID)
+		late, err := ReadSpan(ctx, r.store, lateAbove(r.Owner, c.Sequence, c.ID), AllFields)
 		if err != nil {
 			return err
 		}
@@ -252,7 +244,7 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	if c.Sequence+1 < head.Sequence {
 		high++ // for its floor; that of the head is known
 	}
-	run, err := r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), high, int(span+high-c.Sequence), AllFields)
+	run, err := ReadSpan(ctx, r.store, Span{Owner: r.Owner, Low: c.Sequence - min(c.Sequence, span-1), High: high}, AllFields)
 	if err != nil || len(run) == 0 {
 		return nil, err
 	}
@@ -271,24 +263,23 @@ func (r *reading) place(ctx context.Context, c *Cursor, head Outline) ([]Bucket,
 	if c.Sequence, err = highestBelow(ctx, r.store, r.Owner, head, c.ID, 0); err != nil {
 		return nil, err
 	}
-	return r.store.Range(ctx, r.Owner, c.Sequence-min(c.Sequence, span-1), c.Sequence, int(span), AllFields)
+	return ReadSpan(ctx, r.store, Span{Owner: r.Owner, Low: c.Sequence - min(c.Sequence, span-1), High: c.Sequence}, AllFields)
 }
 
-// readBelow reads as many more buckets as the rest of the page fills, if they have the capacity of the lowest one. They may be larger, so it
-// reads at most as many as were read before.
+// readBelow reads as many more buckets as the rest of the page fills.
 func (r *reading) readBelow(ctx context.Context) error {
 	if r.searches() {
-		if found, err := r.readCandidates(ctx); found || err != nil {
+		if found, err := r.readIndexed(ctx); found || err != nil {
 			return err
 		}
 	}
 	above := r.above()
 	high := above - 1
-	count := min(bucketsFor(r.Limit-len(r.held()), max(r.lowest().Cap, 1)), above, uint32(len(r.run))) //nolint:gosec // at most a page
+	count := min(bucketsFor(r.Limit-len(r.held()), r.store.Size()), above)
 	if r.Filter != nil {
 		count = min(r.more(), above)
 	}
-	more, err := r.store.Range(ctx, r.Owner, above-count, high, int(count), r.field)
+	more, err := ReadSpan(ctx, r.store, Span{Owner: r.Owner, Low: above - count, High: high}, r.field)
 	if err != nil {
 		return err
 	}
@@ -312,12 +303,6 @@ func (r *reading) add(buckets []Bucket) error {
 // take adds a bucket below those of run. Buckets between these have no entry of the page.
 func (r *reading) take(b Bucket) {
 	r.merge(b)
-	if !r.Purged.IsZero() {
-		if r.spent == nil {
-			r.spent = make(map[uint32]spent)
-		}
-		r.spent[b.Sequence] = b.spent(r.Purged)
-	}
 	b.Entries = nil
 	r.run = append(r.run, b)
 }
@@ -415,7 +400,7 @@ func (r *reading) held() []Entry {
 }
 
 func (r *reading) page() Page {
-	page := Page{Buckets: len(r.run) + r.late, Slots: r.slots, Deletions: r.deletions, Expired: r.expired}
+	page := Page{Buckets: len(r.run) + r.late, Slots: r.head.End(r.store.Size()), Deletions: r.deletions, Expired: r.expired}
 	shown := r.merged(r.held(), r.absent, r.Limit+1)
 	more := r.lower()
 	if len(shown) > r.Limit {

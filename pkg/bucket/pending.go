@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,56 +13,45 @@ type pending struct {
 	entries []Entry // neither pushed nor found yet, ascending
 	result  *Appended
 
-	capacity int // of the buckets that this Append creates
-	known    *knowledge
+	size  int // of the store's buckets
+	known *knowledge
 
 	hint  Hint // the highest bucket known to exist
 	moved bool // hint is ahead of the hint that the caller passed
 
 	// next is the planned push, or nil if look has to read the inbox first.
 	next *Push
-	// filled is the extent of the bucket after next is applied, if next fills the bucket exactly. Such a push is applied only
-	// if no other writer has taken a slot since the look, so the extent is known. Otherwise filled is zero.
-	filled Extent
+	// filled is the bucket after next is applied, if next fills it exactly. Such a push is applied only if no other writer has taken
+	// a slot since the look, so the bucket is known. Otherwise filled is zero.
+	filled Outline
 	// refusals counts the pushes that were refused or may not have been applied.
 	refusals int
 }
 
 func (p *pending) damaged(err error) { p.result.Err = err }
 
-// newPending plans a push onto the bucket of the hint. If the hint does not say its capacity, or the bucket does not exist, the push names
-// that of new buckets. A bucket with another one refuses it. The push names the Decl of the hint. A user without a hint mostly has
-// no bucket 0, or an old one without a Decl. So bucket 0 may be created without a Decl although declarations are known.
-func newPending(a *Append, result *Appended, capacity int, known *knowledge) *pending {
-	p := &pending{owner: a.Owner, entries: a.Entries, result: result, capacity: capacity, known: known, hint: a.Hint}
-	if named := p.named(); len(p.entries) <= named && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {
-		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Cap: named, Decl: p.hint.Decl, Entries: p.entries, Guard: true}
+// newPending plans a push onto the bucket of the hint. The push names the Decl of the hint. A user without a hint mostly has no bucket 0, or
+// an old one without a Decl. So bucket 0 may be created without a Decl although declarations are known.
+func newPending(a *Append, result *Appended, size Size, known *knowledge) *pending {
+	p := &pending{owner: a.Owner, entries: a.Entries, result: result, size: int(size), known: known, hint: a.Hint}
+	if len(p.entries) <= p.size && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {
+		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Decl: p.hint.Decl, Entries: p.entries, Guard: true}
 	}
 	return p
 }
 
 func (p *pending) finished() bool { return len(p.entries) == 0 || p.result.Err != nil }
 
-// saw raises the hint to a bucket that exists. If a push onto the hint would name another capacity or Decl than that bucket has, the hint gets
-// those of the bucket.
+// saw raises the hint to a bucket that exists. A hint to this bucket with another Decl gets that of the bucket.
 func (p *pending) saw(o Outline) {
-	if o.Sequence > p.hint.Sequence {
+	if o.Sequence > p.hint.Sequence || o.Sequence == p.hint.Sequence && o.Decl != p.hint.Decl {
 		p.hint, p.moved = Hint{Sequence: o.Sequence, Decl: o.Decl, Floor: o.Floor}, true
-	}
-	if o.Sequence == p.hint.Sequence && o.Cap != p.named() {
-		p.hint.Cap, p.moved = o.Cap, true
-	}
-	if o.Sequence == p.hint.Sequence && o.Decl != p.hint.Decl {
-		p.hint.Decl, p.moved = o.Decl, true
 	}
 }
 
-// named is the capacity that a push onto the hint names.
-func (p *pending) named() int { return cmp.Or(p.hint.Cap, p.capacity) }
-
 // drop removes the entries that a bucket holds.
-func (p *pending) drop(o Outline) {
-	missing := func(e Entry) bool { return !o.Holds(e.ID) }
+func (p *pending) drop(b Bucket) {
+	missing := func(e Entry) bool { return !b.Holds(e.ID) }
 	if !slices.ContainsFunc(p.entries, func(e Entry) bool { return !missing(e) }) {
 		return
 	}
@@ -82,59 +70,52 @@ func (p *pending) planFirst() {
 		p.hint = Hint{} // ahead of the head, which never happens to a sound store: look again from bucket 0
 		return
 	}
-	p.plan(Push{Sequence: 0, Guard: true}, Extent{Cap: p.capacity, Decl: p.known.declared.Greatest()})
+	p.plan(Push{Guard: true}, Outline{Decl: p.known.declared.Greatest()})
 }
 
 // planOnto plans a push onto a bucket that was seen or, if that was full, onto the next one: as many entries as fit, oldest first.
-// None of the entries is in that bucket or below it. A bucket above it exists only if it was full. The next bucket begins where the full one
-// ends, whatever capacity this Appender believes in. It gets all declarations that this process knows: at least those of the full one.
-func (p *pending) planOnto(sequence uint32, seen Extent) {
-	if seen.Slots >= seen.Cap {
-		next := Extent{Last: seen.Last, Cap: p.capacity, Base: seen.Base + int64(seen.Cap)}
-		next.Decl = p.known.declared.Greatest()
-		p.plan(Push{Sequence: sequence + 1, Create: true, Floor: seen.Last, Base: next.Base}, next)
+// None of the entries is in that bucket or below it. A bucket above it exists only if it was full. The next bucket gets all declarations
+// that this process knows: at least those of the full one.
+func (p *pending) planOnto(seen Outline) {
+	if seen.Slots < p.size {
+		p.plan(Push{}, seen)
 		return
 	}
-	p.plan(Push{Sequence: sequence}, seen)
+	next := Outline{Sequence: seen.Sequence + 1, Floor: seen.Last, Last: seen.Last, Decl: p.known.declared.Greatest()}
+	p.plan(Push{Create: true, Floor: seen.Last}, next)
 }
 
-func (p *pending) plan(push Push, onto Extent) {
+func (p *pending) plan(push Push, onto Outline) {
 	if len(p.entries) == 0 {
 		return
 	}
-	room := onto.Cap - onto.Slots
-	push.Owner, push.Cap = p.owner, onto.Cap
-	push.Decl = onto.Decl
+	room := p.size - onto.Slots
+	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl
 	push.Entries = p.entries[:min(room, len(p.entries))]
-	p.next, p.filled = &push, Extent{}
-	if newest := push.Entries[len(push.Entries)-1].ID; len(push.Entries) == room {
+	p.next, p.filled = &push, Outline{}
+	if len(push.Entries) == room {
 		p.filled = onto
-		p.filled.Slots = onto.Cap
-		if p.filled.Last.Less(newest) {
-			p.filled.Last = newest
-		}
+		p.filled.Slots = p.size
+		p.filled.Last = greater(onto.Last, push.Entries[room-1].ID)
 	}
 }
 
 // refused handles that next was refused, or may have been. The Appender then has to look at the inbox again, with one exception.
-// If the store returned the extent of the bucket, and its last is below every entry, no entry is in it or in an earlier bucket.
+// If the store returned the bucket, and its last is below every entry, no entry is in it or in an earlier bucket.
 // Then refused plans the next push without a look. It does so once for each Append: that saves a look when the bucket is
 // full, and a hint that is far behind needs a look anyway.
-func (p *pending) refused(seen Extent) {
+func (p *pending) refused(seen Outline) {
 	sequence := p.next.Sequence
 	p.next = nil
 	p.refusals++
-	if sequence == p.hint.Sequence && seen.Cap > 0 {
-		if seen.Cap != p.named() {
-			p.hint.Cap = seen.Cap // for the caller; the store of hints may do without
-		}
+	if sequence == p.hint.Sequence && seen.Slots > 0 {
 		p.hint.Decl = seen.Decl
 	}
 	switch {
 	case p.refusals == maxRefused:
 		p.result.Err = fmt.Errorf("append to %s: %w: %d pushes were refused", p.owner, ErrContended, p.refusals)
 	case p.refusals == 1 && p.known.reaches(seen.Decl) && seen.Slots > 0 && seen.Last.Less(p.entries[0].ID):
-		p.planOnto(sequence, seen)
+		p.planOnto(seen)
 	}
 }
 
@@ -145,9 +126,9 @@ func (p *pending) pushed() {
 	p.entries = p.entries[len(done.Entries):]
 	p.next = nil
 	if done.Create || done.Sequence == 0 && done.Decl > 0 {
-		p.saw(Outline{Sequence: done.Sequence, Cap: done.Cap, Decl: done.Decl, Floor: done.Floor})
+		p.saw(Outline{Sequence: done.Sequence, Decl: done.Decl, Floor: done.Floor})
 	}
 	if p.filled.Slots > 0 {
-		p.planOnto(done.Sequence, p.filled) // the rest can go on without another look
+		p.planOnto(p.filled) // the rest can go on without another look
 	}
 }

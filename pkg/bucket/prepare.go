@@ -20,6 +20,7 @@ const EntryOverhead = 128
 // entries, so a store makes a new one for each call of Push. It is not safe for concurrent use.
 type Encoder[E ~[]byte] struct {
 	encode func(*Entry) (E, error)
+	size   Size
 	header int
 	known  map[message.ID]encoded[E]
 }
@@ -29,18 +30,17 @@ type encoded[E ~[]byte] struct {
 	bytes E
 }
 
-// NewEncoder returns an Encoder. The size of an entry is header plus the length of what encode returns.
-func NewEncoder[E ~[]byte](header int, encode func(*Entry) (E, error)) *Encoder[E] {
-	return &Encoder[E]{encode: encode, header: header, known: make(map[message.ID]encoded[E])}
+// NewEncoder returns an Encoder for a store with buckets of a size. An entry takes header bytes and those that encode returns.
+func NewEncoder[E ~[]byte](size Size, header int, encode func(*Entry) (E, error)) *Encoder[E] {
+	return &Encoder[E]{encode: encode, size: size, header: header, known: make(map[message.ID]encoded[E])}
 }
 
 // Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If
 // not, the push cannot apply, and the Outcome is the final one: its Err wraps ErrTooLarge if an entry is larger than
-// MaxEntryBytes, and ErrNotAlone if a tombstone is not the only entry; otherwise the push has no entries or more than Cap,
-// and is refused. The encoded entries are shared
+// MaxEntryBytes, and ErrNotAlone if a tombstone is not the only entry; otherwise the push has no entries or more than a bucket has slots, and is refused. The encoded entries are shared
 // between pushes, so do not change them. The Encoder keeps references to the entries of the push.
 func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome, try bool, err error) {
-	if capacity, _ := push.Size(); len(push.Entries) == 0 || len(push.Entries) > capacity {
+	if len(push.Entries) == 0 || len(push.Entries) > int(c.size) {
 		return dst, Outcome{}, false, nil
 	}
 	for i := range push.Entries {

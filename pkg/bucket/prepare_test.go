@@ -13,7 +13,7 @@ import (
 // bodies encodes an entry as its body, and counts how often it does so.
 func bodies(header int) (encoder *bucket.Encoder[[]byte], encoded *int) {
 	encoded = new(int)
-	return bucket.NewEncoder(header, func(e *bucket.Entry) ([]byte, error) {
+	return bucket.NewEncoder(bucket.Capacity, header, func(e *bucket.Entry) ([]byte, error) {
 		*encoded++
 		if e.Body == "bad" {
 			return nil, errBad

@@ -20,7 +20,7 @@ import (
 func TestReadsReturnErrorsOfTheStore(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for _, method := range []string{"Heads", "Range", "Outlines", "Newest", "Overlapping", "Delete", "Deletions"} {
+	for _, method := range []string{"Heads", "Range", "Newest", "Delete", "Deletions"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			seam, _, _ := watched()
@@ -36,10 +36,9 @@ func TestReadsReturnErrorsOfTheStore(t *testing.T) {
 			_, next := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Before: cursor, Limit: 50})
 			_, mark := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(120))
 			deleted := bucket.Delete(t.Context(), seam, "ann", bucket.Hint{}, id(120))
-			search := method == "Heads" || method == "Range" || method == "Overlapping"
+			search := method == "Heads" || method == "Range"
 			require.Equal(t, method == "Newest", errors.Is(first, broken), "the first page asks once")
 			require.Equal(t, search || method == "Deletions", errors.Is(next, broken))
-			search = search || method == "Outlines"
 			require.Equal(t, search, errors.Is(mark, broken))
 			require.Equal(t, search || method == "Delete", errors.Is(deleted, broken))
 		})
@@ -153,7 +152,7 @@ func TestSearchReadsFewFloors(t *testing.T) {
 			require.Len(t, page.Entries, min(n-1, 10))
 			require.Nil(t, page.Next)
 			require.LessOrEqual(t, page.Buckets, 2)
-			floors := slices.DeleteFunc(slices.Clone(*methods), func(m string) bool { return m != "Outlines" })
+			floors := slices.DeleteFunc(slices.Clone(*methods), func(m string) bool { return m != "Floor" })
 			require.LessOrEqual(t, float64(len(floors)), 1+math.Log2(float64(buckets)), "message %d in %d buckets", n, buckets)
 			require.Equal(t, 1, strings.Count(strings.Join(*methods, " "), "Heads"))
 			require.LessOrEqual(t, strings.Count(strings.Join(*methods, " "), "Range"), 2, "message %d in %d buckets: %v", n, buckets, *methods)

@@ -9,12 +9,12 @@ import (
 )
 
 // Search lets a filtered page leave out buckets that have no entry of the page. The buckets whose Decl is below Number are the lowest ones of the inbox.
-// The page reads these in order, and of all others only the Candidates.
+// The page reads these in order, and of all others only those WithFacets.
 type Search struct {
 	Index Index
 	// Number is that of the declaration to which the facets belong.
 	Number int
-	// Facets are ranges for Index.Candidates. Every entry that Filter.Keep keeps has a facet in one of them.
+	// Facets are ranges for Index.WithFacets. Every entry that Filter.Keep keeps has a facet in one of them.
 	Facets []attribute.FacetRange
 	// Scan is the number of buckets below those read that are not worth the index, which takes several calls. The page reads so few in order.
 	Scan int
@@ -25,11 +25,11 @@ type Search struct {
 
 // found is what a page knows of the buckets that its Search covers.
 type found struct {
-	used bool // candidates were asked for
+	used bool // the index was asked
 	// located says that first is known: the lowest bucket that the index covers.
 	located bool
 	first   uint32
-	// done says that all candidates were read.
+	// done says that all buckets of the index were read.
 	done bool
 }
 
@@ -51,8 +51,8 @@ func (r *reading) searches() bool {
 	return true
 }
 
-// readCandidates reads the next candidates below the buckets that were read, and reports whether there were any.
-func (r *reading) readCandidates(ctx context.Context) (read bool, err error) {
+// readIndexed reads the next buckets of the index below those that were read, and reports whether there were any.
+func (r *reading) readIndexed(ctx context.Context) (read bool, err error) {
 	f, s := &r.search.found, r.Filter.Search
 	if !f.located {
 		if f.first, err = r.firstCovered(ctx); err != nil {
@@ -66,9 +66,9 @@ func (r *reading) readCandidates(ctx context.Context) (read bool, err error) {
 		f.done = true
 		return false, nil
 	}
-	// Nearly each candidate has at least one entry of the page.
+	// Nearly each of them has at least one entry of the page.
 	limit := min(int(r.more()), max(1, r.Limit+1-len(r.held())), 2*len(r.run))
-	buckets, err := s.Index.Candidates(ctx, r.Owner, s.Facets, f.first, above-1, limit)
+	buckets, err := s.Index.WithFacets(ctx, r.Owner, s.Facets, f.first, above-1, limit)
 	if err != nil {
 		return false, err
 	}
@@ -93,13 +93,11 @@ func (r *reading) firstCovered(ctx context.Context) (uint32, error) {
 			growing = false
 			probe = low + (high-low)/2
 		}
-		decl, exists, err := r.Filter.Search.Index.Decl(ctx, r.Owner, uint32(probe))
+		o, err := outlineOf(ctx, r.store, r.Owner, uint32(probe))
 		switch {
 		case err != nil:
 			return 0, err
-		case !exists:
-			return 0, lost(r.Owner, uint32(probe))
-		case decl >= r.Filter.Search.Number:
+		case o.Decl >= r.Filter.Search.Number:
 			high, growing = probe, false
 		default:
 			low = probe

@@ -22,21 +22,18 @@ var (
 
 // Push is one conditional append to one bucket.
 //
-// It applies if and only if the bucket exists or may be created by it, has Cap slots, the Decl, and room for all the entries, holds
-// no entry or tombstone with any of their ids, and, for a guarded push, has a floor below all their ids.
-// Bucket 0 may be created by any push, every other bucket only by one with Create set.
+// The bucket must exist, or the push may create it. Any push may create bucket 0, and only one with Create another bucket.
+// The push applies if the bucket has the Decl, and room for all entries, and holds no entry or tombstone with any of their ids.
+// A guarded push also needs a floor below all their ids.
 type Push struct {
 	Owner    message.UserID
 	Sequence uint32
-	// Cap is the number of slots that the bucket must have, and gets if the push creates it. Zero stands for Capacity, and for a Base of
-	// FormatBase.
-	Cap int
 	// Decl is the Decl that the bucket must have, and gets if the push creates it. A store without an Index ignores it.
 	Decl int
 	// Facets are those of the entries for all declarations up to Decl that the caller does not know to be deleted. The push adds them to those
 	// of the bucket. A store without an Index ignores them. The slice is shared between pushes.
 	Facets []attribute.Facet
-	// Entries are 1 to Cap entries, ascending by id, each id once. A tombstone is the only entry of its push. The bucket
+	// Entries are as many as a bucket has slots, or fewer, ascending by id, each id once. A tombstone is the only entry of its push. The bucket
 	// is afterwards as if the message had been pushed and then deleted, and so are the Deletions. A store may refuse a
 	// tombstone because another push to the same bucket is applied at the same time.
 	Entries []Entry
@@ -45,22 +42,8 @@ type Push struct {
 	// Create allows the push to create the bucket, with Floor as its floor. The caller sets it only after it has seen the
 	// previous bucket full, with Floor as its last.
 	Create bool
-	// Base is that of the bucket, if Create is set: what the previous bucket says.
-	Base int64
 	// Floor is the floor of the bucket, if Create is set.
 	Floor message.ID
-}
-
-// Size returns Cap and Base, or those that a Cap of zero stands for. The Base counts only if the push creates the bucket.
-func (p *Push) Size() (capacity int, base int64) {
-	switch {
-	case p.Cap == 0:
-		return Capacity, FormatBase(p.Sequence)
-	case p.Create:
-		return p.Cap, p.Base
-	default:
-		return p.Cap, 0
-	}
 }
 
 // Outcome is the result of a Push.
@@ -70,33 +53,26 @@ type Outcome struct {
 	Applied bool
 	// Err wraps ErrTooLarge or ErrNotAlone if this push can never succeed. Otherwise it is nil.
 	Err error
-	// Seen is the extent of the bucket at the moment when the store refused the push. A store that would have to read again
-	// leaves it zero.
-	Seen Extent
+	// Seen is the bucket at the moment when the store refused the push. Its Floor may be missing. A store that would have to read again
+	// leaves Seen zero.
+	Seen Outline
 }
 
-// Extent says how full a bucket is. The zero Extent stands for a bucket that does not exist.
-type Extent struct {
-	// Slots counts the taken slots.
-	Slots int
-	// Last, Cap, Base and Decl are those of the bucket: see Bucket.
-	Last message.ID
-	Cap  int
-	Base int64
-	Decl int
+// Head names a bucket of an owner by a hint.
+type Head struct {
+	Owner message.UserID
+	Hint  Hint
 }
 
-// Ref names a bucket of an owner: the lowest one in which Heads searches for the head, or whose tombstones Deletions returns.
-type Ref struct {
-	Owner    message.UserID
-	Sequence uint32
-}
-
-// Span names buckets of an owner for Outlines: those from Low to High, both included.
+// Span names buckets of an owner: those from Low to High, both included.
 type Span struct {
 	Owner     message.UserID
 	Low, High uint32
-	// Late, unless it is zero, also names the buckets above High into which a message below Late came late: see Store.Overlapping.
+	// Limit, unless it is zero, is how many of these buckets are read at most: the highest ones.
+	Limit int
+	// Late, unless it is zero, also names the buckets above High into which a message below Late came late. Such a message is at or below the
+	// floor of its bucket. Entries that were blanked count as well. A store that does not know the floor when it pushes also finds buckets
+	// into which such a message came in order.
 	Late message.ID
 }
 
@@ -123,16 +99,25 @@ func (e *Emptied) Add(o Emptied) {
 type Tombstone struct {
 	Sequence uint32
 	Slot     int
-	// Position is that of the slot: see Bucket.Position.
+	// Position is that of the slot: see Size.Position.
 	Position int64
 	ID       message.ID
 }
 
 // ReadDeletions returns the deletions of one owner: see Store.Deletions.
 func ReadDeletions(ctx context.Context, store Store, owner message.UserID, from uint32) (Deletions, error) {
-	all, err := store.Deletions(ctx, []Ref{{Owner: owner, Sequence: from}})
+	all, err := store.Deletions(ctx, []Head{{Owner: owner, Hint: Hint{Sequence: from}}})
 	if err != nil {
 		return Deletions{}, err
+	}
+	return all[0], nil
+}
+
+// ReadSpan returns the buckets of one span: see Store.Range.
+func ReadSpan(ctx context.Context, store Store, span Span, field Field) ([]Bucket, error) {
+	all, err := store.Range(ctx, []Span{span}, field)
+	if err != nil {
+		return nil, err
 	}
 	return all[0], nil
 }
@@ -149,6 +134,9 @@ type Deletions struct {
 // the read began. It sees each bucket as it is at one moment, but different buckets at different moments. That is why the
 // Appender reads them in a fixed order.
 type Store interface {
+	// Size returns how many slots each bucket has.
+	Size() Size
+
 	// Push attempts each push on its own, in no particular order, and returns the outcomes in the order of pushes. Each push
 	// is atomic. No two pushes may have the same owner. After an error any push may have been applied or not. A crash
 	// before Persist has returned may lose an applied push, but only together with every write to any store of the same
@@ -159,33 +147,21 @@ type Store interface {
 	// are durable when Push returns does nothing. A decorator must forward it: otherwise appends lose their durability.
 	Persist(ctx context.Context) error
 
-	// Heads returns, in the order of refs, the outline of each owner's bucket with the highest sequence at or
-	// above the one given. Where there is none, the outline has no IDs.
-	Heads(ctx context.Context, refs []Ref) ([]Outline, error)
+	// Heads returns, in the order of hints, each owner's bucket with the highest sequence at or above that of the hint. Its entries have no
+	// contents. Where there is none, the bucket has no slots.
+	Heads(ctx context.Context, hints []Head) ([]Bucket, error)
 
-	// Range returns the owner's buckets with sequences from low to high, both included, the highest first. It returns at most
-	// limit buckets, the highest ones. Of the contents of each entry it returns the given field only: see Entry.Only. The caller owns the
-	// buckets, but shares the entries: see Entry.
+	// Range returns, in the order of spans, the buckets of each, the highest first. Of the contents of each entry it returns the given field
+	// only: see Entry.Only. No two spans may have the same owner. The caller owns the buckets, but shares the entries: see Entry.
 	//
 	// A store may remove buckets instead of leaving stubs: see Empty. It removes the lowest ones only. One stub then stands for all of
-	// them. The Sequence of this stub is the highest one that was removed, its Base and Floor are zero, its Cap is the number of all
-	// their slots, and its Last is the floor of the lowest bucket that is left. Range returns this stub, as the last one, if low
-	// is not above its Sequence, also if high is below it.
-	Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field Field) ([]Bucket, error)
+	// them. The Sequence of this stub is the highest one that was removed, its Floor is zero, and its Last is the floor of the lowest bucket
+	// that is left. Range returns this stub, as the last one, if Low is not above its Sequence, also if High is below it.
+	Range(ctx context.Context, spans []Span, field Field) ([][]Bucket, error)
 
-	// Newest returns the owner's buckets from low up, as Range does, and their deletions, as Deletions does. A page from the
+	// Newest returns the owner's buckets from low up, at most limit, as Range does, and their deletions, as Deletions does. A page from the
 	// head needs both, and a remote store answers both in one round trip.
 	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)
-
-	// Overlapping returns the owner's buckets above the given sequence into which a message below id came late: it is
-	// at or below the floor of its bucket. Entries that were blanked count as well. A store that does not know the floor when it pushes also returns buckets into which such a message came in
-	// order. The buckets are in no particular order.
-	Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]Bucket, error)
-
-	// Outlines returns, in the order of spans, the outlines of each owner's buckets, the highest first. It finds what Range and Overlapping
-	// find, also the stub that stands for removed buckets, and reads no contents. It may return other buckets above High, too. No two
-	// spans may have the same owner.
-	Outlines(ctx context.Context, spans []Span) ([][]Outline, error)
 
 	// Delete puts a tombstone in place of the entry with that id in that bucket. It is atomic, idempotent,
 	// survives a crash once it has returned, and returns ErrNotFound if the bucket has no such id.
@@ -202,7 +178,7 @@ type Store interface {
 	// Empty frees what messages that have expired take up in the buckets from low to high, both included. Every message of the owner up
 	// to purged has expired.
 	//
-	//   - A bucket with all slots taken and a last at or below purged becomes a stub. It keeps its slots, bounds, Cap and Base, and the
+	//   - A bucket with all slots taken and a last at or below purged becomes a stub. It keeps its slots and bounds, and the
 	//     number of its tombstones. A store may instead remove such buckets, but only the lowest ones, never the head, and only if the
 	//     floor of the bucket above is at or below purged, too. It then refuses every push onto a bucket that it has removed.
 	//   - In every other bucket, each entry at or below purged loses its contents. It keeps its id and slot, and becomes Expired.
@@ -210,25 +186,18 @@ type Store interface {
 	//
 	// It is atomic for each bucket and idempotent, and any process may call it, in any order. A crash may lose what it did, but
 	// then also every write that began after it had returned. The caller first raises the owner's purge point, durably: otherwise
-	// a crash loses messages that have not expired. Purged may be any purge point that the owner ever had, however old. The
-	// caller calls it only from format level 3 on, because older releases refuse what it leaves.
+	// a crash loses messages that have not expired. Purged may be any purge point that the owner ever had, however old.
 	Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (Emptied, error)
 
-	// Deletions counts each owner's tombstones, but for those of stubs, and returns those in buckets from the given sequence up. The results
-	// are in the order of refs. No two refs may have the same owner.
-	Deletions(ctx context.Context, refs []Ref) ([]Deletions, error)
-}
-
-// Head is a hint for the head of an owner's inbox.
-type Head struct {
-	Owner message.UserID
-	Hint  Hint
+	// Deletions counts each owner's tombstones, but for those of stubs, and returns those in buckets from the sequence of its hint up. The results
+	// are in the order of from. No two of these may have the same owner.
+	Deletions(ctx context.Context, from []Head) ([]Deletions, error)
 }
 
 // Hints stores hints, so that later appends start near the head.
 type Hints interface {
-	// RaiseHeads raises each owner's hint if the given hint is ahead of it. A store may also keep the Cap of a hint to the same bucket, and
-	// a store whose refusals tell the Cap need not keep it. RaiseHeads skips owners whose record is missing or damaged. It is atomic for
+	// RaiseHeads raises each owner's hint if the given hint is ahead of it. A store with an Index also keeps the Decl of a hint to the same
+	// bucket. RaiseHeads skips owners whose record is missing or damaged. It is atomic for
 	// each owner and need not survive a crash.
 	RaiseHeads(ctx context.Context, heads []Head) error
 }

@@ -89,22 +89,22 @@ func (t *trimming) run(ctx context.Context) (last message.ID, err error) {
 
 // readHead reads the head. It searches from the hint up, as a writer does.
 func (t *trimming) readHead(ctx context.Context) error {
-	head, err := t.store.Range(ctx, t.Owner, t.Hint.Sequence, math.MaxUint32, 1, AllFields)
+	head, err := ReadSpan(ctx, t.store, Span{Owner: t.Owner, Low: t.Hint.Sequence, High: math.MaxUint32, Limit: 1}, NoFields)
 	if err == nil && len(head) == 0 && t.Hint.Sequence > 0 { // ahead of the head, which never happens to a sound store
-		head, err = t.store.Range(ctx, t.Owner, 0, math.MaxUint32, 1, AllFields)
+		head, err = ReadSpan(ctx, t.store, Span{Owner: t.Owner, High: math.MaxUint32, Limit: 1}, NoFields)
 	}
 	t.bottom = len(head) == 0
 	t.add(head)
 	return err
 }
 
-// readBelow reads as many more buckets as the missing messages fill, if they have the capacity of the lowest one.
+// readBelow reads as many more buckets as the missing messages fill.
 func (t *trimming) readBelow(ctx context.Context) error {
 	const stride = 8 // buckets a query, because they may be large
 	missing := max(1, min(t.missing, stride*MaxCapacity))
 	high := t.lowest.Sequence - 1
-	count := min(bucketsFor(int(missing), max(t.lowest.Cap, 1)), high-min(high, t.Oldest)+1, stride)
-	buckets, err := t.store.Range(ctx, t.Owner, t.lowest.Sequence-count, high, int(count), AllFields)
+	count := min(bucketsFor(int(missing), t.store.Size()), high-min(high, t.Oldest)+1, stride)
+	buckets, err := ReadSpan(ctx, t.store, Span{Owner: t.Owner, Low: t.lowest.Sequence - count, High: high}, NoFields)
 	if err != nil {
 		return err
 	}

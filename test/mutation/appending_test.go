@@ -13,7 +13,7 @@ func appending() []mutation {
 	return []mutation{
 		{
 			name: "a time instead of the floor", trap: "the clocks of publisher and worker decide: twice",
-			edits: []edit{{pendingGo, "	push.Owner, push.Cap = p.owner, onto.Cap\n", `	push.Owner, push.Cap = p.owner, onto.Cap
+			edits: []edit{{pendingGo, "	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl\n", `	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl
 	if push.Create {
 		push.Floor = message.MinID(p.entries[0].Sent())
 	}
@@ -22,7 +22,7 @@ func appending() []mutation {
 		},
 		{
 			name: "one time for a whole batch", trap: "the same with perfect clocks",
-			edits: []edit{{pendingGo, "	push.Owner, push.Cap = p.owner, onto.Cap\n", `	push.Owner, push.Cap = p.owner, onto.Cap
+			edits: []edit{{pendingGo, "	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl\n", `	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl
 	if push.Create {
 		push.Floor = message.MinID(p.entries[len(p.entries)-1].Sent())
 	}
@@ -32,11 +32,11 @@ func appending() []mutation {
 		{
 			name: "looking below before the head", trap: "a bucket is read with a free slot, fills with the message, and the next one appears without it: twice",
 			edits: []edit{
-				{appendGo, "	heads, err := a.store.Heads(ctx, refs)\n", `	early := make(map[message.UserID][]Bucket)
-	for _, ref := range refs {
-		early[ref.Owner], _ = a.store.Range(ctx, ref.Owner, 0, 1<<31, 1<<20, bucket.AllFields)
+				{appendGo, "	heads, err := a.store.Heads(ctx, hints)\n", `	early := make(map[message.UserID][]Bucket)
+	for _, h := range hints {
+		early[h.Owner], _ = ReadSpan(ctx, a.store, Span{Owner: h.Owner, High: 1 << 31}, NoFields)
 	}
-	heads, err := a.store.Heads(ctx, refs)
+	heads, err := a.store.Heads(ctx, hints)
 `},
 				{appendGo, `		if err := a.lookBelow(ctx, p, head); err != nil {
 			if errors.Is(err, message.ErrCorrupt) {
@@ -47,7 +47,7 @@ func appending() []mutation {
 		}
 `, `		for _, b := range early[p.owner] {
 			if b.Sequence < head.Sequence {
-				p.drop(b.Outline())
+				p.drop(b)
 			}
 		}
 `},
@@ -56,12 +56,12 @@ func appending() []mutation {
 		},
 		{
 			name: "looking below only if the head is not full", trap: "a bucket that the filter left out is never seen: twice",
-			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if len(head.IDs) >= head.Cap {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
+			edits: []edit{{appendGo, "if err := a.lookBelow(ctx, p, head); err != nil {", "if head.Slots >= p.size {\n		} else if err := a.lookBelow(ctx, p, head); err != nil {"}},
 			pkg:   suite, run: suiteTraps,
 		},
 		{
 			name: "a new bucket without its predecessor's last", trap: "last falls, and the next look stops too early",
-			edits: []edit{{pendingGo, "Create: true, Floor: seen.Last, Base", "Create: true, Base"}},
+			edits: []edit{{pendingGo, "Floor: seen.Last, Last: seen.Last, Decl", "Decl"}},
 			pkg:   suite, run: suiteTraps,
 		},
 		{

@@ -193,9 +193,9 @@ func (m *machine) dormantAfter(t *rapid.T) {
 	m.hire()
 }
 
-// bucketSize changes how many slots new buckets get. Inboxes are short here, so most sizes are small.
-func (m *machine) bucketSize(t *rapid.T) {
-	m.rig.BucketSize.Store(int64(rapid.SampledFrom([]int{1, 2, 3, 5, bucket.Capacity}).Draw(t, "bucket size")))
+// drawBucketSize draws the size of buckets. Inboxes are short here, so most sizes are small.
+func drawBucketSize(t *rapid.T) int {
+	return rapid.SampledFrom([]int{1, 2, 3, 5, bucket.Capacity}).Draw(t, "bucket size")
 }
 
 // rereadEdges demands that every edge is as it was left.

@@ -67,7 +67,6 @@ func TestPipeline(t *testing.T) {
 			"redrive":       {1, m.redrive},
 			"unsubscribe":   {2, m.unsubscribe},
 			"dormant after": {1, m.dormantAfter},
-			"bucket size":   {1, m.bucketSize},
 		}))
 		m.rest(t)
 		// A request that dies may leave an edge open without catching up with what fan-out had passed.
@@ -152,7 +151,7 @@ func newMachine(t *rapid.T, w world) *machine {
 	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket), damaged: make(map[message.UserID]bool), endings: make(map[message.ID]message.Ending)}
 	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
-	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
+	m.rig, err = rig.OpenSized(t.Context(), w.backend, drawBucketSize(t), m.clock, w.bus, m.model)
 	require.NoError(t, err)
 	m.model.level2 = rapid.IntRange(0, 3).Draw(t, "at level 1") > 0
 	m.rig.Rules.Stored, m.rig.Rules.FirstDormantAfter = m.model.level2, rig.DormantAfter

@@ -69,7 +69,6 @@ func TestTwins(t *testing.T) {
 
 			"unsubscribe":   {1, m.unsubscribe},
 			"dormant after": {1, m.dormantAfter},
-			"bucket size":   {1, m.bucketSize},
 		}))
 		m.rest(t)
 		m.checkPairs(t, slices.Concat(m.model.users, m.twinsOf()), func(stored, message.UserID) bool { return false })
@@ -111,7 +110,7 @@ func newTwins(t *rapid.T, w world) *twins {
 	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
 	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
-	m.rig, err = rig.OpenOn(t.Context(), w.backend, m.clock, w.bus, m.model)
+	m.rig, err = rig.OpenSized(t.Context(), w.backend, drawBucketSize(t), m.clock, w.bus, m.model)
 	require.NoError(t, err)
 	m.rig.Rules.FirstDormantAfter = rig.DormantAfter
 	m.model.lossless = m.rig.DB.Lossless

@@ -249,15 +249,13 @@ func (r *rehydration) page(t *rapid.T, before *bucket.Cursor, bound int) {
 // sequence of pages shows each message once, in order, and leaves none out.
 func (s suite) randomRehydrations(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
-	store, owner := h.Store, owners()
+	stores, owner := s.sizes(t), owners()
 	rapid.Check(t, func(t *rapid.T) {
-		r := &rehydration{reader: newReader(store, owner()), fresh: 10_000}
+		h := stores.draw(t)
+		r := &rehydration{reader: newReader(h.Store, owner()), fresh: 10_000}
 		r.registry, r.index = newRegistry(), h.Index
-		if ns, capacities := drawPrefill(t); len(ns) > 0 {
-			prefill(t, store, r.owner, ns, capacities...)
-			r.arrived = ns
-		}
+		r.arrived = drawPrefill(t, h.Store.Size())
+		prefill(t, h.Store, r.owner, r.arrived)
 		t.Repeat(map[string]func(*rapid.T){
 			"":             func(t *rapid.T) { r.requireCounts(t) },
 			"send":         r.send,
@@ -269,7 +267,6 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"delete shown": r.deleteShown,
 			"trim":         r.trim,
 			"move hint":    r.moveHint,
-			"new buckets":  func(t *rapid.T) { r.capacity = drawCapacity(t) },
 			"mark":         func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, r.fresh+200).Draw(t, "up to")) },
 			"first page":   func(t *rapid.T) { r.page(t, nil, 1<<30) },
 			"window":       func(t *rapid.T) { r.drawWindow(t, r.fresh+200) },

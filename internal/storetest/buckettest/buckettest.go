@@ -23,15 +23,12 @@ type Harness struct {
 }
 
 // Run holds a store to the contract of bucket.Store, and the Appender and the reading of pages to their promises
-// on that store. Every test opens a store of its own; open registers its closing with t.Cleanup.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
+// on that store. Every test opens stores of its own, with buckets of a size; open registers their closing with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T, size int) Harness) {
 	t.Helper()
-	s := suite{open: open}
+	s := suite{sized: open}
 	t.Run("Push/applies under its conditions", s.pushConditions)
 	t.Run("Push/creates", s.pushCreates)
-	t.Run("Push/names a capacity", s.pushNamesCapacity)
-	t.Run("Push/creates with a capacity and a base", s.pushCreatesSized)
-	t.Run("Push/creates one of two capacities", s.createWithTwoCapacities)
 	t.Run("Push/for many owners", s.pushManyOwners)
 	t.Run("Push/keeps contents", s.pushKeepsContents)
 	t.Run("Push/of the largest entry", s.pushLargest)
@@ -43,13 +40,13 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Push/of tombstones and entries by many", s.pushTombstonesConcurrently)
 	t.Run("Push/onto one bucket by many fills it exactly", s.pushConcurrently)
 	t.Run("Push/creates a bucket once", s.createConcurrently)
-	t.Run("Heads/in the order of refs", s.heads)
+	t.Run("Heads/in the order of hints", s.heads)
 	t.Run("Range/both ends included, the highest first", s.ranges)
-	t.Run("Range/with one field", s.rangesOnly)
+	t.Run("Range/of a field, or without entries", s.rangesOfField)
 	t.Run("Newest/is what Range and Deletions say", s.newest)
-	t.Run("Overlapping/buckets to which a message came late", s.overlapping)
-	t.Run("Overlapping/with an entry at the floor", s.overlappingAtFloor)
-	t.Run("Outlines/are what Range and Overlapping find", s.outlines)
+	t.Run("Range/buckets to which a message came late", s.late)
+	t.Run("Range/of an entry at the floor", s.lateAtFloor)
+	t.Run("Range/of many is that of each", s.rangesOfMany)
 	t.Run("Deletions/of many are those of each", s.deletionsOfMany)
 	t.Run("Counts/of many inboxes", s.countsOfMany)
 	t.Run("Delete/leaves a tombstone", s.deleteLeavesTombstone)
@@ -60,11 +57,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Blank/leaves the order of buckets", s.blankKeepsLast)
 	s.runEmpty(t)
 	t.Run("Deletions/counts all and returns the recent", s.deletionsCounted)
-	t.Run("Sizes/of all that is read", s.sizesRead)
-	t.Run("Sizes/of an inbox that lost slots", s.sizesOfLostSlots)
-	t.Run("Sizes/change under writers", s.sizesChange)
-	t.Run("Sizes/that add up to the format's", s.sizesAddUp)
-	t.Run("Sizes/and the buckets of a page", s.sizedPagesCost)
 	t.Run("Declare/pushes name a decl", s.pushNamesDecl)
 	t.Run("Declare/beside writers at random", s.randomDeclarations)
 	t.Run("Declare/and hints", s.declaredHints)
@@ -88,9 +80,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 }
 
 // RunEmpty is the part of Run that empties buckets.
-func RunEmpty(t *testing.T, open func(t *testing.T) Harness) {
+func RunEmpty(t *testing.T, open func(t *testing.T, size int) Harness) {
 	t.Helper()
-	suite{open: open}.runEmpty(t)
+	suite{sized: open}.runEmpty(t)
 }
 
 func (s suite) runEmpty(t *testing.T) {
@@ -110,5 +102,8 @@ func (s suite) runEmpty(t *testing.T) {
 }
 
 type suite struct {
-	open func(t *testing.T) Harness
+	sized func(t *testing.T, size int) Harness
 }
+
+// open opens a store with buckets of 50 slots.
+func (s suite) open(t *testing.T) Harness { t.Helper(); return s.sized(t, bucket.Capacity) }

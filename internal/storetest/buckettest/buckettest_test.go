@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/test/leaktest"
 )
 
@@ -11,14 +12,16 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	buckettest.Run(t, func(*testing.T) buckettest.Harness { return harness(buckettest.NewModel()) })
+	buckettest.Run(t, func(_ *testing.T, size int) buckettest.Harness {
+		return harness(buckettest.NewModel(bucket.Size(size)))
+	})
 }
 
 // TestSilentModel tests the appender on a store that does not return the bucket that refused a push, in some orders: TestModel tries all.
 func TestSilentModel(t *testing.T) {
 	t.Parallel()
-	buckettest.Run(t, func(*testing.T) buckettest.Harness {
-		model := buckettest.NewModel()
+	buckettest.Run(t, func(_ *testing.T, size int) buckettest.Harness {
+		model := buckettest.NewModel(bucket.Size(size))
 		model.Silent = true
 		h := harness(model)
 		h.Interleavings = 25
@@ -29,8 +32,8 @@ func TestSilentModel(t *testing.T) {
 // TestRemovingModel tests what follows from emptying on a store that removes buckets.
 func TestRemovingModel(t *testing.T) {
 	t.Parallel()
-	buckettest.RunEmpty(t, func(*testing.T) buckettest.Harness {
-		model := buckettest.NewModel()
+	buckettest.RunEmpty(t, func(_ *testing.T, size int) buckettest.Harness {
+		model := buckettest.NewModel(bucket.Size(size))
 		model.Removes = true
 		return harness(model)
 	})

@@ -1,7 +1,6 @@
 package buckettest
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,91 +56,58 @@ func requireCounted(t tester, store bucket.Store, readers ...*reader) {
 	}
 }
 
-// outlines compares outlines with buckets, of inboxes that have lost buckets, that messages came late to, and that are empty.
-func (s suite) outlines(t *testing.T) {
+// rangesOfMany compares the buckets of several spans with those of each, of inboxes that have lost buckets, that messages came late to, and that
+// are empty.
+func (s suite) rangesOfMany(t *testing.T) {
 	t.Parallel()
 	store := s.expiring(t).Store
-	prefill(t, store, "anna", append(numbers(10, 10, 300), 5, 1005), 10, 20, 100)
+	prefill(t, store, "anna", append(numbers(10, 10, 300), 5, 1005))
 	empty(t, store, 0, 0, 500)
-	for _, high := range []uint32{0, 1, 2, 3, 9} {
-		for low := range high + 1 {
-			for _, late := range []message.ID{{}, id(5).Next(), id(995), id(996), id(5000)} {
-				spans := []bucket.Span{
-					{Owner: "anna", Low: low, High: high, Late: late},
-					{Owner: "nobody", Low: low, High: high, Late: late},
-					{Owner: owner, Low: low, High: high, Late: late},
-				}
-				got, err := store.Outlines(t.Context(), spans)
-				require.NoError(t, err)
-				require.Len(t, got, len(spans))
-				for i, span := range spans {
-					requireOutlines(t, store, span, got[i])
+	for _, high := range []uint32{0, 2, 9} {
+		for low := range high + 2 {
+			for _, limit := range []int{0, 1} {
+				for _, late := range []message.ID{{}, id(5).Next(), id(996)} {
+					spans := []bucket.Span{
+						{Owner: "anna", Low: low, High: high, Late: late},
+						{Owner: "nobody", Low: low, High: high, Late: late},
+						{Owner: owner, Low: low, High: high, Limit: limit, Late: late},
+					}
+					for _, field := range []bucket.Field{bucket.AllFields, bucket.NoFields} {
+						got, err := store.Range(t.Context(), spans, field)
+						require.NoError(t, err)
+						require.Len(t, got, len(spans))
+						for i, span := range spans {
+							require.Equal(t, read(t, store, span, field), got[i], "%+v", span)
+						}
+					}
 				}
 			}
 		}
 	}
-	none, err := store.Outlines(t.Context(), nil)
+	none, err := store.Range(t.Context(), nil, bucket.AllFields)
 	require.NoError(t, err)
 	require.Empty(t, none)
-}
-
-// requireOutlines compares the outlines of a span with its buckets.
-func requireOutlines(t *testing.T, store bucket.Store, span bucket.Span, got []bucket.Outline) {
-	t.Helper()
-	buckets, err := store.Range(t.Context(), span.Owner, span.Low, span.High, 100, bucket.AllFields)
-	require.NoError(t, err)
-	above := len(got) - len(buckets)
-	require.GreaterOrEqual(t, above, 0, "%+v", span)
-	for i, b := range buckets {
-		require.Equal(t, outlineOf(b), withoutEmpty(got[above+i]), "%+v", span)
-	}
-	require.True(t, slices.IsSortedFunc(got, func(x, y bucket.Outline) int { return int(y.Sequence) - int(x.Sequence) }), "%+v", span)
-	if span.Late.IsZero() {
-		require.Zero(t, above, "%+v", span)
-		return
-	}
-	late, err := store.Overlapping(t.Context(), span.Owner, span.High, span.Late)
-	require.NoError(t, err)
-	for _, b := range late {
-		require.Contains(t, got[:above], b.Outline(), "%+v", span)
-	}
-	for _, o := range got[:above] {
-		require.Greater(t, o.Sequence, span.High)
-		whole, err := store.Range(t.Context(), span.Owner, o.Sequence, o.Sequence, 1, bucket.AllFields)
-		require.NoError(t, err)
-		require.Equal(t, outlineOf(whole[0]), withoutEmpty(o))
-	}
-}
-
-func outlineOf(b bucket.Bucket) bucket.Outline { return withoutEmpty(b.Outline()) }
-
-// withoutEmpty returns an outline that has no empty list: a stub may have one.
-func withoutEmpty(o bucket.Outline) bucket.Outline {
-	if len(o.IDs) == 0 {
-		o.IDs = nil
-	}
-	return o
 }
 
 // deletionsOfMany compares the deletions of several inboxes with those of each.
 func (s suite) deletionsOfMany(t *testing.T) {
 	t.Parallel()
 	store := s.expiring(t).Store
-	prefill(t, store, "anna", numbers(10, 10, 70), 10, 20, 100)
-	for sequence, n := range []int{20, 150, 690} {
+	prefill(t, store, "anna", numbers(10, 10, 130))
+	for sequence, n := range []int{20, 550, 1290} {
 		require.NoError(t, store.Delete(t.Context(), "anna", uint32(sequence), id(n)))
 	}
 	for anna := range uint32(4) {
 		for ann := range uint32(4) {
-			refs := []bucket.Ref{{Owner: "anna", Sequence: anna}, {Owner: "nobody", Sequence: 2}, {Owner: owner, Sequence: ann}}
-			got, err := store.Deletions(t.Context(), refs)
+			from := []bucket.Head{{Owner: "anna", Hint: bucket.Hint{Sequence: anna}}, {Owner: "nobody"}, {Owner: owner, Hint: bucket.Hint{Sequence: ann}}}
+			got, err := store.Deletions(t.Context(), from)
 			require.NoError(t, err)
-			require.Len(t, got, len(refs))
-			for i, ref := range refs {
-				want, err := bucket.ReadDeletions(t.Context(), store, ref.Owner, ref.Sequence)
+			require.Len(t, got, len(from))
+			for i, f := range from {
+				want, err := bucket.ReadDeletions(t.Context(), store, f.Owner, f.Hint.Sequence)
 				require.NoError(t, err)
-				require.Equal(t, want.Total, got[i].Total, "%+v", ref)
-				require.ElementsMatch(t, want.Recent, got[i].Recent, "%+v", ref)
+				require.Equal(t, want.Total, got[i].Total, "%+v", f)
+				require.ElementsMatch(t, want.Recent, got[i].Recent, "%+v", f)
 			}
 		}
 	}
@@ -153,12 +119,12 @@ func (s suite) deletionsOfMany(t *testing.T) {
 // countsOfMany counts inboxes of many buckets together, of which some expired far above their oldest bucket as it is known.
 func (s suite) countsOfMany(t *testing.T) {
 	t.Parallel()
-	store := s.open(t).Store
+	store := s.sized(t, 10).Store
 	var readers []*reader
 	for i, purged := range []int{-1, 5, 10, 700, 1495, 1500, 9000} {
 		r := newReader(store, message.UserID("owner-"+string(rune('a'+i))))
 		r.arrived = append(numbers(10, 10, 150), 3, 703)
-		prefill(t, store, r.owner, r.arrived, 3, 7, 1, 20, 20, 2, 2, 2, 2, 10)
+		prefill(t, store, r.owner, r.arrived)
 		readers = append(readers, r)
 		r.delete(t, 30)
 		r.setMark(t, 1200)

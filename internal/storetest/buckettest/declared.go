@@ -126,16 +126,12 @@ func (r *registry) requireFacets(t tester, in inbox, index bucket.Index) {
 	}
 	for _, d := range r.set().All() {
 		for _, b := range in {
-			decl, exists, err := index.Decl(t.Context(), b.Owner, b.Sequence)
-			require.NoError(t, err)
-			require.True(t, exists)
-			require.Equal(t, b.Decl, decl)
 			for _, e := range b.Entries {
 				for _, f := range attribute.NewSet(d.Number, []attribute.Declaration{d}).Facets(e.Attrs) {
 					if b.Decl < d.Number || e.Deleted || e.Expired {
 						continue
 					}
-					found, err := index.Candidates(t.Context(), b.Owner, []attribute.FacetRange{{Low: f, High: f}}, b.Sequence, b.Sequence, 1)
+					found, err := index.WithFacets(t.Context(), b.Owner, []attribute.FacetRange{{Low: f, High: f}}, b.Sequence, b.Sequence, 1)
 					require.NoError(t, err)
 					require.Len(t, found, 1, "bucket %d has the decl %d, and no facet of %s for declaration %d", b.Sequence, b.Decl, e.Attrs, d.Number)
 					require.Equal(t, b, found[0])
@@ -148,7 +144,7 @@ func (r *registry) requireFacets(t tester, in inbox, index bucket.Index) {
 // pushNamesDecl tries pushes that name a decl, on an inbox with a full bucket without one, and one with a decl of 3.
 func (s suite) pushNamesDecl(t *testing.T) {
 	facets := []attribute.Facet{7, 1 << 60}
-	create := bucket.Push{Owner: owner, Sequence: 1, Decl: 3, Facets: facets, Entries: entries(600, 610), Create: true, Floor: id(500), Base: 50}
+	create := bucket.Push{Owner: owner, Sequence: 1, Decl: 3, Facets: facets, Entries: entries(600, 610), Create: true, Floor: id(500)}
 	for _, test := range []struct {
 		name    string
 		push    bucket.Push
@@ -156,13 +152,12 @@ func (s suite) pushNamesDecl(t *testing.T) {
 	}{
 		{"its own", bucket.Push{Sequence: 1, Decl: 3, Facets: []attribute.Facet{7, 8}, Entries: entries(2000), Guard: true}, true},
 		{"its own, without facets", bucket.Push{Sequence: 1, Decl: 3, Entries: entries(505)}, true},
-		{"its own, prepared to create it", bucket.Push{Sequence: 1, Decl: 3, Entries: entries(505), Create: true, Floor: id(500), Base: 50}, true},
+		{"its own, prepared to create it", bucket.Push{Sequence: 1, Decl: 3, Entries: entries(505), Create: true, Floor: id(500)}, true},
 		{"none", bucket.Push{Sequence: 1, Entries: entries(2000), Guard: true}, false},
-		{"none, prepared to create it", bucket.Push{Sequence: 1, Entries: entries(2000), Create: true, Floor: id(500), Base: 50}, false},
+		{"none, prepared to create it", bucket.Push{Sequence: 1, Entries: entries(2000), Create: true, Floor: id(500)}, false},
 		{"a lower one", bucket.Push{Sequence: 1, Decl: 2, Entries: entries(2000), Guard: true}, false},
 		{"a higher one", bucket.Push{Sequence: 1, Decl: 4, Entries: entries(2000), Guard: true}, false},
-		{"a higher one, prepared to create it", bucket.Push{Sequence: 1, Decl: 4, Entries: entries(505), Create: true, Floor: id(500), Base: 50}, false},
-		{"its own, and another capacity", bucket.Push{Sequence: 1, Cap: 51, Decl: 3, Entries: entries(2000), Guard: true}, false},
+		{"a higher one, prepared to create it", bucket.Push{Sequence: 1, Decl: 4, Entries: entries(505), Create: true, Floor: id(500)}, false},
 		{"its own, with one that is there", bucket.Push{Sequence: 1, Decl: 3, Entries: entries(600)}, false},
 		{"onto a full bucket without one", bucket.Push{Sequence: 0, Decl: 3, Entries: entries(2000)}, false},
 		{"a tombstone, its own", bucket.Push{Sequence: 1, Decl: 3, Entries: tombstone(2000)}, true},
@@ -187,11 +182,9 @@ func (s suite) pushNamesDecl(t *testing.T) {
 			if !test.applied {
 				require.Equal(t, before, after)
 			}
-			heads, err := h.Store.Heads(t.Context(), []bucket.Ref{{Owner: owner}})
-			require.NoError(t, err)
-			require.Equal(t, 3, heads[0].Decl)
+			require.Equal(t, 3, head(t, h.Store, owner).Decl)
 			for _, f := range append(facets, test.push.Facets...) {
-				found, err := h.Index.Candidates(t.Context(), owner, []attribute.FacetRange{{Low: f, High: f}}, 0, 9, 9)
+				found, err := h.Index.WithFacets(t.Context(), owner, []attribute.FacetRange{{Low: f, High: f}}, 0, 9, 9)
 				require.NoError(t, err)
 				if test.applied || slices.Contains(facets, f) {
 					require.Equal(t, after[1:], inbox(found))
@@ -207,23 +200,20 @@ func (s suite) pushNamesDecl(t *testing.T) {
 // declStays changes a bucket in every way that there is. It keeps its decl, and a push that names none does not apply.
 func (s suite) declStays(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
+	h := s.sized(t, 5)
 	if h.Index == nil {
 		return
 	}
 	ctx := t.Context()
-	push := bucket.Push{Owner: owner, Cap: 5, Decl: 2, Facets: []attribute.Facet{5}, Entries: entries(10, 20, 30), Guard: true}
+	push := bucket.Push{Owner: owner, Decl: 2, Facets: []attribute.Facet{5}, Entries: entries(10, 20, 30), Guard: true}
 	require.True(t, pushOne(t, h.Store, push))
 	requireKept := func(what string) {
 		t.Helper()
 		for _, decl := range []int{0, 1, 3} {
-			require.False(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Cap: 5, Decl: decl, Entries: entries(50), Guard: true}), "%s, %d", what, decl)
+			require.False(t, pushOne(t, h.Store, bucket.Push{Owner: owner, Decl: decl, Entries: entries(50), Guard: true}), "%s, %d", what, decl)
 		}
 		require.Equal(t, 2, readInbox(t, h.Store, owner)[0].Decl, what)
-		decl, exists, err := h.Index.Decl(t.Context(), owner, 0)
-		require.NoError(t, err)
-		require.True(t, exists)
-		require.Equal(t, 2, decl, what)
+		require.Equal(t, 2, head(t, h.Store, owner).Decl, what)
 	}
 	requireKept("as it was made")
 	require.NoError(t, bucket.Delete(ctx, h.Store, owner, bucket.Hint{}, id(10)))
@@ -234,7 +224,7 @@ func (s suite) declStays(t *testing.T) {
 	require.NoError(t, err)
 	requireKept("after a part was emptied")
 	point := []attribute.FacetRange{{Low: 5, High: 5}}
-	found, err := h.Index.Candidates(ctx, owner, point, 0, 0, 1)
+	found, err := h.Index.WithFacets(ctx, owner, point, 0, 0, 1)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	push.Entries = entries(40, 45)
@@ -243,26 +233,23 @@ func (s suite) declStays(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, readInbox(t, h.Store, owner)[0].Stub)
 	requireKept("as a stub")
-	found, err = h.Index.Candidates(ctx, owner, point, 0, 0, 1)
+	found, err = h.Index.WithFacets(ctx, owner, point, 0, 0, 1)
 	require.NoError(t, err)
 	require.Empty(t, found, "a stub has no facets")
-	_, exists, err := h.Index.Decl(ctx, owner, 1)
-	require.NoError(t, err)
-	require.False(t, exists)
 }
 
 // randomDeclarations lets writers append what is drawn, each with what it has loaded of the declarations, while attributes are declared, deleted and
 // declared again.
 func (s suite) randomDeclarations(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
-	owner := owners()
+	stores, owner := s.sizes(t), owners()
 	rapid.Check(t, func(t *rapid.T) {
-		ns, capacities := drawPrefill(t)
+		h := stores.draw(t)
+		ns := drawPrefill(t, h.Store.Size())
 		pool := drawMessages(t, ns)
 		run := &randomRun{prefilled: ns, pool: pool, deleted: map[message.ID]bool{}}
 		user, declared := owner(), newRegistry()
-		prefill(t, h.Store, user, ns, capacities...)
+		prefill(t, h.Store, user, ns)
 		before := readInbox(t, h.Store, user)
 		jobs := make([][]job, rapid.IntRange(2, 3).Draw(t, "writers"))
 		for i := range jobs {
@@ -348,7 +335,7 @@ func (s suite) declaredBeyondFull(t *testing.T) {
 // never load the declarations unless they have to.
 func (s suite) declareInParallel(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
+	h := s.sized(t, 7)
 	declared := newRegistry()
 	const writers, messages = 6, 240
 	group, ctx := errgroup.WithContext(t.Context())
@@ -356,7 +343,7 @@ func (s suite) declareInParallel(t *testing.T) {
 		group.Go(func() error {
 			var knows attribute.Set
 			var hint bucket.Hint
-			appender := declared.appender(h.Store, noHints{}, &knows, nil).WithCapacity(func() int { return 7 + w%2 })
+			appender := declared.appender(h.Store, noHints{}, &knows, nil)
 			for n := range messages {
 				if w%3 > 0 && n%(10*w) == 0 {
 					knows = declared.set()

@@ -35,9 +35,9 @@ func emptyings() map[string]scenario {
 			deleted:   []int{10, 500, 990},
 			writers:   []delivery{{ns: []int{10, 300, 995, 2000}, hint: 1}}, emptiers: []int{300, 995}, switches: 2,
 		},
-		"buckets of other sizes": {
-			prefilled: numbers(10, 10, 5), capacities: []int{2, 3},
-			writers: []delivery{{ns: []int{5, 60, 70}, capacity: 1}, {ns: []int{60, 80}, hint: 1, capacity: 2}}, emptiers: []int{60}, switches: 1,
+		"buckets of two slots": {
+			prefilled: numbers(10, 10, 5), size: 2,
+			writers: []delivery{{ns: []int{5, 60, 70}}, {ns: []int{60, 80}, hint: 1}}, emptiers: []int{60}, switches: 1,
 		},
 		"a head that is emptied when it is full": {
 			prefilled: numbers(10, 10, 49),
@@ -46,21 +46,7 @@ func emptyings() map[string]scenario {
 	}
 }
 
-// testEmptyings runs every emptying under every interleaving, or as many as the harness wants, and with every fault.
-func (s suite) testEmptyings(t *testing.T) {
-	for name, sc := range emptyings() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := s.open(t)
-			if h.Interleavings > 0 {
-				sc.someInterleavings(t, h.Store, h.Interleavings)
-			} else {
-				sc.everyInterleaving(t, h.Store)
-			}
-			sc.everyFault(t, h.Store)
-		})
-	}
-}
+func (s suite) testEmptyings(t *testing.T) { s.runScenarios(t, emptyings()) }
 
 // joinEmptier starts an emptier. It stands before its first operation.
 func (s *stage) joinEmptier(t tester, purged message.ID) {
@@ -135,7 +121,7 @@ func (s *stage) requireEmptied(t tester, ns []int, deleted func(n int) bool, how
 	}
 	requireSound(t, s.check(t), how)
 	for _, b := range s.seen {
-		require.True(t, b.Stub || !b.Full() || s.purged.Less(b.Last) || b.Sequence == s.seen[len(s.seen)-1].Sequence, "bucket %d: %v", b.Sequence, how)
+		require.True(t, b.Stub || b.Slots < int(s.store.Size()) || s.purged.Less(b.Last) || b.Sequence == s.seen[len(s.seen)-1].Sequence, "bucket %d: %v", b.Sequence, how)
 		for _, e := range b.Entries {
 			require.Equal(t, !e.Deleted && !s.purged.Less(e.ID), e.Expired, "%s: %v", e.ID, how)
 		}
@@ -156,14 +142,14 @@ func (s *stage) requireEmptied(t tester, ns []int, deleted func(n int) bool, how
 // crash.
 func (s suite) randomEmptyings(t *testing.T) {
 	t.Parallel()
-	store := s.open(t).Store
-	owner := owners()
+	stores, owner := s.sizes(t), owners()
 	rapid.Check(t, func(t *rapid.T) {
-		ns, capacities := drawPrefill(t)
+		store := stores.draw(t).Store
+		ns := drawPrefill(t, store.Size())
 		pool := drawMessages(t, ns)
 		run := &randomRun{prefilled: ns, pool: pool, deleted: map[message.ID]bool{}, faulty: true}
 		user := owner()
-		prefill(t, store, user, ns, capacities...)
+		prefill(t, store, user, ns)
 		before := readInbox(t, store, user)
 		jobs := make([][]job, rapid.IntRange(1, 2).Draw(t, "writers"))
 		for i := range jobs {

@@ -1,6 +1,7 @@
 package buckettest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,8 +17,8 @@ import (
 type scenario struct {
 	// prefilled are the messages in the inbox before, in the order of their slots.
 	prefilled []int
-	// capacities are those of the first buckets; the others have bucket.Capacity.
-	capacities []int
+	// size is that of the buckets; 0 is bucket.Capacity.
+	size int
 	// deleted are those of them that were deleted.
 	deleted []int
 	// writers are the batches that each writer appends, with the bucket that its hint names.
@@ -32,21 +33,36 @@ type scenario struct {
 type delivery struct {
 	ns   []int
 	hint int
-	// capacity is that of the buckets which the writer creates; 0 is bucket.Capacity.
-	capacity int
+}
+
+// runScenarios runs every scenario with every fault, under all interleavings or as many as the harness allows.
+func (s suite) runScenarios(t *testing.T, scenarios map[string]scenario) {
+	t.Helper()
+	for name, sc := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := s.sized(t, cmp.Or(sc.size, bucket.Capacity))
+			if h.Interleavings > 0 {
+				sc.someInterleavings(t, h.Store, h.Interleavings)
+			} else {
+				sc.everyInterleaving(t, h.Store)
+			}
+			sc.everyFault(t, h.Store)
+		})
+	}
 }
 
 // set prepares an inbox of a new owner, and the writers.
 func (sc scenario) set(t *testing.T, store bucket.Store, owner message.UserID) *stage {
 	t.Helper()
-	prefill(t, store, owner, sc.prefilled, sc.capacities...)
+	prefill(t, store, owner, sc.prefilled)
 	before := readInbox(t, store, owner)
 	for _, n := range sc.deleted {
 		require.NoError(t, bucket.Delete(t.Context(), store, owner, bucket.Hint{}, id(n)))
 	}
 	jobs := make([][]job, len(sc.writers))
 	for i, d := range sc.writers {
-		jobs[i] = []job{{ns: ordered(d.ns), hint: before.hint(d.hint), capacity: d.capacity}}
+		jobs[i] = []job{{ns: ordered(d.ns), hint: before.hint(d.hint)}}
 	}
 	s := newStage(t, store, owner, jobs)
 	for _, p := range sc.emptiers {
@@ -155,9 +171,7 @@ func (sc scenario) interleaving(t *testing.T, store bucket.Store, owner message.
 		require.Equal(t, sc.fresh(), added, "every message is new to exactly one writer: %v", how)
 	}
 	if sc.emptiers == nil && len(s.seen) > max(before, 1) {
-		hint := s.hints.hint
-		hint.Cap = 0 // the bucket says it
-		require.Equal(t, s.seen.hint(len(s.seen)-1), hint, "whoever creates a bucket raises the hint: %v", how)
+		require.Equal(t, s.seen.hint(len(s.seen)-1), s.hints.hint, "whoever creates a bucket raises the hint: %v", how)
 	}
 	sc.finish(t, []*stage{s}, [][]string{how})
 }

@@ -60,7 +60,7 @@ func (r *reader) requireKept(t tester, kept func(bucket.Entry) bool, search *buc
 		require.LessOrEqual(t, read, messages)
 		require.Equal(t, read, page.Messages)
 		require.LessOrEqual(t, page.Buckets, buckets+r.unbudgeted(t))
-		got = append(got, idsOf(page.Entries)...)
+		got = append(got, IDs(page.Entries)...)
 		if page.Next == nil {
 			break
 		}
@@ -70,7 +70,7 @@ func (r *reader) requireKept(t tester, kept func(bucket.Entry) bool, search *buc
 		require.NoError(t, err)
 		req.Before = &next
 	}
-	require.Equal(t, idsOf(entries(want...)), got, "unread only: %v, %d a page", unread, limit)
+	require.Equal(t, IDs(entries(want...)), got, "unread only: %v, %d a page", unread, limit)
 }
 
 // unbudgeted returns how many buckets a page may read beyond its budget: those to which messages came late, and those with the floor of

@@ -32,7 +32,8 @@ func entries(ns ...int) []bucket.Entry {
 	return out
 }
 
-func idsOf(entries []bucket.Entry) []message.ID {
+// IDs returns the ids of entries.
+func IDs(entries []bucket.Entry) []message.ID {
 	out := make([]message.ID, len(entries))
 	for i, e := range entries {
 		out[i] = e.ID
@@ -60,10 +61,40 @@ type inbox []bucket.Bucket
 
 func readInbox(t tester, store bucket.Store, owner message.UserID) inbox {
 	t.Helper()
-	buckets, err := store.Range(t.Context(), owner, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
-	require.NoError(t, err)
+	buckets := read(t, store, bucket.Span{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
 	slices.Reverse(buckets)
 	return buckets
+}
+
+// read reads the buckets of a span.
+func read(t tester, store bucket.Store, span bucket.Span, field bucket.Field) []bucket.Bucket {
+	t.Helper()
+	buckets, err := bucket.ReadSpan(t.Context(), store, span, field)
+	require.NoError(t, err)
+	return buckets
+}
+
+func one(owner message.UserID, sequence uint32) bucket.Span {
+	return bucket.Span{Owner: owner, Low: sequence, High: sequence}
+}
+
+func head(t tester, store bucket.Store, owner message.UserID) bucket.Bucket {
+	t.Helper()
+	heads, err := store.Heads(t.Context(), []bucket.Head{{Owner: owner}})
+	require.NoError(t, err)
+	return heads[0]
+}
+
+// without returns a bucket whose entries have a field only.
+func without(b bucket.Bucket, field bucket.Field) bucket.Bucket {
+	b.Entries = slices.Clone(b.Entries)
+	for i, e := range b.Entries {
+		b.Entries[i] = e.Only(field)
+	}
+	if field == bucket.NoEntries || len(b.Entries) == 0 {
+		b.Entries = nil
+	}
+	return b
 }
 
 // entries returns the entries of all buckets in the order of their slots, tombstones included.
@@ -76,7 +107,7 @@ func (in inbox) entries() []bucket.Entry {
 }
 
 func (in inbox) holds(id message.ID) bool {
-	return slices.ContainsFunc(in, func(b bucket.Bucket) bool { return b.Outline().Holds(id) })
+	return slices.ContainsFunc(in, func(b bucket.Bucket) bool { return b.Holds(id) })
 }
 
 // hint returns the hint that names one of the buckets; the zero hint for an empty inbox.
@@ -90,23 +121,19 @@ func (in inbox) hint(sequence int) bucket.Hint {
 // check returns the first violation of an invariant of package bucket, or nil.
 func (in inbox) check() error {
 	var last message.ID
-	var base int64
 	blanked := false
 	seen := map[message.ID]uint32{}
 	for i, b := range in {
 		switch {
-		case b.Sequence != in.place(i):
-			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, in.place(i))
+		case b.Sequence != in.sequence(i):
+			return fmt.Errorf("bucket %d is in the place of bucket %d", b.Sequence, in.sequence(i))
 		case b.Floor != last:
 			return fmt.Errorf("the floor of bucket %d is %s, not %s, the greatest id before it", i, b.Floor, last)
-		case b.Base != base:
-			return fmt.Errorf("bucket %d begins at slot %d, and %d slots are before it", i, b.Base, base)
-		case b.Slots() == 0, b.Slots() > b.Cap:
-			return fmt.Errorf("bucket %d has %d slots", i, b.Slots())
-		case i < len(in)-1 && !b.Full():
-			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots())
+		case b.Slots == 0, b.Slots > in[0].Slots, !b.Stub && b.Slots != len(b.Entries):
+			return fmt.Errorf("bucket %d has %d slots", i, b.Slots)
+		case i < len(in)-1 && b.Slots < in[0].Slots:
+			return fmt.Errorf("bucket %d follows bucket %d with %d slots", i+1, i, b.Slots)
 		}
-		base += int64(b.Cap)
 		for _, e := range b.Entries {
 			if e.ID.IsZero() && e.Deleted {
 				blanked = true
@@ -133,9 +160,9 @@ func (in inbox) check() error {
 	return nil
 }
 
-// place returns the sequence that a bucket must have: that of the bucket before it, and one more. The first may be the stub of buckets that
+// sequence returns the sequence that a bucket must have: that of the bucket before it, and one more. The first may be the stub of buckets that
 // were removed.
-func (in inbox) place(i int) uint32 {
+func (in inbox) sequence(i int) uint32 {
 	if in[0].Stub && in[0].Floor.IsZero() {
 		return in[0].Sequence + uint32(i) //nolint:gosec // a few buckets
 	}
@@ -169,8 +196,8 @@ func (in inbox) follows(earlier inbox) error {
 		switch {
 		case !exists:
 			return fmt.Errorf("there is no bucket %d any more", was.Sequence)
-		case b.Position(b.Slots()) < was.Position(was.Slots()):
-			return fmt.Errorf("bucket %d had %d slots and has %d", was.Sequence, was.Slots(), b.Slots())
+		case b.Slots < was.Slots:
+			return fmt.Errorf("bucket %d had %d slots and has %d", was.Sequence, was.Slots, b.Slots)
 		case b.Stub:
 			for _, e := range was.Entries {
 				if b.Last.Less(e.ID) {
@@ -194,21 +221,14 @@ func (in inbox) follows(earlier inbox) error {
 	return nil
 }
 
-// prefill appends messages to an owner's inbox in the given order, with pushes directly to the store. The first buckets have the given
-// capacities, all others bucket.Capacity.
-func prefill(t tester, store bucket.Store, owner message.UserID, ns []int, capacities ...int) {
+// prefill appends messages to an owner's inbox in the given order, with pushes directly to the store.
+func prefill(t tester, store bucket.Store, owner message.UserID, ns []int) {
 	t.Helper()
 	var last message.ID
-	var base int64
 	for sequence := uint32(0); len(ns) > 0; sequence++ {
-		capacity := bucket.Capacity
-		if int(sequence) < len(capacities) {
-			capacity = capacities[sequence]
-		}
-		chunk := ns[:min(len(ns), capacity)]
+		chunk := ns[:min(len(ns), int(store.Size()))]
 		ns = ns[len(chunk):]
-		push := bucket.Push{Owner: owner, Sequence: sequence, Cap: capacity, Create: sequence > 0, Floor: last, Base: base}
-		base += int64(capacity)
+		push := bucket.Push{Owner: owner, Sequence: sequence, Create: sequence > 0, Floor: last}
 		for len(chunk) > 0 { // the entries of one push must ascend
 			ascending := 1
 			for ascending < len(chunk) && chunk[ascending-1] < chunk[ascending] {
@@ -245,7 +265,7 @@ type hintBook struct {
 // RaiseHeads implements bucket.Hints. It records an error for a hint to a bucket that does not exist.
 func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	for _, head := range heads {
-		b, err := h.store.Range(ctx, head.Owner, head.Hint.Sequence, head.Hint.Sequence, 1, bucket.AllFields)
+		b, err := bucket.ReadSpan(ctx, h.store, one(head.Owner, head.Hint.Sequence), bucket.NoEntries)
 		switch {
 		case err != nil:
 			return err
@@ -254,12 +274,10 @@ func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 		case b[0].Stub:
 		case b[0].Floor != head.Hint.Floor:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with a floor of %s, which is %s", head.Hint.Sequence, head.Hint.Floor, b[0].Floor)
-		case head.Hint.Cap != 0 && head.Hint.Cap != b[0].Cap:
-			h.wrong = fmt.Errorf("the hint was raised to bucket %d of %d slots, which has %d", head.Hint.Sequence, head.Hint.Cap, b[0].Cap)
 		case head.Hint.Decl > b[0].Decl && b[0].Decl > 0:
 			h.wrong = fmt.Errorf("the hint was raised to bucket %d with the decl %d, which has %d", head.Hint.Sequence, head.Hint.Decl, b[0].Decl)
 		}
-		if h.hint.Sequence < head.Hint.Sequence || h.hint.Sequence == head.Hint.Sequence && h.hint.Cap == 0 {
+		if h.hint.Sequence < head.Hint.Sequence || h.hint.Sequence == head.Hint.Sequence && h.hint.Decl == 0 {
 			h.hint = head.Hint
 		}
 	}
@@ -275,14 +293,7 @@ func (noHints) RaiseHeads(context.Context, []bucket.Head) error { return nil }
 // appendAll appends messages to one owner's inbox and returns the number of new ones.
 func appendAll(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, ns []int) int {
 	t.Helper()
-	return appendSized(t, store, owner, hint, ns, bucket.Capacity)
-}
-
-// appendSized is appendAll with the capacity of new buckets.
-func appendSized(t tester, store bucket.Store, owner message.UserID, hint bucket.Hint, ns []int, capacity int) int {
-	t.Helper()
-	appender := bucket.NewAppender(store, noHints{}).WithCapacity(func() int { return capacity })
-	results, err := appender.Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: entries(ns...)}})
+	results, err := bucket.NewAppender(store, noHints{}).Append(t.Context(), []bucket.Append{{Owner: owner, Hint: hint, Entries: entries(ns...)}})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
 	return results[0].New

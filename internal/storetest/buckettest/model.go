@@ -1,6 +1,7 @@
 package buckettest
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -19,28 +20,32 @@ type Model struct {
 	// Removes makes Empty remove buckets, and not leave stubs.
 	Removes bool
 
+	size    bucket.Size
 	mu      sync.Mutex
 	inboxes map[message.UserID]map[uint32]*bucket.Bucket
-	blanked map[place]message.ID             // the ids that entries had before they were blanked
-	late    map[place]message.ID             // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
+	blanked map[slotOf]message.ID            // the ids that entries had before they were blanked
+	late    map[slotOf]message.ID            // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
 	removed map[message.UserID]bucket.Bucket // the stub that stands for the buckets that were removed
-	facets  map[place][]attribute.Facet      // those of each bucket; slot is 0
+	facets  map[slotOf][]attribute.Facet     // those of each bucket; slot is 0
 }
 
-// place is a slot of an owner's inbox.
-type place struct {
+// slotOf names a slot of an owner's inbox.
+type slotOf struct {
 	owner    message.UserID
 	sequence uint32
 	slot     int
 }
 
-// NewModel returns an empty Model.
-func NewModel() *Model {
+// NewModel returns an empty Model with buckets of a size.
+func NewModel(size bucket.Size) *Model {
 	return &Model{
-		inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[place]message.ID{}, late: map[place]message.ID{},
-		removed: map[message.UserID]bucket.Bucket{}, facets: map[place][]attribute.Facet{},
+		size: size, inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[slotOf]message.ID{}, late: map[slotOf]message.ID{},
+		removed: map[message.UserID]bucket.Bucket{}, facets: map[slotOf][]attribute.Facet{},
 	}
 }
+
+// Size implements bucket.Store.
+func (m *Model) Size() bucket.Size { return m.size }
 
 // Push implements bucket.Store.
 func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome, error) {
@@ -58,7 +63,7 @@ func (m *Model) Push(_ context.Context, pushes []bucket.Push) ([]bucket.Outcome,
 		}
 		outcomes[i].Applied = m.push(p)
 		if b, exists := m.inboxes[p.Owner][p.Sequence]; exists && !outcomes[i].Applied && !m.Silent {
-			outcomes[i].Seen = bucket.Extent{Slots: b.Slots(), Last: b.Last, Cap: b.Cap, Base: b.Base, Decl: b.Decl}
+			outcomes[i].Seen = b.Outline
 		}
 	}
 	return outcomes, nil
@@ -72,21 +77,20 @@ func tooLarge(e bucket.Entry) bool {
 
 func (m *Model) push(p bucket.Push) bool {
 	b, exists := m.inboxes[p.Owner][p.Sequence]
-	capacity, base := p.Size()
 	if !exists {
 		if p.Sequence > 0 && !p.Create || m.isRemoved(p.Owner, p.Sequence) {
 			return false
 		}
-		b = &bucket.Bucket{Owner: p.Owner, Sequence: p.Sequence, Cap: capacity, Base: base, Decl: p.Decl}
+		b = &bucket.Bucket{Owner: p.Owner, Outline: bucket.Outline{Sequence: p.Sequence, Decl: p.Decl}}
 		if p.Create {
 			b.Floor, b.Last = p.Floor, p.Floor
 		}
 	}
-	if b.Decl != p.Decl || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Cap != capacity || b.Slots()+len(p.Entries) > b.Cap {
+	if b.Decl != p.Decl || p.Guard && !b.Floor.Less(p.Entries[0].ID) || b.Slots+len(p.Entries) > int(m.size) {
 		return false
 	}
 	for _, e := range p.Entries {
-		if slices.Contains(b.Outline().IDs, e.ID) {
+		if slotWith(b, e.ID) >= 0 {
 			return false
 		}
 	}
@@ -96,6 +100,7 @@ func (m *Model) push(p bucket.Push) bool {
 		}
 		e.Attrs = slices.Clone(e.Attrs)
 		b.Entries = append(b.Entries, e)
+		b.Slots++
 		if b.Last.Less(e.ID) {
 			b.Last = e.ID
 		}
@@ -105,13 +110,18 @@ func (m *Model) push(p bucket.Push) bool {
 		m.inboxes[p.Owner] = map[uint32]*bucket.Bucket{}
 	}
 	m.inboxes[p.Owner][p.Sequence] = b
-	at := place{owner: p.Owner, sequence: p.Sequence}
+	at := slotOf{owner: p.Owner, sequence: p.Sequence}
 	m.facets[at] = append(m.facets[at], p.Facets...)
 	return true
 }
 
+// slotWith returns the slot of the entry with an id, or -1.
+func slotWith(b *bucket.Bucket, id message.ID) int {
+	return slices.IndexFunc(b.Entries, func(e bucket.Entry) bool { return e.ID == id })
+}
+
 func (m *Model) markLate(b *bucket.Bucket, id message.ID) {
-	at := place{owner: b.Owner, sequence: b.Sequence}
+	at := slotOf{owner: b.Owner, sequence: b.Sequence}
 	if least, late := m.late[at]; !b.Floor.Less(id) && (!late || id.Less(least)) {
 		m.late[at] = id
 	}
@@ -124,7 +134,7 @@ func (m *Model) id(b bucket.Bucket, slot int) message.ID {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.blanked[place{b.Owner, b.Sequence, slot}]
+	return m.blanked[slotOf{b.Owner, b.Sequence, slot}]
 }
 
 // between returns copies of an owner's buckets from low to high, the highest first.
@@ -150,57 +160,42 @@ func (m *Model) between(owner message.UserID, low, high uint32) []bucket.Bucket 
 func (*Model) Persist(context.Context) error { return nil }
 
 // Heads implements bucket.Store.
-func (m *Model) Heads(_ context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	heads := make([]bucket.Outline, len(refs))
-	for i, ref := range refs {
-		if buckets := m.between(ref.Owner, ref.Sequence, math.MaxUint32); len(buckets) > 0 {
-			heads[i] = buckets[0].Outline()
+func (m *Model) Heads(_ context.Context, hints []bucket.Head) ([]bucket.Bucket, error) {
+	heads := make([]bucket.Bucket, len(hints))
+	for i, h := range hints {
+		if buckets := m.between(h.Owner, h.Hint.Sequence, math.MaxUint32); len(buckets) > 0 {
+			heads[i] = without(buckets[0], bucket.NoFields)
 		}
 	}
 	return heads, nil
 }
 
 // Range implements bucket.Store.
-func (m *Model) Range(_ context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
-	buckets := m.between(owner, low, high)
-	buckets = buckets[:min(limit, len(buckets))]
-	for _, b := range buckets {
-		for i, e := range b.Entries {
-			b.Entries[i] = e.Only(field)
+func (m *Model) Range(_ context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
+	all := make([][]bucket.Bucket, len(spans))
+	for i, span := range spans {
+		if !span.Late.IsZero() && span.High < math.MaxUint32 {
+			all[i] = m.lateIn(span)
+		}
+		if span.Low <= span.High {
+			buckets := m.between(span.Owner, span.Low, span.High)
+			all[i] = append(all[i], buckets[:min(cmp.Or(span.Limit, len(buckets)), len(buckets))]...)
+		}
+		for k, b := range all[i] {
+			all[i][k] = without(b, field)
 		}
 	}
-	return buckets, nil
+	return all, nil
 }
 
-// Overlapping implements bucket.Store.
-func (m *Model) Overlapping(_ context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
-	if above == math.MaxUint32 {
-		return nil, nil
-	}
-	buckets := m.between(owner, above+1, math.MaxUint32)
-	buckets = slices.DeleteFunc(buckets, func(b bucket.Bucket) bool { return b.Stub })
+func (m *Model) lateIn(span bucket.Span) []bucket.Bucket {
+	buckets := m.between(span.Owner, span.High+1, math.MaxUint32)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool {
-		least, late := m.late[place{owner: owner, sequence: b.Sequence}]
-		return !late || !least.Less(id)
-	}), nil
-}
-
-// Outlines implements bucket.Store.
-func (m *Model) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
-	outlines := make([][]bucket.Outline, len(spans))
-	for i, span := range spans {
-		buckets := m.between(span.Owner, span.Low, span.High)
-		if !span.Late.IsZero() {
-			late, _ := m.Overlapping(ctx, span.Owner, span.High, span.Late)
-			buckets = append(late, buckets...)
-		}
-		for _, b := range buckets {
-			outlines[i] = append(outlines[i], b.Outline())
-		}
-	}
-	return outlines, nil
+		least, late := m.late[slotOf{owner: span.Owner, sequence: b.Sequence}]
+		return b.Stub || !late || !least.Less(span.Late)
+	})
 }
 
 // Delete implements bucket.Store.
@@ -211,7 +206,7 @@ func (m *Model) Delete(_ context.Context, owner message.UserID, sequence uint32,
 	if !exists {
 		return bucket.ErrNotFound
 	}
-	slot := slices.Index(b.Outline().IDs, id)
+	slot := slotWith(b, id)
 	if slot < 0 {
 		return bucket.ErrNotFound
 	}
@@ -228,7 +223,7 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 		return bucket.ErrNotFound
 	}
 	b.Entries[slot] = bucket.Entry{Deleted: true}
-	m.blanked[place{owner, sequence, slot}] = id
+	m.blanked[slotOf{owner, sequence, slot}] = id
 	return nil
 }
 
@@ -236,8 +231,8 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 func (m *Model) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
-	if buckets, err = m.Range(ctx, owner, low, math.MaxUint32, limit, bucket.AllFields); err != nil {
-		return nil, d, err
+	if limit > 0 {
+		buckets, _ = bucket.ReadSpan(ctx, m, bucket.Span{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}, bucket.AllFields)
 	}
 	d, err = bucket.ReadDeletions(ctx, m, owner, from)
 	return buckets, d, err
@@ -251,7 +246,7 @@ func (m *Model) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 			}
 			d.Total++
 			if b.Sequence >= from {
-				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: b.Position(slot), ID: m.id(b, slot)})
+				d.Recent = append(d.Recent, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: m.size.Position(b.Sequence, slot), ID: m.id(b, slot)})
 			}
 		}
 	}
@@ -259,33 +254,24 @@ func (m *Model) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 }
 
 // Deletions implements bucket.Store.
-func (m *Model) Deletions(_ context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
-	deletions := make([]bucket.Deletions, len(refs))
-	for i, ref := range refs {
-		deletions[i] = m.deletions(ref.Owner, ref.Sequence)
+func (m *Model) Deletions(_ context.Context, from []bucket.Head) ([]bucket.Deletions, error) {
+	deletions := make([]bucket.Deletions, len(from))
+	for i, f := range from {
+		deletions[i] = m.deletions(f.Owner, f.Hint.Sequence)
 	}
 	return deletions, nil
 }
 
-// Candidates implements bucket.Index.
-func (m *Model) Candidates(
+// WithFacets implements bucket.Index.
+func (m *Model) WithFacets(
 	_ context.Context, owner message.UserID, ranges []attribute.FacetRange, low, high uint32, limit int,
 ) ([]bucket.Bucket, error) {
 	buckets := slices.DeleteFunc(m.between(owner, low, high), func(b bucket.Bucket) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return b.Stub || !slices.ContainsFunc(m.facets[place{owner: owner, sequence: b.Sequence}], func(f attribute.Facet) bool {
+		return b.Stub || !slices.ContainsFunc(m.facets[slotOf{owner: owner, sequence: b.Sequence}], func(f attribute.Facet) bool {
 			return slices.ContainsFunc(ranges, func(r attribute.FacetRange) bool { return r.Holds(f) })
 		})
 	})
 	return buckets[:min(limit, len(buckets))], nil
-}
-
-// Decl implements bucket.Index.
-func (m *Model) Decl(_ context.Context, owner message.UserID, sequence uint32) (int, bool, error) {
-	buckets := m.between(owner, sequence, sequence)
-	if len(buckets) == 0 {
-		return 0, false, nil
-	}
-	return buckets[0].Decl, true, nil
 }

@@ -18,7 +18,7 @@ func (m *Model) Empty(_ context.Context, owner message.UserID, low, high uint32,
 		b := in[sequence]
 		switch {
 		case sequence < low || sequence > high || b.Stub:
-		case b.Full() && !purged.Less(b.Last) && (!m.Removes || m.removable(b, purged)):
+		case b.Slots == int(m.size) && !purged.Less(b.Last) && (!m.Removes || m.removable(b, purged)):
 			freed.Add(m.emptyWhole(b))
 		default:
 			freed.Add(emptyPart(b, purged))
@@ -50,13 +50,14 @@ func (m *Model) emptyWhole(b *bucket.Bucket) bucket.Emptied {
 			freed.Entries++
 			freed.Bytes += sizeOf(e)
 		}
-		delete(m.blanked, place{b.Owner, b.Sequence, slot})
+		delete(m.blanked, slotOf{b.Owner, b.Sequence, slot})
 	}
-	delete(m.late, place{owner: b.Owner, sequence: b.Sequence})
-	delete(m.facets, place{owner: b.Owner, sequence: b.Sequence})
+	delete(m.late, slotOf{owner: b.Owner, sequence: b.Sequence})
+	delete(m.facets, slotOf{owner: b.Owner, sequence: b.Sequence})
 	if m.Removes {
 		above := m.inboxes[b.Owner][b.Sequence+1]
-		m.removed[b.Owner] = bucket.Bucket{Owner: b.Owner, Sequence: b.Sequence, Cap: int(above.Base), Last: above.Floor, Stub: true}
+		gone := bucket.Outline{Sequence: b.Sequence, Slots: b.Slots, Last: above.Floor, Stub: true}
+		m.removed[b.Owner] = bucket.Bucket{Owner: b.Owner, Outline: gone}
 		delete(m.inboxes[b.Owner], b.Sequence)
 		return freed
 	}

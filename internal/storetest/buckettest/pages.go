@@ -18,10 +18,6 @@ type reader struct {
 	store bucket.Store
 	owner message.UserID
 	hint  bucket.Hint
-	// capacity is that of new buckets.
-	capacity int
-	// newCapacity is what pages believe that to be.
-	newCapacity int
 
 	arrived []int
 	deleted map[int]bool
@@ -44,7 +40,7 @@ type reader struct {
 // append appends entries, and returns how many are new.
 func (r *reader) append(t tester, store bucket.Store, entries []bucket.Entry) int {
 	t.Helper()
-	appender := r.registry.appender(store, noHints{}, &r.knows, nil).WithCapacity(func() int { return r.capacity })
+	appender := r.registry.appender(store, noHints{}, &r.knows, nil)
 	results, err := appender.Append(t.Context(), []bucket.Append{{Owner: r.owner, Hint: r.hint, Entries: entries}})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
@@ -52,7 +48,7 @@ func (r *reader) append(t tester, store bucket.Store, entries []bucket.Entry) in
 }
 
 func newReader(store bucket.Store, owner message.UserID) *reader {
-	return &reader{store: store, owner: owner, capacity: bucket.Capacity, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1, purged: -1, emptied: -1}
+	return &reader{store: store, owner: owner, deleted: map[int]bool{}, blanked: map[int]bool{}, seen: map[int]bool{}, upTo: -1, purged: -1, emptied: -1}
 }
 
 // deliver appends messages that the inbox does not have, in one batch.
@@ -89,7 +85,7 @@ func (r *reader) requirePage(t tester, before *bucket.Cursor, bound, limit int) 
 	more := len(want) > limit
 	want = want[:min(limit, len(want))]
 	shown := slices.DeleteFunc(slices.Clone(want), func(n int) bool { return r.deleted[n] })
-	require.Equal(t, idsOf(entries(shown...)), idsOf(page.Entries), "the newest below %d, at most %d, in order", bound, limit)
+	require.Equal(t, IDs(entries(shown...)), IDs(page.Entries), "the newest below %d, at most %d, in order", bound, limit)
 	require.LessOrEqual(t, int64(len(held)), page.Slots)
 	require.GreaterOrEqual(t, int64(len(r.arrived)), page.Slots, "what was appended meanwhile may be counted")
 	r.requireAbsent(t, page, held)
@@ -120,7 +116,7 @@ func (r *reader) requireWindow(t tester, above, below, limit int) {
 		page, err := bucket.ReadPage(t.Context(), r.store, req)
 		require.NoError(t, err)
 		require.LessOrEqual(t, pages, len(r.arrived)+len(r.absent.missed), "the pages end")
-		got = append(got, idsOf(page.Entries)...)
+		got = append(got, IDs(page.Entries)...)
 		if page.Next == nil {
 			break
 		}
@@ -128,7 +124,7 @@ func (r *reader) requireWindow(t tester, above, below, limit int) {
 		require.NoError(t, err)
 		req.Before = &next
 	}
-	require.Equal(t, idsOf(entries(want...)), got, "above %d and below %d, %d a page", above, below, limit)
+	require.Equal(t, IDs(entries(want...)), got, "above %d and below %d, %d a page", above, below, limit)
 }
 
 // drawWindow draws the bounds of a window, and reads it.
@@ -140,7 +136,7 @@ func (r *reader) drawWindow(t *rapid.T, end int) {
 
 func (r *reader) request(before *bucket.Cursor, limit int) bucket.PageRequest {
 	return bucket.PageRequest{
-		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit, Capacity: r.newCapacity, Purged: r.purgePoint(), Oldest: r.oldest,
+		Owner: r.owner, Hint: r.hint, Before: before, Limit: limit, Purged: r.purgePoint(), Oldest: r.oldest,
 		Absent: r.absent.stretches(), Growing: r.absent.open != nil, OnRead: r.absent.onRead,
 	}
 }
@@ -174,9 +170,7 @@ func (r *reader) purgePoint() message.ID {
 
 func (r *reader) expired(t tester, upTo message.ID) bucket.Expired {
 	t.Helper()
-	heads, err := r.store.Heads(t.Context(), []bucket.Ref{{Owner: r.owner}})
-	require.NoError(t, err)
-	expired, err := bucket.ReadExpired(t.Context(), r.store, r.owner, heads[0], upTo, r.oldest)
+	expired, err := bucket.ReadExpired(t.Context(), r.store, r.owner, head(t, r.store, r.owner), upTo, r.oldest)
 	require.NoError(t, err)
 	return expired
 }
@@ -245,7 +239,7 @@ func (r *reader) setMark(t tester, upTo int) {
 func (r *reader) blank(t tester, n int) {
 	t.Helper()
 	for _, b := range readInbox(t, r.store, r.owner) {
-		if slot := slices.Index(b.Outline().IDs, id(n)); slot >= 0 {
+		if slot := slotWith(&b, id(n)); slot >= 0 {
 			require.NoError(t, r.store.Blank(t.Context(), r.owner, b.Sequence, slot, id(n)))
 			require.ErrorIs(t, r.store.Blank(t.Context(), r.owner, b.Sequence, slot, id(n)), bucket.ErrNotFound)
 		}
@@ -265,17 +259,16 @@ func (r *reader) delete(t tester, n int) {
 // randomReaders reads pages, sets marks, counts and deletes while messages arrive, some of them late.
 func (s suite) randomReaders(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
-	store, owner := h.Store, owners()
-	var others []*reader // of earlier checks
+	stores, owner := s.sizes(t), owners()
+	others := map[bucket.Size][]*reader{} // of earlier checks
 	rapid.Check(t, func(t *rapid.T) {
+		h := stores.draw(t)
+		store := h.Store
 		r := newReader(store, owner())
 		r.registry, r.index = newRegistry(), h.Index
-		others = append(others, r)
-		if ns, capacities := drawPrefill(t); len(ns) > 0 {
-			prefill(t, store, r.owner, ns, capacities...)
-			r.arrived = ns
-		}
+		others[store.Size()] = append(others[store.Size()], r)
+		r.arrived = drawPrefill(t, store.Size())
+		prefill(t, store, r.owner, r.arrived)
 		fresh := 10_000
 		var cursor *bucket.Cursor
 		bound := 1 << 30
@@ -290,8 +283,7 @@ func (s suite) randomReaders(t *testing.T) {
 				late := rapid.Custom(func(t *rapid.T) int { return rapid.IntRange(0, fresh/2).Draw(t, "half")*2 + 1 })
 				r.deliver(t, rapid.SliceOfN(late, 1, 6).Draw(t, "late"))
 			},
-			"move hint":   r.moveHint,
-			"new buckets": func(t *rapid.T) { r.capacity = drawCapacity(t) },
+			"move hint": r.moveHint,
 			"first page": func(t *rapid.T) {
 				limit := rapid.IntRange(1, 200).Draw(t, "limit")
 				cursor, bound = r.requirePage(t, nil, 1<<30, limit)
@@ -341,7 +333,7 @@ func (s suite) randomReaders(t *testing.T) {
 				}
 			},
 		})
-		requireCounted(t, store, others...)
+		requireCounted(t, store, others[store.Size()]...)
 	})
 }
 

@@ -18,31 +18,35 @@ func owners() func() message.UserID {
 	return func() message.UserID { return message.UserID(fmt.Sprintf("owner-%d", n.Add(1))) }
 }
 
+// opened has a store of each size from which random tests draw.
+type opened map[int]Harness
+
+func (s suite) sizes(t *testing.T) opened {
+	t.Helper()
+	all := opened{}
+	for _, size := range []int{3, bucket.Capacity} {
+		all[size] = s.sized(t, size)
+	}
+	return all
+}
+
+func (o opened) draw(t *rapid.T) Harness {
+	return o[rapid.SampledFrom([]int{3, bucket.Capacity}).Draw(t, "size")]
+}
+
 // drawPrefill draws what is in an inbox before: mostly a head that is full, or about to be, and a few messages
-// that are far ahead of their neighbours. It also draws the capacities of the buckets.
-func drawPrefill(t *rapid.T) (ns, capacities []int) {
-	capacities = []int{bucket.Capacity, bucket.Capacity, bucket.Capacity}
-	if rapid.Bool().Draw(t, "sized") {
-		capacities = rapid.SliceOfN(rapid.Custom(drawCapacity), 3, 3).Draw(t, "capacities")
-	}
-	full, slots := rapid.IntRange(0, 2).Draw(t, "full buckets"), 0
-	for _, capacity := range capacities[:full] {
-		slots += capacity
-	}
-	head := capacities[full]
-	slots += rapid.SampledFrom([]int{0, min(1, head), min(20, head), max(0, head-3), max(0, head-2), head - 1, head}).Draw(t, "slots of the head")
-	ns = numbers(10, 10, slots)
+// that are far ahead of their neighbours.
+func drawPrefill(t *rapid.T, size bucket.Size) []int {
+	most := int(size)
+	slots := most * rapid.IntRange(0, 2).Draw(t, "full buckets")
+	slots += rapid.SampledFrom([]int{0, 1, min(20, most), most - 3, most - 2, most - 1, most}).Draw(t, "slots of the head")
+	ns := numbers(10, 10, slots)
 	if len(ns) > 0 {
 		for i := range rapid.IntRange(0, 2).Draw(t, "messages far ahead") {
 			ns[rapid.IntRange(0, len(ns)-1).Draw(t, "slot")] = 6000 + i
 		}
 	}
-	return uniqueInOrder(ns), capacities
-}
-
-// drawCapacity draws the capacity of a bucket.
-func drawCapacity(t *rapid.T) int {
-	return rapid.SampledFrom([]int{1, 2, 3, 10, bucket.Capacity - 1, bucket.Capacity, bucket.Capacity + 1, bucket.MaxCapacity}).Draw(t, "capacity")
+	return uniqueInOrder(ns)
 }
 
 func uniqueInOrder(ns []int) []int {
@@ -89,7 +93,6 @@ func drawJobs(t *rapid.T, pool []int, prefilled inbox) []job {
 			jobs[i].ns = pool[from:to]
 		}
 		jobs[i].current = rapid.Bool().Draw(t, "current hint")
-		jobs[i].capacity = drawCapacity(t)
 		jobs[i].hint = prefilled.hint(rapid.IntRange(0, len(prefilled)).Draw(t, "hint"))
 	}
 	return jobs
@@ -99,14 +102,14 @@ func drawJobs(t *rapid.T, pool []int, prefilled inbox) []job {
 // deleted, writers crash, and outcomes are lost.
 func (s suite) randomWriters(t *testing.T) {
 	t.Parallel()
-	store := s.open(t).Store
-	owner := owners()
+	stores, owner := s.sizes(t), owners()
 	rapid.Check(t, func(t *rapid.T) {
-		ns, capacities := drawPrefill(t)
+		store := stores.draw(t).Store
+		ns := drawPrefill(t, store.Size())
 		pool := drawMessages(t, ns)
 		run := &randomRun{prefilled: ns, pool: pool, deleted: map[message.ID]bool{}}
 		user := owner()
-		prefill(t, store, user, ns, capacities...)
+		prefill(t, store, user, ns)
 		before := readInbox(t, store, user)
 		require.NoError(t, before.check())
 		jobs := make([][]job, rapid.IntRange(2, 3).Draw(t, "writers"))

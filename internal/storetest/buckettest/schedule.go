@@ -1,7 +1,6 @@
 package buckettest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +34,6 @@ type job struct {
 	ns []int
 	// hint is where the writer saw the head, unless current is set.
 	hint bucket.Hint
-	// capacity is that of new buckets; 0 is bucket.Capacity.
-	capacity int
 	// current takes the hint that is recorded when the call is made.
 	current bool
 }
@@ -101,7 +98,7 @@ func (s *stage) run(ctx context.Context, w *writer) {
 			j.hint = s.hints.hint
 		}
 		load := func(ctx context.Context) error { return w.before(ctx, &Op{Method: "Load"}) }
-		appender := s.registry.appender(seam, seam, &w.knows, load).WithCapacity(func() int { return cmp.Or(j.capacity, bucket.Capacity) })
+		appender := s.registry.appender(seam, seam, &w.knows, load)
 		results, err := appender.Append(ctx, []bucket.Append{{Owner: s.owner, Hint: j.hint, Entries: entries(j.ns...)}})
 		if err == nil {
 			err = results[0].Err
@@ -155,7 +152,7 @@ func (w *writer) step(f fault) {
 // step lets a writer carry out one operation, with a fault or without, and returns what is wrong after it.
 func (s *stage) step(t tester, w *writer, f fault) error {
 	t.Helper()
-	reads := slices.Contains([]string{"Heads", "Range", "Outlines", "Overlapping", "Load"}, w.next)
+	reads := slices.Contains([]string{"Heads", "Range", "Load"}, w.next)
 	w.step(f)
 	if reads && w.next != "" {
 		return nil // nothing has changed, and nothing was reported

@@ -15,9 +15,9 @@ type Op struct {
 	Pushes []bucket.Push
 	// Outcomes are the results of Push. The After hook may overwrite them.
 	Outcomes []bucket.Outcome
-	// Refs are the arguments of Heads.
-	Refs []bucket.Ref
-	// Heads are the arguments of RaiseHeads.
+	// Field is an argument of Range.
+	Field bucket.Field
+	// Heads are the arguments of Heads and RaiseHeads.
 	Heads []bucket.Head
 }
 
@@ -70,31 +70,20 @@ func (s *Seam) Persist(ctx context.Context) error {
 	return err
 }
 
+// Size implements bucket.Store.
+func (s *Seam) Size() bucket.Size { return s.Store.Size() }
+
 // Heads implements bucket.Store.
-func (s *Seam) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	return through(ctx, s, &Op{Method: "Heads", Refs: refs}, func() ([]bucket.Outline, error) {
-		return s.Store.Heads(ctx, refs)
+func (s *Seam) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket, error) {
+	return through(ctx, s, &Op{Method: "Heads", Heads: hints}, func() ([]bucket.Bucket, error) {
+		return s.Store.Heads(ctx, hints)
 	})
 }
 
 // Range implements bucket.Store.
-func (s *Seam) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
-	return through(ctx, s, &Op{Method: "Range"}, func() ([]bucket.Bucket, error) {
-		return s.Store.Range(ctx, owner, low, high, limit, field)
-	})
-}
-
-// Overlapping implements bucket.Store.
-func (s *Seam) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
-	return through(ctx, s, &Op{Method: "Overlapping"}, func() ([]bucket.Bucket, error) {
-		return s.Store.Overlapping(ctx, owner, above, id)
-	})
-}
-
-// Outlines implements bucket.Store.
-func (s *Seam) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
-	return through(ctx, s, &Op{Method: "Outlines"}, func() ([][]bucket.Outline, error) {
-		return s.Store.Outlines(ctx, spans)
+func (s *Seam) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
+	return through(ctx, s, &Op{Method: "Range", Field: field}, func() ([][]bucket.Bucket, error) {
+		return s.Store.Range(ctx, spans, field)
 	})
 }
 
@@ -133,9 +122,9 @@ func (s *Seam) Empty(ctx context.Context, owner message.UserID, low, high uint32
 }
 
 // Deletions implements bucket.Store.
-func (s *Seam) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
+func (s *Seam) Deletions(ctx context.Context, from []bucket.Head) ([]bucket.Deletions, error) {
 	return through(ctx, s, &Op{Method: "Deletions"}, func() ([]bucket.Deletions, error) {
-		return s.Store.Deletions(ctx, refs)
+		return s.Store.Deletions(ctx, from)
 	})
 }
 

@@ -59,14 +59,14 @@ func (r *reader) searchFor(c attribute.Condition) *bucket.Search {
 // searchesCost reads pages of a large inbox of which the lower part is older than the declaration.
 func (s suite) searchesCost(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
+	h := s.sized(t, 10)
 	if h.Index == nil {
 		return
 	}
 	r := newReader(h.Store, owner)
-	r.registry, r.index, r.capacity = newRegistry(), h.Index, 10
+	r.registry, r.index = newRegistry(), h.Index
 	all := numbers(0, 1, 2000)
-	prefill(t, h.Store, owner, all[:200], slices.Repeat([]int{10}, 20)...)
+	prefill(t, h.Store, owner, all[:200])
 	r.arrived = slices.Clone(all[:200])
 	r.registry.declare("n", attribute.Number)
 	r.knows = r.registry.set()
@@ -107,12 +107,12 @@ func (s suite) searchesCost(t *testing.T) {
 // that it has left out.
 func (s suite) searchesBesideEmptier(t *testing.T) {
 	t.Parallel()
-	h := s.open(t)
+	h := s.sized(t, 5)
 	if h.Index == nil {
 		return
 	}
 	r := newReader(h.Store, owner)
-	r.registry, r.index, r.capacity = newRegistry(), h.Index, 5
+	r.registry, r.index = newRegistry(), h.Index
 	r.registry.declare("n", attribute.Number)
 	r.knows = r.registry.set()
 	ns := numbers(0, 5, 100) // each has n
@@ -127,7 +127,7 @@ func (s suite) searchesBesideEmptier(t *testing.T) {
 		_, err := h.Store.Empty(t.Context(), owner, 5, 9, r.purgePoint()) // the middle ones first
 		require.NoError(t, err)
 	}}
-	req := r.request(nil, 100)
+	req := r.request(nil, 12)
 	req.Filter = &bucket.Filter{
 		Keep:    func(f bucket.Found) bool { return c.Holds(r.knows.Read(f.Entry.Attrs)) },
 		Buckets: 200, Messages: 100, OnRead: r.absent.search, Search: search,
@@ -135,10 +135,10 @@ func (s suite) searchesBesideEmptier(t *testing.T) {
 	page, err := bucket.ReadPage(t.Context(), h.Store, req)
 	require.NoError(t, err)
 	want := []int{295, 290, 285, 280, 275, 270, 265, 260, 255}
-	require.Equal(t, idsOf(entries(want...)), idsOf(page.Entries))
+	require.Equal(t, IDs(entries(want...)), IDs(page.Entries))
 }
 
-// emptyingIndex calls before once, before it is asked for candidates.
+// emptyingIndex calls before once, before it is asked.
 type emptyingIndex struct {
 	bucket.Index
 
@@ -146,10 +146,10 @@ type emptyingIndex struct {
 	before func()
 }
 
-// Candidates implements bucket.Index.
-func (x *emptyingIndex) Candidates(
+// WithFacets implements bucket.Index.
+func (x *emptyingIndex) WithFacets(
 	ctx context.Context, owner message.UserID, ranges []attribute.FacetRange, low, high uint32, limit int,
 ) ([]bucket.Bucket, error) {
 	x.once.Do(x.before)
-	return x.Index.Candidates(ctx, owner, ranges, low, high, limit)
+	return x.Index.WithFacets(ctx, owner, ranges, low, high, limit)
 }

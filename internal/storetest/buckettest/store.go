@@ -94,12 +94,9 @@ func (s suite) pushCreates(t *testing.T) {
 			prefill(t, store, owner, test.in)
 			test.push.Owner = owner
 			require.True(t, pushOne(t, store, test.push))
-			buckets, err := store.Range(t.Context(), owner, test.push.Sequence, math.MaxUint32, 10, bucket.AllFields)
-			require.NoError(t, err)
-			require.Equal(t, []bucket.Bucket{{
-				Owner: owner, Sequence: test.push.Sequence, Cap: 50, Base: 50 * int64(test.push.Sequence),
-				Floor: test.push.Floor, Last: test.last, Entries: test.push.Entries,
-			}}, buckets)
+			outline := bucket.Outline{Sequence: test.push.Sequence, Slots: len(test.push.Entries), Floor: test.push.Floor, Last: test.last}
+			buckets := read(t, store, bucket.Span{Owner: owner, Low: test.push.Sequence, High: math.MaxUint32}, bucket.AllFields)
+			require.Equal(t, []bucket.Bucket{{Owner: owner, Outline: outline, Entries: test.push.Entries}}, buckets)
 		})
 	}
 }
@@ -124,7 +121,7 @@ func (s suite) pushManyOwners(t *testing.T) {
 		require.Equal(t, i%3 > 0, o.Applied, "outcomes are in the order of pushes")
 		require.NoError(t, o.Err)
 		if o.Seen.Slots > 0 {
-			require.Equal(t, bucket.Extent{Slots: 1, Last: id(5), Cap: 50}, o.Seen, "a bucket that is seen is the one that refused")
+			require.Equal(t, bucket.Outline{Slots: 1, Last: id(5)}, o.Seen, "a bucket that is seen is the one that refused")
 		}
 		want := entries(5, 6)
 		if i%3 == 0 {
@@ -214,30 +211,20 @@ func (s suite) heads(t *testing.T) {
 	store := s.stored(t).Store
 	prefill(t, store, "anna", numbers(1, 1, 3))
 	in := readInbox(t, store, owner)
-	refs := []bucket.Ref{
-		{Owner: "anna"},
-		{Owner: owner, Sequence: 2},
-		{Owner: "an"},
-		{Owner: owner, Sequence: 3},
-		{Owner: owner},
-		{Owner: "anna", Sequence: math.MaxUint32},
-		{Owner: owner, Sequence: 1},
+	at := func(owner message.UserID, sequence uint32) bucket.Head {
+		return bucket.Head{Owner: owner, Hint: bucket.Hint{Sequence: sequence}}
 	}
-	heads, err := store.Heads(t.Context(), refs)
+	heads, err := store.Heads(t.Context(), []bucket.Head{
+		at("anna", 0), at(owner, 2), at("an", 0), at(owner, 3), at(owner, 0), at("anna", math.MaxUint32), at(owner, 1),
+	})
 	require.NoError(t, err)
-	require.Len(t, heads, len(refs))
-	head := bucket.Outline{Sequence: 2, Cap: 50, Base: 100, Floor: id(1000), Last: id(1300), IDs: idsOf(in[2].Entries)}
-	require.Equal(t, bucket.Outline{Cap: 50, Last: id(3), IDs: idsOf(entries(1, 2, 3))}, heads[0])
-	require.Equal(t, head, heads[1])
-	require.Empty(t, heads[2].IDs)
-	require.Empty(t, heads[3].IDs)
-	require.Equal(t, head, heads[4])
-	require.Empty(t, heads[5].IDs)
-	require.Equal(t, head, heads[6])
+	want := without(in[2], bucket.NoFields)
+	require.Equal(t, bucket.Outline{Slots: 3, Last: id(3)}, heads[0].Outline)
+	require.Equal(t, []bucket.Bucket{want, {}, {}, want, {}, want}, heads[1:])
 	require.NoError(t, store.Delete(t.Context(), owner, 2, id(1300)))
-	heads, err = store.Heads(t.Context(), []bucket.Ref{{Owner: owner}})
-	require.NoError(t, err)
-	require.Equal(t, []bucket.Outline{head}, heads, "an outline names tombstones too")
+	want.Entries[29].Deleted = true
+	require.Equal(t, want, head(t, store, owner), "it has tombstones, too")
+	require.Equal(t, 50, int(store.Size()))
 }
 
 func (s suite) ranges(t *testing.T) {
@@ -258,25 +245,28 @@ func (s suite) ranges(t *testing.T) {
 		{"one", 1, 1, 1, []uint32{1}},
 		{"beyond the head", 3, math.MaxUint32, 100, nil},
 		{"nothing between", 2, 1, 100, nil},
+		{"without a limit", 0, math.MaxUint32, 0, []uint32{2, 1, 0}},
 	} {
-		buckets, err := store.Range(t.Context(), owner, test.low, test.high, test.limit, bucket.AllFields)
-		require.NoError(t, err, test.name)
+		buckets := read(t, store, bucket.Span{Owner: owner, Low: test.low, High: test.high, Limit: test.limit}, bucket.AllFields)
 		var got []uint32
 		for _, b := range buckets {
 			require.Equal(t, owner, b.Owner, test.name)
 			first := int(b.Sequence)*500 + 10
-			require.Equal(t, entries(numbers(first, 10, b.Slots())...), b.Entries, test.name)
-			require.Equal(t, id(first+10*(b.Slots()-1)), b.Last, test.name)
+			require.Equal(t, entries(numbers(first, 10, b.Slots)...), b.Entries, test.name)
+			require.Equal(t, id(first+10*(b.Slots-1)), b.Last, test.name)
 			got = append(got, b.Sequence)
 		}
 		require.Equal(t, test.want, got, test.name)
 	}
-	buckets, err := store.Range(t.Context(), "an", 0, math.MaxUint32, 100, bucket.AllFields)
-	require.NoError(t, err)
-	require.Empty(t, buckets, "nobody else's buckets")
+	require.Empty(t, read(t, store, bucket.Span{Owner: "an", High: math.MaxUint32}, bucket.AllFields), "nobody else's buckets")
 }
 
-func (s suite) overlapping(t *testing.T) {
+// late names the buckets above one into which a message below an id came late.
+func late(owner message.UserID, above uint32, id message.ID) bucket.Span {
+	return bucket.Span{Owner: owner, Low: math.MaxUint32, High: above, Late: id}
+}
+
+func (s suite) late(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
 	in := numbers(10, 10, 220)
@@ -305,30 +295,23 @@ func (s suite) overlapping(t *testing.T) {
 		{"the id is excluded", 0, id(5), nil},
 		{"an id between", 0, id(6), []uint32{1}},
 	} {
-		buckets, err := store.Overlapping(t.Context(), owner, test.above, test.id)
-		require.NoError(t, err, test.name)
+		buckets := read(t, store, late(owner, test.above, test.id), bucket.AllFields)
 		var got []uint32
 		for _, b := range buckets {
-			whole, err := store.Range(t.Context(), owner, b.Sequence, b.Sequence, 1, bucket.AllFields)
-			require.NoError(t, err, test.name)
-			require.Equal(t, whole[0], b, test.name)
+			require.Equal(t, read(t, store, one(owner, b.Sequence), bucket.AllFields)[0], b, test.name)
 			got = append(got, b.Sequence)
 		}
 		require.ElementsMatch(t, test.want, got, test.name)
 	}
 }
 
-// overlappingAtFloor has an entry whose id is its bucket's floor. The Appender never pushes one. A store accepts it, because it
+// lateAtFloor has an entry whose id is its bucket's floor. The Appender never pushes one. A store accepts it, because it
 // checks only one bucket.
-func (s suite) overlappingAtFloor(t *testing.T) {
+func (s suite) lateAtFloor(t *testing.T) {
 	t.Parallel()
 	store := s.open(t).Store
 	prefill(t, store, owner, numbers(10, 10, 50))
 	require.True(t, pushOne(t, store, bucket.Push{Owner: owner, Sequence: 1, Entries: entries(500), Create: true, Floor: id(500)}))
-	buckets, err := store.Overlapping(t.Context(), owner, 0, id(501))
-	require.NoError(t, err)
-	require.Len(t, buckets, 1)
-	buckets, err = store.Overlapping(t.Context(), owner, 0, id(500))
-	require.NoError(t, err)
-	require.Empty(t, buckets)
+	require.Len(t, read(t, store, late(owner, 0, id(501)), bucket.AllFields), 1)
+	require.Empty(t, read(t, store, late(owner, 0, id(500)), bucket.AllFields))
 }

@@ -25,7 +25,7 @@ func appendTombstone(t tester, store bucket.Store, owner message.UserID, hint bu
 // everything is all data of an inbox that a store returns.
 type everything struct {
 	In        inbox
-	Head      bucket.Outline
+	Head      bucket.Bucket
 	Deletions bucket.Deletions
 	Late      inbox
 }
@@ -33,13 +33,12 @@ type everything struct {
 func readEverything(t tester, store bucket.Store, owner message.UserID) (all everything) {
 	t.Helper()
 	all.In = readInbox(t, store, owner)
-	heads, err := store.Heads(t.Context(), []bucket.Ref{{Owner: owner}})
-	require.NoError(t, err)
-	all.Head = heads[0]
+	all.Head = head(t, store, owner)
+	all.Head.Owner = ""
+	var err error
 	_, all.Deletions, err = store.Newest(t.Context(), owner, 0, 1, 0)
 	require.NoError(t, err)
-	all.Late, err = store.Overlapping(t.Context(), owner, 0, message.MaxID)
-	require.NoError(t, err)
+	all.Late = read(t, store, late(owner, 0, message.MaxID), bucket.AllFields)
 	for _, in := range []inbox{all.In, all.Late} {
 		for i := range in {
 			in[i].Owner = ""
@@ -178,7 +177,7 @@ func (s suite) pushTombstonesConcurrently(t *testing.T) {
 	for _, b := range in {
 		for slot, e := range b.Entries {
 			if e.Deleted {
-				places = append(places, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: b.Position(slot), ID: e.ID})
+				places = append(places, bucket.Tombstone{Sequence: b.Sequence, Slot: slot, Position: store.Size().Position(b.Sequence, slot), ID: e.ID})
 			}
 		}
 	}

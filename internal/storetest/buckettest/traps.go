@@ -71,25 +71,13 @@ func traps() map[string]scenario {
 			prefilled: numbers(10, 10, 49),
 			writers:   []delivery{{ns: []int{1000}}, {ns: []int{1001}}},
 		},
-		"the capacity of the process instead of the bucket's": {
-			writers: []delivery{{ns: []int{1}, capacity: 1}, {ns: []int{2}, capacity: 1}, {ns: []int{2}, capacity: 2}},
+		"buckets of one slot": {
+			writers: []delivery{{ns: []int{1}}, {ns: []int{2}}, {ns: []int{2}}}, size: 1,
 		},
-		"buckets that grow": {
-			prefilled: numbers(10, 10, 4), capacities: []int{2, 3},
-			writers:  []delivery{{ns: []int{15, 1000, 1001}, capacity: 5}, {ns: []int{45, 1002}, hint: 1, capacity: 3}, {ns: []int{1003}, hint: 1, capacity: 5}},
+		"buckets of two slots": {
+			prefilled: numbers(10, 10, 4), size: 2,
+			writers:  []delivery{{ns: []int{15, 1000, 1001}}, {ns: []int{45, 1002}, hint: 1}, {ns: []int{1003}, hint: 1}},
 			switches: 2,
-		},
-		"buckets that shrink": {
-			prefilled: numbers(10, 10, 49),
-			writers:   []delivery{{ns: []int{5, 1000, 1001}, capacity: 2}, {ns: []int{1000, 1002, 1003}}},
-		},
-		"a base that a process believes": {
-			prefilled: []int{10}, capacities: []int{1},
-			writers: []delivery{{ns: numbers(20, 10, 3), capacity: 2}, {ns: numbers(25, 10, 3), capacity: 3}},
-		},
-		"a bucket of the format's capacity behind others": {
-			prefilled: numbers(10, 10, 76), capacities: []int{25},
-			writers: []delivery{{ns: []int{5, 1000}}, {ns: []int{1000, 1001}, hint: 1, capacity: 75}},
 		},
 		"the first messages of an inbox": {
 			writers:  []delivery{{ns: []int{1, 2}}, {ns: []int{2}}, {ns: numbers(1, 1, 51)}},
@@ -98,21 +86,7 @@ func traps() map[string]scenario {
 	}
 }
 
-// testTraps runs every trap with every fault, under all interleavings or as many as the harness allows.
-func (s suite) testTraps(t *testing.T) {
-	for name, sc := range traps() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := s.open(t)
-			if h.Interleavings > 0 {
-				sc.someInterleavings(t, h.Store, h.Interleavings)
-			} else {
-				sc.everyInterleaving(t, h.Store)
-			}
-			sc.everyFault(t, h.Store)
-		})
-	}
-}
+func (s suite) testTraps(t *testing.T) { s.runScenarios(t, traps()) }
 
 // appendedSurvivesReopen appends, simulates a crash of the store, and appends the same again.
 func (s suite) appendedSurvivesReopen(t *testing.T) {

@@ -16,11 +16,17 @@ type Damage struct {
 	mu      sync.Mutex
 	states  map[message.UserID]bool
 	inboxes map[message.UserID]bool
-	lost    map[bucket.Ref]bool
+	lost    map[lostBucket]bool
+}
+
+// lostBucket names a bucket of an owner.
+type lostBucket struct {
+	owner    message.UserID
+	sequence uint32
 }
 
 func newDamage() *Damage {
-	return &Damage{states: make(map[message.UserID]bool), inboxes: make(map[message.UserID]bool), lost: make(map[bucket.Ref]bool)}
+	return &Damage{states: make(map[message.UserID]bool), inboxes: make(map[message.UserID]bool), lost: make(map[lostBucket]bool)}
 }
 
 // State damages the record of a user.
@@ -31,7 +37,7 @@ func (d *Damage) Inbox(user message.UserID) { d.change(func() { d.inboxes[user] 
 
 // Bucket lets a bucket below the head disappear.
 func (d *Damage) Bucket(user message.UserID, sequence uint32) {
-	d.change(func() { d.lost[bucket.Ref{Owner: user, Sequence: sequence}] = true })
+	d.change(func() { d.lost[lostBucket{user, sequence}] = true })
 }
 
 // Mend mends everything of a user.
@@ -39,9 +45,9 @@ func (d *Damage) Mend(user message.UserID) {
 	d.change(func() {
 		delete(d.states, user)
 		delete(d.inboxes, user)
-		for ref := range d.lost {
-			if ref.Owner == user {
-				delete(d.lost, ref)
+		for at := range d.lost {
+			if at.owner == user {
+				delete(d.lost, at)
 			}
 		}
 	})
@@ -77,14 +83,7 @@ func (d *Damage) inbox(user message.UserID) error {
 func (d *Damage) left(buckets []bucket.Bucket) []bucket.Bucket {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool { return d.lost[bucket.Ref{Owner: b.Owner, Sequence: b.Sequence}] })
-}
-
-// leftOf returns the outlines of an owner's buckets that are not lost.
-func (d *Damage) leftOf(owner message.UserID, outlines []bucket.Outline) []bucket.Outline {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(outlines, func(o bucket.Outline) bool { return d.lost[bucket.Ref{Owner: owner, Sequence: o.Sequence}] })
+	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool { return d.lost[lostBucket{b.Owner, b.Sequence}] })
 }
 
 // damagedUsers is a userstate.Store with damage.
@@ -150,34 +149,26 @@ func (s damagedInbox) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.
 	return s.Store.Push(ctx, pushes)
 }
 
-func (s damagedInbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	for _, ref := range refs {
-		if err := s.damage.inbox(ref.Owner); err != nil {
+func (s damagedInbox) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket, error) {
+	for _, h := range hints {
+		if err := s.damage.inbox(h.Owner); err != nil {
 			return nil, err
 		}
 	}
-	return s.Store.Heads(ctx, refs)
+	return s.Store.Heads(ctx, hints)
 }
 
-func (s damagedInbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
+func (s damagedInbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
 	for _, span := range spans {
 		if err := s.damage.inbox(span.Owner); err != nil {
 			return nil, err
 		}
 	}
-	outlines, err := s.Store.Outlines(ctx, spans)
-	for i := range outlines {
-		outlines[i] = s.damage.leftOf(spans[i].Owner, outlines[i])
+	buckets, err := s.Store.Range(ctx, spans, field)
+	for i := range buckets {
+		buckets[i] = s.damage.left(buckets[i])
 	}
-	return outlines, err
-}
-
-func (s damagedInbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
-	if err := s.damage.inbox(owner); err != nil {
-		return nil, err
-	}
-	buckets, err := s.Store.Range(ctx, owner, low, high, limit, field)
-	return s.damage.left(buckets), err
+	return buckets, err
 }
 
 func (s damagedInbox) Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]bucket.Bucket, bucket.Deletions, error) {

@@ -14,8 +14,8 @@ import (
 
 // Backend holds the databases of rigs.
 type Backend interface {
-	// Create opens an empty database that no other rig uses.
-	Create(ctx context.Context, clock *Clock) (*DB, error)
+	// Create opens an empty database, with buckets of a size, that no other rig uses.
+	Create(ctx context.Context, clock *Clock, size int) (*DB, error)
 }
 
 // DB is an open database: every store, without a seam.

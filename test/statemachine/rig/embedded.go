@@ -17,13 +17,13 @@ type Embedded struct{}
 var _ Backend = Embedded{}
 
 // Create implements Backend.
-func (Embedded) Create(ctx context.Context, clock *Clock) (*DB, error) {
-	return openEmbedded(ctx, clock, vfs.NewCrashableMem())
+func (Embedded) Create(ctx context.Context, clock *Clock, size int) (*DB, error) {
+	return openEmbedded(ctx, clock, size, vfs.NewCrashableMem())
 }
 
-func openEmbedded(ctx context.Context, clock *Clock, files *vfs.MemFS) (*DB, error) {
+func openEmbedded(ctx context.Context, clock *Clock, size int, files *vfs.MemFS) (*DB, error) {
 	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{
-		Partitions: Partitions, FS: files, Now: clock.Now, Settings: storetest.Proposed, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+		Partitions: Partitions, BucketSize: size, FS: files, Now: clock.Now, Settings: storetest.Proposed, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
 	})
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func openEmbedded(ctx context.Context, clock *Clock, files *vfs.MemFS) (*DB, err
 			if err := db.Close(); err != nil {
 				return nil, err
 			}
-			return openEmbedded(ctx, clock, left)
+			return openEmbedded(ctx, clock, size, left)
 		},
 	}, nil
 }

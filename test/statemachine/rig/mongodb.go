@@ -56,9 +56,9 @@ func NewMongoDBByCommand(t *testing.T) *MongoDB {
 }
 
 // Create implements Backend.
-func (m *MongoDB) Create(ctx context.Context, clock *Clock) (*DB, error) {
+func (m *MongoDB) Create(ctx context.Context, clock *Clock, size int) (*DB, error) {
 	opts := mongostore.Options{
-		URI: m.uri, Database: fmt.Sprintf("%s_%d", m.prefix, m.created.Add(1)), Partitions: Partitions,
+		URI: m.uri, Database: fmt.Sprintf("%s_%d", m.prefix, m.created.Add(1)), Partitions: Partitions, BucketSize: size,
 		Timeout: mongoTimeout, ClockTolerance: func() time.Duration { return 4 * mongoTimeout }, Now: clock.Now, Stamp: clock.Now, Settings: storetest.Proposed, KeyGrace: mongostore.MaxKeyGrace, Logger: zerolog.Nop(),
 	}
 	if m.byCommand {

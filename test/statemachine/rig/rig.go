@@ -65,8 +65,6 @@ type Rig struct {
 	Damage *Damage
 	// Rules are the rules of all services that are made from now on.
 	Rules userstate.Rules
-	// BucketSize is how many slots new buckets get. Appends under way keep the one with which they began.
-	BucketSize *atomic.Int64
 	// Retention is what of inboxes is kept.
 	Retention *atomic.Pointer[userstate.Retention]
 
@@ -80,7 +78,12 @@ func Open(ctx context.Context, clock *Clock, bus *Bus, observer Observer) (*Rig,
 
 // OpenOn opens a rig on a database of its own. Close it.
 func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observer Observer) (*Rig, error) {
-	db, err := backend.Create(ctx, clock)
+	return OpenSized(ctx, backend, bucket.Capacity, clock, bus, observer)
+}
+
+// OpenSized is OpenOn with buckets of a size.
+func OpenSized(ctx context.Context, backend Backend, size int, clock *Clock, bus *Bus, observer Observer) (*Rig, error) {
+	db, err := backend.Create(ctx, clock, size)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func OpenOn(ctx context.Context, backend Backend, clock *Clock, bus *Bus, observ
 
 func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *Rig {
 	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(), BucketSize: new(atomic.Int64),
+		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(),
 		Retention: new(atomic.Pointer[userstate.Retention]), observer: observer,
 		Messages: &Messages{Store: db.Messages, observer: observer},
 		Keys:     Keys{db.Keys},
@@ -102,13 +105,10 @@ func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *
 		Inbox:    Inbox{damagedInbox{db.Inbox, damage}},
 		Topics:   Topics{db.Topics},
 	}
-	r.BucketSize.Store(bucket.Capacity)
 	r.Retention.Store(new(userstate.Retention))
-	r.Appender = bucket.NewAppender(r.Inbox, r.Users).WithCapacity(r.bucketSize)
+	r.Appender = bucket.NewAppender(r.Inbox, r.Users)
 	return r
 }
-
-func (r *Rig) bucketSize() int { return int(r.BucketSize.Load()) }
 
 func (r *Rig) retention() userstate.Retention { return *r.Retention.Load() }
 
@@ -125,7 +125,6 @@ func (r *Rig) Crash(ctx context.Context, unsyncedPercent int, seed uint64) (*Rig
 	}
 	after := newRig(db, r.Clock, r.Bus, r.observer, r.Damage)
 	after.Rules = r.Rules
-	after.BucketSize.Store(r.BucketSize.Load())
 	after.Retention.Store(r.Retention.Load())
 	return after, nil
 }
@@ -187,7 +186,7 @@ func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *in
 	stores := inbox.Stores{Messages: r.Messages, Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
 		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew),
-		BucketSize: r.bucketSize, Trim: r.Walker(skew).TrimUser,
+		Trim: r.Walker(skew).TrimUser,
 	})
 }
 

@@ -317,13 +317,13 @@ func (s Inbox) Persist(ctx context.Context) error {
 }
 
 // Heads implements bucket.Store.
-func (s Inbox) Heads(ctx context.Context, refs []bucket.Ref) ([]bucket.Outline, error) {
-	return through(ctx, "Heads", func() ([]bucket.Outline, error) { return s.Store.Heads(ctx, refs) })
+func (s Inbox) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket, error) {
+	return through(ctx, "Heads", func() ([]bucket.Bucket, error) { return s.Store.Heads(ctx, hints) })
 }
 
 // Range implements bucket.Store.
-func (s Inbox) Range(ctx context.Context, owner message.UserID, low, high uint32, limit int, field bucket.Field) ([]bucket.Bucket, error) {
-	return through(ctx, "Range", func() ([]bucket.Bucket, error) { return s.Store.Range(ctx, owner, low, high, limit, field) })
+func (s Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
+	return through(ctx, "Range", func() ([][]bucket.Bucket, error) { return s.Store.Range(ctx, spans, field) })
 }
 
 // Empty implements bucket.Store.
@@ -347,22 +347,12 @@ func (s Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32,
 	return run(ctx, "Blank", func() error { return s.Store.Blank(ctx, owner, sequence, slot, id) })
 }
 
-// Overlapping implements bucket.Store.
-func (s Inbox) Overlapping(ctx context.Context, owner message.UserID, above uint32, id message.ID) ([]bucket.Bucket, error) {
-	return through(ctx, "Overlapping", func() ([]bucket.Bucket, error) { return s.Store.Overlapping(ctx, owner, above, id) })
-}
-
 // Delete implements bucket.Store.
 func (s Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
 	return run(ctx, "Delete", func() error { return s.Store.Delete(ctx, owner, sequence, id) })
 }
 
-// Outlines implements bucket.Store.
-func (s Inbox) Outlines(ctx context.Context, spans []bucket.Span) ([][]bucket.Outline, error) {
-	return through(ctx, "Outlines", func() ([][]bucket.Outline, error) { return s.Store.Outlines(ctx, spans) })
-}
-
 // Deletions implements bucket.Store.
-func (s Inbox) Deletions(ctx context.Context, refs []bucket.Ref) ([]bucket.Deletions, error) {
-	return through(ctx, "Deletions", func() ([]bucket.Deletions, error) { return s.Store.Deletions(ctx, refs) })
+func (s Inbox) Deletions(ctx context.Context, from []bucket.Head) ([]bucket.Deletions, error) {
+	return through(ctx, "Deletions", func() ([]bucket.Deletions, error) { return s.Store.Deletions(ctx, from) })
 }

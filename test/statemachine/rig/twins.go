@@ -95,7 +95,7 @@ func (r *Rig) State(ctx context.Context, t require.TestingT, user message.UserID
 
 // Buckets returns an inbox, the highest bucket first.
 func (r *Rig) Buckets(ctx context.Context, t require.TestingT, user message.UserID) []bucket.Bucket {
-	buckets, err := r.Inbox.Range(ctx, user, 0, math.MaxUint32, math.MaxInt32, bucket.AllFields)
+	buckets, err := bucket.ReadSpan(ctx, r.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	return buckets
 }

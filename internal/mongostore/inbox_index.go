@@ -14,18 +14,18 @@ import (
 var _ bucket.Index = (*Inbox)(nil)
 
 const (
-	// candidatesNear is how many sequences the first query for candidates covers, and candidatesMore by what factor each further one covers more.
-	// Some servers read all candidates that a query covers before they sort them. So where many buckets are candidates, a query covers few.
-	candidatesNear = 256
-	candidatesMore = 4
+	// indexedNear is how many sequences the first query of the index covers, and indexedMore by what factor each further one covers more.
+	// Some servers read all buckets that a query finds before they sort them. So where many buckets have a facet, a query covers few.
+	indexedNear = 256
+	indexedMore = 4
 )
 
-// Candidates implements bucket.Index by queries of ranges of sequences, from above, until it has found enough.
-func (s *Inbox) Candidates(
+// WithFacets implements bucket.Index by queries of ranges of sequences, from above, until it has found enough.
+func (s *Inbox) WithFacets(
 	ctx context.Context, owner message.UserID, ranges []attribute.FacetRange, low, high uint32, limit int,
 ) (found []bucket.Bucket, err error) {
 	next := int64(high) // the sequences above it were searched
-	for span := int64(candidatesNear); next >= int64(low) && len(found) < limit; span *= candidatesMore {
+	for span := int64(indexedNear); next >= int64(low) && len(found) < limit; span *= indexedMore {
 		from := max(int64(low), next-span+1)
 		filter := bson.D{
 			{Key: fieldOwner, Value: owner},
@@ -34,11 +34,11 @@ func (s *Inbox) Candidates(
 		}
 		find := options.Find().SetProjection(operator(fieldFacets, 0)).
 			SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limit - len(found)))
-		records, err := all[bucketRecord](ctx, s.c, "read candidates", filter, find)
+		records, err := all[bucketRecord](ctx, s.c, "read buckets with facets", filter, find)
 		if err != nil {
 			return nil, err
 		}
-		some, err := bucketsOf(records)
+		some, err := bucketsOf(records, bucket.AllFields)
 		if err != nil {
 			return nil, err
 		}
@@ -59,14 +59,4 @@ func anyIn(ranges []attribute.FacetRange) bson.D {
 		facets[i] = int64(r.Low)
 	}
 	return append(in(facets), exists...) // as the partial index has it
-}
-
-// Decl implements bucket.Index.
-func (s *Inbox) Decl(ctx context.Context, owner message.UserID, sequence uint32) (decl int, exists bool, err error) {
-	find := options.Find().SetProjection(fields(fieldDecl))
-	records, err := all[bucketRecord](ctx, s.c, "read the decl of a bucket", bucketOf(owner, sequence), find)
-	if err != nil || len(records) == 0 {
-		return 0, false, err
-	}
-	return int(records[0].Decl), true, nil
 }
