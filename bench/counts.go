@@ -130,7 +130,7 @@ func (e env) badges(ctx context.Context, dormant int) (_ Row, err error) {
 			return Row{}, fmt.Errorf("look up users: %w", err)
 		}
 		for i, state := range states {
-			if was := (userstate.State{User: some[i], LastViewed: seen}); !state.Same(was) {
+			if was := (userstate.State{User: some[i], LastViewed: seen, Horizon: seen.Add(w.Config.DormantAfter)}); !state.Same(was) {
 				return Row{}, fmt.Errorf("the record of a user who was counted changed: %+v", state)
 			}
 		}

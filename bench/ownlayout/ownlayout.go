@@ -41,7 +41,7 @@ func (i *Inboxes) Append(ctx context.Context, entries []bucket.Entry, recipients
 	for n, s := range states {
 		if !s.Known() {
 			seen := i.now().UTC().Truncate(time.Millisecond)
-			steps = append(steps, userstate.Step{From: userstate.State{User: s.User}, To: userstate.State{User: s.User, LastViewed: seen}})
+			steps = append(steps, userstate.Step{From: userstate.State{User: s.User}, To: userstate.State{User: s.User, LastViewed: seen, Horizon: seen.Add(time.Hour)}})
 		}
 		appends[n] = bucket.Append{Owner: recipients[n], Hint: s.Head, Entries: entries}
 	}

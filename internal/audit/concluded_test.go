@@ -53,7 +53,7 @@ func newConcludedWorld(t *testing.T, scan progress.Scan) *concludedWorld {
 	_, err = r.Progress.Step(t.Context(), steps, r.Clock.Now())
 	require.NoError(t, err)
 	w.Clock.Advance(retention.PlanStays + time.Second)
-	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), "ben"))
+	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), rig.DormantAfter, "ben"))
 	return w
 }
 

@@ -121,7 +121,7 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 	if e.State, err = s.state(ctx, e.User); err != nil {
 		return err
 	}
-	e.Horizon = s.rules.Horizon(e.State)
+	e.Horizon = e.State.Horizon
 	if !e.unknown() {
 		e.Named = e.Stored.Names(e.User)
 		if e.Edges, err = s.edges(ctx, e.User, e.Stored.Message); err != nil {

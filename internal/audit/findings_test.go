@@ -207,7 +207,7 @@ func TestFindings(t *testing.T) {
 				m, later := w.pass(w.toFollowers(sent)), w.pass(w.toFollowers(sent.Add(time.Millisecond)))
 				w.change(func(s *userstate.State) {
 					s.Gaps = []userstate.Gap{{After: sent.Add(-time.Second), Before: sent.Add(time.Second), Messages: 2}}
-					s.ReadMark = bucket.ReadMark{UpTo: m.ID, Gaps: 1, Numbered: true, InGap: 2}
+					s.ReadMark = bucket.ReadMark{UpTo: m.ID, Gaps: 1, InGap: 2}
 				})
 				return m, append([]message.Message{m, later}, all...)
 			},

@@ -127,7 +127,7 @@ func (l *look) checkGaps() {
 			l.find(Finding{Kind: GapCount}, "the gap after %s and before %s counts %d where there are %d",
 				at(gap.After), at(gap.Before), gap.Messages, l.inGaps[i])
 		}
-		if mark := l.state.ReadMark; mark.Numbered && i < mark.Gaps && gap.Stretch().Holds(mark.UpTo) && l.readInGaps[i] != mark.InGap {
+		if mark := l.state.ReadMark; i < mark.Gaps && gap.Stretch().Holds(mark.UpTo) && l.readInGaps[i] != mark.InGap {
 			l.find(Finding{Kind: GapCount}, "the read mark counts %d as read in the gap after %s and before %s where there are %d",
 				mark.InGap, at(gap.After), at(gap.Before), l.readInGaps[i])
 		}
@@ -139,7 +139,7 @@ func (l *look) horizon() time.Time {
 	if !l.state.Known() {
 		return time.UnixMilli(0)
 	}
-	return l.rules.Horizon(l.state)
+	return l.state.Horizon
 }
 
 // find adds a finding.

@@ -21,7 +21,7 @@ var gapBegin = epoch.Add(-30 * time.Minute)
 
 // newGap returns a world in which ben has a gap that counts these messages by ann, one a second, and a bucket with a later message. He has
 // read the first three.
-func newGap(t *testing.T, count int, numbered bool) (w *world, inGap []message.Message, later message.Message) {
+func newGap(t *testing.T, count int) (w *world, inGap []message.Message, later message.Message) {
 	t.Helper()
 	w = newWorld(t)
 	for n := range count {
@@ -31,10 +31,7 @@ func newGap(t *testing.T, count int, numbered bool) (w *world, inGap []message.M
 	w.deliver(later)
 	w.change(func(s *userstate.State) {
 		s.Gaps = []userstate.Gap{{After: gapBegin, Before: gapBegin.Add(time.Minute), Messages: int64(count)}}
-		s.ReadMark = bucket.ReadMark{UpTo: inGap[2].ID, Slots: 1, Gaps: 1, Read: 3}
-		if numbered {
-			s.ReadMark.Numbered, s.ReadMark.Read, s.ReadMark.InGap = true, 0, 3
-		}
+		s.ReadMark = bucket.ReadMark{UpTo: inGap[2].ID, Slots: 1, Gaps: 1, InGap: 3}
 	})
 	w.requireCounts(int64(count-3) + 1)
 	return w, inGap, later
@@ -104,32 +101,27 @@ func TestRecount(t *testing.T) {
 			want: []audit.Kind{audit.DoubleEntry, audit.GapOverlap}, unread: 3,
 		},
 	} {
-		for _, numbered := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				w, inGap, _ := newGap(t, 6, numbered)
-				test.damage(w, inGap)
-				found, summary := run(t.Context(), t, w.Service, audit.Request{User: "ben", Repair: true})
-				if numbered {
-					require.Equal(t, test.want, kindsOf(found))
-				}
-				require.Equal(t, summary.Found, summary.Repaired)
-				require.Empty(t, summary.Remaining)
-				w.requireCounts(test.unread)
-				require.Equal(t, numbered, w.state().ReadMark.Numbered)
-				found, _ = run(t.Context(), t, w.Service, audit.Request{User: "ben"})
-				require.Empty(t, found)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, inGap, _ := newGap(t, 6)
+			test.damage(w, inGap)
+			found, summary := run(t.Context(), t, w.Service, audit.Request{User: "ben", Repair: true})
+			require.Equal(t, test.want, kindsOf(found))
+			require.Equal(t, summary.Found, summary.Repaired)
+			require.Empty(t, summary.Remaining)
+			w.requireCounts(test.unread)
+			found, _ = run(t.Context(), t, w.Service, audit.Request{User: "ben"})
+			require.Empty(t, found)
+		})
 	}
 }
 
 // TestRecountDuringRehydration leaves the numbers of gaps to a sweep that is due.
 func TestRecountDuringRehydration(t *testing.T) {
 	t.Parallel()
-	w, _, _ := newGap(t, 6, true)
+	w, _, _ := newGap(t, 6)
 	w.change(func(s *userstate.State) { s.Gaps[0].Messages = 4 })
-	require.NoError(t, userstate.Owe(t.Context(), w.db.Users(), rules(), []userstate.State{w.state()}, w.now, false))
+	require.NoError(t, userstate.Owe(t.Context(), w.db.Users(), []userstate.State{w.state()}, w.now, false))
 	before := w.state()
 	found, summary := run(t.Context(), t, w.Service, audit.Request{User: "ben", Repair: true})
 	require.Empty(t, found)
@@ -142,7 +134,7 @@ func TestRecountDuringRehydration(t *testing.T) {
 // TestRecountFails fails in the middle of a recount, which then ends its sweep and changes nothing.
 func TestRecountFails(t *testing.T) {
 	t.Parallel()
-	w, _, _ := newGap(t, 6, true)
+	w, _, _ := newGap(t, 6)
 	w.change(func(s *userstate.State) { s.Gaps[0].Messages++ })
 	before := w.state()
 	broken := errors.New("broken")
@@ -201,9 +193,7 @@ func TestRecountBesideWriters(t *testing.T) {
 		}},
 		"a view that raises the horizon": {left: true, write: func(w *world) {
 			w.change(func(s *userstate.State) {
-				stored := rules()
-				stored.Stored = true
-				*s = stored.Arrive(*s, w.now.Add(dormantAfter/2), w.now, userstate.Lease{Token: "view", Until: w.now})
+				*s = rules().Arrive(*s, w.now.Add(dormantAfter/2), w.now, userstate.Lease{Token: "view", Until: w.now})
 			})
 		}},
 		"a dormant user's login": {left: true, write: func(w *world) {
@@ -213,7 +203,7 @@ func TestRecountBesideWriters(t *testing.T) {
 		}},
 		"a message is left to the gap, and counted by a sweep": {left: true, write: func(w *world) {
 			w.pass(w.toFollowers(gapBegin.Add(20 * time.Second)))
-			require.NoError(w.t, userstate.Owe(w.t.Context(), w.db.Users(), rules(), []userstate.State{w.state()}, w.now, false))
+			require.NoError(w.t, userstate.Owe(w.t.Context(), w.db.Users(), []userstate.State{w.state()}, w.now, false))
 			r := w.rehydrator(0)
 			require.NoError(w.t, r.Reap(w.t.Context(), w.now))
 			require.True(w.t, r.Work(w.t.Context()))
@@ -228,7 +218,7 @@ func TestRecountBesideWriters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, _, _ := newGap(t, 6, true)
+			w, _, _ := newGap(t, 6)
 			w.change(func(s *userstate.State) { s.Gaps[0].Messages++ })
 			done := false
 			w.messages = read{Store: w.db.Messages(), after: func() {

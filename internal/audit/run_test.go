@@ -113,7 +113,7 @@ func TestApart(t *testing.T) {
 					missed = append(missed, w.pass(w.toFollowers(epoch.Add(time.Duration(2+n)*dormantAfter))))
 				}
 				w.back(epoch.Add(day), 2)
-				w.change(func(s *userstate.State) { s.ReadMark = bucket.ReadMark{UpTo: missed[1].ID, Numbered: true} })
+				w.change(func(s *userstate.State) { s.ReadMark = bucket.ReadMark{UpTo: missed[1].ID} })
 				found, _ := run(w.t.Context(), w.t, w.Service, audit.Request{})
 				require.Empty(w.t, found)
 				w.change(func(s *userstate.State) { s.ReadMark.Gaps, s.ReadMark.InGap = 1, 2 })

@@ -104,7 +104,7 @@ func (w *world) damage(do func(damage.Store) error) {
 func (w *world) see(user message.UserID, at time.Time) {
 	t := w.t
 	t.Helper()
-	require.NoError(t, storetest.See(t.Context(), w.db.Users(), at, user))
+	require.NoError(t, storetest.See(t.Context(), w.db.Users(), at, dormantAfter, user))
 }
 
 func (w *world) follow(follower, followee message.UserID, at time.Time) {

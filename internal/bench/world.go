@@ -151,7 +151,7 @@ func (w *World) See(ctx context.Context, at time.Time, all []message.UserID) err
 	for some := range slices.Chunk(all, Together) {
 		steps := make([]userstate.Step, len(some))
 		for i, user := range some {
-			steps[i] = userstate.Step{From: userstate.State{User: user}, To: userstate.State{User: user, LastViewed: at}}
+			steps[i] = userstate.Step{From: userstate.State{User: user}, To: userstate.State{User: user, LastViewed: at, Horizon: at.Add(w.Config.DormantAfter)}}
 		}
 		if _, err := w.Parts.Users.Step(ctx, steps); err != nil {
 			return fmt.Errorf("see users: %w", err)

@@ -49,7 +49,7 @@ func (s *Service) oweMissed(ctx context.Context, d event.Damaged) error {
 	rules := s.opts.Rules()
 	from := d.Since.Add(-rules.ClockTolerance - rules.PublishSlack)
 	for {
-		next, owed := rules.OweFrom(st, from, s.opts.Now())
+		next, owed := st.OweFrom(from, s.opts.Now())
 		if !owed {
 			return nil
 		}

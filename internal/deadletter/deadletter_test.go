@@ -74,7 +74,7 @@ func openWorld(t *testing.T, b *rig.Bus, wrap func(bus.DeadLetterQueue) bus.Dead
 	w := &world{Rig: r, t: t, broken: true, fan: "fan"}
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.service = newService(r, wrap(r.Bus))
-	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), w.fan))
+	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), rig.DormantAfter, w.fan))
 	return w
 }
 

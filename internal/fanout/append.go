@@ -113,7 +113,7 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		leftToGap := false
 		for _, j := range c.jobsOf(i) {
 			sent := j.message.Sent()
-			if b.rules.Deliver(state, sent) {
+			if state.Deliver(sent) {
 				delivered = append(delivered, j)
 				continue
 			}
@@ -138,7 +138,7 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		call.appends, call.jobs = append(call.appends, a), append(call.jobs, delivered)
 	}
 	// Like the entries, this becomes durable with record.
-	if err := userstate.Owe(ctx, b.deliverer.stores.Users, b.rules, owed, b.deliverer.opts.Now(), true); err != nil {
+	if err := userstate.Owe(ctx, b.deliverer.stores.Users, owed, b.deliverer.opts.Now(), true); err != nil {
 		return nil, err
 	}
 	for reason, n := range skipped {

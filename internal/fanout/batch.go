@@ -13,7 +13,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // messagesPerRead bounds how many messages one call reads from the store.
@@ -22,7 +21,6 @@ const messagesPerRead = 256
 // batch processes tasks of one lane and partition.
 type batch struct {
 	deliverer *Deliverer
-	rules     userstate.Rules // the rules when the batch began
 	partition int
 	lane      *lane // nil while the batch has no task
 
@@ -59,7 +57,7 @@ type job struct {
 // error classifies as DeadLetter or HandBack, the error concerns the batch as a whole.
 func (d *Deliverer) runBatch(ctx context.Context, deliveries []event.Delivery) (postponed map[uint64]bool, err error) {
 	defer panics.Catch(&err)
-	b := &batch{deliverer: d, rules: d.opts.Rules(), postponed: make(map[uint64]bool)}
+	b := &batch{deliverer: d, postponed: make(map[uint64]bool)}
 	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {
 		return nil, err

@@ -253,10 +253,10 @@ func (h *headStarter) append(ctx context.Context, start headStart, owners []mess
 	if err != nil {
 		return fmt.Errorf("look up users: %w", err)
 	}
-	rules, entries := h.opts.Rules(), []bucket.Entry{bucket.EntryOf(start.message)}
+	entries := []bucket.Entry{bucket.EntryOf(start.message)}
 	var appends []bucket.Append
 	for i, owner := range owners {
-		if looked[i].Err == nil && rules.Deliver(looked[i].State, start.message.Sent()) {
+		if looked[i].Err == nil && looked[i].State.Deliver(start.message.Sent()) {
 			appends = append(appends, bucket.Append{Owner: owner, Hint: looked[i].State.Head, Entries: entries})
 		}
 	}

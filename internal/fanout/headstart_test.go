@@ -182,7 +182,7 @@ func TestHeadStartDeliversWhatTheScanWould(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			user := usersOf(0, 1)[0]
-			require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now().Add(test.viewed), user))
+			require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now().Add(test.viewed), rig.DormantAfter, user))
 			w.follow(t, "author", append(usersOf(0, rig.MediumMax+2)[1:], user)...)
 			w.opts.Viewers = viewers(user, "nobody")
 			router := w.router()

@@ -72,7 +72,7 @@ func usersOf(p, n int) []message.UserID {
 // see makes users active.
 func (w *world) see(t *testing.T, users ...message.UserID) {
 	t.Helper()
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, users...))
 }
 
 // follow makes users followers of an author from a minute before the epoch on.

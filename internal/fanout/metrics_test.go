@@ -37,8 +37,8 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	w.follow(t, "author", users...)
 	longAgo := w.Clock.Now().Add(-2 * rig.Rules().DormantAfter)
 	for i, state := range []userstate.State{
-		2: {LastViewed: longAgo},
-		3: {LastViewed: w.Clock.Now(), Mark: &userstate.Mark{From: longAgo}, Lease: userstate.Lease{Token: "token", Until: w.Clock.Now().Add(time.Hour)}},
+		2: {LastViewed: longAgo, Horizon: longAgo},
+		3: {LastViewed: w.Clock.Now(), Horizon: w.Clock.Now(), Mark: &userstate.Mark{From: longAgo}, Lease: userstate.Lease{Token: "token", Until: w.Clock.Now().Add(time.Hour)}},
 	} {
 		if state.Known() || !state.LastViewed.IsZero() {
 			state.User = users[i]

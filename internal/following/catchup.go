@@ -176,7 +176,7 @@ func (c *catchUp) appendTo(ctx context.Context, edges []follow.Edge, stored []me
 			appends = append(appends, bucket.Append{Owner: follower, Hint: state.Head, Entries: eachOnce(entries)})
 		}
 	}
-	if err := userstate.Owe(ctx, c.users, c.rules, owed, c.now, false); err != nil {
+	if err := userstate.Owe(ctx, c.users, owed, c.now, false); err != nil {
 		return err
 	}
 	results, err := c.appender.Append(ctx, appends)
@@ -210,7 +210,7 @@ func (c *catchUp) missed(
 		inWindow := !sent.Before(since) && !sent.After(until)
 		switch {
 		case !inWindow || m.Void || !follow.For(m.Message, e.Follower, e):
-		case c.rules.Deliver(state, sent):
+		case state.Deliver(sent):
 			entries = append(entries, bucket.EntryOf(m.Message))
 		default:
 			leftToGap = leftToGap || state.InGap(sent)

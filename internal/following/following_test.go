@@ -37,7 +37,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) see(t *testing.T, users ...message.UserID) {
 	t.Helper()
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), users...))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, users...))
 }
 
 // publish stores a message by the author to the followers, now, and returns its id.

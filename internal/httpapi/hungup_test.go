@@ -218,11 +218,7 @@ func TestHangingUpDuringARaise(t *testing.T) {
 	held, on := make(held, 1), new(atomic.Bool)
 	w := newWorld(t, settings{
 		messages: func(s message.Store) message.Store { return lookingMessages{Store: s, held: held, on: on} },
-		rules: func() userstate.Rules {
-			rules := userstate.DefaultRules()
-			rules.Stored = true
-			return rules
-		},
+		rules:    userstate.DefaultRules,
 	})
 	w.see(t, "ben")
 	on.Store(true)

@@ -77,7 +77,7 @@ func (s damagedMessages) GetMany(ctx context.Context, refs []message.Ref) ([]mes
 func TestAddressedByADamagedMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.send(t, "ann", 0, 3)
 	w.fill(t, "ann", 0, 3)
 	w.Clock.Advance(time.Second)

@@ -115,8 +115,7 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t)
 	now := time.Now()
-	seen := userstate.State{User: "ann", LastViewed: now.Add(-time.Minute).UTC().Truncate(time.Millisecond)}
-	seen.Horizon = seen.LastViewed.Add(rig.DormantAfter)
+	seen := storetest.Seen("ann", now.Add(-time.Minute), rig.DormantAfter)
 	stepped, err := m.Users().Step(t.Context(), []userstate.Step{{From: userstate.State{User: "ann"}, To: seen}})
 	require.NoError(t, err)
 	require.True(t, stepped[0].Applied)
@@ -147,7 +146,7 @@ func TestRaiseOfAHorizonCostsFiveCommands(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t)
 	now := time.Now()
-	require.NoError(t, storetest.See(t.Context(), m.Users(), now.Add(-rig.DormantAfter/2), "ann"))
+	require.NoError(t, storetest.See(t.Context(), m.Users(), now.Add(-rig.DormantAfter/2), rig.DormantAfter, "ann"))
 	m.take()
 	for _, want := range [][]string{
 		{"findAndModify users", "find users", "findAndModify users", "find messages", "findAndModify users"},
@@ -168,7 +167,7 @@ func TestRehydrationCosts(t *testing.T) {
 	m := newMeasured(t)
 	_, err := m.Edges().Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "ben"}}, time.Now())
 	require.NoError(t, err)
-	require.NoError(t, storetest.See(t.Context(), m.Users(), time.Now().Add(-2*rig.DormantAfter), "ann"))
+	require.NoError(t, storetest.See(t.Context(), m.Users(), time.Now().Add(-2*rig.DormantAfter), rig.DormantAfter, "ann"))
 	_, err = m.rehydrator.Login(t.Context(), "ann", time.Now(), 0)
 	require.NoError(t, err)
 	m.take()
@@ -196,7 +195,8 @@ func TestCountsCostFewCommands(t *testing.T) {
 	appends := [3][]bucket.Append{}
 	for i := range users {
 		users[i] = message.UserID(fmt.Sprintf("user-%d", i))
-		seen := userstate.State{User: users[i], LastViewed: time.Now().UTC().Truncate(time.Millisecond), Purged: purged, Oldest: 1}
+		seen := storetest.Seen(users[i], time.Now(), rig.DormantAfter)
+		seen.Purged, seen.Oldest = purged, 1
 		steps = append(steps, userstate.Step{From: userstate.State{User: users[i]}, To: seen})
 		for k, part := range [][]bucket.Entry{entries[:7], entries[11:], entries[7:11]} { // some in order, and four that came late
 			appends[k] = append(appends[k], bucket.Append{Owner: users[i], Entries: part})

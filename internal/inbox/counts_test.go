@@ -45,7 +45,7 @@ func TestCountsAreThoseOfPages(t *testing.T) {
 			users := make([]message.UserID, 12)
 			for i := range users {
 				users[i] = message.UserID(fmt.Sprintf("user-%d-%d", seed, i))
-				require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), users[i]))
+				require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, users[i]))
 			}
 			for range 3 {
 				for _, user := range users {
@@ -109,12 +109,12 @@ func TestCountsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	now := w.Clock.Now()
-	require.NoError(t, storetest.See(t.Context(), w.Users, now, "ann", "away", "back"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, now, rig.DormantAfter, "ann", "away", "back"))
 	for _, user := range []message.UserID{"ann", "away", "back", "never"} {
 		w.fill(t, user, 0, 3)
 	}
 	w.Clock.Advance(rig.DormantAfter - time.Minute)
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, "ann"))
 	w.Clock.Advance(2 * time.Minute)
 	_, err := w.rehydrator.Arrive(t.Context(), "back", w.Clock.Now())
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestCountsOfDamagedInboxes(t *testing.T) {
 		inbox.Options{Rules: rig.Rules, Now: w.Clock.Now, Metrics: metrics},
 	)
 	users := []message.UserID{"ann", "bucket", "cy", "inbox", "dee", "state", "eve"}
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, users...))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, users...))
 	want := make([]inbox.Count, len(users))
 	for i, user := range users {
 		w.fill(t, user, 0, 160)

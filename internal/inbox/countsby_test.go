@@ -126,7 +126,7 @@ func TestCountByWhateverHappened(t *testing.T) {
 		for seed := range uint64(6) {
 			random := rand.New(rand.NewPCG(seed, 5))
 			user := message.UserID(fmt.Sprintf("user-%d", seed))
-			require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), user))
+			require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, user))
 			for range 4 {
 				w.change(t, random, user)
 				values, err := w.CountBy(t.Context(), user, "from")
@@ -157,7 +157,7 @@ func TestCountByCountsTheNewest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Clock.Advance(time.Minute)
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), "ann", "exact"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, "ann", "exact"))
 	deliver := func(user message.UserID, from message.UserID, first, last, step int) {
 		t.Helper()
 		var entries []bucket.Entry
@@ -196,7 +196,7 @@ func TestCountByCountsTheNewest(t *testing.T) {
 func TestCountByTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), "ann", "many"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, "ann", "many"))
 	declared := attribute.NewSet(4, []attribute.Declaration{
 		{Name: "n", Type: attribute.Number, Number: 1},
 		{Name: "b", Type: attribute.Bool, Number: 2},
@@ -269,7 +269,7 @@ func TestCountByIsRefused(t *testing.T) {
 func TestCountByIsNoView(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), "away", "back"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, "away", "back"))
 	users := []message.UserID{"away", "back", "never"}
 	for _, user := range users {
 		w.fill(t, user, 0, 3)

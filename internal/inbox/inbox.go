@@ -171,7 +171,7 @@ func (s *Service) stretches(state userstate.State, rules userstate.Rules) []buck
 	for _, gap := range state.Gaps {
 		stretches = append(stretches, gap.Stretch())
 	}
-	beyond := rules.Horizon(state).Add(time.Millisecond)
+	beyond := state.Horizon.Add(time.Millisecond)
 	missing := bucket.Stretch{After: message.LastBefore(beyond), Before: message.MinID(beyond)}
 	if from, rehydrating := state.MissingFrom(); rehydrating && from.Before(beyond) {
 		missing.After = message.LastBefore(from)

@@ -159,7 +159,7 @@ func TestSetSeen(t *testing.T) {
 			w := newRunningWorld(t)
 			w.send(t, "ann", 0, 1)
 			if !test.before.IsZero() {
-				require.NoError(t, storetest.See(t.Context(), w.Users, test.before, "ann"))
+				require.NoError(t, storetest.See(t.Context(), w.Users, test.before, rig.DormantAfter, "ann"))
 			}
 			err := w.seen(t, "ann", test.at)
 			if test.err == nil {
@@ -228,7 +228,7 @@ func TestReadingCountsAsViewing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 			w.fill(t, "ann", 0, 60)
 			w.Clock.Advance(test.away)
 			page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 50, Peek: test.peek})
@@ -295,7 +295,7 @@ func TestReadingByAUserNeverSeen(t *testing.T) {
 func TestCountsFollowMarksAndDeletions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 60)
 	counts := func(total, unread int64) {
 		t.Helper()
@@ -326,7 +326,7 @@ func TestCountsFollowMarksAndDeletions(t *testing.T) {
 func TestForeignCursor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 60)
 	w.fill(t, "bob", 0, 60)
 	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 50, Peek: true})
@@ -354,13 +354,13 @@ func TestRulesChangeAtRunTime(t *testing.T) {
 			reads++
 			return rules
 		}})
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), "ann"))
-	w.Clock.Advance(2 * rig.DormantAfter)
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, "ann"))
+	w.Clock.Advance(rig.DormantAfter - 10*time.Second)
 	for _, test := range []struct {
-		dormantAfter time.Duration
-		active       bool
-	}{{rig.DormantAfter, false}, {3 * rig.DormantAfter, true}, {rig.DormantAfter, false}} {
-		rules.DormantAfter, reads = test.dormantAfter, 0
+		tolerance time.Duration
+		active    bool
+	}{{10 * time.Second, false}, {9 * time.Second, true}, {10 * time.Second, false}} {
+		rules.ClockTolerance, reads = test.tolerance, 0
 		page, err := service.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
 		require.NoError(t, err)
 		require.Equal(t, test.active, page.Complete)

@@ -21,12 +21,6 @@ type meanwhile struct {
 	sets int // counts the writes of read marks
 }
 
-// SetReadMark implements userstate.Store.
-func (m *meanwhile) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error) {
-	m.interrupt()
-	return m.Store.SetReadMark(ctx, user, mark)
-}
-
 // Step implements userstate.Store.
 func (m *meanwhile) Step(ctx context.Context, steps []userstate.Step) ([]userstate.Stepped, error) {
 	if steps[0].From.ReadMark != steps[0].To.ReadMark {
@@ -52,21 +46,6 @@ func (w *world) interrupted(run ...func()) (*inbox.Service, *meanwhile) {
 	return inbox.New(stores, w.rehydrator, inbox.Options{Rules: func() userstate.Rules { return rules }, Now: w.Clock.Now}), users
 }
 
-// atEachLevel runs a test at format level 1, where read marks have no number, and at level 2.
-func atEachLevel(t *testing.T, test func(t *testing.T, atLevel func(*world) *world)) {
-	t.Helper()
-	for name, stored := range map[string]bool{"level 1": false, "level 2": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, func(w *world) *world {
-				w.Rules.Stored = stored
-				w.Service = w.InboxesWith(w.rehydrator, 0)
-				return w
-			})
-		})
-	}
-}
-
 func (w *world) requireUnread(t *testing.T, unread int) {
 	t.Helper()
 	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
@@ -89,21 +68,18 @@ func TestReadMarkOfAnOlderSnapshotMarksNothingUnread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
-				t.Helper()
-				w := atLevel(newWorld(t))
-				require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
-				w.fill(t, "ann", 0, 30)
-				w.fill(t, "ann", 35, 60)
-				service, users := w.interrupted(func() {
-					w.fill(t, "ann", 32, 33)
-					require.NoError(t, w.MarkRead(t.Context(), "ann", id(test.other)))
-				})
-				require.NoError(t, service.MarkRead(t.Context(), "ann", id(test.upTo)))
-				w.requireUnread(t, test.unread)
-				require.Equal(t, test.sets, users.sets)
-				require.Equal(t, id(max(test.upTo, test.other)), w.State(t.Context(), t, "ann").ReadMark.UpTo)
+			w := newWorld(t)
+			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
+			w.fill(t, "ann", 0, 30)
+			w.fill(t, "ann", 35, 60)
+			service, users := w.interrupted(func() {
+				w.fill(t, "ann", 32, 33)
+				require.NoError(t, w.MarkRead(t.Context(), "ann", id(test.other)))
 			})
+			require.NoError(t, service.MarkRead(t.Context(), "ann", id(test.upTo)))
+			w.requireUnread(t, test.unread)
+			require.Equal(t, test.sets, users.sets)
+			require.Equal(t, id(max(test.upTo, test.other)), w.State(t.Context(), t, "ann").ReadMark.UpTo)
 		})
 	}
 }
@@ -111,49 +87,43 @@ func TestReadMarkOfAnOlderSnapshotMarksNothingUnread(t *testing.T) {
 // Others overtake the mark again and again. It holds in the end, because each of them has found more.
 func TestReadMarkThatIsOvertakenAgain(t *testing.T) {
 	t.Parallel()
-	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
-		t.Helper()
-		w := atLevel(newWorld(t))
-		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
-		w.fill(t, "ann", 0, 10)
-		w.fill(t, "ann", 20, 60)
-		var run []func()
-		for n := 10; n < 20; n++ {
-			run = append(run, func() {
-				w.fill(t, "ann", n, n+1)
-				require.NoError(t, w.MarkRead(t.Context(), "ann", id(20+n)))
-			})
-		}
-		service, users := w.interrupted(run...)
-		require.NoError(t, service.MarkRead(t.Context(), "ann", id(59)))
-		w.requireUnread(t, 0)
-		require.Equal(t, len(run)+1, users.sets)
-	})
+	w := newWorld(t)
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
+	w.fill(t, "ann", 0, 10)
+	w.fill(t, "ann", 20, 60)
+	var run []func()
+	for n := 10; n < 20; n++ {
+		run = append(run, func() {
+			w.fill(t, "ann", n, n+1)
+			require.NoError(t, w.MarkRead(t.Context(), "ann", id(20+n)))
+		})
+	}
+	service, users := w.interrupted(run...)
+	require.NoError(t, service.MarkRead(t.Context(), "ann", id(59)))
+	w.requireUnread(t, 0)
+	require.Equal(t, len(run)+1, users.sets)
 }
 
 // A user comes back while a mark is being made. What is left to a gap is marked read by another request, and stays read.
 func TestReadMarkOfAnOlderSnapshotKnowsFewerGaps(t *testing.T) {
 	t.Parallel()
-	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
-		t.Helper()
-		w := atLevel(limited(t, 2, 5))
+	w := limited(t, 2, 5)
+	w.work(t)
+	service, users := w.interrupted(func() {
+		w.Clock.Advance(2 * rig.DormantAfter)
+		w.sendAt(t, w.Clock.Now().Add(-2*rig.Slack), 7)
+		_, err := w.rehydrator.Arrive(t.Context(), "ann", w.Clock.Now())
+		require.NoError(t, err)
 		w.work(t)
-		service, users := w.interrupted(func() {
-			w.Clock.Advance(2 * rig.DormantAfter)
-			w.sendAt(t, w.Clock.Now().Add(-2*rig.Slack), 7)
-			_, err := w.rehydrator.Arrive(t.Context(), "ann", w.Clock.Now())
-			require.NoError(t, err)
-			w.work(t)
-			require.Len(t, w.State(t.Context(), t, "ann").Gaps, 2)
-			shown, _ := w.ReadInbox(t.Context(), t, "ann", 5)
-			require.Len(t, shown, 12)
-			require.NoError(t, w.MarkRead(t.Context(), "ann", shown[0]))
-			w.requireUnread(t, 0)
-		})
-		require.NoError(t, service.MarkRead(t.Context(), "ann", message.MaxID))
+		require.Len(t, w.State(t.Context(), t, "ann").Gaps, 2)
+		shown, _ := w.ReadInbox(t.Context(), t, "ann", 5)
+		require.Len(t, shown, 12)
+		require.NoError(t, w.MarkRead(t.Context(), "ann", shown[0]))
 		w.requireUnread(t, 0)
-		require.Equal(t, 2, users.sets)
 	})
+	require.NoError(t, service.MarkRead(t.Context(), "ann", message.MaxID))
+	w.requireUnread(t, 0)
+	require.Equal(t, 2, users.sets)
 }
 
 // lateInAGap stores message n and a half, which becomes visible after its gap was counted.
@@ -172,39 +142,32 @@ func (w *world) lateInAGap(t *testing.T, n int) message.ID {
 func (w *world) owe(t *testing.T, work func()) {
 	t.Helper()
 	state := w.State(t.Context(), t, "ann")
-	require.NoError(t, userstate.Owe(t.Context(), w.Users, w.Rules, []userstate.State{state}, w.Clock.Now(), true))
+	require.NoError(t, userstate.Owe(t.Context(), w.Users, []userstate.State{state}, w.Clock.Now(), true))
 	require.NoError(t, w.rehydrator.Reap(t.Context(), w.Clock.Now()))
 	work()
 	require.False(t, w.State(t.Context(), t, "ann").Rehydrating())
 }
 
-// A message that became visible after its gap was counted is not part of the gap's number. It is not counted as read either: at level 1
-// because no more is read than was counted, and at level 2 because the mark counts the gap.
+// A message that became visible after its gap was counted is not part of the gap's number. It is not counted as read either,
+// because the mark counts the gap.
 func TestReadMarkCountsNoMoreThanItsGap(t *testing.T) {
 	t.Parallel()
-	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
-		t.Helper()
-		w := atLevel(limited(t, 4, 70))
-		w.work(t)
-		gap := w.State(t.Context(), t, "ann").Gaps[0]
-		require.EqualValues(t, 66, gap.Messages)
-		for n := 66; n < 70; n++ {
-			require.NoError(t, w.Delete(t.Context(), "ann", id(n)))
-		}
-		w.lateInAGap(t, 30)
+	w := limited(t, 4, 70)
+	w.work(t)
+	gap := w.State(t.Context(), t, "ann").Gaps[0]
+	require.EqualValues(t, 66, gap.Messages)
+	for n := 66; n < 70; n++ {
+		require.NoError(t, w.Delete(t.Context(), "ann", id(n)))
+	}
+	w.lateInAGap(t, 30)
 
-		require.NoError(t, w.MarkRead(t.Context(), "ann", id(40)))
-		if w.Rules.Stored {
-			w.requireUnread(t, 67-42)
-			require.EqualValues(t, 67, w.State(t.Context(), t, "ann").Gaps[0].Messages)
-		} else {
-			w.requireUnread(t, 66-42) // the late one counts among those up to the mark
-		}
-		require.NoError(t, w.MarkRead(t.Context(), "ann", id(65)))
-		w.requireUnread(t, 0)
-		require.NoError(t, w.MarkRead(t.Context(), "ann", id(69)))
-		w.requireUnread(t, 0)
-	})
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(40)))
+	w.requireUnread(t, 67-42)
+	require.EqualValues(t, 67, w.State(t.Context(), t, "ann").Gaps[0].Messages)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(65)))
+	w.requireUnread(t, 0)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(69)))
+	w.requireUnread(t, 0)
 }
 
 // A message becomes visible late in a gap that the read mark lists, and a sweep counts it. At or below the mark it is read, above it is
@@ -278,52 +241,30 @@ func TestReadMarkBesideASweep(t *testing.T) {
 	w.requireUnread(t, 29)
 }
 
-// At format level 1 no process writes a number, because a process of an older release would not keep it.
-func TestReadMarkHasItsNumberFromLevel2On(t *testing.T) {
+// A mark has the number of the gap in which it lies, and lists all gaps.
+func TestReadMarkHasTheNumberOfItsGap(t *testing.T) {
 	t.Parallel()
-	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
-		t.Helper()
-		w := atLevel(limited(t, 4, 70))
-		w.work(t)
-		require.NoError(t, w.MarkRead(t.Context(), "ann", id(40)))
-		mark := bucket.ReadMark{UpTo: id(40), Slots: 4, Gaps: 1, Read: 41}
-		if w.Rules.Stored {
-			mark.Read, mark.Numbered, mark.InGap = 0, true, 41
-		}
-		require.Equal(t, mark, w.State(t.Context(), t, "ann").ReadMark)
-		w.requireUnread(t, 29)
-	})
-}
-
-// A mark of level 1 is replaced by one of level 2, and the other way round by a process that has not noticed the new level yet.
-func TestReadMarksOfBothLevels(t *testing.T) {
-	t.Parallel()
-	for _, stored := range []bool{false, true} {
-		w := limited(t, 4, 70)
-		w.work(t)
-		for upTo := 30; upTo < 70; upTo += 5 {
-			w.Rules.Stored = stored
-			require.NoError(t, w.InboxesWith(w.rehydrator, 0).MarkRead(t.Context(), "ann", id(upTo)))
-			w.requireUnread(t, 69-upTo)
-			require.Equal(t, stored, w.State(t.Context(), t, "ann").ReadMark.Numbered)
-			stored = !stored
-		}
-	}
+	w := limited(t, 4, 70)
+	w.work(t)
+	require.NoError(t, w.MarkRead(t.Context(), "ann", id(40)))
+	require.Equal(t, bucket.ReadMark{UpTo: id(40), Slots: 4, Gaps: 1, InGap: 41}, w.State(t.Context(), t, "ann").ReadMark)
+	w.requireUnread(t, 29)
 }
 
 // A mark that counts more than the inbox has, after a part of the store was removed by hand, ends a request with an error.
 func TestReadMarkBeyondTheInbox(t *testing.T) {
 	t.Parallel()
-	atEachLevel(t, func(t *testing.T, atLevel func(*world) *world) {
-		t.Helper()
-		w := atLevel(newWorld(t))
-		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
-		w.fill(t, "ann", 0, 10)
-		_, err := w.Users.SetReadMark(t.Context(), "ann", bucket.ReadMark{UpTo: id(3), Slots: 100, Read: 4})
-		require.NoError(t, err)
-		service, users := w.interrupted()
-		require.ErrorIs(t, service.MarkRead(t.Context(), "ann", id(5)), message.ErrCorrupt)
-		require.NoError(t, service.MarkRead(t.Context(), "ann", id(2)), "it is marked already")
-		require.LessOrEqual(t, users.sets, 2)
-	})
+	w := newWorld(t)
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
+	w.fill(t, "ann", 0, 10)
+	was := w.State(t.Context(), t, "ann")
+	to := was
+	to.ReadMark = bucket.ReadMark{UpTo: id(3), Slots: 100, Read: 4}
+	stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: was, To: to}})
+	require.NoError(t, err)
+	require.True(t, stepped[0].Applied)
+	service, users := w.interrupted()
+	require.ErrorIs(t, service.MarkRead(t.Context(), "ann", id(5)), message.ErrCorrupt)
+	require.NoError(t, service.MarkRead(t.Context(), "ann", id(2)), "it is marked already")
+	require.LessOrEqual(t, users.sets, 2)
 }

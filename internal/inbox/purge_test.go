@@ -160,7 +160,7 @@ func TestPurgeRefuses(t *testing.T) {
 func TestPurgedOnArrival(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 120)
 	w.Clock.Advance(time.Second)
 	n, err := w.Purge(t.Context(), "ann", at(150), false)
@@ -186,7 +186,7 @@ func TestPurgedOnArrival(t *testing.T) {
 func TestPurgedCursor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 300)
 	w.Clock.Advance(time.Second)
 	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 100})
@@ -284,7 +284,7 @@ func TestPageDuringAPurge(t *testing.T) {
 		for _, until := range []int{40, 99, 100, 109} {
 			for after, done := 0, false; !done; after++ {
 				w := newWorld(t)
-				require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+				require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 				w.fill(t, "ann", 0, 120)
 				w.Clock.Advance(time.Second)
 				cursor := ""
@@ -325,7 +325,7 @@ func TestPageDuringAPurge(t *testing.T) {
 func TestPurgedPageCosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 620)
 	w.Clock.Advance(time.Second)
 	read := func(cursor string) (trace []string, next string) {

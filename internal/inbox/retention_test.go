@@ -42,7 +42,7 @@ func TestSetRetention(t *testing.T) {
 
 func setRetention(t *testing.T, w *world) {
 	t.Helper()
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 120)
 	w.Clock.Advance(time.Hour)
 	day := userstate.Retention{MaxAge: 24 * time.Hour}
@@ -75,7 +75,7 @@ func setRetention(t *testing.T, w *world) {
 func TestSetRetentionWithinTheDeployment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 120)
 	w.Clock.Advance(time.Hour)
 	w.Rig.Retention.Store(&userstate.Retention{MaxAge: time.Hour - 50*time.Millisecond, Newest: 1000})
@@ -128,7 +128,7 @@ func setRetentionOfAUserNeverSeen(t *testing.T, w *world) {
 func TestSetRetentionTrims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	full := errors.New("full")
 	var trimmed []userstate.Retention
 	service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
@@ -153,7 +153,7 @@ func TestSetRetentionSurvivesACrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
+			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 			w.fill(t, "ann", 0, 120)
 			w.Clock.Advance(time.Hour)
 			trim := w.Walker(0).TrimUser

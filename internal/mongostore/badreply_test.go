@@ -94,6 +94,7 @@ func TestStatesWithBadReplies(t *testing.T) {
 		for n := range int64(60) {
 			next := at
 			next.LastViewed, next.Recovered = messagetest.Epoch.Add(time.Duration(n)*time.Second), n
+			next.Horizon = next.LastViewed.Add(time.Hour)
 			next.Lease.Token = fmt.Sprintf("$token-%d", n) // no expression, for all its looks
 			stepped, err := users.Step(t.Context(), []userstate.Step{{From: at, To: next}})
 			require.NoError(t, err)
@@ -101,7 +102,7 @@ func TestStatesWithBadReplies(t *testing.T) {
 			at = next
 
 			at.LastViewed = at.LastViewed.Add(time.Millisecond)
-			viewed, err := users.View(t.Context(), []userstate.View{{User: "ann", At: at.LastViewed, After: next.LastViewed.Add(-time.Hour)}})
+			viewed, err := users.View(t.Context(), []userstate.View{{User: "ann", At: at.LastViewed, Beyond: next.LastViewed}})
 			require.NoError(t, err)
 			require.True(t, viewed[0].Applied)
 			at.Head = bucket.Hint{Sequence: uint32(n + 1), Floor: messagetest.ID(int(n))}

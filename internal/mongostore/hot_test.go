@@ -107,7 +107,7 @@ func TestHottestQueries(t *testing.T) {
 		},
 		{
 			"read: note that somebody has looked", func() error {
-				_, err := db.Users().View(ctx, []userstate.View{{User: ann, At: time.Now(), After: time.Now().Add(-time.Hour)}})
+				_, err := db.Users().View(ctx, []userstate.View{{User: ann, At: time.Now(), Beyond: time.Now()}})
 				return err
 			}, "findAndModify", "users", "_id", 1, []string{"_id"},
 		},
@@ -171,7 +171,7 @@ func crowded(t *testing.T, db *mongostore.DB) crowd {
 	for _, r := range results {
 		require.NoError(t, r.Err)
 	}
-	require.NoError(t, storetest.See(ctx, db.Users(), now, owners...))
+	require.NoError(t, storetest.See(ctx, db.Users(), now, time.Hour, owners...))
 	_, err = db.Edges().Follow(ctx, pairs, now)
 	require.NoError(t, err)
 	var messages []message.Message

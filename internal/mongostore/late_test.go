@@ -55,7 +55,7 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 	first := time.UnixMilli(1_700_000_000_000).UTC()
 	then := first.Add(time.Hour)
 	state := func(user message.UserID, at time.Time) userstate.State {
-		return userstate.State{User: user, LastViewed: at}
+		return storetest.Seen(user, at, time.Hour)
 	}
 	for name, call := range map[string]func(context.Context, *mongostore.DB, message.UserID) error{
 		"View": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
@@ -67,7 +67,7 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 			return err
 		},
 		"Step of somebody new": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
-			_, err := db.Users().Step(ctx, []userstate.Step{{From: state("new "+user, time.Time{}), To: state("new "+user, then)}})
+			_, err := db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "new " + user}, To: state("new "+user, then)}})
 			return err
 		},
 		"Step that removes": func(ctx context.Context, db *mongostore.DB, user message.UserID) error {
@@ -89,7 +89,7 @@ func TestWhatComesLateIsNotCarriedOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			direct, opts := create(t)
-			require.NoError(t, storetest.See(t.Context(), direct.Users(), first, "early", "late"))
+			require.NoError(t, storetest.See(t.Context(), direct.Users(), first, time.Hour, "early", "late"))
 			_, err := direct.Edges().Follow(t.Context(), []follow.Pair{{Follower: "early", Followee: "known"}, {Follower: "late", Followee: "known"}}, first)
 			require.NoError(t, err)
 			network := testenv.NewProxy(t, opts.URI)

@@ -18,20 +18,19 @@ type userRecord struct {
 	ID        message.UserID `bson:"_id,omitempty"`
 	Version   int32          `bson:"v"`
 	Partition int32          `bson:"partition"`
-	// LastViewed is absent if the user was never seen, from format level 3 on.
-	LastViewed *bson.DateTime `bson:"last_viewed,omitempty"`
-	// Horizon is absent until format level 2 stores one.
-	Horizon   *bson.DateTime  `bson:"horizon,omitempty"`
-	Head      *headRecord     `bson:"head,omitempty"`
-	ReadMark  *readMarkRecord `bson:"read_mark,omitempty"`
-	Mark      *markRecord     `bson:"mark,omitempty"`
-	Sweep     *sweepRecord    `bson:"sweep,omitempty"`
-	Lease     *leaseRecord    `bson:"lease,omitempty"`
-	Gaps      []gapRecord     `bson:"gaps,omitempty"`
-	Recovered int64           `bson:"recovered,omitempty"`
-	// Purged is absent until messages expire, from format level 3 on.
+	// LastViewed and Horizon are absent if the user was never seen.
+	LastViewed *bson.DateTime  `bson:"last_viewed,omitempty"`
+	Horizon    *bson.DateTime  `bson:"horizon,omitempty"`
+	Head       *headRecord     `bson:"head,omitempty"`
+	ReadMark   *readMarkRecord `bson:"read_mark,omitempty"`
+	Mark       *markRecord     `bson:"mark,omitempty"`
+	Sweep      *sweepRecord    `bson:"sweep,omitempty"`
+	Lease      *leaseRecord    `bson:"lease,omitempty"`
+	Gaps       []gapRecord     `bson:"gaps,omitempty"`
+	Recovered  int64           `bson:"recovered,omitempty"`
+	// Purged is absent until messages expire.
 	Purged *purgedRecord `bson:"purged,omitempty"`
-	// Keep is absent unless the user has a retention of their own, from format level 3 on.
+	// Keep is absent unless the user has a retention of their own.
 	Keep *keepRecord `bson:"keep,omitempty"`
 	// Due is when the lease of a mark or a sweep ends. It exists only while one of them does, because an index holds it.
 	Due *bson.DateTime `bson:"due,omitempty"`
@@ -51,8 +50,7 @@ type readMarkRecord struct {
 	Slots    int64       `bson:"slots"`
 	Gaps     int64       `bson:"gaps"`
 	Read     int64       `bson:"read"`
-	// InGap is absent unless the mark is numbered, from format level 2 on.
-	InGap *int64 `bson:"in_gap,omitempty"`
+	InGap    int64       `bson:"in_gap"`
 }
 
 type markRecord struct {
@@ -91,11 +89,7 @@ func recordOfHead(h bucket.Hint) *headRecord {
 }
 
 func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
-	r := &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read}
-	if m.Numbered {
-		r.InGap = &m.InGap
-	}
-	return r
+	return &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read, InGap: m.InGap}
 }
 
 // recordOfState returns a record with the fields that Step compares and replaces.
@@ -194,10 +188,7 @@ func (r headRecord) hint() (h bucket.Hint, err error) {
 }
 
 func (r readMarkRecord) mark() (m bucket.ReadMark, err error) {
-	m = bucket.ReadMark{Slots: r.Slots, Gaps: int(r.Gaps), Read: r.Read, Numbered: r.InGap != nil}
-	if m.Numbered {
-		m.InGap = *r.InGap
-	}
+	m = bucket.ReadMark{Slots: r.Slots, Gaps: int(r.Gaps), Read: r.Read, InGap: r.InGap}
 	if m.Sequence, err = sequenceOf(r.Sequence); err == nil {
 		m.UpTo, err = idOf(usersName, r.UpTo)
 	}

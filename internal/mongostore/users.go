@@ -119,10 +119,7 @@ func (s *Users) View(ctx context.Context, views []userstate.View) ([]userstate.V
 // first attempt wrote. A second view right after the first would find the same.
 func (s *Users) view(ctx context.Context, v userstate.View) (viewed userstate.Viewed, err error) {
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before)
-	active := append(userFilter(v.User), bson.E{Key: fieldLastViewed, Value: operator("$gt", date(v.After))})
-	if !v.Beyond.IsZero() {
-		active = append(userFilter(v.User), bson.E{Key: fieldHorizon, Value: operator("$gt", date(v.Beyond))})
-	}
+	active := append(userFilter(v.User), bson.E{Key: fieldHorizon, Value: operator("$gt", date(v.Beyond))})
 	later := operator("$max", bson.A{"$" + fieldLastViewed, date(v.At)})
 	look := mongo.Pipeline{operator("$set", bson.D{{Key: fieldLastViewed, Value: failAfter(s.c.db.latest(ctx), fieldID, later)}})}
 	err = s.c.call(ctx, "view", func(ctx context.Context) error {
@@ -188,41 +185,6 @@ func (s *Users) find(ctx context.Context, doing string, filter, order bson.D, li
 		looked[i] = records[i].looked()
 	}
 	return looked, nil
-}
-
-// SetReadMark implements userstate.Store.
-func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (holds bucket.ReadMark, err error) {
-	record := recordOfReadMark(mark)
-	notAbove := func(field string, value any) bson.E {
-		return bson.E{Key: path(fieldReadMark, field), Value: operator("$not", operator("$gt", value))}
-	}
-	covered := append(userFilter(user), seen, // or there is no mark yet
-		notAbove(fieldUpTo, record.UpTo), notAbove(fieldSlots, record.Slots), notAbove(fieldGaps, record.Gaps))
-	set := operator("$set", bson.D{{Key: fieldReadMark, Value: record}})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After)
-	err = s.c.call(ctx, "set a read mark", func(ctx context.Context) error {
-		r, err := one[userRecord](s.c, s.c.FindOneAndUpdate(ctx, covered, set, opts))
-		there := &r
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			there, err = s.read(ctx, user)
-		}
-		switch {
-		case err != nil:
-			return err
-		case there == nil:
-			return userstate.ErrNotFound
-		}
-		st, err := there.state()
-		if err == nil && !st.Known() {
-			return userstate.ErrNotFound
-		}
-		holds = st.ReadMark
-		return err
-	})
-	if err != nil {
-		return bucket.ReadMark{}, fmt.Errorf("read mark of %s: %w", user, err)
-	}
-	return holds, nil
 }
 
 // RaiseHeads implements bucket.Hints.

@@ -40,11 +40,11 @@ func TestRecordsAreGolden(t *testing.T) {
 		Body: "Hello", ContentType: "text/plain", Attrs: json.RawMessage(`{"a":1}`),
 	}
 	state := userstate.State{
-		User: "bob", LastViewed: at, Head: bucket.Hint{Sequence: 2, Floor: messagetest.ID(2)},
-		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(3), Sequence: 1, Slots: 70, Gaps: 2, Read: 60},
+		User: "bob", LastViewed: at, Horizon: at.Add(30 * 24 * time.Hour), Head: bucket.Hint{Sequence: 2, Floor: messagetest.ID(2)},
+		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(3), Sequence: 1, Slots: 70, Gaps: 2, Read: 60, InGap: 9},
 	}
 	rehydrating := userstate.State{
-		User: "bob", LastViewed: at, Head: state.Head, ReadMark: state.ReadMark, Recovered: 11,
+		User: "bob", LastViewed: at, Horizon: state.Horizon, Head: state.Head, ReadMark: state.ReadMark, Recovered: 11,
 		Mark: &userstate.Mark{From: at.Add(-time.Hour), Bounded: true}, Sweep: &userstate.Sweep{From: at.Add(-time.Minute)},
 		Lease: userstate.Lease{Token: "token", Until: at.Add(time.Minute), Since: at},
 		Gaps:  []userstate.Gap{{After: at.Add(-4 * time.Hour), Before: at.Add(-3 * time.Hour), Messages: 12}, {After: at.Add(-2 * time.Hour), Before: at.Add(-time.Hour), Messages: 13}},
@@ -59,8 +59,6 @@ func TestRecordsAreGolden(t *testing.T) {
 		judged = append(judged, pebblestore.JudgedMessage(message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at, Void: void}})...)
 	}
 	requireGolden(t, "testdata/keys-1-verdict.golden", judged)
-	state.Horizon = at.Add(30 * 24 * time.Hour)
-	state.ReadMark.Numbered, state.ReadMark.InGap = true, 9
 	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at}}
 	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
 	requireGolden(t, "testdata/keys-1-topical.golden", pebblestore.TopicalMessage(topical))
@@ -69,7 +67,6 @@ func TestRecordsAreGolden(t *testing.T) {
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
 		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
 	})})
-	requireGolden(t, "testdata/keys-1-horizon.golden", []pebblestore.Record{{Name: "user with a horizon", Value: pebblestore.EncodeState(state)}})
 	state.Purged, state.Oldest = messagetest.ID(4), 1
 	requireGolden(t, "testdata/keys-1-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})
 	state.Keep = userstate.Retention{MaxAge: 90 * 24 * time.Hour, Newest: 100}
@@ -221,9 +218,9 @@ func FuzzLeaseKeys(f *testing.F) {
 func FuzzParseState(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Mark: &userstate.Mark{Bounded: true}, Gaps: make([]userstate.Gap, 2)}))
-	f.Add(append([]byte{2, 0x7f}, bytes.Repeat([]byte{0, 0, 0, 1}, 60)...))
-	f.Add(append([]byte{2, 0x20}, bytes.Repeat([]byte{0xff}, 60)...))
-	f.Add(pebblestore.EncodeState(userstate.State{ReadMark: bucket.ReadMark{Gaps: 1, Numbered: true, InGap: 2}}))
+	f.Add(append([]byte{1, 1, 0xff}, bytes.Repeat([]byte{0, 0, 0, 1}, 60)...))
+	f.Add(append([]byte{1, 0, 0x20}, bytes.Repeat([]byte{0xff}, 60)...))
+	f.Add(pebblestore.EncodeState(userstate.State{ReadMark: bucket.ReadMark{Gaps: 1, InGap: 2}}))
 	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Purged: messagetest.ID(1), Oldest: 2}))
 	f.Add(pebblestore.EncodeState(userstate.State{Keep: userstate.Retention{MaxAge: time.Hour}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -247,13 +244,11 @@ func TestDamagedStates(t *testing.T) {
 		ReadMark: bucket.ReadMark{UpTo: messagetest.ID(1)},
 	}
 	b := pebblestore.EncodeState(whole)
-	whole.ReadMark.Numbered = true
-	numbered := pebblestore.EncodeState(whole)
 	whole.Purged, whole.Oldest = messagetest.ID(1), 7
 	purged := pebblestore.EncodeState(whole)
 	whole.Purged, whole.Oldest, whole.Keep.Newest = message.ID{}, 0, 7
 	kept := pebblestore.EncodeState(whole)
-	for _, b := range [][]byte{b, numbered, purged, kept} {
+	for _, b := range [][]byte{b, purged, kept} {
 		for n := range b {
 			_, err := pebblestore.ParseState("ann", b[:n])
 			require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))
@@ -266,7 +261,7 @@ func TestDamagedStates(t *testing.T) {
 	b[1] |= 0x80
 	_, err = pebblestore.ParseState("ann", b)
 	require.ErrorIs(t, err, pebblestore.ErrCorrupt, "a part that is not known")
-	_, err = pebblestore.ParseState("ann", append([]byte{2, 0x20}, make([]byte, 8+4+16+4)...))
+	_, err = pebblestore.ParseState("ann", append([]byte{1, 0, 0x20}, make([]byte, 8+8+4+16+4)...))
 	require.ErrorIs(t, err, pebblestore.ErrCorrupt, "gaps that are none")
 }
 

@@ -184,7 +184,7 @@ func TestUnknownVersions(t *testing.T) {
 	_, err = db.Messages().Get(ctx, message.Ref{ID: messagetest.ID(1)})
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in messages")
-	_, err = db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
+	_, err = userstate.Get(ctx, db.Users(), "bob")
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in users")
 	_, err = db.Users().Due(ctx, userstate.Dead{Before: messagetest.Epoch}, 1)

@@ -66,7 +66,6 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"view": func(ctx context.Context) error {
 			return first(db.Users().View(ctx, []userstate.View{{User: "ann", At: now}}))
 		},
-		"set read mark": func(ctx context.Context) error { return first(db.Users().SetReadMark(ctx, "ann", bucket.ReadMark{})) },
 		"step of a user": func(ctx context.Context) error {
 			return first(db.Users().Step(ctx, []userstate.Step{{From: userstate.State{User: "ann"}, To: seen}}))
 		},

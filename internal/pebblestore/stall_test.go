@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
@@ -132,11 +133,11 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 		},
 		"a user was seen": {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
-				return storetest.See(ctx, db.Users(), messagetest.Epoch, "bob")
+				return storetest.See(ctx, db.Users(), messagetest.Epoch, time.Hour, "bob")
 			},
 			there: func(db *pebblestore.DB) bool {
-				_, err := db.Users().SetReadMark(ctx, "bob", bucket.ReadMark{})
-				return err == nil
+				st, err := userstate.Get(ctx, db.Users(), "bob")
+				return err == nil && st.Known()
 			},
 		},
 		"a step is refused": {

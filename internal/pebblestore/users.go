@@ -176,30 +176,6 @@ func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, e
 	return userstate.Viewed{Previous: previous, Applied: true}, nil
 }
 
-// SetReadMark implements userstate.Store.
-func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (_ bucket.ReadMark, err error) {
-	call, err := s.db.begin(ctx, "users.set_read_mark")
-	if err != nil {
-		return bucket.ReadMark{}, err
-	}
-	defer call.end(ctx, &err)
-	locks := s.lock(1, func(int) message.UserID { return user })
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
-	st, err := s.read(user)
-	if err == nil && !st.Known() {
-		err = userstate.ErrNotFound
-	}
-	if err == nil && mark != st.ReadMark && mark.Covers(st.ReadMark) {
-		st.ReadMark = mark
-		err = s.write(batch, st)
-	}
-	if err != nil {
-		return bucket.ReadMark{}, fmt.Errorf("read mark of %s: %w", user, err)
-	}
-	return st.ReadMark, s.db.commit(batch, &locks)
-}
-
 // RaiseHeads implements bucket.Hints.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
 	call, err := s.db.begin(ctx, "users.raise_heads")

@@ -18,7 +18,7 @@ import (
 func TestReapPastDamage(t *testing.T) {
 	t.Parallel()
 	w := newDormantWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, w.now().Add(-2*rig.DormantAfter), "ben"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.now().Add(-2*rig.DormantAfter), rig.DormantAfter, "ben"))
 	before := w.Rehydrator(0, 0)
 	for _, user := range []message.UserID{"ann", "ben"} {
 		_, err := before.Login(t.Context(), user, w.now(), 0)

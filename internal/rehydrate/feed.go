@@ -106,7 +106,7 @@ func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
 func (f *Feed) CountGap(ctx context.Context, gap userstate.Gap, mark bucket.ReadMark) (counted userstate.GapCount, err error) {
 	counted = userstate.GapCount{Gap: gap, UpTo: mark.UpTo}
 	stretch := gap.Stretch()
-	if mark.Numbered && stretch.Holds(mark.UpTo) {
+	if stretch.Holds(mark.UpTo) {
 		counted.Read, err = f.Count(ctx, bucket.Stretch{After: stretch.After, Before: mark.UpTo.Next()})
 		if err != nil {
 			return counted, err

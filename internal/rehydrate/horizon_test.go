@@ -24,7 +24,7 @@ func (w *world) storeBy(t *testing.T, sent time.Time) message.Message {
 	return m
 }
 
-// A clock jumps, and nothing is lost: a raise of the horizon leaves a debt from the old one. At level 1 the messages marked so are lost.
+// A clock jumps, and nothing is lost: a raise of the horizon leaves a debt from the old one.
 func TestClocksThatJump(t *testing.T) {
 	t.Parallel()
 	const jump = 10 * rig.ClockTolerance
@@ -33,36 +33,29 @@ func TestClocksThatJump(t *testing.T) {
 		ahead time.Duration // the jump of the publisher and of the store
 		later time.Duration // the true time from the message to the login
 		host  time.Duration // the jump of the login's host
-		lost  bool          // at level 1
 	}{
-		"publisher and store ahead":                   {away: rig.DormantAfter / 2, ahead: rig.DormantAfter/2 + jump, later: jump, lost: true},
-		"the login's host behind":                     {away: rig.DormantAfter + jump, host: -jump - 2*rig.ClockTolerance, lost: true},
-		"the login's host ahead":                      {away: jump, ahead: rig.DormantAfter, host: rig.DormantAfter, lost: false},
-		"publisher, store and the login's host ahead": {away: rig.DormantAfter / 2, ahead: rig.DormantAfter, host: rig.DormantAfter / 4, lost: true},
+		"publisher and store ahead":                   {away: rig.DormantAfter / 2, ahead: rig.DormantAfter/2 + jump, later: jump},
+		"the login's host behind":                     {away: rig.DormantAfter + jump, host: -jump - 2*rig.ClockTolerance},
+		"the login's host ahead":                      {away: jump, ahead: rig.DormantAfter, host: rig.DormantAfter},
+		"publisher, store and the login's host ahead": {away: rig.DormantAfter / 2, ahead: rig.DormantAfter, host: rig.DormantAfter / 4},
 	} {
-		for level, stored := range map[string]bool{"level 1": false, "level 2": true} {
-			if test.lost && !stored {
-				continue
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.Clock.Advance(test.away)
+			w.fanOut(t, w.storeBy(t, w.now().Add(test.ahead)))
+			w.Clock.Advance(test.later)
+			s := w.Rehydrator(test.host, 0)
+			_, err := s.Login(t.Context(), "ann", w.now().Add(test.host), 0)
+			require.NoError(t, err)
+			s.Work(t.Context())
+			for range 3 { // time passes, and ann looks
+				w.Clock.Advance(rig.DormantAfter / 2)
+				right := w.Rehydrator(0, 0)
+				w.login(t, right)
+				w.rest(t, right)
 			}
-			t.Run(name+"/"+level, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				w.Rules.Stored = stored
-				w.Clock.Advance(test.away)
-				w.fanOut(t, w.storeBy(t, w.now().Add(test.ahead)))
-				w.Clock.Advance(test.later)
-				s := w.Rehydrator(test.host, 0)
-				_, err := s.Login(t.Context(), "ann", w.now().Add(test.host), 0)
-				require.NoError(t, err)
-				s.Work(t.Context())
-				for range 3 { // time passes, and ann looks
-					w.Clock.Advance(rig.DormantAfter / 2)
-					right := w.Rehydrator(0, 0)
-					w.login(t, right)
-					w.rest(t, right)
-				}
-			})
-		}
+		})
 	}
 }
 
@@ -72,7 +65,7 @@ func TestDormantAfterChanges(t *testing.T) {
 	t.Run("raised", func(t *testing.T) {
 		t.Parallel()
 		w := newDormantWorld(t) // and ann has missed a message
-		w.Rules.DormantAfter, w.Rules.FirstDormantAfter = 3*rig.DormantAfter, rig.DormantAfter
+		w.Rules.DormantAfter = 3 * rig.DormantAfter
 		s := w.Rehydrator(0, 0)
 		result, err := s.Login(t.Context(), "ann", w.now(), 0)
 		require.NoError(t, err)
@@ -84,7 +77,7 @@ func TestDormantAfterChanges(t *testing.T) {
 		w := newWorld(t)
 		w.Clock.Advance(rig.DormantAfter / 2)
 		w.sendSome(t, 5)
-		w.Rules.DormantAfter, w.Rules.FirstDormantAfter = rig.DormantAfter/4, rig.DormantAfter
+		w.Rules.DormantAfter = rig.DormantAfter / 4
 		w.sendSome(t, 5)
 		w.Clock.Advance(rig.DormantAfter)
 		w.sendSome(t, 5)
@@ -182,8 +175,7 @@ func TestEndOfARaiseLeavesTheCountOfAGap(t *testing.T) {
 	}
 }
 
-// The first view at level 2 finds no stored horizon, and is of an old time: the horizon stays above all that was delivered, so that no
-// later gap covers it.
+// A view of an old time does not lower the horizon. The horizon stays above all that was delivered, so that no later gap covers it.
 func TestHorizonNeverFalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -555,20 +555,17 @@ func TestSettingLastViewedRehydrates(t *testing.T) {
 	for name, ago := range map[string]time.Duration{
 		"now": 0, "within the old horizon": rig.DormantAfter/2 + 20*time.Minute, "a while ago": rig.DormantAfter / 2,
 	} {
-		for level, stored := range map[string]bool{"level 1": false, "level 2": true} {
-			t.Run(name+"/"+level, func(t *testing.T) {
-				t.Parallel()
-				w := newDormantWorld(t)
-				w.Rules.Stored = stored
-				w.Clock.Advance(rig.DormantAfter / 4)
-				s := w.Rehydrator(0, 0)
-				errs, err := w.InboxesWith(s, 0).SetSeen(t.Context(), []inbox.Seen{{User: "ann", At: w.now().Add(-ago)}})
-				require.NoError(t, err)
-				require.ErrorIs(t, errs[0], rehydrate.ErrUnfinished)
-				w.send(t)
-				w.rest(t, s)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDormantWorld(t)
+			w.Clock.Advance(rig.DormantAfter / 4)
+			s := w.Rehydrator(0, 0)
+			errs, err := w.InboxesWith(s, 0).SetSeen(t.Context(), []inbox.Seen{{User: "ann", At: w.now().Add(-ago)}})
+			require.NoError(t, err)
+			require.ErrorIs(t, errs[0], rehydrate.ErrUnfinished)
+			w.send(t)
+			w.rest(t, s)
+		})
 	}
 }
 

@@ -40,8 +40,8 @@ func newWorldOn(t *testing.T, backend rig.Backend) *world {
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	_, err = w.Edges.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "author"}, {Follower: "twin", Followee: "author"}}, rig.Epoch.Add(-time.Hour))
 	require.NoError(t, err)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "ann"))
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch.AddDate(10, 0, 0), "twin"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch.AddDate(10, 0, 0), rig.DormantAfter, "twin"))
 	return w
 }
 

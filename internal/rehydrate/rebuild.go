@@ -271,7 +271,7 @@ func (a *attempt) countGaps(ctx context.Context, feed *Feed) ([]userstate.GapCou
 
 // afterHorizon returns the first id after the horizon that the attempt knows. The real horizon may be later by now, never earlier.
 func (a *attempt) afterHorizon() message.ID {
-	return message.MinID(a.rules.Horizon(a.state).Add(time.Millisecond))
+	return message.MinID(a.state.Horizon.Add(time.Millisecond))
 }
 
 // each calls do for each page of the messages in a stretch that are in no gap, oldest first. It renews the lease between pages.

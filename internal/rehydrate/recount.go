@@ -26,7 +26,7 @@ func (s *Service) Recount(ctx context.Context, user message.UserID, buckets buck
 	now := s.opts.Now()
 	lease := userstate.Lease{Token: a.token, Until: now.Add(s.opts.Lease), Since: now}
 	a.state, err = s.step(ctx, st, lazy, func(st userstate.State) (userstate.State, error) {
-		next, ok := a.rules.BeginRecount(st, lease)
+		next, ok := st.BeginRecount(lease)
 		if !ok {
 			return st, fmt.Errorf("recount the gaps of %s: %w", user, ErrRehydrating)
 		}
@@ -85,22 +85,13 @@ func (a *attempt) countAgain(ctx context.Context, feed *Feed, buckets bucket.Sto
 	if err != nil {
 		return c, err
 	}
-	if !mark.Numbered { // its Read also counts messages in gaps
-		if c.ReadMark.Read, err = bucket.ReadSlots(ctx, buckets, a.state.User, mark); err != nil {
-			return c, err
-		}
-	}
 	for i, gap := range a.state.Gaps {
 		all, read, err := a.countOne(ctx, feed, gap.Stretch(), deletions.Recent)
 		if err != nil {
 			return c, err
 		}
 		c.Gaps[i].Messages = all
-		switch {
-		case i >= mark.Gaps:
-		case !mark.Numbered:
-			c.ReadMark.Read += read
-		case gap.Stretch().Holds(mark.UpTo):
+		if i < mark.Gaps && gap.Stretch().Holds(mark.UpTo) {
 			c.ReadMark.InGap = read
 		}
 	}

@@ -69,14 +69,13 @@ func (w *Walker) clear(ctx context.Context, state userstate.State, most message.
 	if err != nil {
 		return message.ID{}, err
 	}
-	rules := w.opts.Rules()
-	from := rules.Horizon(state).Add(time.Millisecond)
+	from := state.Horizon.Add(time.Millisecond)
 	if missing, rehydrating := state.MissingFrom(); rehydrating && missing.Before(from) {
 		from = missing
 	}
 	left := bucket.Stretch{After: message.LastBefore(from), Before: next}.Within(bucket.Stretch{After: state.Purged, Before: message.MaxID})
 	if !left.Empty() {
-		entries, err := w.purger.Rehydrator.Feed(state.User, rules).Oldest(ctx, left, 1)
+		entries, err := w.purger.Rehydrator.Feed(state.User, w.opts.Rules()).Oldest(ctx, left, 1)
 		if err != nil {
 			return message.ID{}, err
 		}

@@ -191,7 +191,7 @@ func TestKeepReachesTheTarget(t *testing.T) {
 	w.store(t, day+time.Millisecond, "ann")
 	target := message.LastBefore(w.Clock.Now().Add(-day - time.Millisecond/2))
 	w.keep(t, "ann", target, 1)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, "cleo"))
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "cleo"))
 	require.Equal(t, message.MaxID, w.keep(t, "nobody", target, 0))
 }
 

@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	for n := range walkers {
 		users = append(users, message.UserID(fmt.Sprintf("user-%03d", n)))
 	}
-	require.NoError(t, storetest.See(t.Context(), r.Users, rig.Epoch, users...))
+	require.NoError(t, storetest.See(t.Context(), r.Users, rig.Epoch, rig.DormantAfter, users...))
 	return &world{Rig: r, store: &memory{}, clock: rig.Epoch, kept: make(map[message.UserID]int)}
 }
 

@@ -127,7 +127,6 @@ func (c *Current) adopt(record Record) error {
 	if err != nil {
 		return fmt.Errorf("the recorded settings: %w", err)
 	}
-	values.Rules.Stored = true
 	c.record, c.values, c.declared = record, values, attribute.NewSet(record.LastDeclared, record.Declared)
 	c.log()
 	return nil

@@ -9,25 +9,31 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// See records that users were seen at a time. Users without a record become active without a rehydration. users must not have
-// duplicates.
-func See(ctx context.Context, store userstate.Store, at time.Time, users ...message.UserID) error {
+// Seen returns the state of a user who was seen at a time, and stays active for so long.
+func Seen(user message.UserID, at time.Time, dormantAfter time.Duration) userstate.State {
 	at = at.UTC().Truncate(time.Millisecond)
+	return userstate.State{User: user, LastViewed: at, Horizon: at.Add(dormantAfter)}
+}
+
+// See records that users were seen at a time, and makes them active without a rehydration. users must not have duplicates.
+func See(ctx context.Context, store userstate.Store, at time.Time, dormantAfter time.Duration, users ...message.UserID) error {
 	steps := make([]userstate.Step, len(users))
 	for i, user := range users {
-		steps[i] = userstate.Step{From: userstate.State{User: user}, To: userstate.State{User: user, LastViewed: at}}
+		steps[i] = userstate.Step{From: userstate.State{User: user}, To: Seen(user, at, dormantAfter)}
 	}
 	stepped, err := store.Step(ctx, steps)
 	if err != nil {
 		return fmt.Errorf("see users: %w", err)
 	}
-	var known []userstate.View
-	for i, user := range users {
-		if !stepped[i].Applied {
-			known = append(known, userstate.View{User: user, At: at})
+	steps = steps[:0]
+	for _, s := range stepped {
+		if to := Seen(s.State.User, at, dormantAfter); !s.Applied {
+			next := s.State
+			next.LastViewed, next.Horizon = to.LastViewed, to.Horizon
+			steps = append(steps, userstate.Step{From: s.State, To: next})
 		}
 	}
-	if _, err := store.View(ctx, known); err != nil {
+	if _, err := store.Step(ctx, steps); err != nil {
 		return fmt.Errorf("see users: %w", err)
 	}
 	return nil

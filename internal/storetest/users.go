@@ -43,12 +43,11 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("Lookup/of users never seen", s.lookupUnknown)
 	t.Run("Lookup/in the order of users", s.lookupInOrder)
 	t.Run("View/creates no user", s.viewCreatesNothing)
-	t.Run("View/applies only if last viewed is after the condition", s.viewCondition)
-	t.Run("View/applies only if a stored horizon is after the condition", s.viewBeyond)
+	t.Run("View/applies only if the horizon is after the condition", s.viewBeyond)
 	t.Run("View/never goes backwards", s.viewNeverBackwards)
 	t.Run("View/cuts times to milliseconds in UTC", s.viewCutsTimes)
 	t.Run("View/carries out each view on its own", s.viewsAreIndependent)
-	t.Run("View/leaves head and read mark", s.viewLeavesTheRest)
+	t.Run("View/leaves the rest", s.viewLeavesTheRest)
 	t.Run("View/by many keeps the latest", s.viewConcurrently)
 	t.Run("Step/puts a state in place of another", s.stepApplies)
 	t.Run("Step/is refused unless the state is the same", s.stepRefused)
@@ -74,14 +73,10 @@ func (s userSuite) run(t *testing.T) {
 	t.Run("RaiseHeads/with a decl", s.raiseHeadsDeclared)
 	t.Run("RaiseHeads/passes over unknown users", s.raiseHeadsUnknown)
 	t.Run("RaiseHeads/by many keeps the highest", s.raiseHeadsConcurrently)
-	t.Run("SetReadMark/unless there is a further one", s.setReadMark)
-	t.Run("SetReadMark/replaces a mark only by one that is behind in nothing", s.setReadMarkInOrder)
-	t.Run("SetReadMark/of an unknown user", s.setReadMarkUnknown)
-	t.Run("SetReadMark/by many keeps the furthest", s.setReadMarkConcurrently)
 	t.Run("Writes/of one user by many lose nothing", s.mixedConcurrently)
 	t.Run("Users/a damaged record fails only its own results", s.damaged)
 	t.Run("Users/with similar ids are kept apart", s.similarIDs)
-	t.Run("Reopen/keeps views and read marks", s.reopen)
+	t.Run("Reopen/keeps views", s.reopen)
 }
 
 func (h userStore) lookup(t *testing.T, user message.UserID) userstate.State {
@@ -100,9 +95,14 @@ func (h userStore) view(t *testing.T, views ...userstate.View) []userstate.Viewe
 	return viewed
 }
 
+// active is for how long users of the suite stay active.
+const active = 30 * 24 * time.Hour
+
+func seenAt(user message.UserID, at time.Time) userstate.State { return Seen(user, at, active) }
+
 func (h userStore) create(t *testing.T, user message.UserID, at time.Time) {
 	t.Helper()
-	require.NoError(t, See(t.Context(), h.Store, at, user))
+	require.NoError(t, See(t.Context(), h.Store, at, active, user))
 }
 
 func (s userSuite) lookupUnknown(t *testing.T) {
@@ -141,7 +141,7 @@ func (s userSuite) lookupInOrder(t *testing.T) {
 			require.NoError(t, err)
 			want := userstate.State{User: user}
 			if i%3 > 0 {
-				want.LastViewed = later(i)
+				want = seenAt(user, later(i))
 			}
 			require.Equal(t, want, states[n])
 		}
@@ -155,33 +155,6 @@ func (s userSuite) viewCreatesNothing(t *testing.T) {
 	require.False(t, h.lookup(t, "ann").Known())
 }
 
-func (s userSuite) viewCondition(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name    string
-		after   time.Time
-		applied bool
-	}{
-		{"none", time.Time{}, true},
-		{"a millisecond before", later(10).Add(-time.Millisecond), true},
-		{"the same", later(10), false},
-		{"a millisecond after", later(10).Add(time.Millisecond), false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			h := s.open(t)
-			h.create(t, "ann", later(10))
-			previous := userstate.State{User: "ann", LastViewed: later(10)}
-			viewed := h.view(t, userstate.View{User: "ann", At: later(20), After: test.after})
-			require.Equal(t, []userstate.Viewed{{Previous: previous, Applied: test.applied}}, viewed)
-			if test.applied {
-				previous.LastViewed = later(20)
-			}
-			require.Equal(t, previous, h.lookup(t, "ann"))
-		})
-	}
-}
-
 func (s userSuite) viewBeyond(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
@@ -190,7 +163,7 @@ func (s userSuite) viewBeyond(t *testing.T) {
 	}
 	same, after, none := with("same", later(30)), with("after", later(30).Add(time.Millisecond)), with("none", time.Time{})
 	beyond := func(user message.UserID) userstate.View {
-		return userstate.View{User: user, At: later(20), Beyond: later(30), After: later(90)}
+		return userstate.View{User: user, At: later(20), Beyond: later(30)}
 	}
 	require.Equal(t, []userstate.Viewed{
 		{Previous: same}, {Previous: after, Applied: true}, {Previous: none}, {Previous: userstate.State{User: "unknown"}},
@@ -203,7 +176,7 @@ func (s userSuite) viewNeverBackwards(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	h.create(t, "ann", later(10))
-	state := userstate.State{User: "ann", LastViewed: later(10)}
+	state := seenAt("ann", later(10))
 	require.Equal(t, userstate.Viewed{Previous: state, Applied: true}, h.view(t, userstate.View{User: "ann", At: later(5)})[0])
 	require.Equal(t, state, h.lookup(t, "ann"))
 }
@@ -225,14 +198,14 @@ func (s userSuite) viewsAreIndependent(t *testing.T) {
 	got := h.view(t,
 		userstate.View{User: "zoe", At: later(10)},
 		userstate.View{User: "new", At: later(11)},
-		userstate.View{User: "mia", At: later(12), After: later(2)},
-		userstate.View{User: "ann", At: later(13), After: later(2)},
+		userstate.View{User: "mia", At: later(12), Beyond: later(2).Add(active)},
+		userstate.View{User: "ann", At: later(13), Beyond: later(2).Add(active)},
 	)
 	require.Equal(t, []userstate.Viewed{
-		{Previous: userstate.State{User: "zoe", LastViewed: later(1)}, Applied: true},
+		{Previous: seenAt("zoe", later(1)), Applied: true},
 		{Previous: userstate.State{User: "new"}},
-		{Previous: userstate.State{User: "mia", LastViewed: later(2)}},
-		{Previous: userstate.State{User: "ann", LastViewed: later(3)}, Applied: true},
+		{Previous: seenAt("mia", later(2))},
+		{Previous: seenAt("ann", later(3)), Applied: true},
 	}, got)
 	for user, want := range map[message.UserID]time.Time{"zoe": later(10), "new": {}, "mia": later(2), "ann": later(13)} {
 		require.Equal(t, want, h.lookup(t, user).LastViewed, user)
@@ -246,11 +219,7 @@ func (s userSuite) viewLeavesTheRest(t *testing.T) {
 	h.create(t, "ann", later(1))
 	want := h.step(t, "ann", fullState("ann", 1))
 	want.Head = bucket.Hint{Sequence: 3, Floor: id(150)}
-	want.ReadMark = bucket.ReadMark{UpTo: id(120), Sequence: 2, Slots: 170, Gaps: 2, Read: 121}
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: want.Head}}))
-	mark, err := h.Store.SetReadMark(t.Context(), "ann", want.ReadMark)
-	require.NoError(t, err)
-	require.Equal(t, want.ReadMark, mark)
 	require.Equal(t, want, h.lookup(t, "ann"))
 	require.Equal(t, want, h.view(t, userstate.View{User: "ann", At: later(2)})[0].Previous)
 	want.LastViewed = later(2)
@@ -359,7 +328,7 @@ func (s userSuite) mixedConcurrently(t *testing.T) {
 	h := s.open(t)
 	h.create(t, "ann", epoch)
 	var wg sync.WaitGroup
-	errs := make([]error, 5)
+	errs := make([]error, 4)
 	run := func(i int, write func(n int) error) {
 		wg.Go(func() {
 			for n := 1; n <= rounds && errs[i] == nil; n++ {
@@ -376,11 +345,7 @@ func (s userSuite) mixedConcurrently(t *testing.T) {
 		hint := bucket.Hint{Sequence: uint32(n), Floor: id(n)} //nolint:gosec // at most rounds
 		return h.Store.RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: hint}})
 	})
-	run(2, func(n int) error {
-		_, err := h.Store.SetReadMark(ctx, "ann", mark(n, 100))
-		return err
-	})
-	for stepper := 3; stepper < len(errs); stepper++ {
+	for stepper := 2; stepper < len(errs); stepper++ {
 		run(stepper, func(int) error {
 			return change(ctx, h.Store, userstate.State{User: "ann"}, func(st *userstate.State) { st.Recovered++ })
 		})
@@ -389,11 +354,9 @@ func (s userSuite) mixedConcurrently(t *testing.T) {
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
-	require.Equal(t, userstate.State{
-		User: "ann", LastViewed: later(rounds), Recovered: 2 * rounds,
-		Head:     bucket.Hint{Sequence: rounds, Floor: id(rounds)},
-		ReadMark: mark(rounds, 100),
-	}, h.lookup(t, "ann"))
+	want := seenAt("ann", epoch)
+	want.LastViewed, want.Recovered, want.Head = later(rounds), 2*rounds, bucket.Hint{Sequence: rounds, Floor: id(rounds)}
+	require.Equal(t, want, h.lookup(t, "ann"))
 }
 
 func (s userSuite) similarIDs(t *testing.T) {
@@ -404,7 +367,7 @@ func (s userSuite) similarIDs(t *testing.T) {
 		h.create(t, user, later(i))
 	}
 	for i, user := range users {
-		require.Equal(t, userstate.State{User: user, LastViewed: later(i)}, h.lookup(t, user))
+		require.Equal(t, seenAt(user, later(i)), h.lookup(t, user))
 	}
 	slices.Sort(users)
 	states, err := userstate.States(h.Store.Lookup(t.Context(), users))
@@ -420,10 +383,8 @@ func (s userSuite) reopen(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	want := h.step(t, "ann", fullState("ann", 0))
-	want.LastViewed, want.ReadMark = later(9), mark(110, 120)
+	want.LastViewed = later(9)
 	h.view(t, userstate.View{User: "ann", At: later(9)})
-	_, err := h.Store.SetReadMark(t.Context(), "ann", want.ReadMark)
-	require.NoError(t, err)
 	hint := bucket.Hint{Sequence: 2, Floor: id(100)}
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: hint}}))
 	h = h.Reopen(t)

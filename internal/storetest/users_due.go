@@ -40,7 +40,7 @@ func usersOf(states []userstate.State) []message.UserID {
 // leased returns a state with a mark and a lease that ends at until.
 func leased(user message.UserID, until time.Time) userstate.State {
 	return userstate.State{
-		User: user, LastViewed: epoch, Mark: &userstate.Mark{From: later(-9)},
+		User: user, LastViewed: epoch, Horizon: later(500), Mark: &userstate.Mark{From: later(-9)},
 		Lease: userstate.Lease{Token: "token", Until: until, Since: epoch},
 	}
 }
@@ -100,8 +100,6 @@ func (s userSuite) dueFollows(t *testing.T) {
 	expect(100, "bob", "ann")
 	h.view(t, userstate.View{User: "ann", At: later(1)})
 	require.NoError(t, h.Store.RaiseHeads(t.Context(), []bucket.Head{{Owner: "ann", Hint: bucket.Hint{Sequence: 1, Floor: id(50)}}}))
-	_, err := h.Store.SetReadMark(t.Context(), "ann", mark(50, 60))
-	require.NoError(t, err)
 	expect(100, "bob", "ann")
 	require.Equal(t, h.lookup(t, "ann"), h.due(t, later(100), 100)[1], "as it is by now")
 

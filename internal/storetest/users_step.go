@@ -28,7 +28,7 @@ func fullState(user message.UserID, n int) userstate.State {
 			{After: later(n - 800), Before: later(n - 700), Messages: 1},
 		},
 		Recovered: int64(n) + 3,
-		ReadMark:  bucket.ReadMark{UpTo: id(n + 100), Sequence: 1, Slots: 60, Gaps: n % 2, Read: 55, Numbered: true, InGap: int64(n)},
+		ReadMark:  bucket.ReadMark{UpTo: id(n + 100), Sequence: 1, Slots: 60, Gaps: n % 2, Read: 55, InGap: int64(n)},
 		Purged:    id(n + 10), Oldest: uint32(n), //nolint:gosec // a test counts from 0
 		Keep: userstate.Retention{MaxAge: time.Duration(n+1) * time.Hour, Newest: int64(n) + 5},
 	}
@@ -76,7 +76,7 @@ func (s userSuite) stepApplies(t *testing.T) {
 		require.Equal(t, to, h.lookup(t, "ann"))
 		at = to
 	}
-	bare := userstate.State{User: "ann", LastViewed: later(5)}
+	bare := seenAt("ann", later(5))
 	require.Equal(t, []userstate.Stepped{{State: bare, Applied: true}}, h.steps(t, userstate.Step{From: at, To: bare}))
 	require.Equal(t, bare, h.lookup(t, "ann"), "nothing is left of what was there")
 	require.Equal(t, []userstate.Stepped{{State: bare, Applied: true}}, h.steps(t, userstate.Step{From: bare, To: bare}))
@@ -157,7 +157,6 @@ func (s userSuite) stepRefused(t *testing.T) {
 		"slots":               func(st *userstate.State) { st.ReadMark.Slots++ },
 		"gaps at the mark":    func(st *userstate.State) { st.ReadMark.Gaps++ },
 		"read":                func(st *userstate.State) { st.ReadMark.Read++ },
-		"not numbered":        func(st *userstate.State) { st.ReadMark.Numbered, st.ReadMark.InGap = false, 0 },
 		"read in the gap":     func(st *userstate.State) { st.ReadMark.InGap++ },
 		"the purge point":     func(st *userstate.State) { st.Purged = id(12) },
 		"no purge point":      func(st *userstate.State) { st.Purged, st.Oldest = message.ID{}, 0 },
@@ -179,7 +178,7 @@ func (s userSuite) stepCreates(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	unknown := userstate.State{User: "bob"}
-	known := userstate.State{User: "bob", LastViewed: epoch}
+	known := seenAt("bob", epoch)
 	require.Equal(t, []userstate.Stepped{{State: unknown}}, h.steps(t, userstate.Step{From: known, To: fullState("bob", 1)}))
 	require.Equal(t, unknown, h.lookup(t, "bob"), "a step that is refused creates nothing")
 	require.Equal(t, []userstate.Stepped{{State: known, Applied: true}}, h.steps(t, userstate.Step{From: unknown, To: known}))
@@ -201,27 +200,21 @@ func (s userSuite) stepLeavesTheHead(t *testing.T) {
 	require.Equal(t, []userstate.Stepped{{State: want}}, h.steps(t, userstate.Step{From: was, To: to}))
 }
 
-// stepMovesReadMark steps between read marks of either kind, also back, with SetReadMark in between.
+// stepMovesReadMark steps between read marks, also back.
 func (s userSuite) stepMovesReadMark(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	at := h.step(t, "ann", fullState("ann", 1))
-	numbered, none := mark(30, 40), bucket.ReadMark{}
-	numbered.Numbered = true
-	for _, to := range []bucket.ReadMark{mark(50, 60), numbered, none, numbered, mark(10, 20), mark(50, 60)} {
+	mark := func(upTo, slots int) bucket.ReadMark {
+		return bucket.ReadMark{UpTo: id(upTo), Sequence: uint32(slots / bucket.Capacity), Slots: int64(slots), Gaps: upTo, Read: int64(slots - 1)} //nolint:gosec // a test counts from 0
+	}
+	for _, to := range []bucket.ReadMark{mark(50, 60), mark(30, 40), {}, mark(30, 40), mark(50, 60)} {
 		next := at
 		next.ReadMark = to
 		require.Equal(t, []userstate.Stepped{{State: next, Applied: true}}, h.steps(t, userstate.Step{From: at, To: next}))
 		at = h.lookup(t, "ann")
 		require.Equal(t, next, at)
 	}
-	stored, err := h.Store.SetReadMark(t.Context(), "ann", mark(70, 80))
-	require.NoError(t, err)
-	require.Equal(t, mark(70, 80), stored)
-	next := at
-	next.ReadMark = numbered
-	at.ReadMark = stored
-	require.Equal(t, []userstate.Stepped{{State: at}}, h.steps(t, userstate.Step{From: next, To: next}))
 	h = h.Reopen(t)
 	require.Equal(t, at, h.lookup(t, "ann"))
 }
@@ -231,7 +224,7 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	seen := func(n int) userstate.State {
-		return userstate.State{User: message.UserID(fmt.Sprintf("user-%d", n)), LastViewed: later(n)}
+		return seenAt(message.UserID(fmt.Sprintf("user-%d", n)), later(n))
 	}
 	states := make([]userstate.State, 18)
 	for n := range states {
@@ -247,15 +240,15 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 		states[7].Gaps = append(states[7].Gaps, userstate.Gap{After: later(2 * n), Before: later(2*n + 1), Messages: int64(n)})
 	}
 	states[8].LastViewed = time.Date(2200, 1, 1, 0, 0, 0, int(999*time.Millisecond), time.UTC)
-	states[9].ReadMark = bucket.ReadMark{Numbered: true}
-	states[10].ReadMark = bucket.ReadMark{UpTo: id(1), Sequence: math.MaxUint32, Slots: math.MaxInt64, Gaps: math.MaxInt32, Read: math.MaxInt64, Numbered: true, InGap: math.MaxInt64}
+	states[9].ReadMark = bucket.ReadMark{Gaps: 1}
+	states[10].ReadMark = bucket.ReadMark{UpTo: id(1), Sequence: math.MaxUint32, Slots: math.MaxInt64, Gaps: math.MaxInt32, Read: math.MaxInt64, InGap: math.MaxInt64}
 	states[11].ReadMark = bucket.ReadMark{UpTo: id(1), Slots: 1, Gaps: math.MaxInt32}
 	states[12].Purged = id(1)
 	states[13].Purged, states[13].Oldest = message.MaxID, math.MaxUint32
 	states[14].Keep.MaxAge = time.Millisecond
 	states[15].Keep.Newest = math.MaxInt64
 	states[16].Purged, states[16].Keep = id(1), userstate.Retention{MaxAge: time.Hour, Newest: 1}
-	states[17].LastViewed, states[17].Purged = time.Time{}, id(1)
+	states[17].LastViewed, states[17].Horizon, states[17].Purged = time.Time{}, time.Time{}, id(1)
 	for _, want := range states {
 		require.Equal(t, want, h.step(t, want.User, want))
 	}
@@ -290,7 +283,7 @@ func (s userSuite) stepsAreIndependent(t *testing.T) {
 		userstate.Step{From: zoe, To: fullState("zoe", 3)},
 		userstate.Step{From: stale, To: fullState("mia", 4)},
 		userstate.Step{From: userstate.State{User: "ann"}, To: fullState("ann", 5)},
-		userstate.Step{From: userstate.State{User: "bob", LastViewed: epoch}, To: fullState("bob", 6)},
+		userstate.Step{From: seenAt("bob", epoch), To: fullState("bob", 6)},
 	)
 	require.Equal(t, []userstate.Stepped{
 		{State: fullState("zoe", 3), Applied: true},

@@ -29,7 +29,7 @@ func newWorld(t *testing.T) *world {
 	r, err := rig.Open(t.Context(), rig.NewClock(), nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), "ann", "bob"))
+	require.NoError(t, storetest.See(t.Context(), r.Users, r.Clock.Now(), rig.DormantAfter, "ann", "bob"))
 	return &world{r}
 }
 

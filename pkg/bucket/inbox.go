@@ -20,20 +20,18 @@ type ReadMark struct {
 	// Slots counts the slots, and Gaps the gaps, of the whole inbox when the mark was set.
 	Slots int64
 	Gaps  int
-	// Read counts the slots with an id at or below UpTo. If the mark is not Numbered, it also counts such messages in gaps.
+	// Read counts the slots with an id at or below UpTo.
 	Read int64
-	// Numbered says that the mark has InGap. So a gap that is counted again does not change what is read.
-	Numbered bool
 	// InGap counts the messages at or below UpTo in the gap in which UpTo lies, if the mark lists that gap. One number is enough, because
 	// gaps do not overlap: ReadIn derives those of the other gaps.
 	InGap int64
 }
 
-// ReadIn returns how many messages of a gap a numbered mark says are read. place is the gap's place among all gaps. A message that becomes
+// ReadIn returns how many messages of a gap the mark says are read. place is the gap's place among all gaps. A message that becomes
 // visible later at or below UpTo, in a gap that the mark lists, is read, too.
 func (m ReadMark) ReadIn(place int, g Gap) int64 {
 	switch stretch := g.Stretch(); {
-	case !m.Numbered || place >= m.Gaps || !stretch.After.Less(m.UpTo):
+	case place >= m.Gaps || !stretch.After.Less(m.UpTo):
 		return 0
 	case stretch.Holds(m.UpTo):
 		return m.InGap
@@ -135,8 +133,8 @@ func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap, expired Expired
 	return total, unread
 }
 
-// NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller sets Gaps, and either Numbered and
-// InGap, or adds the number of their messages at or below upTo to Read.
+// NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller sets Gaps and
+// InGap.
 func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID) (ReadMark, error) {
 	head, holders, err := locate(ctx, store, owner, hint, upTo)
 	if err != nil || len(holders) == 0 {
@@ -153,34 +151,6 @@ func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hi
 		mark.Read += mark.readOf(size, b, blanked)
 	}
 	return mark, nil
-}
-
-// ReadSlots counts the slots that a mark says are read: its Read, without what an unnumbered mark counts in gaps.
-func ReadSlots(ctx context.Context, store Store, owner message.UserID, mark ReadMark) (int64, error) {
-	const stride = 8 // buckets a query
-	size := store.Size()
-	read := int64(0)
-	for low := mark.Sequence; size.Position(low, 0) < mark.Slots; {
-		buckets, err := ReadSpan(ctx, store, Span{Owner: owner, Low: low, High: low + stride - 1}, NoFields)
-		if err != nil {
-			return 0, err
-		}
-		if len(buckets) == 0 {
-			break // the buckets are lost
-		}
-		if low == mark.Sequence {
-			read = min(size.Position(buckets[len(buckets)-1].Sequence, 0), mark.Slots)
-		}
-		low = buckets[0].Sequence + 1
-		blanked, err := blankedIn(ctx, store, owner, buckets)
-		if err != nil {
-			return 0, err
-		}
-		for _, b := range buckets {
-			read += mark.readOf(size, b, blanked)
-		}
-	}
-	return read, nil
 }
 
 // readOf counts the slots of a bucket, from Sequence up, that the mark says are read. Of a stub, these are all or none. If none, UpTo is at or

@@ -185,9 +185,8 @@ func TestCountsWithGaps(t *testing.T) {
 		{After: id(100).Time(), Before: id(201).Time(), Messages: 100},
 		{After: id(300).Time(), Before: id(311).Time(), Messages: 10},
 	}
-	marked := bucket.ReadMark{UpTo: id(150), Slots: 20, Gaps: 1, Read: 20 + 50} // 20 slots, and 101 to 150 of the first gap
-	numbered := func(upTo, gaps int, inGap int64) bucket.ReadMark {
-		return bucket.ReadMark{UpTo: id(upTo), Slots: 20, Gaps: gaps, Read: 20, Numbered: true, InGap: inGap}
+	marked := func(upTo, gaps int, inGap int64) bucket.ReadMark {
+		return bucket.ReadMark{UpTo: id(upTo), Slots: 20, Gaps: gaps, Read: 20, InGap: inGap}
 	}
 	tombstones := func(slot int, ns ...int) bucket.Deletions {
 		d := bucket.Deletions{Total: int64(len(ns))}
@@ -204,24 +203,24 @@ func TestCountsWithGaps(t *testing.T) {
 		total, unread int64
 	}{
 		{"nothing read", 20, bucket.Deletions{}, bucket.ReadMark{}, 130, 130},
-		{"read into the first gap", 20, bucket.Deletions{}, marked, 130, 60},
-		{"one of a gap that was read is deleted", 21, tombstones(20, 120), marked, 129, 60},
-		{"one of a gap that was not read is deleted", 21, tombstones(20, 151), marked, 129, 59},
-		{"one of a gap that came later is deleted", 21, tombstones(20, 305), marked, 129, 59},
-		{"one of a bucket is deleted", 20, tombstones(3, 50), marked, 129, 60},
-		{"one that came later is deleted", 22, tombstones(21, 50), marked, 131, 61},
-		{"everything in gaps is deleted", 22, tombstones(20, 305, 120), marked, 128, 59},
-		{"numbered below the gaps", 20, bucket.Deletions{}, numbered(100, 2, 0), 130, 110},
-		{"numbered in the first gap", 20, bucket.Deletions{}, numbered(150, 2, 50), 130, 60},
-		{"numbered in a gap that came later", 20, bucket.Deletions{}, numbered(305, 1, 0), 130, 10},
-		{"numbered at the end of the first gap", 20, bucket.Deletions{}, numbered(200, 2, 99), 130, 11},
-		{"numbered above the first gap", 20, bucket.Deletions{}, numbered(250, 2, 0), 130, 10},
-		{"numbered in the second gap", 20, bucket.Deletions{}, numbered(305, 2, 5), 130, 5},
-		{"numbered above both", 20, bucket.Deletions{}, numbered(500, 2, 0), 130, 0},
-		{"numbered above a gap that came later", 20, bucket.Deletions{}, numbered(500, 1, 0), 130, 10},
-		{"numbered, and one that was read is deleted", 21, tombstones(20, 120), numbered(150, 2, 50), 129, 60},
-		{"numbered, and one that was not read is deleted", 21, tombstones(20, 151), numbered(150, 2, 50), 129, 59},
-		{"numbered above all, and one is deleted", 21, tombstones(20, 305), numbered(500, 2, 0), 129, 0},
+		{"read into the first gap", 20, bucket.Deletions{}, marked(150, 1, 50), 130, 60},
+		{"one of a gap that was read is deleted", 21, tombstones(20, 120), marked(150, 1, 50), 129, 60},
+		{"one of a gap that was not read is deleted", 21, tombstones(20, 151), marked(150, 1, 50), 129, 59},
+		{"one of a gap that came later is deleted", 21, tombstones(20, 305), marked(150, 1, 50), 129, 59},
+		{"one of a bucket is deleted", 20, tombstones(3, 50), marked(150, 1, 50), 129, 60},
+		{"one that came later is deleted", 22, tombstones(21, 50), marked(150, 1, 50), 131, 61},
+		{"everything in gaps is deleted", 22, tombstones(20, 305, 120), marked(150, 1, 50), 128, 59},
+		{"read below the gaps", 20, bucket.Deletions{}, marked(100, 2, 0), 130, 110},
+		{"read in the first gap", 20, bucket.Deletions{}, marked(150, 2, 50), 130, 60},
+		{"read in a gap that came later", 20, bucket.Deletions{}, marked(305, 1, 0), 130, 10},
+		{"read at the end of the first gap", 20, bucket.Deletions{}, marked(200, 2, 99), 130, 11},
+		{"read above the first gap", 20, bucket.Deletions{}, marked(250, 2, 0), 130, 10},
+		{"read in the second gap", 20, bucket.Deletions{}, marked(305, 2, 5), 130, 5},
+		{"read above both", 20, bucket.Deletions{}, marked(500, 2, 0), 130, 0},
+		{"read above a gap that came later", 20, bucket.Deletions{}, marked(500, 1, 0), 130, 10},
+		{"both listed, and one that was read is deleted", 21, tombstones(20, 120), marked(150, 2, 50), 129, 60},
+		{"both listed, and one that was not read is deleted", 21, tombstones(20, 151), marked(150, 2, 50), 129, 59},
+		{"read above all, and one is deleted", 21, tombstones(20, 305), marked(500, 2, 0), 129, 0},
 	} {
 		total, unread := bucket.Counts(test.slots, test.deletions, test.mark, gaps, bucket.Expired{})
 		require.Equal(t, []int64{test.total, test.unread}, []int64{total, unread}, test.name)

@@ -123,7 +123,7 @@ func (p directBus) EmitPublished(ctx context.Context, events []event.Published, 
 			if err != nil {
 				return err
 			}
-			if !userstate.DefaultRules().Deliver(state, m.Sent()) {
+			if !state.Deliver(m.Sent()) {
 				continue
 			}
 			appends = append(appends, bucket.Append{Owner: user, Entries: []bucket.Entry{bucket.EntryOf(m.Message)}})

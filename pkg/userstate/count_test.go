@@ -41,13 +41,11 @@ func TestFinishCountsWhatIsRead(t *testing.T) {
 		inGap       int64
 		cut, sweeps bool // whether the gap was cut meanwhile, and whether the sweep remains
 	}{
-		"more":                    {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, Numbered: true, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}, inGap: 4},
-		"fewer":                   {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, Numbered: true, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 2}, inGap: 3},
-		"by another mark":         {mark: bucket.ReadMark{UpTo: other, Gaps: 1, Numbered: true, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}, inGap: 3, sweeps: true},
-		"without a number":        {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, Read: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}},
-		"another without one":     {mark: bucket.ReadMark{UpTo: other, Gaps: 1, Read: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}},
-		"of a gap that was cut":   {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, Numbered: true, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}, inGap: 3, cut: true, sweeps: true},
-		"before there was a mark": {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, Numbered: true}, counted: userstate.GapCount{Gap: gap}, sweeps: true},
+		"more":                    {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}, inGap: 4},
+		"fewer":                   {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 2}, inGap: 3},
+		"by another mark":         {mark: bucket.ReadMark{UpTo: other, Gaps: 1, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}, inGap: 3, sweeps: true},
+		"of a gap that was cut":   {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1, InGap: 3}, counted: userstate.GapCount{Gap: gap, UpTo: upTo, Read: 4}, inGap: 3, cut: true, sweeps: true},
+		"before there was a mark": {mark: bucket.ReadMark{UpTo: upTo, Gaps: 1}, counted: userstate.GapCount{Gap: gap}, sweeps: true},
 	} {
 		st, want := swept(), int64(11)
 		st.ReadMark = test.mark

@@ -7,13 +7,10 @@
 // dormant: fan-out skips the user, and a rehydration appends the missed messages when the user returns. A user without a record has no
 // horizon, so fan-out copies nothing.
 //
-// From format level 2 on the horizon is stored, and never falls. A view raises it to the time of the view plus Rules.DormantAfter. The view
+// The horizon is stored, and never falls. A view raises it to the time of the view plus Rules.DormantAfter. The view
 // of an active user does so only if that gains a 32nd of DormantAfter. Fan-out may have skipped messages beyond the old horizon, so every
 // raise leaves a debt in the same update. A dormant user gets a Mark, an active user a Sweep from the old horizon. So a wrong clock, or a
 // change of DormantAfter, loses nothing.
-//
-// At level 1, a process of an older release may be running, which raises LastViewed without a debt. So the horizon is LastViewed plus
-// DormantAfter, and messages can be missing if a clock is wrong by more than ClockTolerance, or if DormantAfter was raised.
 //
 // # Returning
 //

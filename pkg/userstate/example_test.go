@@ -8,12 +8,11 @@ import (
 )
 
 // Whether a message is copied depends on when it was sent, not on when the copying happens.
-func ExampleRules_Deliver() {
-	rules := userstate.DefaultRules()
+func ExampleState_Deliver() {
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	ann := userstate.State{User: "ann", LastViewed: looked}
-	fmt.Println(rules.Deliver(ann, looked.AddDate(0, 0, 30)))
-	fmt.Println(rules.Deliver(ann, looked.AddDate(0, 0, 31)))
+	ann := userstate.State{User: "ann", LastViewed: looked, Horizon: looked.AddDate(0, 0, 30)}
+	fmt.Println(ann.Deliver(looked.AddDate(0, 0, 30)))
+	fmt.Println(ann.Deliver(looked.AddDate(0, 0, 31)))
 	// Output:
 	// true
 	// false
@@ -25,14 +24,14 @@ func ExampleRules_Arrive() {
 	rules := userstate.DefaultRules()
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	ann := userstate.State{User: "ann", LastViewed: looked}
+	ann := userstate.State{User: "ann", LastViewed: looked, Horizon: looked.AddDate(0, 0, 30)}
 
 	ann = rules.Arrive(ann, now, now, userstate.Lease{Token: "t", Until: now.Add(time.Minute), Since: now})
-	fmt.Println(ann.Mark.From.Format(time.DateOnly), rules.Deliver(ann, now))
+	fmt.Println(ann.Mark.From.Format(time.DateOnly), ann.Deliver(now))
 
 	ann, bounded := ann.Bound("t", &userstate.Gap{After: ann.Mark.From, Before: now.AddDate(0, -1, 0), Messages: 1200})
 	ann, settled := ann.Settle("t", 1000)
-	fmt.Println(bounded, settled, rules.Deliver(ann, now), rules.Deliver(ann, now.AddDate(0, -2, 0)))
+	fmt.Println(bounded, settled, ann.Deliver(now), ann.Deliver(now.AddDate(0, -2, 0)))
 
 	ann, finished := ann.Finish("t", 3, nil)
 	_, again := ann.Finish("t", 3, nil)

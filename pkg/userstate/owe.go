@@ -9,7 +9,7 @@ import (
 // OweSweep returns the state with a sweep that no worker holds yet, and true. The sweep counts the gaps again. A worker that is sweeping
 // loses its lease, because it may have counted already. If a later sweep is certain anyway, OweSweep returns false: after a mark, or if
 // no worker has taken an existing sweep.
-func (r Rules) OweSweep(s State, now time.Time) (State, bool) {
+func (s State) OweSweep(now time.Time) (State, bool) {
 	if s.Mark != nil || s.Sweep != nil && s.Lease.Token == "" {
 		return s, false
 	}
@@ -17,7 +17,7 @@ func (r Rules) OweSweep(s State, now time.Time) (State, bool) {
 	if s.Sweep != nil {
 		since = s.Lease.Since
 	}
-	s.Sweep = s.sweepFrom(r.Horizon(s)) // nothing is missing in buckets
+	s.Sweep = s.sweepFrom(s.Horizon) // nothing is missing in buckets
 	s.Lease = untaken(since)
 	return s, true
 }
@@ -25,7 +25,7 @@ func (r Rules) OweSweep(s State, now time.Time) (State, bool) {
 // OweFrom returns the state with a sweep from the given time, or from the begin of an earlier one, that no worker holds yet, and true. A worker
 // that holds a lease loses it, because it may have looked already. If the user has no record, or no worker has taken a sweep from then on,
 // OweFrom returns false: a later look is certain anyway.
-func (r Rules) OweFrom(s State, from, now time.Time) (State, bool) {
+func (s State) OweFrom(from, now time.Time) (State, bool) {
 	if from = from.UTC().Truncate(time.Millisecond); !s.Known() || s.Sweep != nil && !from.Before(s.Sweep.From) && s.Lease.Token == "" {
 		return s, false
 	}
@@ -44,11 +44,11 @@ func untaken(since time.Time) Lease { return Lease{Until: time.UnixMilli(0).UTC(
 // Owe makes sure that the gaps of each state are counted again. A worker that leaves a message to a gap calls Owe before the message counts
 // as handled, because the gap may have been counted before the message became visible. The worker passes the states by which it decided.
 // They must have been read after the message was stored, and each user may occur once. lazy is that of Step.
-func Owe(ctx context.Context, store Store, rules Rules, states []State, now time.Time, lazy bool) error {
+func Owe(ctx context.Context, store Store, states []State, now time.Time, lazy bool) error {
 	for len(states) > 0 {
 		var steps []Step
 		for _, st := range states {
-			if next, owed := rules.OweSweep(st, now); owed {
+			if next, owed := st.OweSweep(now); owed {
 				steps = append(steps, Step{From: st, To: next, Lazy: lazy})
 			}
 		}

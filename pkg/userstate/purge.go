@@ -64,8 +64,6 @@ func cutMark(m bucket.ReadMark, purged message.ID, was, left Gap, cut Cut) bucke
 	switch {
 	case !purged.Less(m.UpTo): // all that the mark covers has expired: see bucket.Counts
 		m.InGap = 0
-	case !m.Numbered:
-		m.Read -= min(m.Read, was.Messages-left.Messages)
 	case was.Stretch().Holds(m.UpTo):
 		m.InGap = max(cut.Left.Read, m.InGap-cut.Expired)
 	}

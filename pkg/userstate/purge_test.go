@@ -31,7 +31,7 @@ func cutGaps(st userstate.State, to message.ID, sent []int) (cuts []userstate.Cu
 			switch stretch := left.Stretch(); {
 			case stretch.Holds(id):
 				cut.Left.Messages++
-				if st.ReadMark.Numbered && stretch.Holds(st.ReadMark.UpTo) && !st.ReadMark.UpTo.Less(id) {
+				if stretch.Holds(st.ReadMark.UpTo) && !st.ReadMark.UpTo.Less(id) {
 					cut.Left.Read++
 				}
 			case gap.Stretch().Holds(id):
@@ -52,9 +52,8 @@ func TestPurgeCutsGaps(t *testing.T) {
 		st := seen(epoch.Add(day))
 		upTo := rapid.IntRange(-1, 3*span).Draw(t, "up to")
 		listed := rapid.IntRange(0, 3).Draw(t, "listed")
-		numbered := rapid.Bool().Draw(t, "numbered")
 		const inSlots = 5
-		st.ReadMark = bucket.ReadMark{UpTo: end(upTo), Gaps: listed, Read: inSlots, Numbered: numbered}
+		st.ReadMark = bucket.ReadMark{UpTo: end(upTo), Gaps: listed, Read: inSlots}
 		in := make([][]int, 3) // the messages of each gap
 		for i := range 3 {
 			first := i*span + rapid.IntRange(0, 4).Draw(t, "first")
@@ -71,10 +70,7 @@ func TestPurgeCutsGaps(t *testing.T) {
 					read++
 				}
 			}
-			if i < listed && !numbered {
-				st.ReadMark.Read += int64(read)
-			}
-			if i < listed && numbered && gap.Stretch().Holds(st.ReadMark.UpTo) {
+			if i < listed && gap.Stretch().Holds(st.ReadMark.UpTo) {
 				st.ReadMark.InGap = int64(read)
 			}
 			st.Gaps = append(st.Gaps, gap)
@@ -95,7 +91,7 @@ func TestPurgeCutsGaps(t *testing.T) {
 
 // requireGaps compares the gaps and what is read in them with the messages above p.
 func requireGaps(t require.TestingT, st userstate.State, in [][]int, listed, p, upTo, inSlots int) {
-	at, wantListed, read := 0, 0, inSlots
+	at, wantListed := 0, 0
 	for i, messages := range in {
 		var left, leftRead int64
 		for _, n := range messages {
@@ -105,9 +101,6 @@ func requireGaps(t require.TestingT, st userstate.State, in [][]int, listed, p, 
 					leftRead++
 				}
 			}
-		}
-		if i < listed {
-			read += int(leftRead)
 		}
 		last := i*12 + 100
 		if at < len(st.Gaps) {
@@ -126,16 +119,14 @@ func requireGaps(t require.TestingT, st userstate.State, in [][]int, listed, p, 
 		} else {
 			leftRead = 0
 		}
-		if st.ReadMark.Numbered && p < upTo {
+		if p < upTo {
 			require.Equal(t, leftRead, st.ReadMark.ReadIn(at, gap), "of gap %d", i)
 		}
 		at++
 	}
 	require.Len(t, st.Gaps, at)
 	require.Equal(t, wantListed, st.ReadMark.Gaps, "the mark lists the gaps that are left of its gaps")
-	if !st.ReadMark.Numbered && p < upTo {
-		require.EqualValues(t, read, st.ReadMark.Read)
-	}
+	require.EqualValues(t, inSlots, st.ReadMark.Read)
 }
 
 // A purge takes from the read mark what it counts of the part of a gap that is cut off.
@@ -146,16 +137,15 @@ func TestPurgeCutsWhatIsRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		mark, want bucket.ReadMark
 	}{
-		"with a number": {
-			bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 20, Numbered: true, InGap: 7},
-			bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 20, Numbered: true, InGap: 3},
+		"in the gap": {
+			bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 20, InGap: 7},
+			bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 20, InGap: 3},
 		},
-		"without a number":   {bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 27}, bucket.ReadMark{UpTo: end(7), Gaps: 1, Read: 23}},
-		"above the gap":      {bucket.ReadMark{UpTo: end(70), Gaps: 1, Read: 29}, bucket.ReadMark{UpTo: end(70), Gaps: 1, Read: 25}},
+		"above the gap":      {bucket.ReadMark{UpTo: end(70), Gaps: 1, Read: 20}, bucket.ReadMark{UpTo: end(70), Gaps: 1, Read: 20}},
 		"older than the gap": {bucket.ReadMark{UpTo: end(7), Read: 20}, bucket.ReadMark{UpTo: end(7), Read: 20}},
 		"all has expired": {
-			bucket.ReadMark{UpTo: end(3), Gaps: 1, Read: 20, Numbered: true, InGap: 3},
-			bucket.ReadMark{UpTo: end(3), Gaps: 1, Read: 20, Numbered: true},
+			bucket.ReadMark{UpTo: end(3), Gaps: 1, Read: 20, InGap: 3},
+			bucket.ReadMark{UpTo: end(3), Gaps: 1, Read: 20},
 		},
 	} {
 		st := seen(epoch.Add(day))
@@ -173,7 +163,7 @@ func TestPurgeRefusesAnotherState(t *testing.T) {
 	at := func(h int) time.Time { return epoch.Add(time.Duration(h) * time.Hour) }
 	counted := seen(epoch.Add(day))
 	counted.Gaps = []userstate.Gap{{After: at(0), Before: at(5), Messages: 7}, {After: at(6), Before: at(9), Messages: 3}}
-	counted.ReadMark = bucket.ReadMark{UpTo: message.MinID(at(7)), Gaps: 1, Numbered: true}
+	counted.ReadMark = bucket.ReadMark{UpTo: message.MinID(at(7)), Gaps: 1}
 	purge := userstate.Purge{Of: counted, To: message.LastBefore(at(3).Add(ms)), Cuts: []userstate.Cut{{
 		Left: userstate.GapCount{Gap: userstate.Gap{After: at(3), Before: at(5), Messages: 4}, UpTo: counted.ReadMark.UpTo}, Expired: 3,
 	}}}

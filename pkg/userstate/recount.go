@@ -13,11 +13,11 @@ import (
 
 // BeginRecount returns the state with a sweep under the lease, and true. If a rehydration is due or under way, BeginRecount returns false,
 // because that rehydration has to count first.
-func (r Rules) BeginRecount(s State, lease Lease) (State, bool) {
+func (s State) BeginRecount(lease Lease) (State, bool) {
 	if s.Rehydrating() || !s.Known() {
 		return s, false
 	}
-	s.Sweep, s.Lease = s.sweepFrom(r.Horizon(s)), lease.cut() // nothing is missing in buckets
+	s.Sweep, s.Lease = s.sweepFrom(s.Horizon), lease.cut() // nothing is missing in buckets
 	return s, true
 }
 

@@ -12,12 +12,12 @@ func TestBeginRecount(t *testing.T) {
 	t.Parallel()
 	st := seen(horizon)
 	st.Gaps = swept().Gaps
-	got, ok := rules.BeginRecount(st, lease("mine", horizon))
+	got, ok := st.BeginRecount(lease("mine", horizon))
 	require.True(t, ok)
-	require.Equal(t, &userstate.Sweep{From: rules.Horizon(st)}, got.Sweep, "nothing is missing in buckets")
+	require.Equal(t, &userstate.Sweep{From: st.Horizon}, got.Sweep, "nothing is missing in buckets")
 	require.Equal(t, lease("mine", horizon), got.Lease)
 	for name, busy := range map[string]userstate.State{"a mark": marked(), "a sweep": swept(), "no record": {User: "ann"}} {
-		got, ok := rules.BeginRecount(busy, lease("other", horizon))
+		got, ok := busy.BeginRecount(lease("other", horizon))
 		require.False(t, ok, name)
 		require.Equal(t, busy, got, name)
 	}

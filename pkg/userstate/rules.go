@@ -1,7 +1,6 @@
 package userstate
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -21,12 +20,6 @@ type Rules struct {
 	// message whose time is more than ClockTolerance after the store's clock. An edge becomes visible within PublishSlack after a
 	// span of it began or ended.
 	PublishSlack time.Duration
-	// Stored says that horizons are stored: format level 2. Otherwise a process of an older release may be running, which would
-	// raise LastViewed without a debt. See Arrive.
-	Stored bool
-	// FirstDormantAfter is the DormantAfter that was recorded first for all processes; 0 means DormantAfter. It is used for states
-	// without a stored horizon, so that a later change does not affect them.
-	FirstDormantAfter time.Duration
 }
 
 // DefaultRules keeps inboxes warm for 30 days, allows clocks to differ by a minute, and gives a message two minutes to be stored.
@@ -47,21 +40,6 @@ func (r Rules) Validate() error {
 	return nil
 }
 
-// Horizon returns the time until which the user's inbox is kept warm: the stored one, if there is one. For a user never seen it is the
-// zero time.
-func (r Rules) Horizon(s State) time.Time {
-	switch {
-	case !s.Known():
-		return time.Time{}
-	case !s.Horizon.IsZero():
-		return s.Horizon
-	case r.Stored:
-		return s.LastViewed.Add(cmp.Or(r.FirstDormantAfter, r.DormantAfter)).Truncate(time.Millisecond)
-	default:
-		return s.LastViewed.Add(r.DormantAfter)
-	}
-}
-
 // raiseParts says how much a view must raise the horizon of an active user: one part in so many of DormantAfter. So an active user
 // raises it about once a day, and leaves a debt as often.
 const raiseParts = 32
@@ -69,36 +47,16 @@ const raiseParts = 32
 // View returns the conditional update of a user who views the inbox at the given time. It applies if the user is active now and the
 // horizon need not rise. Otherwise Arrive says what the view changes.
 func (r Rules) View(user message.UserID, at, now time.Time) View {
-	v := View{User: user, At: at}
-	if !r.Stored {
-		v.After = now.Add(r.ClockTolerance - r.DormantAfter)
-		return v
-	}
-	v.Beyond = now.Add(r.ClockTolerance)
+	v := View{User: user, At: at, Beyond: now.Add(r.ClockTolerance)}
 	if enough := at.UTC().Truncate(time.Millisecond).Add(r.DormantAfter - r.DormantAfter/raiseParts); enough.After(v.Beyond) {
 		v.Beyond = enough
 	}
 	return v
 }
 
-// Deliver reports whether fan-out copies a message that was sent at the given time into the user's inbox. Otherwise a rehydration appends
-// the message: the one that is due or running, or the next one. A message in a gap stays there, and pages query it.
-//
-// Deliver compares the time of the message, never the present. So a message that is late is treated like one that is in time. The
-// state must have been read after the message was stored. With an older state, a rehydration may have run in between, and no process
-// would find the message.
-//
-// A sweep does not count as a mark, because no sweep follows it. If Deliver leaves a message to a gap, the caller must call Owe.
-func (r Rules) Deliver(s State, sent time.Time) bool {
-	if sent.After(r.Horizon(s)) || s.Mark != nil && sent.After(s.Mark.From) {
-		return false
-	}
-	return !s.InGap(sent)
-}
-
 // Active reports whether the user's inbox is kept warm for messages sent now, with ClockTolerance to spare.
 func (r Rules) Active(s State, now time.Time) bool {
-	return s.Known() && now.Before(r.Horizon(s).Add(-r.ClockTolerance))
+	return now.Before(s.Horizon.Add(-r.ClockTolerance))
 }
 
 // Dead returns which leases are dead now, with ClockTolerance to spare.

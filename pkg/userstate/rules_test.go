@@ -13,7 +13,13 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-func seen(at time.Time) userstate.State { return userstate.State{User: "ann", LastViewed: at} }
+// seen returns the state of a user whom the default rules keep active since a time, or of a user never seen.
+func seen(at time.Time) userstate.State {
+	if at.IsZero() {
+		return userstate.State{User: "ann"}
+	}
+	return userstate.State{User: "ann", LastViewed: at, Horizon: at.Add(30 * day)}
+}
 
 func TestRulesValidate(t *testing.T) {
 	t.Parallel()
@@ -38,26 +44,8 @@ func TestRulesValidate(t *testing.T) {
 	}
 }
 
-func TestRulesHorizon(t *testing.T) {
+func TestDeliver(t *testing.T) {
 	t.Parallel()
-	r := userstate.DefaultRules()
-	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)))
-	require.Zero(t, r.Horizon(seen(time.Time{})), "a user never seen has none")
-	stored := seen(epoch)
-	stored.Horizon = epoch.Add(50 * day)
-	require.Equal(t, stored.Horizon, r.Horizon(stored), "a stored one holds, also for a process that does not know the level yet")
-
-	r.Stored = true
-	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)))
-	r.DormantAfter, r.FirstDormantAfter = 7*day, 30*day+ms/2
-	require.Equal(t, epoch.Add(30*day), r.Horizon(seen(epoch)), "the value that was recorded first")
-	require.Equal(t, stored.Horizon, r.Horizon(stored))
-	require.Zero(t, r.Horizon(seen(time.Time{})))
-}
-
-func TestRulesDeliver(t *testing.T) {
-	t.Parallel()
-	r := userstate.DefaultRules()
 	horizon := epoch.Add(30 * day)
 	for _, test := range []struct {
 		name    string
@@ -75,7 +63,7 @@ func TestRulesDeliver(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.deliver, r.Deliver(test.state, test.sent))
+			require.Equal(t, test.deliver, test.state.Deliver(test.sent))
 		})
 	}
 }
@@ -101,11 +89,6 @@ func TestRulesActive(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, test.active, r.Active(test.state, test.now))
-			if test.state.Known() {
-				view := r.View("ann", test.now, test.now)
-				require.Equal(t, test.active, view.Applies(test.state), "a view says the same")
-				require.Zero(t, view.Beyond, "level 1 has no stored horizon")
-			}
 		})
 	}
 }

@@ -13,8 +13,8 @@ type State struct {
 	User message.UserID
 	// LastViewed is when the user last opened the inbox or logged in, in UTC, to the millisecond; zero if never.
 	LastViewed time.Time
-	// Horizon is until when fan-out copies messages for the user, in UTC, to the millisecond. It never falls. It is zero if none is
-	// stored yet: see Rules.Horizon.
+	// Horizon is until when fan-out copies messages for the user, in UTC, to the millisecond. It never falls. It is zero if the user was
+	// never seen.
 	Horizon time.Time
 	// Mark says that a rehydration is due or under way; nil if none is.
 	Mark *Mark
@@ -31,13 +31,13 @@ type State struct {
 	// ReadMark is up to where the user has read.
 	ReadMark bucket.ReadMark
 	// Purged is the purge point: every message at or below it has expired for this user. It is the last possible id of a millisecond, and
-	// only rises. It is zero if nothing has expired. Only State.Purge raises it, from format level 3 on.
+	// only rises. It is zero if nothing has expired. Only State.Purge raises it.
 	Purged message.ID
 	// Oldest is a hint for where the messages that have not expired begin: a bucket with a floor at or below Purged. It only rises, with
 	// Purged.
 	Oldest uint32
-	// Keep is the user's own retention; zero if the user has none. MaxAge has whole milliseconds. It is set from format level 3 on, also for
-	// a user who was never seen.
+	// Keep is the user's own retention; zero if the user has none. MaxAge has whole milliseconds. It may be set for a user who
+	// was never seen.
 	Keep Retention
 }
 
@@ -68,6 +68,21 @@ func (s State) MissingFrom() (time.Time, bool) {
 // InGap reports whether a message that was sent at the given time is in a gap.
 func (s State) InGap(sent time.Time) bool {
 	return slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Holds(sent) })
+}
+
+// Deliver reports whether fan-out copies a message that was sent at the given time into the user's inbox. Otherwise a rehydration appends
+// the message: the one that is due or running, or the next one. A message in a gap stays there, and pages query it.
+//
+// Deliver compares the time of the message, never the present. So a message that is late is treated like one that is in time. The
+// state must have been read after the message was stored. With an older state, a rehydration may have run in between, and no process
+// would find the message.
+//
+// A sweep does not count as a mark, because no sweep follows it. If Deliver leaves a message to a gap, the caller must call Owe.
+func (s State) Deliver(sent time.Time) bool {
+	if sent.After(s.Horizon) || s.Mark != nil && sent.After(s.Mark.From) {
+		return false
+	}
+	return !s.InGap(sent)
 }
 
 // Same reports whether two states agree in everything that Store.Step compares: all fields but User and Head.
@@ -136,7 +151,7 @@ type GapCount struct {
 	Gap
 	// UpTo is that of the read mark by which the messages were counted.
 	UpTo message.ID
-	// Read counts those of Messages that are at or below UpTo, if UpTo lies in the gap and the mark is numbered.
+	// Read counts those of Messages that are at or below UpTo, if UpTo lies in the gap.
 	Read int64
 }
 

@@ -22,22 +22,15 @@ type View struct {
 	User message.UserID
 	// At is the time of the view. It is cut to milliseconds.
 	At time.Time
-	// Beyond is the condition: the user must have a stored Horizon later than Beyond. If Beyond is zero, After is the condition.
+	// Beyond is the condition: the user must have a Horizon later than Beyond.
 	Beyond time.Time
-	// After is the condition at format level 1: the user must have a LastViewed, and it must be later than After.
-	After time.Time
 	// Lazy allows the store to lose the view in a crash, as Step.Lazy does. If a view that is not lazy applies, it also makes
 	// the state durable that it found.
 	Lazy bool
 }
 
 // Applies reports whether the condition of the view holds.
-func (v View) Applies(s State) bool {
-	if !v.Beyond.IsZero() {
-		return s.Horizon.After(v.Beyond)
-	}
-	return s.Known() && s.LastViewed.After(v.After)
-}
+func (v View) Applies(s State) bool { return s.Horizon.After(v.Beyond) }
 
 // Viewed is the result of a View.
 type Viewed struct {
@@ -103,7 +96,7 @@ type Store interface {
 	// Step carries out each step on its own and returns the results in the order of steps. A step applies if and only if the
 	// stored state is the Same as From. To then replaces the stored state, except Head, which Step does not change. A From that is Empty
 	// stands for a user without a record. A To that is Empty removes the record, Head included. After a lost reply, such a step may
-	// count as not applied, with an Empty State. No two steps may be of the same user. Only Step may move a read mark back.
+	// count as not applied, with an Empty State. No two steps may be of the same user.
 	Step(ctx context.Context, steps []Step) ([]Stepped, error)
 
 	// Due returns at most limit users with a Mark or a Sweep whose lease is dead, the earliest end first. Damaged records count.
@@ -111,11 +104,6 @@ type Store interface {
 
 	// List returns a partition's users with ids above after, ascending, at most limit. Damaged records count.
 	List(ctx context.Context, partition int, after message.UserID, limit int) ([]Looked, error)
-
-	// SetReadMark replaces a user's read mark if the new mark Covers the stored one, and returns the stored mark after the call.
-	// Otherwise the new mark is older in something, and would make messages unread. For a user who is not Known it returns
-	// ErrNotFound. A mark that is Numbered is set by Step, because its number belongs to the gaps as they were read. The mark has an UpTo.
-	SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error)
 }
 
 // Get returns the state of one user. For a user without a record it returns a State that is not Known. The error wraps

@@ -10,7 +10,7 @@ import (
 // user who last looked long ago is dormant, like a user without a record. An existing mark does not change; it gets the lease if its
 // own lease is dead.
 //
-// If horizons are stored, each raise of the horizon leaves a debt in the same update, because fan-out may have skipped messages beyond
+// Each raise of the horizon leaves a debt in the same update, because fan-out may have skipped messages beyond
 // the old horizon: the mark, or for an active user a sweep from the old horizon. A new sweep gets the lease. Its holder
 // may Finish it at once if no message was sent since its begin. An existing sweep loses its worker, which has looked up to the old
 // horizon only, and may owe a count of gaps. To save debts, a view of an active user raises the horizon only if that gains a part of
@@ -20,19 +20,18 @@ func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 	if at = at.UTC().Truncate(time.Millisecond); at.After(s.LastViewed) {
 		next.LastViewed = at
 	}
-	active, risen := r.Active(s, now), false
-	if r.Stored {
-		next.Horizon, risen = r.raise(s, at, active)
-	}
+	active := r.Active(s, now)
+	var risen bool
+	next.Horizon, risen = r.raise(s, at, active)
 	switch {
 	case s.Mark != nil:
 		if r.Dead(now).Holds(s.Lease) {
 			next.Lease = lease.since(s.Lease.Since)
 		}
 	case !active:
-		next.Mark, next.Lease = &Mark{From: r.Horizon(s)}, lease.cut()
+		next.Mark, next.Lease = &Mark{From: s.Horizon}, lease.cut()
 	case risen:
-		next.Sweep = s.sweepFrom(r.Horizon(s))
+		next.Sweep = s.sweepFrom(s.Horizon)
 		if next.Lease = lease.cut(); s.Sweep != nil {
 			next.Lease = untaken(s.Lease.Since)
 		}
@@ -43,10 +42,9 @@ func (r Rules) Arrive(s State, at, now time.Time, lease Lease) State {
 // raise returns the horizon after a view at the given time, and whether it has risen. That of an active user rises only if that gains
 // enough.
 func (r Rules) raise(s State, at time.Time, active bool) (horizon time.Time, risen bool) {
-	horizon = r.Horizon(s)
 	to := at.Add(r.DormantAfter).Truncate(time.Millisecond)
-	if gain := to.Sub(horizon); gain <= 0 || active && gain < r.DormantAfter/raiseParts {
-		return horizon, false
+	if gain := to.Sub(s.Horizon); gain <= 0 || active && gain < r.DormantAfter/raiseParts {
+		return s.Horizon, false
 	}
 	return to, true
 }
@@ -99,7 +97,7 @@ func (s State) Settle(token string, recovered int64) (State, bool) {
 }
 
 // Finish returns the state without its sweep, after the sweep has appended so many messages and has counted the messages of gaps as
-// Count says. If the numbered read mark was moved after the count, or a gap was cut, the sweep stays, and its holder must count again.
+// Count says. If the read mark was moved after the count, or a gap was cut, the sweep stays, and its holder must count again.
 // Finish returns false if token does not hold the lease, or if the state has a mark or no sweep.
 func (s State) Finish(token string, appended int64, counted []GapCount) (State, bool) {
 	if !s.holds(token) || s.Mark != nil || s.Sweep == nil {
@@ -114,7 +112,7 @@ func (s State) Finish(token string, appended int64, counted []GapCount) (State, 
 
 // outdated reports whether the read mark was moved or the gap was cut after a count of the gap.
 func (s State) outdated(c GapCount) bool {
-	return s.ReadMark.Numbered && c.UpTo != s.ReadMark.UpTo ||
+	return c.UpTo != s.ReadMark.UpTo ||
 		slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Before.Equal(c.Before) && !g.After.Equal(c.After) })
 }
 
@@ -132,7 +130,7 @@ func (s State) Count(counted []GapCount) State {
 				s.Gaps[i].Messages = c.Messages
 				s.Recovered += more
 			}
-			if s.ReadMark.Numbered && c.UpTo == s.ReadMark.UpTo {
+			if c.UpTo == s.ReadMark.UpTo {
 				s.ReadMark.InGap = max(s.ReadMark.InGap, c.Read)
 			}
 		}

@@ -1,6 +1,7 @@
 package userstate_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -41,73 +42,8 @@ func swept() userstate.State {
 	return st
 }
 
+// Each raise of the horizon leaves a debt in the same update. A view that leaves none does not raise it.
 func TestArrive(t *testing.T) {
-	t.Parallel()
-	renewed := lease("new", horizon.Add(2*day))
-	bounded := marked()
-	bounded.Mark.Bounded = true
-	again := swept() // of a user who was away once more
-	for _, test := range []struct {
-		name    string
-		state   userstate.State
-		at, now time.Time
-		want    func(*userstate.State)
-	}{
-		{"active", seen(epoch), epoch.Add(day), epoch.Add(day), func(st *userstate.State) { st.LastViewed = epoch.Add(day) }},
-		{"active, looked before that", seen(epoch), epoch.Add(-day), epoch.Add(day), func(*userstate.State) {}},
-		{"just active", seen(epoch), epoch.Add(day), edge.Add(-ms), func(st *userstate.State) { st.LastViewed = epoch.Add(day) }},
-		{"just dormant", seen(epoch), epoch.Add(day), edge, func(st *userstate.State) {
-			st.LastViewed, st.Mark, st.Lease = epoch.Add(day), &userstate.Mark{From: horizon}, renewed
-		}},
-		{"dormant", seen(epoch), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
-			st.LastViewed, st.Mark, st.Lease = horizon.Add(day), &userstate.Mark{From: horizon}, renewed
-		}},
-		{"dormant, looked before that", seen(epoch), epoch.Add(-day), horizon.Add(day), func(st *userstate.State) {
-			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
-		}},
-		{"never seen", seen(time.Time{}), epoch, epoch, func(st *userstate.State) {
-			st.LastViewed, st.Mark, st.Lease = epoch, &userstate.Mark{}, renewed
-		}},
-		{"never seen, looked long ago", seen(time.Time{}), epoch, epoch.Add(365 * day), func(st *userstate.State) {
-			st.LastViewed, st.Mark, st.Lease = epoch, &userstate.Mark{}, renewed
-		}},
-		{"between milliseconds", seen(epoch), epoch.Add(ms + 999*time.Microsecond).In(time.FixedZone("east", 3600)), epoch, func(st *userstate.State) {
-			st.LastViewed = epoch.Add(ms)
-		}},
-		{"while a mark is held", marked(), horizon.Add(2 * day), horizon.Add(day), func(st *userstate.State) { st.LastViewed = horizon.Add(2 * day) }},
-		{"while a mark's lease just dies", bounded, horizon.Add(day), horizon.Add(day + ms), func(st *userstate.State) {
-			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: bounded.Lease.Since}
-		}},
-		{"while a mark is held, dormant again", marked(), horizon.Add(99 * day), horizon.Add(99 * day), func(st *userstate.State) {
-			st.LastViewed = horizon.Add(99 * day)
-			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: marked().Lease.Since}
-		}},
-		{"while a sweep is due", swept(), horizon.Add(2 * day), horizon.Add(2 * day), func(st *userstate.State) { st.LastViewed = horizon.Add(2 * day) }},
-		{"while a sweep is due, dormant again", again, horizon.Add(99 * day), horizon.Add(99 * day), func(st *userstate.State) {
-			st.LastViewed, st.Mark, st.Lease = horizon.Add(99*day), &userstate.Mark{From: horizon.Add(31 * day)}, renewed
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			before := test.state
-			want := test.state
-			test.want(&want)
-			require.Equal(t, want, rules.Arrive(test.state, test.at, test.now, renewed))
-			require.Equal(t, before, test.state)
-		})
-	}
-}
-
-// storedRules are the rules at format level 2.
-func storedRules() userstate.Rules {
-	r := rules
-	r.Stored = true
-	return r
-}
-
-// Each raise of a stored horizon leaves a debt in the same update. A view that leaves none does not raise it, not even for a process
-// that computes it.
-func TestArriveRaisesTheStoredHorizon(t *testing.T) {
 	t.Parallel()
 	const enough = 30 * day / 32
 	renewed := lease("new", horizon.Add(2*day))
@@ -118,107 +54,106 @@ func TestArriveRaisesTheStoredHorizon(t *testing.T) {
 		st.Horizon = horizon
 		return st
 	}
-	stored := with(seen(epoch), horizon)
-	lowered, raised := storedRules(), storedRules()
-	lowered.DormantAfter, lowered.FirstDormantAfter = 7*day, 30*day
-	raised.DormantAfter, raised.FirstDormantAfter = 60*day, 30*day
+	bounded := marked()
+	bounded.Mark.Bounded = true
+	late := with(swept(), horizon.Add(30*day))
+	late.Sweep = &userstate.Sweep{From: horizon.Add(90 * day)}
 	for _, test := range []struct {
-		name    string
-		rules   userstate.Rules
-		state   userstate.State
-		at, now time.Time
-		want    func(*userstate.State)
+		name         string
+		dormantAfter time.Duration // 0 means the usual one
+		state        userstate.State
+		at, now      time.Time
+		want         func(*userstate.State)
 	}{
-		{"active, gains too little", storedRules(), stored, epoch.Add(enough - ms), epoch, func(st *userstate.State) {
+		{"active, gains too little", 0, seen(epoch), epoch.Add(enough - ms), epoch, func(st *userstate.State) {
 			st.LastViewed = epoch.Add(enough - ms)
 		}},
-		{"active, gains just enough", storedRules(), stored, epoch.Add(enough), epoch.Add(enough), func(st *userstate.State) {
+		{"active, gains just enough", 0, seen(epoch), epoch.Add(enough), epoch.Add(enough), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = epoch.Add(enough), horizon.Add(enough)
 			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
 		}},
-		{"active, nothing stored, gains too little", storedRules(), seen(epoch), epoch.Add(enough - ms), epoch, func(st *userstate.State) {
-			st.LastViewed, st.Horizon = epoch.Add(enough-ms), horizon
+		{"active, between milliseconds", 0, seen(epoch), epoch.Add(ms + 999*time.Microsecond).In(time.FixedZone("east", 3600)), epoch, func(st *userstate.State) {
+			st.LastViewed = epoch.Add(ms)
 		}},
-		{"active, nothing stored, gains enough", storedRules(), seen(epoch), epoch.Add(enough), epoch, func(st *userstate.State) {
-			st.LastViewed, st.Horizon = epoch.Add(enough), horizon.Add(enough)
-			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
-		}},
-		{"active, a clock that is behind", storedRules(), stored, epoch.Add(-9 * day), epoch.Add(-9 * day), func(*userstate.State) {}},
-		{"active, a sweep is due", storedRules(), with(swept(), horizon.Add(30*day)), horizon.Add(9 * day), horizon.Add(9 * day), func(st *userstate.State) {
+		{"active, a clock that is behind", 0, seen(epoch), epoch.Add(-9 * day), epoch.Add(-9 * day), func(*userstate.State) {}},
+		{"just active", 0, seen(epoch), epoch.Add(ms), edge.Add(-ms), func(st *userstate.State) { st.LastViewed = epoch.Add(ms) }},
+		{"active, a sweep is due", 0, with(swept(), horizon.Add(30*day)), horizon.Add(9 * day), horizon.Add(9 * day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon, st.Lease = horizon.Add(9*day), horizon.Add(39*day), untaken(swept().Lease.Since)
 		}},
-		{"active, a sweep is due from later", storedRules(), func() userstate.State {
-			st := with(swept(), horizon.Add(30*day))
-			st.Sweep = &userstate.Sweep{From: horizon.Add(90 * day)}
-			return st
-		}(), horizon.Add(9 * day), horizon.Add(9 * day), func(st *userstate.State) {
+		{"active, a sweep is due from later", 0, late, horizon.Add(9 * day), horizon.Add(9 * day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon, st.Lease = horizon.Add(9*day), horizon.Add(39*day), untaken(swept().Lease.Since)
 			st.Sweep = &userstate.Sweep{From: horizon.Add(30 * day)}
 		}},
-		{"dormant", storedRules(), stored, horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+		{"active by the horizon only", 0, with(seen(epoch), horizon.Add(99*day)), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+			st.LastViewed = horizon.Add(day)
+		}},
+		{"dormant", 0, seen(epoch), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = horizon.Add(day), horizon.Add(31*day)
 			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
 		}},
-		{"dormant, and the horizon does not rise", storedRules(), stored, epoch, horizon, func(st *userstate.State) {
+		{"just dormant, and the horizon does not rise", 0, seen(epoch), epoch, edge, func(st *userstate.State) {
 			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
 		}},
-		{"dormant, gains little", storedRules(), stored, epoch.Add(ms), horizon, func(st *userstate.State) {
+		{"dormant, gains little", 0, seen(epoch), epoch.Add(ms), horizon, func(st *userstate.State) {
 			st.LastViewed, st.Horizon = epoch.Add(ms), horizon.Add(ms)
 			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
 		}},
-		{"dormant by last viewed, but the horizon is later", storedRules(), with(seen(epoch), horizon.Add(99*day)), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
-			st.LastViewed = horizon.Add(day)
+		{"dormant, a sweep is due", 0, swept(), horizon.Add(99 * day), horizon.Add(99 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon = horizon.Add(99*day), horizon.Add(129*day)
+			st.Mark, st.Lease = &userstate.Mark{From: horizon.Add(31 * day)}, renewed
 		}},
-		{"never seen", storedRules(), seen(time.Time{}), epoch, epoch, func(st *userstate.State) {
+		{"never seen", 0, seen(time.Time{}), epoch, epoch, func(st *userstate.State) {
 			st.LastViewed, st.Horizon, st.Mark, st.Lease = epoch, horizon, &userstate.Mark{}, renewed
 		}},
-		{"while a mark is held, gains little", storedRules(), with(marked(), horizon.Add(31*day)), horizon.Add(day + ms), horizon.Add(day), func(st *userstate.State) {
+		{"never seen, looked long ago", 0, seen(time.Time{}), epoch, epoch.Add(365 * day), func(st *userstate.State) {
+			st.LastViewed, st.Horizon, st.Mark, st.Lease = epoch, horizon, &userstate.Mark{}, renewed
+		}},
+		{"while a mark is held, gains little", 0, marked(), horizon.Add(day + ms), horizon.Add(day), func(st *userstate.State) {
 			st.LastViewed = horizon.Add(day + ms)
 		}},
-		{"while a mark is held, gains enough", storedRules(), with(marked(), horizon.Add(30*day)), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+		{"while a mark is held, gains enough", 0, with(marked(), horizon.Add(30*day)), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = horizon.Add(day), horizon.Add(31*day)
 		}},
-		{"while a mark's lease is dead, dormant again", storedRules(), with(marked(), horizon.Add(2*day)), horizon.Add(2*day + ms), horizon.Add(2 * day), func(st *userstate.State) {
+		{"while a mark's lease just dies", 0, bounded, horizon.Add(day), horizon.Add(day + ms), func(st *userstate.State) {
+			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: bounded.Lease.Since}
+		}},
+		{"while a mark's lease is dead, dormant again", 0, with(marked(), horizon.Add(2*day)), horizon.Add(2*day + ms), horizon.Add(2 * day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = horizon.Add(2*day+ms), horizon.Add(32*day+ms)
 			st.Lease = userstate.Lease{Token: "new", Until: renewed.Until, Since: st.Lease.Since}
 		}},
-		{"the setting was lowered", lowered, seen(epoch), epoch.Add(20 * day), epoch.Add(20 * day), func(st *userstate.State) {
-			st.LastViewed, st.Horizon = epoch.Add(20*day), horizon
+		{"the setting was lowered", 7 * day, seen(epoch), epoch.Add(20 * day), epoch.Add(20 * day), func(st *userstate.State) {
+			st.LastViewed = epoch.Add(20 * day)
 		}},
-		{"the setting was lowered, much later", lowered, stored, epoch.Add(25 * day), epoch.Add(25 * day), func(st *userstate.State) {
+		{"the setting was lowered, much later", 7 * day, seen(epoch), epoch.Add(25 * day), epoch.Add(25 * day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = epoch.Add(25*day), epoch.Add(32*day)
 			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
 		}},
-		{"the setting was raised", raised, seen(epoch), epoch.Add(ms), epoch.Add(ms), func(st *userstate.State) {
+		{"the setting was raised", 60 * day, seen(epoch), epoch.Add(ms), epoch.Add(ms), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = epoch.Add(ms), epoch.Add(60*day+ms)
 			st.Sweep, st.Lease = &userstate.Sweep{From: horizon}, renewed
 		}},
-		{"the setting was raised, and the user is dormant", raised, seen(epoch), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
+		{"the setting was raised, and the user is dormant", 60 * day, seen(epoch), horizon.Add(day), horizon.Add(day), func(st *userstate.State) {
 			st.LastViewed, st.Horizon = horizon.Add(day), horizon.Add(61*day)
 			st.Mark, st.Lease = &userstate.Mark{From: horizon}, renewed
-		}},
-		{"a process that does not know the level yet", rules, stored, epoch.Add(9 * day), epoch.Add(9 * day), func(st *userstate.State) {
-			st.LastViewed = epoch.Add(9 * day)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			want := test.state
+			rules := rules
+			rules.DormantAfter = cmp.Or(test.dormantAfter, rules.DormantAfter)
+			before, want := test.state, test.state
 			test.want(&want)
-			got := test.rules.Arrive(test.state, test.at, test.now, renewed)
+			got := rules.Arrive(test.state, test.at, test.now, renewed)
 			require.Equal(t, want, got)
-			if !test.rules.Stored {
-				return
-			}
-			require.Equal(t, got, test.rules.Arrive(got, test.at, test.now, renewed), "the same view again changes nothing")
+			require.Equal(t, before, test.state)
+			require.Equal(t, got, rules.Arrive(got, test.at, test.now, renewed), "the same view again changes nothing")
 			alone := want
 			alone.LastViewed = test.state.LastViewed
-			view := test.rules.View(want.User, test.at, test.now)
-			if view.Applies(test.state) {
+			view := rules.View(want.User, test.at, test.now)
+			if test.state.Mark == nil && view.Applies(test.state) {
 				require.Equal(t, test.state, alone, "a view that applies changes nothing else")
 			}
-			require.Equal(t, test.rules.Active(want, test.now), test.rules.View(want.User, test.at, test.now).Applies(want),
-				"afterwards the horizon need not rise again")
+			require.Equal(t, rules.Active(want, test.now), view.Applies(want), "afterwards the horizon need not rise again")
 		})
 	}
 }
@@ -389,10 +324,10 @@ func TestOweSweep(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			got, owed := rules.OweSweep(test.state, now)
+			got, owed := test.state.OweSweep(now)
 			require.Equal(t, test.want != nil, owed)
 			require.Equal(t, want, got)
-			_, owed = rules.OweSweep(got, now)
+			_, owed = got.OweSweep(now)
 			require.False(t, owed, "once is enough")
 		})
 	}
@@ -426,10 +361,10 @@ func TestOweFrom(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			got, owed := rules.OweFrom(test.state, from.Add(999*time.Microsecond), now)
+			got, owed := test.state.OweFrom(from.Add(999*time.Microsecond), now)
 			require.Equal(t, test.want != nil, owed)
 			require.Equal(t, want, got)
-			_, owed = rules.OweFrom(got, from, now)
+			_, owed = got.OweFrom(from, now)
 			require.False(t, owed, "once is enough")
 		})
 	}
@@ -544,9 +479,8 @@ func TestStateTells(t *testing.T) {
 	kept := userstate.State{User: "ann", Keep: userstate.Retention{Newest: 1}}
 	require.False(t, kept.Empty())
 	require.False(t, kept.Known())
-	require.Equal(t, time.Time{}, rules.Horizon(kept))
-	require.False(t, rules.Deliver(kept, epoch))
-	_, owed := rules.OweFrom(kept, epoch, epoch)
+	require.False(t, kept.Deliver(epoch))
+	_, owed := kept.OweFrom(epoch, epoch)
 	require.False(t, owed)
 	arrived := rules.Arrive(kept, epoch, epoch, userstate.Lease{Token: "a"})
 	require.Equal(t, kept.Keep, arrived.Keep)
@@ -561,7 +495,8 @@ func TestDeliverWhileRehydrating(t *testing.T) {
 	both.Sweep = &userstate.Sweep{From: epoch}
 	both.Gaps = append(both.Gaps, gap)
 	gone.Gaps = append(gone.Gaps, gap)
-	never := userstate.State{User: "ann", LastViewed: epoch, Mark: &userstate.Mark{}}
+	never := seen(epoch)
+	never.Mark = &userstate.Mark{}
 	next := horizon.Add(31 * day) // of a user who is marked or swept
 	for _, test := range []struct {
 		name    string
@@ -591,7 +526,7 @@ func TestDeliverWhileRehydrating(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.deliver, rules.Deliver(test.state, test.sent))
+			require.Equal(t, test.deliver, test.state.Deliver(test.sent))
 		})
 	}
 }

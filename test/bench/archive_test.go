@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -76,7 +77,7 @@ func (a *archive) populate(b *testing.B, users []message.UserID, seen time.Time,
 	}
 	for first := 0; first < len(users); first += together {
 		some := users[first:min(len(users), first+together)]
-		require.NoError(b, storetest.See(b.Context(), a.users, seen, some...))
+		require.NoError(b, storetest.See(b.Context(), a.users, seen, config.Default().DormantAfter, some...))
 	}
 }
 

@@ -78,7 +78,7 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
-			edits: []edit{{fanoutAppendGo, "b.rules.Deliver(state, sent)", "b.rules.Deliver(state, b.deliverer.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "state.Deliver(sent)", "state.Deliver(b.deliverer.opts.Now())"}},
 			pkg:   fanout, run: "^TestHorizonDecides$",
 		},
 		{

@@ -1,7 +1,7 @@
 package mutation_test
 
 const (
-	rulesGo      = "pkg/userstate/rules.go"
+	stateGo      = "pkg/userstate/state.go"
 	transitionGo = "pkg/userstate/transition.go"
 	inboxGo      = "internal/inbox/inbox.go"
 )
@@ -16,7 +16,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a second login that overwrites the mark", trap: "what the unfinished attempt had not appended: lost",
-			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: r.Horizon(s)}\n		}\n	case"}},
+			edits: []edit{{transitionGo, "			next.Lease = lease.since(s.Lease.Since)\n		}\n	case", "			next.Lease = lease.since(s.Lease.Since)\n			next.Mark = &Mark{From: s.Horizon}\n		}\n	case"}},
 			pkg:   rehydration, run: "^TestSecondLoginKeepsTheMark$",
 		},
 		{
@@ -54,12 +54,12 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "a mark that fan-out ignores", trap: "a message is in a bucket, and in the gap that the rehydration decides then",
-			edits: []edit{{rulesGo, " || s.Mark != nil && sent.After(s.Mark.From) {", " {"}},
+			edits: []edit{{stateGo, " || s.Mark != nil && sent.After(s.Mark.From) {", " {"}},
 			pkg:   "./pkg/userstate", run: "^TestDeliverWhileRehydrating$",
 		},
 		{
 			name: "a sweep treated like a mark in fan-out", trap: "what comes after it has looked is left to a rehydrator that has finished: lost",
-			edits: []edit{{rulesGo, "s.Mark != nil && sent.After(s.Mark.From) {", "s.Mark != nil && sent.After(s.Mark.From) || s.Sweep != nil && sent.After(s.Sweep.From) {"}},
+			edits: []edit{{stateGo, "s.Mark != nil && sent.After(s.Mark.From) {", "s.Mark != nil && sent.After(s.Mark.From) || s.Sweep != nil && sent.After(s.Sweep.From) {"}},
 			pkg:   rehydration, run: "^TestFanoutDeliversDuringTheSweep$",
 		},
 		{
@@ -69,7 +69,7 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "neither side takes the horizon", trap: "messages of that very millisecond: lost",
-			edits: []edit{{rulesGo, "if sent.After(r.Horizon(s)) ||", "if !sent.Before(r.Horizon(s)) ||"}},
+			edits: []edit{{stateGo, "if sent.After(s.Horizon) ||", "if !sent.Before(s.Horizon) ||"}},
 			pkg:   rehydration, run: "^TestHorizonToTheMillisecond$",
 		},
 		{

@@ -184,11 +184,8 @@ func (m *machine) payDebts(t *rapid.T) {
 	}
 }
 
-// dormantAfter changes after what time users become dormant. It affects later views only, at level 2.
+// dormantAfter changes after what time users become dormant. It affects later views only.
 func (m *machine) dormantAfter(t *rapid.T) {
-	if !m.rig.Rules.Stored {
-		t.Skip("at level 1, a change affects all users")
-	}
 	m.rig.Rules.DormantAfter = rapid.SampledFrom([]time.Duration{rig.DormantAfter / 2, rig.DormantAfter, 2 * rig.DormantAfter}).Draw(t, "dormant_after")
 	m.hire()
 }

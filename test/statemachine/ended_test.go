@@ -74,7 +74,7 @@ func (e *ended) populate() {
 	}
 	_, err := e.Edges.Follow(t.Context(), pairs, e.Clock.Now().Add(-time.Minute))
 	require.NoError(t, err)
-	require.NoError(t, storetest.See(t.Context(), e.Users, e.Clock.Now(), e.users[:9]...)) // the others were never seen
+	require.NoError(t, storetest.See(t.Context(), e.Users, e.Clock.Now(), rig.DormantAfter, e.users[:9]...)) // the others were never seen
 }
 
 func (e *ended) publish(n int) message.Message {

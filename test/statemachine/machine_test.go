@@ -153,8 +153,6 @@ func newMachine(t *rapid.T, w world) *machine {
 	var err error
 	m.rig, err = rig.OpenSized(t.Context(), w.backend, drawBucketSize(t), m.clock, w.bus, m.model)
 	require.NoError(t, err)
-	m.model.level2 = rapid.IntRange(0, 3).Draw(t, "at level 1") > 0
-	m.rig.Rules.Stored, m.rig.Rules.FirstDormantAfter = m.model.level2, rig.DormantAfter
 	m.model.lossless = m.rig.DB.Lossless
 	m.hire()
 	m.populate(t)
@@ -206,7 +204,7 @@ func (m *machine) populate(t *rapid.T) {
 		}
 		appends = append(appends, bucket.Append{Owner: user, Entries: entries})
 	}
-	require.NoError(t, storetest.See(t.Context(), m.rig.Users, at, seen...))
+	require.NoError(t, storetest.See(t.Context(), m.rig.Users, at, rig.DormantAfter, seen...))
 	results, err := m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
 	for _, r := range results {

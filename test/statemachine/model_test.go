@@ -23,8 +23,6 @@ type model struct {
 	recorded map[message.UserID]look
 	caught   map[follow.Pair][]caughtUp
 	inboxes  map[message.UserID]*inboxModel
-	// level2 tells that horizons are stored.
-	level2 bool
 	// lossless tells that a crash loses no view that has returned.
 	lossless bool
 	// wrong is the first answer of a store that is not what the model knows.
@@ -32,11 +30,7 @@ type model struct {
 }
 
 // look is when a user last looked, and until when messages are copied for them.
-type look struct {
-	at, horizon time.Time
-	// stored tells that the user's record holds the horizon.
-	stored bool
-}
+type look struct{ at, horizon time.Time }
 
 // stored is a message, with the facts known when it was stored. No worker delivered it before.
 type stored struct {
@@ -144,11 +138,8 @@ func (m *model) Unfollowed(p follow.Pair, at time.Time) {
 // Viewed implements rig.Observer.
 func (m *model) Viewed(views []userstate.View, viewed []userstate.Viewed) {
 	for i, v := range views {
-		before, known := m.seen[v.User]
-		applies := known && before.at.After(v.After)
-		if m.level2 {
-			applies = before.stored && before.horizon.After(v.Beyond)
-		}
+		before := m.seen[v.User]
+		applies := before.horizon.After(v.Beyond)
 		if viewed[i].Applied != applies || !viewed[i].Previous.LastViewed.Equal(before.at) {
 			m.disagree("a view of %s at %v after %v found %v, and was applied: %v", v.User, v.At, before,
 				viewed[i].Previous.LastViewed, viewed[i].Applied)
@@ -163,14 +154,8 @@ func (m *model) looked(user message.UserID, at time.Time, dormantAfter time.Dura
 	if !at.Before(seen.at) {
 		seen.at = at
 	}
-	to := at.Add(dormantAfter)
-	switch {
-	case !m.level2:
-		seen.horizon = seen.at.Add(dormantAfter)
-	case !to.Before(seen.horizon.Add(dormantAfter / 32)):
-		seen.horizon, seen.stored = to, true
-	default:
-		seen.stored = true
+	if to := at.Add(dormantAfter); !to.Before(seen.horizon.Add(dormantAfter / 32)) {
+		seen.horizon = to
 	}
 	m.seen[user] = seen
 	if m.lossless || !lazy {
@@ -180,7 +165,7 @@ func (m *model) looked(user message.UserID, at time.Time, dormantAfter time.Dura
 
 // is reports whether a user's record says what the model knows.
 func (l look) is(st userstate.State) bool {
-	return st.LastViewed.Equal(l.at) && st.Horizon.IsZero() != l.stored && (!l.stored || st.Horizon.Equal(l.horizon))
+	return st.LastViewed.Equal(l.at) && st.Horizon.Equal(l.horizon)
 }
 
 // crashed takes note of when a user had looked by what a crash has left. Views that were not recorded durably may be lost: then
@@ -190,12 +175,8 @@ func (m *model) crashed(st userstate.State) error {
 	if seen.at.IsZero() { // never seen, or not by a view
 		return nil
 	}
-	left := look{at: st.LastViewed, horizon: st.Horizon, stored: !st.Horizon.IsZero()}
-	if !left.stored {
-		left.horizon = left.at.Add(rig.DormantAfter)
-	}
-	if left.at.Before(recorded.at) || left.at.After(seen.at) || left.horizon.Before(recorded.horizon) || left.horizon.After(seen.horizon) ||
-		recorded.stored && !left.stored {
+	left := look{at: st.LastViewed, horizon: st.Horizon}
+	if left.at.Before(recorded.at) || left.at.After(seen.at) || left.horizon.Before(recorded.horizon) || left.horizon.After(seen.horizon) {
 		return fmt.Errorf("after a crash, %s was seen at %v, which is not between %v and %v", st.User, left, recorded, seen)
 	}
 	m.seen[st.User], m.recorded[st.User] = left, left

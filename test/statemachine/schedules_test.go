@@ -111,8 +111,8 @@ func runSchedule(t *testing.T, w world, seed uint64) {
 func (s *schedule) set(t *testing.T) {
 	t.Helper()
 	edge := time.Duration(s.random.IntN(4000)-2000) * time.Millisecond
-	require.NoError(t, storetest.See(t.Context(), s.Users, rig.Epoch.Add(edge-rig.DormantAfter), s.twins.User))
-	require.NoError(t, storetest.See(t.Context(), s.Users, rig.Epoch.AddDate(10, 0, 0), s.twins.Twin))
+	require.NoError(t, storetest.See(t.Context(), s.Users, rig.Epoch.Add(edge-rig.DormantAfter), rig.DormantAfter, s.twins.User))
+	require.NoError(t, storetest.See(t.Context(), s.Users, rig.Epoch.AddDate(10, 0, 0), rig.DormantAfter, s.twins.Twin))
 	_, err := s.Edges.Follow(t.Context(), s.pairs("author"), rig.Epoch.Add(-time.Hour))
 	require.NoError(t, err)
 	const ahead, behind = 900 * time.Millisecond, -900 * time.Millisecond

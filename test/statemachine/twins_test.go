@@ -112,7 +112,6 @@ func newTwins(t *rapid.T, w world) *twins {
 	var err error
 	m.rig, err = rig.OpenSized(t.Context(), w.backend, drawBucketSize(t), m.clock, w.bus, m.model)
 	require.NoError(t, err)
-	m.rig.Rules.FirstDormantAfter = rig.DormantAfter
 	m.model.lossless = m.rig.DB.Lossless
 	m.hire()
 	for i, w := range m.users {
@@ -137,10 +136,10 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 	require.NoError(t, m.rig.Messages.Finish(t.Context(), refs))
 	appends := []bucket.Append{{Owner: w.Twin, Entries: entries}}
 	if rapid.IntRange(0, 3).Draw(t, "seen") > 0 {
-		require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now(), w.User))
+		require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now(), rig.DormantAfter, w.User))
 		appends = append(appends, bucket.Append{Owner: w.User, Entries: entries})
 	}
-	require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now().AddDate(10, 0, 0), w.Twin))
+	require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now().AddDate(10, 0, 0), rig.DormantAfter, w.Twin))
 	_, err = m.rig.Appender.Append(t.Context(), appends)
 	require.NoError(t, err)
 	for _, source := range m.sources() {

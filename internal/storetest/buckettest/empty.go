@@ -325,17 +325,11 @@ func (s suite) marksAfterEmpty(t *testing.T) {
 	ctx := t.Context()
 	twin, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100))
 	require.NoError(t, err)
-	low := bucket.ReadMark{UpTo: id(1100), Slots: 130, Read: twin.Read}
 	for _, purged := range []int{500, 1000, 1050} {
 		empty(t, store, 0, 2, purged)
 		mark, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100))
 		require.NoError(t, err)
 		require.Equal(t, twin, mark)
-		for _, mark := range []bucket.ReadMark{twin, low} {
-			read, err := bucket.ReadSlots(ctx, store, owner, mark)
-			require.NoError(t, err)
-			require.Equal(t, twin.Read, read)
-		}
 		if purged >= 1000 {
 			mark, err = bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1000))
 			require.NoError(t, err)

@@ -44,7 +44,7 @@ const (
 
 // Rules returns the rules of a rig.
 func Rules() userstate.Rules {
-	return userstate.Rules{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance, PublishSlack: Slack, Stored: true}
+	return userstate.Rules{DormantAfter: DormantAfter, ClockTolerance: ClockTolerance, PublishSlack: Slack}
 }
 
 // Rig is one process on a database, with all the stages. A crash ends it and leaves the database behind, for the next.

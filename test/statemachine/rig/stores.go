@@ -214,11 +214,6 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 	return through(ctx, "List", func() ([]userstate.Looked, error) { return s.Store.List(ctx, partition, after, limit) })
 }
 
-// SetReadMark implements userstate.Store.
-func (s *Users) SetReadMark(ctx context.Context, user message.UserID, mark bucket.ReadMark) (bucket.ReadMark, error) {
-	return through(ctx, "SetReadMark", func() (bucket.ReadMark, error) { return s.Store.SetReadMark(ctx, user, mark) })
-}
-
 // Edges is a follow.Store behind the seam.
 type Edges struct {
 	follow.Store
