@@ -192,59 +192,6 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestClocks changes edges while the server's clock is wrong.
-func TestClocks(t *testing.T) {
-	t.Parallel()
-	const ahead, behind, right = "1h", "-1h", "0s"
-	// change changes an edge at a time of the driver, and sets the clock for that time.
-	change := func(kind, follower, at, offset string) [2]string {
-		at = "2026-01-01T" + at + "Z"
-		return [2]string{
-			`{"` + kind + `":[{"follower":"` + follower + `","followee":"ann"}],"asked":"` + at + `","answered":"` + at + `"}` + "\n",
-			`{"since":"` + at + `","until":"` + at + `","offset":"` + offset + `"}` + "\n",
-		}
-	}
-	const asked = `"asked":"2026-01-01T00:00:00Z","body":`
-	for _, test := range []struct {
-		name     string
-		asked    bool // whether the log has the times at which the messages were sent
-		changes  [][2]string
-		findings map[string]int
-		perhaps  int
-	}{
-		{"unfollowed later", true, [][2]string{change("unfollow", "ben", "01:00:00", right)}, map[string]int{}, 0},
-		{
-			"unfollowed by a clock that is behind", false,
-			[][2]string{change("unfollow", "ben", "01:00:00", behind)},
-			map[string]int{"extra": 1, "wrong total": 2, "wrong counts": 1},
-			0,
-		},
-		{"unfollowed by a clock that is behind after the fan-out", true, [][2]string{change("unfollow", "ben", "01:00:00", behind)}, map[string]int{}, 1},
-		{"unfollowed by a clock that is ahead", true, [][2]string{change("unfollow", "ben", "00:00:00", ahead)}, map[string]int{}, 0},
-		{"followed by a clock that is behind after the fan-out", true, [][2]string{change("follow", "dora", "01:00:00", behind)}, map[string]int{}, 1},
-		{"a span begins after the last", false, [][2]string{
-			change("follow", "dora", "00:00:00.010", right), change("unfollow", "dora", "00:00:00.020", right), change("follow", "dora", "00:00:00.030", behind),
-		}, map[string]int{}, 0},
-		{"a span ends after its begin", false, [][2]string{
-			change("follow", "dora", "00:00:00.0001", ahead), change("unfollow", "dora", "00:00:00.0002", right), change("follow", "dora", "00:00:00.0003", right),
-		}, map[string]int{}, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			messages, clocks := published, ""
-			if test.asked {
-				messages = strings.ReplaceAll(published, `"body":`, asked)
-			}
-			for _, c := range test.changes {
-				messages, clocks = messages+c[0], clocks+c[1]
-			}
-			_, found := runCheck(t, newFake(), messages, "--clocks", write(t, t.TempDir(), "clocks", clocks))
-			require.Equal(t, test.findings, found.Findings, found.Examples)
-			require.Equal(t, test.perhaps, found.Perhaps)
-		})
-	}
-}
-
 // TestLookWhileAClockIsWrong lets Cleo, who is dormant, log in while the server's clock is so far behind that she counts as active.
 func TestLookWhileAClockIsWrong(t *testing.T) {
 	t.Parallel()

@@ -107,13 +107,9 @@ func expect(in input, opts options) *expected {
 // audience returns the recipients of a message without duplicates. The value is true if the recipient is uncertain.
 func audience(m *message, in input) map[string]bool {
 	users := make(map[string]bool, len(m.To))
-	asked := m.Asked
-	if len(in.clocks) == 0 {
-		asked = time.Time{}
-	}
 	if m.Audience == "followers" {
 		for follower, edge := range in.followers[m.From] {
-			if holds, perhaps := edge.hold(m.sent, asked); holds || perhaps {
+			if holds, perhaps := edge.hold(m.sent); holds || perhaps {
 				users[follower] = !holds
 			}
 		}

@@ -65,7 +65,7 @@ type look struct {
 // input is everything that determines the inboxes.
 type input struct {
 	messages  []published
-	followers map[string]map[string]history // of each author, by follower
+	followers map[string]map[string]spans // of each author, by follower
 	edges     int
 	changes   []change
 	seen      map[string]time.Time
@@ -78,7 +78,7 @@ type input struct {
 
 func read(opts options) (input, error) {
 	in := input{
-		followers: make(map[string]map[string]history), seen: make(map[string]time.Time),
+		followers: make(map[string]map[string]spans), seen: make(map[string]time.Time),
 		looks: make(map[string][]look), twins: make(map[string]bool),
 		unlogged: make(map[string]bool),
 	}
@@ -135,7 +135,7 @@ func (in *input) readEdge(line []byte) error {
 		return errors.New("there is no tab between a follower and a followee")
 	}
 	in.edges++
-	return in.step(pair{follower, followee}, time.Time{}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
+	return in.step(pair{follower, followee}, func(s spans) (spans, error) { return s.follow(moment{}), nil })
 }
 
 func (in *input) readUser(line []byte) error {
@@ -188,12 +188,12 @@ func (in *input) change() error {
 	for _, c := range in.changes {
 		at := in.moment(c.Asked, c.Answered)
 		for _, e := range c.Follow {
-			if err := in.step(e, c.Answered, func(s spans) (spans, error) { return s.follow(at), nil }); err != nil {
+			if err := in.step(e, func(s spans) (spans, error) { return s.follow(at), nil }); err != nil {
 				return err
 			}
 		}
 		for _, e := range c.Unfollow {
-			if err := in.step(e, c.Answered, func(s spans) (spans, error) { return s.unfollow(at) }); err != nil {
+			if err := in.step(e, func(s spans) (spans, error) { return s.unfollow(at) }); err != nil {
 				return err
 			}
 		}
@@ -201,17 +201,16 @@ func (in *input) change() error {
 	return nil
 }
 
-// step changes one pair. answered is the time by the driver's clock.
-func (in *input) step(e pair, answered time.Time, change func(spans) (spans, error)) error {
+// step changes one pair.
+func (in *input) step(e pair, change func(spans) (spans, error)) error {
 	if in.followers[e.Followee] == nil {
-		in.followers[e.Followee] = make(map[string]history)
+		in.followers[e.Followee] = make(map[string]spans)
 	}
-	before := in.followers[e.Followee][e.Follower]
-	spans, err := change(before.last())
+	changed, err := change(in.followers[e.Followee][e.Follower])
 	if err != nil {
 		return fmt.Errorf("%s and %s: %w", e.Follower, e.Followee, err)
 	}
-	in.followers[e.Followee][e.Follower] = append(before, known{answered: answered, spans: spans})
+	in.followers[e.Followee][e.Follower] = changed
 	return nil
 }
 

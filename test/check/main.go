@@ -29,7 +29,7 @@ It reads these files. Each may be compressed with gzip. Separate several files o
                also the follows and unfollows meanwhile
   --follows    the edges at the beginning: a follower, a tab, a followee; needed only if messages went to followers
   --users      when users were seen: NDJSON with user and last_viewed. A user who is not listed was never seen
-  --logins     the users who returned, as "go run ./test/driver login" and "roam" log them. All of them count as active now
+  --logins     the users who returned, as "go run ./test/driver login" logs them. All of them count as active now
   --unlogged   users who may have returned earlier without an entry in --logins: one user a line
   --pairs      a user, a tab, the user's twin, to whom everything happens that happens to the user: check compares their inboxes
   --clocks     when the servers' clocks were wrong, by the driver's clock: NDJSON with since, until, and an offset such as 1h

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,8 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	driver "github.com/fanmail/fanmail/test/driver"
 )
 
 // returning is a server to which users return. It breaks off every third request, and takes two requests to rebuild an inbox.
@@ -27,8 +24,6 @@ type returning struct {
 	requests int
 	asked    map[string]int // of each user
 	edges    []string
-	seen     int
-	enough   func() // called at the fifth batch of twins
 }
 
 func (s *returning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,11 +41,6 @@ func (s *returning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path[0] == "following:batch":
 		s.edges = append(s.edges, path[0]+" "+string(body))
 		_, _ = fmt.Fprintf(w, `{"accepted":%d}`, bytes.Count(body, []byte("\n"))) // an error means that the client is gone
-	case path[0] == "users:batch":
-		if s.seen++; s.seen == 5 {
-			s.enough()
-		}
-		_, _ = fmt.Fprintf(w, `{"accepted":%d}`, bytes.Count(body, []byte("\n")))
 	case path[0] == "messages":
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, `{"id":"x","from":"ann"}`)
@@ -72,7 +62,7 @@ func (s *returning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func serveReturning(t *testing.T) (s *returning, url string) {
 	t.Helper()
-	s = &returning{asked: make(map[string]int), enough: func() {}}
+	s = &returning{asked: make(map[string]int)}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return s, server.URL
@@ -175,32 +165,4 @@ func TestPublishChanges(t *testing.T) {
 	code, _, stderr = run(t, "publish", "--server", url, "--file", both, "--log", log)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "write two")
-}
-
-func TestRoam(t *testing.T) {
-	t.Parallel()
-	s, url := serveReturning(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	s.enough = cancel
-	log := filepath.Join(t.TempDir(), "log")
-	var out, errs strings.Builder
-	code := driver.Run(ctx, []string{
-		"roam", "--server", url, "--pairs", write(t, "ann\tann-twin\nben\tben-twin\n"), "--log", log,
-		"--gap", "1ms", "--keep", "10ms", "--seed", "7",
-	}, &out, &errs, time.Now)
-	require.Zero(t, code, errs.String())
-	var summary struct{ Seed, Pairs, Logins, Openings, Pages, Kept int }
-	require.NoError(t, json.Unmarshal([]byte(out.String()), &summary))
-	require.Equal(t, []int{7, 2}, []int{summary.Seed, summary.Pairs})
-	looks := readLines[seenLine](t, log)
-	require.Len(t, looks, summary.Logins+summary.Openings)
-	require.Positive(t, summary.Logins)
-	require.Positive(t, summary.Openings)
-	require.GreaterOrEqual(t, summary.Kept, 5)
-	last := make(map[string]time.Time)
-	for _, l := range looks {
-		require.Contains(t, []string{"ann", "ben"}, l.User)
-		require.False(t, l.Asked.Before(last[l.User]), "the looks of a user follow each other")
-		last[l.User] = l.Answered
-	}
 }

@@ -212,11 +212,11 @@ func (l *loggingIn) comeBack(ctx context.Context, line look) error {
 	if line.By == byLogin {
 		if err = l.login(ctx, &line); err == nil {
 			complete = l.millis(&line)
-			err = l.open(ctx, &line, l.size, 1)
+			err = l.open(ctx, &line, l.size)
 		}
 		line.FirstMS = l.millis(&line)
 	} else {
-		err = l.open(ctx, &line, l.size, 1)
+		err = l.open(ctx, &line, l.size)
 		line.FirstMS = l.millis(&line)
 		if err == nil {
 			err = l.awaitComplete(ctx, line.User)

@@ -93,29 +93,21 @@ func (v *viewer) login(ctx context.Context, l *look) error {
 	}
 }
 
-// open opens an inbox: it reads at most pages pages of size messages.
-func (v *viewer) open(ctx context.Context, l *look, size, pages int) error {
-	query := url.Values{"limit": {strconv.Itoa(size)}}
-	for {
-		asked := v.now().UTC()
-		p, tries, err := v.page(ctx, l.User, query)
-		if err != nil {
-			return err
-		}
-		if l.Read.Pages++; l.Read.Pages == 1 {
-			l.Read.Asked, l.Read.Answered, l.Read.Complete = asked, v.now().UTC(), p.Complete
-			if l.Tries == 0 {
-				l.Tries = tries
-			}
-		}
-		for _, m := range p.Messages {
-			l.Read.IDs = append(l.Read.IDs, m.ID)
-		}
-		if l.Read.End = p.Next == nil; l.Read.End || l.Read.Pages == pages {
-			return nil
-		}
-		query.Set("before", *p.Next)
+// open opens an inbox: it reads a page of size messages.
+func (v *viewer) open(ctx context.Context, l *look, size int) error {
+	asked := v.now().UTC()
+	p, tries, err := v.page(ctx, l.User, url.Values{"limit": {strconv.Itoa(size)}})
+	if err != nil {
+		return err
 	}
+	l.Read.Pages, l.Read.Asked, l.Read.Answered, l.Read.Complete, l.Read.End = 1, asked, v.now().UTC(), p.Complete, p.Next == nil
+	if l.Tries == 0 {
+		l.Tries = tries
+	}
+	for _, m := range p.Messages {
+		l.Read.IDs = append(l.Read.IDs, m.ID)
+	}
+	return nil
 }
 
 // awaitComplete waits until an inbox is complete. It peeks, so this does not count as a look. If that takes long, the user looks again each time,

@@ -27,10 +27,8 @@ Commands:
   users        print users and when they were seen last, as "fanmail import users" reads them
   celebrities  print one message by each of the most followed, to their followers
   views        print recorded mails as a trace of views and messages, as "go run -C bench . dormancy" reads it
-  twins        write messages and changes of edges in which every user has a twin, to whom happens what happens to them
   publish      publish the messages of a file, each exactly once, whatever happens to the server meanwhile
   login        let users come back, and log what they see
-  roam         let users look at random while their twins are seen all the time, and log what they see
 
 Each command has a --help. Files may be compressed with gzip. Exit codes: 0 done, 1 failed, 2 wrong usage.
 `
@@ -53,8 +51,8 @@ func main() {
 
 func run(ctx context.Context, args []string, p program) int {
 	commands := map[string]func(context.Context, []string, program) error{
-		"users": printUsers, "celebrities": printCelebrities, "views": printViews, "twins": writeTwins,
-		"publish": publishFile, "login": loginAll, "roam": roam,
+		"users": printUsers, "celebrities": printCelebrities, "views": printViews,
+		"publish": publishFile, "login": loginAll,
 	}
 	if len(args) == 0 {
 		say(p.stderr, usage)

@@ -4,6 +4,5 @@
 // TestRolesApart do with clocks that are up to a minute apart. The checker learns from a file when which clocks were possible.
 //
 // With FANMAIL_E2E_FULL=1, the longest tests use all of their data. Otherwise some use a part: those with the race detector, those
-// that kill the server, and those in which users return. -parallel 1 runs the tests one after another. FANMAIL_E2E_SEED repeats the
-// random choices of a test, which prints its seed.
+// that kill the server, and those in which users return. -parallel 1 runs the tests one after another.
 package e2e

@@ -6,8 +6,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,10 +18,6 @@ type feed struct {
 	ended chan struct{}
 	lines int
 	err   error
-
-	// unfollows counts the lines in which users unfollow. While calm is true, feed leaves such lines out.
-	unfollows atomic.Int64
-	calm      atomic.Bool
 }
 
 // feed makes the driver read messages from a pipe. It repeats the given messages at pace messages per second.
@@ -41,14 +35,6 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 		defer ticker.Stop()
 		for n := 0; ctx.Err() == nil && f.err == nil; n++ {
 			line := messages[n%len(messages)]
-			unfollow := strings.HasPrefix(line, `{"unfollow"`)
-			if unfollow {
-				f.unfollows.Add(1) // before calm is read, so that a caller that sets calm misses no line
-				if f.calm.Load() {
-					f.unfollows.Add(-1)
-					continue
-				}
-			}
 			select {
 			case <-ticker.C:
 				if _, f.err = pipe.WriteString(line); f.err == nil {
