@@ -31,15 +31,15 @@ func (s *Service) standing(ctx context.Context, partition int, ref message.Ref) 
 	case !errors.Is(err, progress.ErrNotFound):
 		return standing{}, err
 	}
-	fates, err := s.stores.Messages.Endings(ctx, []message.Ref{ref})
+	endings, err := s.stores.Messages.Endings(ctx, []message.Ref{ref})
 	if err == nil {
-		err = fates[0].Err
+		err = endings[0].Err
 	}
 	if err != nil {
 		return standing{}, fmt.Errorf("ending of %s: %w", ref.ID, err)
 	}
-	if fates[0].Concluded {
-		return standing{scan: progress.Scan{Done: true}, planned: true, inPlan: true, ending: &fates[0].Ending}, nil
+	if endings[0].Concluded {
+		return standing{scan: progress.Scan{Done: true}, planned: true, inPlan: true, ending: &endings[0]}, nil
 	}
 	return found, nil
 }

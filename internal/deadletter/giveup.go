@@ -71,14 +71,14 @@ func (s *Service) revive(ctx context.Context, task event.Task) error {
 
 // ended returns ErrGivenUp if the plan of a message has ended, and a part of the fan-out was given up. Nothing says any more which part.
 func (s *Service) ended(ctx context.Context, ref message.Ref) error {
-	fates, err := s.Messages.Endings(ctx, []message.Ref{ref})
+	endings, err := s.Messages.Endings(ctx, []message.Ref{ref})
 	if err == nil {
-		err = fates[0].Err
+		err = endings[0].Err
 	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("ending of %s: %w", ref.ID, err)
-	case fates[0].Ending.GivenUp > 0:
+	case endings[0].GivenUp > 0:
 		return ErrGivenUp
 	}
 	return nil

@@ -25,16 +25,16 @@ func (r *Router) dropLate(ctx context.Context, routes []route) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	fates, err := r.stores.Messages.Endings(ctx, refs)
+	endings, err := r.stores.Messages.Endings(ctx, refs)
 	if err != nil {
 		return fmt.Errorf("endings of %d messages: %w", len(refs), err)
 	}
 	var late []message.ID
-	for k, fate := range fates {
+	for k, ending := range endings {
 		switch {
-		case fate.Err != nil:
-			return fmt.Errorf("ending of %s: %w", refs[k].ID, fate.Err)
-		case fate.Over():
+		case ending.Err != nil:
+			return fmt.Errorf("ending of %s: %w", refs[k].ID, ending.Err)
+		case ending.Over():
 			late = append(late, refs[k].ID)
 			routes[open[k]] = route{span: routes[open[k]].span, finished: refs[k : k+1]}
 		}
@@ -50,14 +50,14 @@ func (r *Router) dropLate(ctx context.Context, routes []route) error {
 
 // isOver reports whether there is nothing left to fan out of a message.
 func isOver(ctx context.Context, messages message.Store, ref message.Ref) (bool, error) {
-	fates, err := messages.Endings(ctx, []message.Ref{ref})
+	endings, err := messages.Endings(ctx, []message.Ref{ref})
 	if err == nil {
-		err = fates[0].Err
+		err = endings[0].Err
 	}
 	if err != nil {
 		return false, fmt.Errorf("ending of %s: %w", ref.ID, err)
 	}
-	return fates[0].Over(), nil
+	return endings[0].Over(), nil
 }
 
 // dropOver drops those of the unplanned messages that are over: their tasks are late repetitions. The router plans the others again.
@@ -69,13 +69,13 @@ func (b *batch) dropOver(ctx context.Context) error {
 	for i, unplanned := range b.unplanned {
 		refs[i] = unplanned.Ref()
 	}
-	fates, err := b.deliverer.stores.Messages.Endings(ctx, refs)
+	endings, err := b.deliverer.stores.Messages.Endings(ctx, refs)
 	if err != nil {
 		return fmt.Errorf("endings of %d messages without a plan: %w", len(refs), err)
 	}
 	var rest []event.Published
 	for i, unplanned := range b.unplanned {
-		if !fates[i].Over() {
+		if !endings[i].Over() {
 			rest = append(rest, unplanned)
 		}
 	}

@@ -74,8 +74,8 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "message_valid.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "hi"}}))
 	require.NoError(t, db.Messages().Finish(ctx, []message.Ref{{From: "ann", ID: messagetest.ID(6)}}))
 	requireGolden(t, "message_valid_finished.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
-	require.NoError(t, db.Messages().Conclude(ctx, []message.Conclusion{
-		{Ref: message.Ref{From: "ann", ID: messagetest.ID(6)}, Ending: message.Ending{Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7}},
+	require.NoError(t, db.Messages().Conclude(ctx, []message.Ending{
+		{Ref: message.Ref{From: "ann", ID: messagetest.ID(6)}, Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7},
 	}))
 	requireGolden(t, "message_concluded.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
 	late, future := messagetest.Message(7, "ann"), messagetest.Message(8, "ann")
@@ -292,11 +292,11 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.ErrorContains(t, found[0].Err, damaged.ID.String())
 	require.NoError(t, found[1].Err)
 	require.Equal(t, sound, found[1].Stored.Message)
-	fates, err := db.Messages().Endings(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
+	endings, err := db.Messages().Endings(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
 	require.NoError(t, err)
-	require.ErrorIs(t, fates[0].Err, message.ErrCorrupt)
-	require.False(t, fates[0].Over())
-	require.Equal(t, message.Fate{Ref: sound.Ref()}, fates[1])
+	require.ErrorIs(t, endings[0].Err, message.ErrCorrupt)
+	require.False(t, endings[0].Over())
+	require.Equal(t, message.Ending{Ref: sound.Ref()}, endings[1])
 
 	_, err = db.Progress().Plan(t.Context(), sound.ID, []int{0}, messagetest.Epoch)
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ type endingRecord struct {
 }
 
 // Endings implements message.Store. Refs without an author cost a query of their own, which every shard answers.
-func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Fate, error) {
+func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Ending, error) {
 	places := make(map[message.ID][]int, len(refs))
 	var authored []message.Ref
 	var anonymous []bson.Binary
@@ -36,17 +36,17 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.F
 			anonymous = append(anonymous, uuid(ref.ID))
 		}
 	}
-	fates := make([]message.Fate, len(refs))
+	endings := make([]message.Ending, len(refs))
 	read := func(filter bson.D) error {
 		projection := options.Find().SetProjection(fields(fieldID, fieldFrom, fieldEnding))
 		return s.c.scan(ctx, "read endings", filter, projection, func() {}, func(raw bson.Raw) error {
-			found, fate, err := fateOf(raw)
+			found, ending, err := endingOf(raw)
 			if err != nil {
 				return err
 			}
 			for _, i := range places[found.ID] {
 				if refs[i].From == "" || refs[i].From == found.From {
-					fates[i] = fate
+					endings[i] = ending
 				}
 			}
 			return nil
@@ -62,36 +62,37 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.F
 		}
 		anonymous = anonymous[n:]
 	}
-	return fates, nil
+	return endings, nil
 }
 
-// fateOf returns the fate that a document tells of, and of which message.
-func fateOf(raw bson.Raw) (message.Ref, message.Fate, error) {
+// endingOf returns the ending that the document of a message tells of, and of which message.
+func endingOf(raw bson.Raw) (message.Ref, message.Ending, error) {
 	ref, err := refOf(raw)
 	if err != nil {
-		return message.Ref{}, message.Fate{}, err
+		return message.Ref{}, message.Ending{}, err
 	}
 	var r endedRecord
 	switch err := decode(messagesName, raw, &r); {
 	case errors.Is(err, ErrCorrupt):
-		return ref, message.Fate{Err: fmt.Errorf("mongostore: ending of %s: %w", ref.ID, err)}, nil
+		return ref, message.Ending{Err: fmt.Errorf("mongostore: ending of %s: %w", ref.ID, err)}, nil
 	case err != nil:
-		return message.Ref{}, message.Fate{}, err
+		return message.Ref{}, message.Ending{}, err
 	case r.Ending == nil:
-		return ref, message.Fate{Ref: ref}, nil
+		return ref, message.Ending{Ref: ref}, nil
 	default:
-		return ref, message.Fate{Ref: ref, Concluded: true, Ending: message.Ending(*r.Ending)}, nil
+		e := *r.Ending
+		return ref, message.Ending{Ref: ref, Concluded: true, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}, nil
 	}
 }
 
 // Conclude implements message.Store.
-func (s *Messages) Conclude(ctx context.Context, conclusions []message.Conclusion) error {
-	writes := make([]write, len(conclusions))
-	for i, c := range conclusions {
+func (s *Messages) Conclude(ctx context.Context, endings []message.Ending) error {
+	writes := make([]write, len(endings))
+	for i, e := range endings {
 		writes[i] = write{
-			key: string(c.Ref.ID[:]), filter: append(refFilter(c.Ref), bson.E{Key: fieldEnding, Value: operator("$exists", false)}),
+			key: string(e.Ref.ID[:]), filter: append(refFilter(e.Ref), bson.E{Key: fieldEnding, Value: operator("$exists", false)}),
 			update: bson.D{
-				{Key: "$set", Value: bson.D{{Key: fieldEnding, Value: endingRecord(c.Ending)}}},
+				{Key: "$set", Value: bson.D{{Key: fieldEnding, Value: endingRecord{Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}}}},
 				{Key: "$unset", Value: bson.D{{Key: fieldUnfinished, Value: ""}}},
 			},
 		}

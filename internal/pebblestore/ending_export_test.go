@@ -12,5 +12,5 @@ func ScanRecord(id message.ID, scan progress.Scan) Record {
 
 // EndingRecord returns the record of an ending.
 func EndingRecord(id message.ID, ending message.Ending) Record {
-	return Record{"ending", idKey(spaceEndings, id), encodeValue(endingRecord(ending))}
+	return Record{"ending", idKey(spaceEndings, id), encodeValue(recordOfEnding(ending))}
 }

@@ -18,33 +18,37 @@ type endingRecord struct {
 	Closed    int64 `cbor:"4,keyasint,omitempty"`
 }
 
+func recordOfEnding(e message.Ending) endingRecord {
+	return endingRecord{Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}
+}
+
 // authorRecord is the author in a messageRecord.
 type authorRecord struct {
 	From message.UserID `cbor:"1,keyasint"`
 }
 
 // Endings implements message.Store.
-func (s *Messages) Endings(ctx context.Context, refs []message.Ref) (_ []message.Fate, err error) {
+func (s *Messages) Endings(ctx context.Context, refs []message.Ref) (_ []message.Ending, err error) {
 	call, err := s.db.begin(ctx, "messages.endings")
 	if err != nil {
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	fates := make([]message.Fate, len(refs))
+	endings := make([]message.Ending, len(refs))
 	for i, ref := range refs {
 		var err error
-		if fates[i], err = s.fate(ref); errors.Is(err, ErrCorrupt) {
-			fates[i], err = message.Fate{Err: fmt.Errorf("ending of %s: %w", ref.ID, err)}, nil
+		if endings[i], err = s.ending(ref); errors.Is(err, ErrCorrupt) {
+			endings[i], err = message.Ending{Err: fmt.Errorf("ending of %s: %w", ref.ID, err)}, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("ending of %s: %w", ref.ID, err)
 		}
 	}
-	return fates, nil
+	return endings, nil
 }
 
-// fate does not ask the cache, because the message may have been removed.
-func (s *Messages) fate(ref message.Ref) (fate message.Fate, err error) {
+// ending does not ask the cache, because the message may have been removed.
+func (s *Messages) ending(ref message.Ref) (ending message.Ending, err error) {
 	var author authorRecord
 	found, err := s.db.get(idKey(spaceMessages, ref.ID), func(value []byte) error {
 		b, err := messagePayload(value)
@@ -54,44 +58,44 @@ func (s *Messages) fate(ref message.Ref) (fate message.Fate, err error) {
 		return decode(spaceMessages, b[storedAtLen:], &author)
 	})
 	if err != nil || !found || ref.From != "" && ref.From != author.From {
-		return message.Fate{}, err
+		return message.Ending{}, err
 	}
-	fate.Ref = message.Ref{From: author.From, ID: ref.ID}
-	var ending endingRecord
-	fate.Concluded, err = s.db.get(idKey(spaceEndings, ref.ID), func(value []byte) error {
-		return decodeValue(spaceEndings, value, &ending)
+	ending.Ref = message.Ref{From: author.From, ID: ref.ID}
+	var r endingRecord
+	ending.Concluded, err = s.db.get(idKey(spaceEndings, ref.ID), func(value []byte) error {
+		return decodeValue(spaceEndings, value, &r)
 	})
-	fate.Ending = message.Ending(ending)
-	return fate, err
+	ending.Delivered, ending.Skipped, ending.GivenUp, ending.Closed = r.Delivered, r.Skipped, r.GivenUp, r.Closed
+	return ending, err
 }
 
 // Conclude implements message.Store.
-func (s *Messages) Conclude(ctx context.Context, conclusions []message.Conclusion) (err error) {
+func (s *Messages) Conclude(ctx context.Context, endings []message.Ending) (err error) {
 	call, err := s.db.begin(ctx, "messages.conclude")
 	if err != nil {
 		return err
 	}
 	defer call.end(ctx, &err)
 	set := s.locks.newSet()
-	for _, c := range conclusions {
-		s.locks.add(set, xxhash.Sum64(c.Ref.ID[:]))
+	for _, e := range endings {
+		s.locks.add(set, xxhash.Sum64(e.Ref.ID[:]))
 	}
 	locks := s.locks.lock(set)
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
-	for _, c := range conclusions {
-		fate, err := s.fate(c.Ref)
+	for _, e := range endings {
+		known, err := s.ending(e.Ref)
 		switch {
 		case err != nil:
-			return fmt.Errorf("conclude %s: %w", c.Ref.ID, err)
-		case fate.Over():
+			return fmt.Errorf("conclude %s: %w", e.Ref.ID, err)
+		case known.Over():
 			continue
 		}
-		if err := batch.Set(idKey(spaceEndings, c.Ref.ID), encodeValue(endingRecord(c.Ending)), nil); err != nil {
-			return fmt.Errorf("conclude %s: %w", c.Ref.ID, err)
+		if err := batch.Set(idKey(spaceEndings, e.Ref.ID), encodeValue(recordOfEnding(e)), nil); err != nil {
+			return fmt.Errorf("conclude %s: %w", e.Ref.ID, err)
 		}
-		if err := batch.Delete(idKey(spacePending, c.Ref.ID), nil); err != nil {
-			return fmt.Errorf("conclude %s: %w", c.Ref.ID, err)
+		if err := batch.Delete(idKey(spacePending, e.Ref.ID), nil); err != nil {
+			return fmt.Errorf("conclude %s: %w", e.Ref.ID, err)
 		}
 	}
 	return s.db.commit(batch, &locks)

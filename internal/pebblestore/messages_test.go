@@ -27,11 +27,11 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.ErrorContains(t, found[0].Err, damaged.ID.String())
 	require.NoError(t, found[1].Err)
 	require.Equal(t, sound, found[1].Stored.Message)
-	fates, err := db.Messages().Endings(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
+	endings, err := db.Messages().Endings(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
 	require.NoError(t, err)
-	require.ErrorIs(t, fates[0].Err, message.ErrCorrupt)
-	require.False(t, fates[0].Over())
-	require.Equal(t, message.Fate{Ref: sound.Ref()}, fates[1])
+	require.ErrorIs(t, endings[0].Err, message.ErrCorrupt)
+	require.False(t, endings[0].Over())
+	require.Equal(t, message.Ending{Ref: sound.Ref()}, endings[1])
 }
 
 // TestDamagedPlanFailsAlone lists a damaged plan together with a sound one.

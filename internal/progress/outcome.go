@@ -14,7 +14,7 @@ func (s Scan) Ended() bool { return s.Done || s.GivenUp }
 // Open reports whether the scan moves: it is neither done nor dead. The router emits a task for each open scan.
 func (s Scan) Open() bool { return !s.Done && !s.Dead }
 
-// Outcome returns the counts of a fan-out, which are final when it is done. Closed is the caller's to set.
+// Outcome returns the counts of a fan-out, which are final when it is done. The caller sets the rest.
 func (f Fanout) Outcome() message.Ending {
 	counts := f.Counts()
 	ending := message.Ending{Delivered: counts.Delivered, Skipped: counts.Skipped}

@@ -74,15 +74,15 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 		status.State = StateRunning
 	}
 	outcome := fanout.Outcome()
-	fates, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
+	endings, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
 	if err == nil {
-		err = fates[0].Err
+		err = endings[0].Err
 	}
 	switch {
 	case err != nil:
 		return Status{}, err
-	case fates[0].Concluded:
-		status.State, outcome = StateDone, fates[0].Ending
+	case endings[0].Concluded:
+		status.State, outcome = StateDone, endings[0]
 	}
 	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped, outcome.GivenUp
 	return status, nil

@@ -125,17 +125,17 @@ func (w *Walker) removeMessages(ctx context.Context, old []message.Old, r Round)
 			refs, stamps = append(refs, m.Ref), append(stamps, m.Stamp)
 		}
 	}
-	fates, err := w.stores.Messages.Endings(ctx, refs)
+	endings, err := w.stores.Messages.Endings(ctx, refs)
 	if err != nil {
 		return 0, err
 	}
 	var ended []message.Ref
 	for i, ref := range refs {
-		if err := fates[i].Err; err != nil {
+		if err := endings[i].Err; err != nil {
 			w.damaged(ref.ID, err)
 			continue
 		}
-		if stamps[i].Void || fates[i].Concluded && fates[i].Ending.Closed < r.Proven {
+		if stamps[i].Void || endings[i].Concluded && endings[i].Closed < r.Proven {
 			ended = append(ended, ref)
 		}
 	}

@@ -49,7 +49,7 @@ func (w *collected) round(age time.Duration) retention.Round {
 func (w *collected) ended(t *testing.T, age time.Duration, closed int64) message.Ref {
 	t.Helper()
 	ref := message.Ref{From: "author", ID: w.store(t, age)}
-	require.NoError(t, w.Messages.Conclude(t.Context(), []message.Conclusion{{Ref: ref, Ending: message.Ending{Closed: closed}}}))
+	require.NoError(t, w.Messages.Conclude(t.Context(), []message.Ending{{Ref: ref, Closed: closed}}))
 	return ref
 }
 

@@ -65,22 +65,22 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 	if err != nil {
 		return 0, err
 	}
-	fates, err := w.stores.Messages.Endings(ctx, refs)
+	endings, err := w.stores.Messages.Endings(ctx, refs)
 	if err != nil {
 		return 0, fmt.Errorf("endings: %w", err)
 	}
 	var over []message.ID
-	var conclusions []message.Conclusion
+	var concluded []message.Ending
 	for i, plan := range candidates {
-		switch fate := fates[i]; {
-		case fate.Err != nil:
-			w.skip(plan.ID, fate.Err)
-		case fate.Over():
+		switch known := endings[i]; {
+		case known.Err != nil:
+			w.skip(plan.ID, known.Err)
+		case known.Over():
 			over = append(over, plan.ID)
 		case plan.Done():
 			ending := plan.Outcome()
-			ending.Closed = round.Number
-			over, conclusions = append(over, plan.ID), append(conclusions, message.Conclusion{Ref: fate.Ref, Ending: ending})
+			ending.Ref, ending.Closed = known.Ref, round.Number
+			over, concluded = append(over, plan.ID), append(concluded, ending)
 		}
 	}
 	if len(over) == 0 {
@@ -90,7 +90,7 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 		return 0, err
 	}
 	// In this order: after a crash in between, the message has its counts and the plan is removed later.
-	if err := w.stores.Messages.Conclude(ctx, conclusions); err != nil {
+	if err := w.stores.Messages.Conclude(ctx, concluded); err != nil {
 		return 0, fmt.Errorf("conclude messages: %w", err)
 	}
 	if err := w.stores.Progress.Remove(ctx, over); err != nil {

@@ -73,12 +73,12 @@ func (w planWorld) begin(t *testing.T, number int64) {
 	require.NoError(t, w.DB.Walk.Replace(t.Context(), r, retention.Round{Number: number, Began: w.Clock.Now(), Until: w.Clock.Now()}))
 }
 
-func (w planWorld) fate(t *testing.T, ref message.Ref) message.Fate {
+func (w planWorld) ending(t *testing.T, ref message.Ref) message.Ending {
 	t.Helper()
-	fates, err := w.Messages.Endings(t.Context(), []message.Ref{ref})
+	endings, err := w.Messages.Endings(t.Context(), []message.Ref{ref})
 	require.NoError(t, err)
-	require.NoError(t, fates[0].Err)
-	return fates[0]
+	require.NoError(t, endings[0].Err)
+	return endings[0]
 }
 
 func (w planWorld) planned(t *testing.T) []message.ID {
@@ -108,11 +108,11 @@ func TestConcludeEndsWhatIsOver(t *testing.T) {
 	open, dead := w.plan(t, 4, doneScan, openScan), w.plan(t, 5, doneScan, deadScan)
 	require.Equal(t, 3, w.conclude(t, 7))
 	require.Equal(t, []message.ID{open.ID, dead.ID}, w.planned(t))
-	require.Equal(t, message.Fate{Ref: done, Concluded: true, Ending: message.Ending{Delivered: 10, Skipped: 4, Closed: 7}}, w.fate(t, done))
-	require.Equal(t, message.Fate{Ref: part, Concluded: true, Ending: message.Ending{Delivered: 7, Skipped: 2, GivenUp: 2, Closed: 7}}, w.fate(t, part))
-	require.Equal(t, message.Fate{Ref: nobody, Concluded: true, Ending: message.Ending{Closed: 7}}, w.fate(t, nobody))
-	require.Equal(t, message.Fate{Ref: open}, w.fate(t, open))
-	require.Equal(t, message.Fate{Ref: dead}, w.fate(t, dead))
+	require.Equal(t, message.Ending{Ref: done, Concluded: true, Delivered: 10, Skipped: 4, Closed: 7}, w.ending(t, done))
+	require.Equal(t, message.Ending{Ref: part, Concluded: true, Delivered: 7, Skipped: 2, GivenUp: 2, Closed: 7}, w.ending(t, part))
+	require.Equal(t, message.Ending{Ref: nobody, Concluded: true, Closed: 7}, w.ending(t, nobody))
+	require.Equal(t, message.Ending{Ref: open}, w.ending(t, open))
+	require.Equal(t, message.Ending{Ref: dead}, w.ending(t, dead))
 	require.Zero(t, w.conclude(t, 8))
 }
 
@@ -122,7 +122,7 @@ func TestConcludeRemovesLatePlans(t *testing.T) {
 	w := newPlanWorld(t)
 	concluded, removed := w.plan(t, 1, doneScan), w.plan(t, 2, doneScan)
 	require.Equal(t, 2, w.conclude(t, 7))
-	before := w.fate(t, concluded)
+	before := w.ending(t, concluded)
 	require.NoError(t, w.Messages.Remove(t.Context(), []message.Ref{removed}))
 	w.planAgain(t, concluded, doneScan, openScan)
 	w.planAgain(t, removed, openScan)
@@ -130,8 +130,8 @@ func TestConcludeRemovesLatePlans(t *testing.T) {
 	w.planAgain(t, concluded, doneScan, doneScan)
 	require.Equal(t, 1, w.conclude(t, 9))
 	require.Empty(t, w.planned(t))
-	require.Equal(t, before, w.fate(t, concluded))
-	require.Equal(t, message.Fate{}, w.fate(t, removed))
+	require.Equal(t, before, w.ending(t, concluded))
+	require.Equal(t, message.Ending{}, w.ending(t, removed))
 }
 
 // A plan stays for a while after its last move.
@@ -150,7 +150,7 @@ func TestConcludeLeavesRecentPlans(t *testing.T) {
 		return n
 	}
 	require.Equal(t, 1, conclude())
-	require.True(t, w.fate(t, old).Concluded)
+	require.True(t, w.ending(t, old).Concluded)
 	require.Equal(t, []message.ID{touched.ID, recent.ID}, w.planned(t))
 	again, err := w.Progress.Touch(t.Context(), touched.ID, w.Clock.Now(), 0)
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestConcludeReadsTheRoundAfterThePlan(t *testing.T) {
 	n, err := retention.New(stores, nil, w.RetentionOptions(0)).Conclude(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	require.EqualValues(t, 8, w.fate(t, ref).Ending.Closed)
+	require.EqualValues(t, 8, w.ending(t, ref).Closed)
 }
 
 // A crash at any point leaves the counts in the plan, in the message, or in both. The next process ends the plan.
@@ -205,18 +205,18 @@ func TestConcludeSurvivesACrash(t *testing.T) {
 					return err
 				})
 				hurt = !actor.Unhurt()
-				if fate := w.fate(t, ref); !fate.Concluded {
+				if ending := w.ending(t, ref); !ending.Concluded {
 					f, err := w.Progress.Get(t.Context(), ref.ID)
 					require.NoError(t, err, "neither the plan nor the message has the counts")
 					require.Equal(t, want, f.Outcome())
 				}
 				w.conclude(t, 8)
 				require.Empty(t, w.planned(t))
-				fate := w.fate(t, ref)
-				require.True(t, fate.Concluded)
-				require.Contains(t, []int64{7, 8}, fate.Ending.Closed)
-				fate.Ending.Closed = 0
-				require.Equal(t, want, fate.Ending)
+				ending := w.ending(t, ref)
+				require.True(t, ending.Concluded)
+				require.Contains(t, []int64{7, 8}, ending.Closed)
+				ending.Ref, ending.Concluded, ending.Closed = message.Ref{}, false, 0
+				require.Equal(t, want, ending)
 			}
 		})
 	}
@@ -238,14 +238,14 @@ func TestConcludeTwiceAtTheSameTime(t *testing.T) {
 				})
 				hurt = !actor.Unhurt()
 				w.conclude(t, 8)
-				first := w.fate(t, ref)
+				first := w.ending(t, ref)
 				require.True(t, first.Concluded)
 				w.planAgain(t, ref, openScan)
 				actor.Resume(rig.None, 0)
 				require.NoError(t, actor.Err())
 				w.conclude(t, 9)
 				require.Empty(t, w.planned(t))
-				require.Equal(t, first, w.fate(t, ref))
+				require.Equal(t, first, w.ending(t, ref))
 			}
 		})
 	}
@@ -273,14 +273,14 @@ func (s damagedPlan) List(ctx context.Context, after, upTo message.ID, limit int
 	return found, err
 }
 
-func (s damagedMessage) Endings(ctx context.Context, refs []message.Ref) ([]message.Fate, error) {
-	fates, err := s.Store.Endings(ctx, refs)
+func (s damagedMessage) Endings(ctx context.Context, refs []message.Ref) ([]message.Ending, error) {
+	endings, err := s.Store.Endings(ctx, refs)
 	for i, ref := range refs {
 		if ref.ID == s.id {
-			fates[i] = message.Fate{Err: fmt.Errorf("message: %w", message.ErrCorrupt)}
+			endings[i] = message.Ending{Err: fmt.Errorf("message: %w", message.ErrCorrupt)}
 		}
 	}
-	return fates, err
+	return endings, err
 }
 
 // Damage keeps one plan, which is logged once. The others end.
@@ -300,7 +300,7 @@ func TestConcludePassesDamage(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, removed, n)
 	}
-	require.True(t, w.fate(t, sound).Concluded)
+	require.True(t, w.ending(t, sound).Concluded)
 	require.Equal(t, []message.ID{plan.ID, broken.ID}, w.planned(t))
 	for _, ref := range []message.Ref{plan, broken} {
 		require.Equal(t, 1, strings.Count(log.String(), ref.ID.String()), log.String())

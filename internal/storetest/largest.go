@@ -83,9 +83,9 @@ func WriteLargest(t *testing.T, db Database) {
 		require.NoError(t, db.Edges.Unfollow(ctx, ended.Pair, since.Add(time.Minute)))
 	}
 
-	require.NoError(t, db.Messages.Conclude(ctx, []message.Conclusion{{Ref: m.Ref(), Ending: message.Ending{
-		Delivered: math.MaxInt64, Skipped: math.MaxInt64, GivenUp: partition.MaxCount, Closed: math.MaxInt64,
-	}}}))
+	require.NoError(t, db.Messages.Conclude(ctx, []message.Ending{{
+		Ref: m.Ref(), Delivered: math.MaxInt64, Skipped: math.MaxInt64, GivenUp: partition.MaxCount, Closed: math.MaxInt64,
+	}}))
 
 	partitions := make([]int, partition.MaxCount)
 	steps := make([]progress.Move, partition.MaxCount)

@@ -10,17 +10,17 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-func (h messageStore) endings(t *testing.T, refs ...message.Ref) []message.Fate {
+func (h messageStore) endings(t *testing.T, refs ...message.Ref) []message.Ending {
 	t.Helper()
-	fates, err := h.Messages.Endings(t.Context(), refs)
+	endings, err := h.Messages.Endings(t.Context(), refs)
 	require.NoError(t, err)
-	require.Len(t, fates, len(refs))
-	return fates
+	require.Len(t, endings, len(refs))
+	return endings
 }
 
-func (h messageStore) conclude(t *testing.T, conclusions ...message.Conclusion) {
+func (h messageStore) conclude(t *testing.T, endings ...message.Ending) {
 	t.Helper()
-	require.NoError(t, h.Messages.Conclude(t.Context(), conclusions))
+	require.NoError(t, h.Messages.Conclude(t.Context(), endings))
 }
 
 func (s messageSuite) conclude(t *testing.T) {
@@ -31,13 +31,11 @@ func (s messageSuite) conclude(t *testing.T) {
 	stamps, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	one, two, three := messages[0].Ref(), messages[1].Ref(), messages[2].Ref()
-	first, second := message.Ending{Delivered: 5, Skipped: 6, GivenUp: 2, Closed: 7}, message.Ending{}
+	first, second := message.Ending{Ref: one, Concluded: true, Delivered: 5, Skipped: 6, GivenUp: 2, Closed: 7}, message.Ending{Ref: three, Concluded: true}
 	h.conclude(t)
-	h.conclude(t, message.Conclusion{Ref: one, Ending: first}, message.Conclusion{Ref: three, Ending: second})
+	h.conclude(t, first, second)
 	for range 2 {
-		require.Equal(t, []message.Fate{
-			{Ref: three, Concluded: true}, {Ref: two}, {Ref: one, Concluded: true, Ending: first}, {Ref: one, Concluded: true, Ending: first},
-		}, h.endings(t, three, two, one, message.Ref{ID: one.ID}))
+		require.Equal(t, []message.Ending{second, {Ref: two}, first, first}, h.endings(t, three, two, one, message.Ref{ID: one.ID}))
 		unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 10)
 		require.NoError(t, err)
 		require.Equal(t, []message.Ref{two}, unfinished, "a concluded message is finished")
@@ -58,10 +56,10 @@ func (s messageSuite) concludeAgain(t *testing.T) {
 	m := messagetest.Message(1, "ann")
 	_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.NoError(t, err)
-	first := message.Ending{Delivered: 5, Closed: 7}
-	h.conclude(t, message.Conclusion{Ref: m.Ref(), Ending: first})
-	h.conclude(t, message.Conclusion{Ref: m.Ref(), Ending: message.Ending{Delivered: 6, Skipped: 1, Closed: 8}})
-	require.Equal(t, []message.Fate{{Ref: m.Ref(), Concluded: true, Ending: first}}, h.endings(t, m.Ref()), "the first one stays")
+	first := message.Ending{Ref: m.Ref(), Concluded: true, Delivered: 5, Closed: 7}
+	h.conclude(t, first)
+	h.conclude(t, message.Ending{Ref: m.Ref(), Delivered: 6, Skipped: 1, Closed: 8})
+	require.Equal(t, []message.Ending{first}, h.endings(t, m.Ref()), "the first one stays")
 }
 
 func (s messageSuite) concludeUnknown(t *testing.T) {
@@ -69,12 +67,12 @@ func (s messageSuite) concludeUnknown(t *testing.T) {
 	h := s.open(t)
 	m := messagetest.Message(1, "ann")
 	other := message.Ref{From: "bob", ID: m.ID}
-	h.conclude(t, message.Conclusion{Ref: m.Ref(), Ending: message.Ending{Delivered: 1}})
+	h.conclude(t, message.Ending{Ref: m.Ref(), Delivered: 1})
 	require.True(t, h.endings(t, m.Ref())[0].Over(), "it is not stored")
 	_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.NoError(t, err)
-	h.conclude(t, message.Conclusion{Ref: other, Ending: message.Ending{Delivered: 1}})
-	require.Equal(t, []message.Fate{{Ref: m.Ref()}, {}, {}}, h.endings(t, m.Ref(), other, message.Ref{ID: messagetest.ID(2)}))
+	h.conclude(t, message.Ending{Ref: other, Delivered: 1})
+	require.Equal(t, []message.Ending{{Ref: m.Ref()}, {}, {}}, h.endings(t, m.Ref(), other, message.Ref{ID: messagetest.ID(2)}))
 	require.False(t, h.endings(t, m.Ref())[0].Over())
 }
 
@@ -85,15 +83,15 @@ func (s messageSuite) concludeConcurrently(t *testing.T) {
 	messages := []message.Message{messagetest.Message(1, "ann"), messagetest.Message(2, "bob")}
 	_, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
-	got := make([][]message.Fate, callers)
+	got := make([][]message.Ending, callers)
 	errs := make([]error, callers)
 	refs := []message.Ref{messages[0].Ref(), messages[1].Ref()}
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
-			var conclusions []message.Conclusion
+			var conclusions []message.Ending
 			for _, ref := range refs {
-				conclusions = append(conclusions, message.Conclusion{Ref: ref, Ending: message.Ending{Delivered: int64(i)}})
+				conclusions = append(conclusions, message.Ending{Ref: ref, Delivered: int64(i)})
 			}
 			if errs[i] = h.Messages.Conclude(t.Context(), conclusions); errs[i] == nil {
 				got[i], errs[i] = h.Messages.Endings(t.Context(), refs)

@@ -61,7 +61,7 @@ func (s messageSuite) remove(t *testing.T) {
 	}
 	_, err := h.Messages.GetMany(t.Context(), removed) // a cache must not keep them
 	require.NoError(t, err)
-	require.NoError(t, h.Messages.Conclude(t.Context(), []message.Conclusion{{Ref: removed[0], Ending: message.Ending{Delivered: 7}}}))
+	require.NoError(t, h.Messages.Conclude(t.Context(), []message.Ending{{Ref: removed[0], Delivered: 7}}))
 	require.NoError(t, h.Messages.Remove(t.Context(), nil))
 	for range 2 {
 		require.NoError(t, h.Messages.Remove(t.Context(), removed))
@@ -75,9 +75,9 @@ func (s messageSuite) remove(t *testing.T) {
 	stored, err := h.Messages.Get(t.Context(), m.Ref())
 	require.NoError(t, err)
 	require.Equal(t, m, stored.Message, "it can be stored again")
-	fates, err := h.Messages.Endings(t.Context(), removed[:1])
+	endings, err := h.Messages.Endings(t.Context(), removed[:1])
 	require.NoError(t, err)
-	require.Equal(t, []message.Fate{{Ref: removed[0]}}, fates, "and has not ended")
+	require.Equal(t, []message.Ending{{Ref: removed[0]}}, endings, "and has not ended")
 }
 
 func (h messageStore) requireOnly(t *testing.T, kept, removed []message.Ref) {

@@ -87,11 +87,11 @@ func (s messageSuite) toTopics(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, found[0].Err)
 	require.Equal(t, both, found[0].Stored.Message)
-	fates, err := h.Messages.Endings(t.Context(), []message.Ref{both.Ref(), {ID: both.ID}})
+	endings, err := h.Messages.Endings(t.Context(), []message.Ref{both.Ref(), {ID: both.ID}})
 	require.NoError(t, err)
-	for _, fate := range fates {
-		require.NoError(t, fate.Err)
-		require.Equal(t, both.Ref(), fate.Ref)
+	for _, ending := range endings {
+		require.NoError(t, ending.Err)
+		require.Equal(t, both.Ref(), ending.Ref)
 	}
 	old, err := h.Messages.Oldest(t.Context(), message.ID{}, message.MaxID, 100)
 	require.NoError(t, err)
@@ -100,11 +100,10 @@ func (s messageSuite) toTopics(t *testing.T) {
 	later, err := h.Messages.AnyAfter(t.Context(), messagetest.ID(5))
 	require.NoError(t, err)
 	require.True(t, later)
-	ending := message.Ending{Delivered: 3}
-	require.NoError(t, h.Messages.Conclude(t.Context(), []message.Conclusion{{Ref: both.Ref(), Ending: ending}}))
-	fates, err = h.Messages.Endings(t.Context(), []message.Ref{both.Ref()})
+	require.NoError(t, h.Messages.Conclude(t.Context(), []message.Ending{{Ref: both.Ref(), Delivered: 3}}))
+	endings, err = h.Messages.Endings(t.Context(), []message.Ref{both.Ref()})
 	require.NoError(t, err)
-	require.True(t, fates[0].Concluded)
+	require.True(t, endings[0].Concluded)
 
 	require.NoError(t, h.Messages.Remove(t.Context(), []message.Ref{both.Ref()}))
 	left, err := h.Messages.ToFollowers(t.Context(), []message.Range{by("ann"), of("go"), of("news")}, message.OldestFirst, 100)

@@ -77,7 +77,7 @@ type Store interface {
 	// every shard.
 	Naming(ctx context.Context, user UserID, after, before ID, order Order, limit int) ([]Stored, error)
 
-	// AnyAfter reports whether there is a message with an id above after that is not void. The slack is that of CountToFollowers. If
+	// AnyAfter reports whether there is a message with an id above after that is not void. If
 	// many void messages have such ids, it may report true although there is no other. A sharded store asks every shard.
 	AnyAfter(ctx context.Context, after ID) (bool, error)
 
@@ -98,14 +98,14 @@ type Store interface {
 	// It need not survive a crash, because the resumer finishes an unfinished message again if its deliveries are done.
 	Finish(ctx context.Context, refs []Ref) error
 
-	// Endings returns the fates of messages, in the order of refs. With an empty Ref.From it searches by id alone. A sharded store then
-	// asks every shard. A damaged record has its error in Fate.Err, so it does not fail the others.
-	Endings(ctx context.Context, refs []Ref) ([]Fate, error)
+	// Endings returns how the fan-outs of messages ended, in the order of refs. With an empty Ref.From it searches by id alone. A sharded store then
+	// asks every shard. A damaged record has its error in Ending.Err, so it does not fail the others.
+	Endings(ctx context.Context, refs []Ref) ([]Ending, error)
 
 	// Conclude records how the fan-out of each message ended, and finishes the message. The first Ending of a message stays: a repetition
-	// changes nothing. Conclude skips messages that are not stored. It is atomic for each message, and survives a crash once it has
-	// returned. It may be called from the format level settings.Retention on.
-	Conclude(ctx context.Context, conclusions []Conclusion) error
+	// changes nothing. Conclude skips messages that are not stored. Each Ending has a Ref, and counts as concluded. It is atomic for each message, and survives a crash once it has
+	// returned.
+	Conclude(ctx context.Context, endings []Ending) error
 }
 
 // Key is an idempotency key, and the message for which it is reserved.

@@ -17,7 +17,7 @@ func (w walk) Replace(ctx context.Context, from, to retention.Round) error {
 	return w.failpoint.pass(pointWalk, 1, func(int) error { return w.Store.Replace(ctx, from, to) })
 }
 
-func (m messages) Conclude(ctx context.Context, all []message.Conclusion) error {
+func (m messages) Conclude(ctx context.Context, all []message.Ending) error {
 	return m.failpoint.pass(pointConclude, len(all), func(n int) error { return m.Store.Conclude(ctx, all[:n]) })
 }
 

@@ -10,7 +10,7 @@ const (
 // fanningOut are the shortcuts of scans, their records and their counts.
 func fanningOut() []mutation {
 	const (
-		conclude = `	if err := w.stores.Messages.Conclude(ctx, conclusions); err != nil {
+		conclude = `	if err := w.stores.Messages.Conclude(ctx, concluded); err != nil {
 		return 0, fmt.Errorf("conclude messages: %w", err)
 	}
 `

@@ -38,7 +38,7 @@ func retaining() []mutation {
 		},
 		{
 			name: "a message goes before it has ended", trap: "its counts are nowhere",
-			edits: []edit{{"internal/retention/collect.go", "fates[i].Concluded && fates", "fates"}},
+			edits: []edit{{"internal/retention/collect.go", "endings[i].Concluded && endings", "endings"}},
 			pkg:   retains, run: "^TestMessagesAreRemovedThatNobodyNeeds$",
 		},
 		{

@@ -33,14 +33,14 @@ func (m *machine) conclude(t *rapid.T) {
 // outcome demands that a message is done, and returns its counts: those of its plan, or of its ending.
 func (m *machine) outcome(t *rapid.T, ref message.Ref) message.Ending {
 	fanout, err := m.rig.Progress.Get(t.Context(), ref.ID)
-	fates, failed := m.rig.Messages.Endings(t.Context(), []message.Ref{ref})
+	endings, failed := m.rig.Messages.Endings(t.Context(), []message.Ref{ref})
 	require.NoError(t, failed)
-	if fates[0].Concluded {
+	if endings[0].Concluded {
 		if before, known := m.endings[ref.ID]; known {
-			require.Equal(t, before, fates[0].Ending, "the counts of %s have changed", ref.ID)
+			require.Equal(t, before, endings[0], "the counts of %s have changed", ref.ID)
 		}
-		m.endings[ref.ID] = fates[0].Ending
-		return fates[0].Ending
+		m.endings[ref.ID] = endings[0]
+		return endings[0]
 	}
 	require.NotContains(t, m.endings, ref.ID, "the ending of %s is lost", ref.ID)
 	require.NoError(t, err)

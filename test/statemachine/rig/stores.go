@@ -91,13 +91,13 @@ func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
 }
 
 // Endings implements message.Store.
-func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Fate, error) {
-	return through(ctx, "Endings", func() ([]message.Fate, error) { return s.Store.Endings(ctx, refs) })
+func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Ending, error) {
+	return through(ctx, "Endings", func() ([]message.Ending, error) { return s.Store.Endings(ctx, refs) })
 }
 
 // Conclude implements message.Store.
-func (s *Messages) Conclude(ctx context.Context, conclusions []message.Conclusion) error {
-	return run(ctx, "Conclude", func() error { return s.Store.Conclude(ctx, conclusions) })
+func (s *Messages) Conclude(ctx context.Context, endings []message.Ending) error {
+	return run(ctx, "Conclude", func() error { return s.Store.Conclude(ctx, endings) })
 }
 
 // Keys is a message.KeyStore behind the seam.
