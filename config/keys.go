@@ -11,12 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// reference is fanmail.yaml: every key with its default, its unit and the reason for it.
+//
 //go:embed fanmail.yaml
 var reference []byte
-
-// Reference returns the embedded fanmail.yaml: every key with its default, its unit and the reason for it. The
-// caller may change the slice.
-func Reference() []byte { return append([]byte(nil), reference...) }
 
 // Key is one key of the configuration.
 type Key struct {

@@ -74,13 +74,12 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	appliedBefore, entriesBefore := w.pushes.applied.Load(), w.pushes.entries.Load()
-	memory, began := peak(), time.Now() //nolint:forbidigo // what is measured is time
+	began := time.Now() //nolint:forbidigo // what is measured is time
 	done, total, err := w.burst(ctx, o)
 	if err != nil {
 		return Report{}, err
 	}
 	took := time.Since(began)
-	resident := memory()
 	want, possible := int64(0), int64(0)
 	for c := range audiences {
 		want += int64(audiences[c] * o.Messages)
@@ -109,7 +108,6 @@ func (e Env) Burst(ctx context.Context, o BurstOptions) (_ Report, err error) {
 			{"first done", first, "ms"},
 			{"last done", last, "ms"},
 			{"last to first", last / first, ""},
-			{"resident", resident, "MiB"},
 		},
 	}}}, nil
 }

@@ -1,0 +1,4 @@
+package config
+
+// Reference returns the embedded fanmail.yaml.
+func Reference() []byte { return reference }
