@@ -33,11 +33,25 @@ func decodeFormat(value []byte) (r formatRecord, err error) {
 	return r, decodeValue(spaceFormat, value, &r)
 }
 
-// checkFormat records the format in an empty database. In any other database it compares the recorded format with the options.
+// checkFolder returns why the store in a folder cannot be used, or nil, also if there is none. It opens the store read-only, because Pebble
+// rewrites files when it opens a store, and a folder that is refused must stay as it is.
+func checkFolder(dir string, opts Options, lock *pebble.Lock) error {
+	found, err := pebble.Peek(dir, opts.FS)
+	if err != nil || !found.Exists {
+		return err
+	}
+	engine, err := pebble.Open(dir, &pebble.Options{FS: opts.FS, Lock: lock, ReadOnly: true, Logger: engineLogger{log: opts.Logger}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(checkFormat(engine, opts), engine.Close())
+}
+
+// checkFormat compares the recorded format with the options. An empty database has none.
 func checkFormat(engine *pebble.DB, opts Options) error {
 	value, closer, err := engine.Get(formatKey)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return createFormat(engine, opts)
+		return checkEmpty(engine)
 	}
 	if err != nil {
 		return fmt.Errorf("read the format: %w", err)
@@ -59,7 +73,7 @@ func checkFormat(engine *pebble.DB, opts Options) error {
 	return nil
 }
 
-func createFormat(engine *pebble.DB, opts Options) (err error) {
+func checkEmpty(engine *pebble.DB) (err error) {
 	it, err := engine.NewIter(nil)
 	if err != nil {
 		return fmt.Errorf("read the format: %w", err)
@@ -67,6 +81,18 @@ func createFormat(engine *pebble.DB, opts Options) (err error) {
 	defer closeIter(it, &err)
 	if it.First() {
 		return fmt.Errorf("%w: it is a Pebble database that Fanmail did not create", ErrForeign)
+	}
+	return nil
+}
+
+// recordFormat records the format, unless one is recorded.
+func recordFormat(engine *pebble.DB, opts Options) error {
+	_, closer, err := engine.Get(formatKey)
+	if err == nil {
+		return closer.Close()
+	}
+	if !errors.Is(err, pebble.ErrNotFound) {
+		return fmt.Errorf("read the format: %w", err)
 	}
 	first := settings.First(opts.Settings, opts.Now())
 	format := formatRecord{Partitions: opts.Partitions, Capacity: opts.BucketSize, Settings: settingRecords(first)}

@@ -166,12 +166,15 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 			err = errors.Join(err, lock.Close())
 		}
 	}()
+	if err := checkFolder(dir, opts, lock); err != nil {
+		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
+	}
 	stalls := newStalls(opts.Logger)
 	engine, err := pebble.Open(dir, engineOptions(opts, lock, stalls))
 	if err != nil {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
-	if err := checkFormat(engine, opts); err != nil {
+	if err := recordFormat(engine, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
 	}
 	db := newDB(engine, lock, opts)

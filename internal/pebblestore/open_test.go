@@ -125,24 +125,22 @@ func TestOtherVersionsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	format(6, 0xa0)(t, dir)
-	records := func() map[string]string {
-		db, err := pebble.Open(dir, &pebble.Options{ReadOnly: true})
+	files := func() map[string]string {
+		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, db.Close()) }()
-		it, err := db.NewIter(nil)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, it.Close()) }()
 		all := make(map[string]string)
-		for it.First(); it.Valid(); it.Next() {
-			all[string(it.Key())] = string(it.Value())
+		for _, e := range entries {
+			content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			require.NoError(t, err)
+			all[e.Name()] = string(content)
 		}
 		return all
 	}
-	before := records()
+	before := files()
 	_, err := pebblestore.Open(t.Context(), dir, options(t, nil))
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "made by another version of Fanmail: a record in format has format 6, this version reads format 1")
-	require.Equal(t, before, records())
+	require.Equal(t, before, files())
 }
 
 func TestOpenAfterRefusal(t *testing.T) {
