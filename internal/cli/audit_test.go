@@ -94,24 +94,3 @@ apart      3 in flight, 1 among the dead letters, 2 tolerated, 1 user being rehy
 		})
 	}
 }
-
-// TestAuditUsage has wrong command lines.
-func TestAuditUsage(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"explain ben":                     "ID is missing",
-		"explain a/b 1":                   "user contains '/'",
-		"explain ben 1":                   "id is not a UUID of the form",
-		"audit ben":                       `unexpected argument "ben"`,
-		"audit --user a/b":                "user contains '/'",
-		"audit --user= ":                  "user is empty",
-		"audit --sample 0":                "--sample is 0: give 1 or more",
-		"audit --user ben --sample 3":     "--user asks for one user, --sample for several",
-		"audit --user ben --server ftp:x": `server "ftp:x" is not a URL`,
-	} {
-		got := run{args: strings.Fields(args)}.do(t.Context(), t)
-		require.Equal(t, program.ExitUsage, got.code, args)
-		require.Contains(t, got.stderr, want)
-		requireOneLine(t, got.stderr)
-	}
-}
