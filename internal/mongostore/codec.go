@@ -9,8 +9,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// version is the format version that every document carries, except messages with topics and edges to topics. A document with another version is
-// refused.
+// version is the format version that every document carries. A document with another version is refused.
 const version = 1
 
 // ofThisVersion is a condition that makes updates skip documents of other versions.
@@ -18,12 +17,7 @@ var ofThisVersion = bson.E{Key: fieldVersion, Value: version}
 
 // checkVersion returns an error unless a document has a version that this release reads.
 func checkVersion(collection string, found int32) error {
-	highest := int32(version)
-	switch collection {
-	case messagesName, followersName, followingName:
-		highest = versionTopical
-	}
-	if found < version || found > highest {
+	if found != version {
 		return otherVersion(collection, fmt.Sprintf("has format %d, this version reads format %d", found, version))
 	}
 	return nil

@@ -192,7 +192,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		version any
 		want    error
 	}{
-		"a later version": {int32(3), mongostore.ErrFormat},
+		"a later version": {int32(2), mongostore.ErrFormat},
 		"no version":      {"1", message.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func numbered(followee message.Source, number topic.Number) bson.D {
 	if !followee.IsTopic() {
 		return bson.D{{Key: fieldVersion, Value: int32(version)}}
 	}
-	return bson.D{{Key: fieldVersion, Value: int32(versionTopical)}, {Key: fieldNumber, Value: number}}
+	return bson.D{{Key: fieldVersion, Value: int32(version)}, {Key: fieldNumber, Value: number}}
 }
 
 // made returns the update of an upsert that creates an edge. It leaves an existing edge unchanged.

@@ -40,18 +40,11 @@ type messageRecord struct {
 	StoredAt *bson.DateTime `bson:"stored_at,omitempty"`
 }
 
-// versionTopical is the version of a message with topics and of an edge to a topic, from format level 4 on. Earlier releases refuse both: a worker
-// would leave out the subscribers of the message, and a rehydrator would end without searching the topic.
-const versionTopical = 2
-
 // recordOfMessage returns the record of a message without its id and its stamp. The filter of the upsert supplies the id.
 func recordOfMessage(m message.Message) messageRecord {
 	r := messageRecord{
 		Version: version, From: m.From, To: m.To, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: string(m.Attrs),
-	}
-	if len(m.Topics) > 0 {
-		r.Version = versionTopical
 	}
 	for _, source := range m.Sources() {
 		if t, ok := source.Topic(); ok {

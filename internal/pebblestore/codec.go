@@ -58,15 +58,10 @@ func decode(s space, b []byte, into any) error {
 
 // payload checks the version of a value, and that at least atLeast bytes follow. It returns the bytes after the version.
 func payload(s space, value []byte, atLeast int) ([]byte, error) {
-	return payloadUpTo(version, s, value, atLeast)
-}
-
-// payloadUpTo is payload for a record that may have versions up to highest.
-func payloadUpTo(highest byte, s space, value []byte, atLeast int) ([]byte, error) {
 	switch {
 	case len(value) == 0:
 		return nil, corrupt(s)
-	case value[0] < version || value[0] > highest:
+	case value[0] != version:
 		return nil, otherVersion(s, fmt.Sprintf("has format %d, this version reads format %d", value[0], version))
 	case len(value) < 1+atLeast:
 		return nil, corrupt(s)

@@ -336,8 +336,8 @@ func FuzzEntryRecords(f *testing.F) {
 // FuzzParseEntry requires that no bytes make the parser panic, and that the parser returns the written entry.
 func FuzzParseEntry(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte{2, 15, 0})
-	f.Add(append([]byte{2, 6}, make([]byte, 48)...))
+	f.Add([]byte{1, 15, 0})
+	f.Add(append([]byte{1, 6}, make([]byte, 48)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := pebblestore.ParseEntry(b)
 		if err != nil {

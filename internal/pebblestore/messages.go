@@ -43,15 +43,10 @@ const storedAtLen = 8
 // voidLag is how much later than its own time the judged time of a void message is.
 const voidLag = 2 * message.MaxSlack
 
-// topicalVersion is the version of a message with topics, from format level 4 on. Earlier releases refuse it.
-const topicalVersion = version + 1
-
 // encodeMessage returns the value of a message, with space for its stamp.
 func encodeMessage(m message.Message) []byte {
 	head := make([]byte, 1+storedAtLen)
-	if len(m.Topics) > 0 {
-		head[0] = topicalVersion
-	}
+	head[0] = version
 	return encode(head, messageRecord{
 		Topics: m.Topics, From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		StoredAt: make([]byte, storedAtLen),
@@ -60,9 +55,6 @@ func encodeMessage(m message.Message) []byte {
 
 // setStamp fills in the stamp of a message. The encoding sorts fields by their keys, so StoredAt stands at the end.
 func setStamp(value []byte, id message.ID, stamp message.Stamp) {
-	if value[0] == 0 {
-		value[0] = version
-	}
 	appendTime(value[1:1], judgedTime(id, stamp))
 	appendTime(value[len(value)-storedAtLen:len(value)-storedAtLen], stamp.StoredAt)
 }
@@ -77,7 +69,7 @@ func judgedTime(id message.ID, stamp message.Stamp) time.Time {
 
 // messagePayload returns the bytes after the version of a message: the judged time, and the CBOR.
 func messagePayload(value []byte) ([]byte, error) {
-	return payloadUpTo(topicalVersion, spaceMessages, value, storedAtLen)
+	return payload(spaceMessages, value, storedAtLen)
 }
 
 func parseMessage(id message.ID, value []byte) (message.Stored, error) {

@@ -20,7 +20,7 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	sound, damaged := messagetest.Message(1, "ann"), messagetest.Message(2, "ann")
 	_, err = db.Messages().Insert(t.Context(), []message.Message{sound, damaged}, messagetest.AnyTime)
 	require.NoError(t, err)
-	require.NoError(t, db.Engine().Set(pebblestore.MessageKey(damaged.ID), []byte{2, 1}, pebble.Sync))
+	require.NoError(t, db.Engine().Set(pebblestore.MessageKey(damaged.ID), []byte{1, 1}, pebble.Sync))
 	found, err := db.Messages().GetMany(t.Context(), []message.Ref{damaged.Ref(), sound.Ref()})
 	require.NoError(t, err)
 	require.ErrorIs(t, found[0].Err, message.ErrCorrupt)
