@@ -45,7 +45,9 @@ func (m *machine) outcome(t *rapid.T, ref message.Ref) message.Ending {
 	require.NotContains(t, m.endings, ref.ID, "the ending of %s is lost", ref.ID)
 	require.NoError(t, err)
 	require.True(t, fanout.Done(), "%v", fanout)
-	return fanout.Outcome()
+	ending := fanout.Outcome()
+	ending.Ref, ending.Concluded = ref, true // as it will be stored
+	return ending
 }
 
 // checkEnd ends all plans, and demands that none is left and the counts stay.
