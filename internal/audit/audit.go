@@ -113,7 +113,7 @@ func (s *Service) eachBucket(ctx context.Context, user message.UserID, hint uint
 	}
 	for high, more := heads[0].Sequence, hinted; more; {
 		low := high - min(high, bucketsPage-1)
-		buckets, err := bucket.ReadSpan(ctx, s.stores.Buckets, bucket.Span{Owner: user, Low: low, High: high}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(ctx, s.stores.Buckets, bucket.Section{Owner: user, Low: low, High: high}, bucket.AllFields)
 		if err != nil {
 			return hinted, err
 		}

@@ -314,7 +314,7 @@ func (l *look) compareCopies(ctx context.Context, m message.Stored, copies conte
 		if h.deleted || h.says == says(want) {
 			continue
 		}
-		buckets, err := bucket.ReadSpan(ctx, l.stores.Buckets, bucket.Span{Owner: l.user, Low: h.sequence, High: h.sequence}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(ctx, l.stores.Buckets, bucket.Section{Owner: l.user, Low: h.sequence, High: h.sequence}, bucket.AllFields)
 		if err != nil {
 			return fmt.Errorf("bucket %d of %s: %w", h.sequence, l.user, err)
 		}

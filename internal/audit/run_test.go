@@ -142,13 +142,13 @@ type meanwhile struct {
 }
 
 // Range implements bucket.Store.
-func (s *meanwhile) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
+func (s *meanwhile) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
 	defer func() {
-		if spans[0].Low == 0 {
+		if sections[0].Low == 0 {
 			s.do()
 		}
 	}()
-	return s.Store.Range(ctx, spans, field)
+	return s.Store.Range(ctx, sections, field)
 }
 
 // TestSecondLook lets messages be delivered right after the inbox was read: each is suspected once, and never reported.

@@ -188,7 +188,7 @@ func TestRedriveDuringARehydration(t *testing.T) {
 	w.rehydrate()
 	require.False(t, w.state().Rehydrating())
 	require.EqualValues(t, 1, w.state().Gaps[0].Messages)
-	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: w.fan, High: 9}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), w.Inbox, bucket.Section{Owner: w.fan, High: 9}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Equal(t, []message.ID{missed}, buckettest.IDs(buckets[0].Entries))
 	require.Equal(t, []message.ID{missed, inGap}, w.shown())

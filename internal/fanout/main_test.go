@@ -216,7 +216,7 @@ func (w *world) scan(t *testing.T, m message.Message, p int) progress.Scan {
 // inbox returns the messages in an inbox, in the order in which they came.
 func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
 	t.Helper()
-	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), w.Inbox, bucket.Section{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, b := range slices.Backward(buckets) {

@@ -71,7 +71,7 @@ func (w *world) follow(t *testing.T, user message.UserID, fault rig.Fault, after
 
 func (w *world) inbox(t *testing.T, user message.UserID) []message.ID {
 	t.Helper()
-	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), w.Inbox, bucket.Section{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	var ids []message.ID
 	for _, b := range buckets {

@@ -125,11 +125,11 @@ type failingBuckets struct {
 }
 
 // Range implements bucket.Store.
-func (s failingBuckets) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
+func (s failingBuckets) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
-	return s.Store.Range(ctx, spans, field)
+	return s.Store.Range(ctx, sections, field)
 }
 
 func TestAuditThatFails(t *testing.T) {

@@ -275,7 +275,7 @@ func (w *world) contents(tb testing.TB, users ...message.UserID) contents {
 		edges, err := w.db.Edges().Following(tb.Context(), user, "", 1000)
 		require.NoError(tb, err)
 		c.Following[user] = len(edges)
-		buckets, err := bucket.ReadSpan(tb.Context(), w.db.Inbox(), bucket.Span{Owner: user, High: 1000}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(tb.Context(), w.db.Inbox(), bucket.Section{Owner: user, High: 1000}, bucket.AllFields)
 		require.NoError(tb, err)
 		for _, b := range buckets {
 			for _, e := range b.Entries {

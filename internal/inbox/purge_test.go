@@ -266,7 +266,7 @@ func TestRehydrationAbovePurged(t *testing.T) {
 		_, err := w.Purge(t.Context(), "ann", at(until), false)
 		require.NoError(t, err)
 		w.work(t)
-		buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: "ann", High: 9}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(t.Context(), w.Inbox, bucket.Section{Owner: "ann", High: 9}, bucket.AllFields)
 		require.NoError(t, err)
 		held := []bucket.Entry{}
 		for _, b := range buckets {

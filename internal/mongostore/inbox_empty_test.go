@@ -79,7 +79,7 @@ func TestEmptyDamagedBuckets(t *testing.T) {
 	freed, err := inbox.Empty(ctx, "ann", 0, 1, messagetest.ID(57))
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 0, 49 + 4}, []int{freed.Buckets, freed.Stubs, freed.Entries}, "a bucket that has lost a slot is not full")
-	buckets, err := bucket.ReadSpan(ctx, inbox, bucket.Span{Owner: "ann", High: 1}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(ctx, inbox, bucket.Section{Owner: "ann", High: 1}, bucket.AllFields)
 	require.NoError(t, err)
 	for slot, want := range map[int]bucket.Entry{
 		0: {Deleted: true}, 1: {ID: messagetest.ID(52), Expired: true}, 2: {}, 3: {ID: messagetest.ID(54), Expired: true}, 4: {},

@@ -141,7 +141,7 @@ func TestBucketOfAnotherVersion(t *testing.T) {
 	var before, after bson.M
 	require.NoError(t, documents.FindOne(ctx, bson.D{}).Decode(&before))
 
-	_, err = bucket.ReadSpan(ctx, inbox, bucket.Span{Owner: "ann", High: 9}, bucket.AllFields)
+	_, err = bucket.ReadSection(ctx, inbox, bucket.Section{Owner: "ann", High: 9}, bucket.AllFields)
 	require.ErrorIs(t, err, mongostore.ErrFormat)
 	_, err = inbox.Heads(ctx, []bucket.Head{{Owner: "ann"}})
 	require.ErrorIs(t, err, mongostore.ErrFormat)
@@ -188,7 +188,7 @@ func TestFillLostSlots(t *testing.T) {
 				require.EqualValues(t, i+1, d.Total)
 				require.Equal(t, bucket.Tombstone{Slot: slot, Position: int64(slot)}, d.Recent[i])
 			}
-			buckets, err := bucket.ReadSpan(ctx, inbox, bucket.Span{Owner: owner}, bucket.AllFields)
+			buckets, err := bucket.ReadSection(ctx, inbox, bucket.Section{Owner: owner}, bucket.AllFields)
 			require.NoError(t, err)
 			require.Equal(t, bucket.Capacity, buckets[0].Slots)
 			for slot, e := range buckets[0].Entries {
@@ -233,7 +233,7 @@ func TestPushWithBadReplies(t *testing.T) {
 		}
 		require.Positive(t, network.Lost(), "no reply was lost: this has shown nothing")
 		for _, owner := range owners {
-			buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: owner, High: 9}, bucket.AllFields)
+			buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: owner, High: 9}, bucket.AllFields)
 			require.NoError(t, err)
 			var got []bucket.Entry
 			for _, b := range slices.Backward(buckets) {

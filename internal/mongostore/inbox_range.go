@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// spansAtOnce and deletionsAtOnce are how many owners one query of buckets and of deletions covers. A thousand owners then take 8 and 2
+	// sectionsAtOnce and deletionsAtOnce are how many owners one query of buckets and of deletions covers. A thousand owners then take 8 and 2
 	// queries.
-	spansAtOnce     = 250
+	sectionsAtOnce  = 250
 	deletionsAtOnce = 500
 	// reply is how many documents of such a query fit into one reply. A server sends fewer if they are too large.
 	reply = 10_000
@@ -48,35 +48,35 @@ func whole(field bucket.Field) bson.D {
 // withoutContents is a projection onto a bucket whose entries have no contents.
 var withoutContents = whole(bucket.NoFields)
 
-// Range implements bucket.Store by queries at the same time. One covers many spans, unless they have a limit. Late buckets have queries of their
+// Range implements bucket.Store by queries at the same time. One covers many sections, unless they have a limit. Late buckets have queries of their
 // own. Such a query is for owners with nearly the same bound, and takes the highest one for all, because few buckets are late.
-func (s *Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
-	places := make(map[message.UserID]int, len(spans))
-	var near, late []bucket.Span
+func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
+	places := make(map[message.UserID]int, len(sections))
+	var near, late []bucket.Section
 	var filters []bson.D
 	var limits []int64 // of the first filters
-	for i, span := range spans {
-		places[span.Owner] = i
+	for i, section := range sections {
+		places[section.Owner] = i
 		switch {
-		case span.Low > span.High:
-		case span.Limit > 0 && int64(span.Limit) <= int64(span.High)-int64(span.Low): // there may be more than the limit
-			filters, limits = append(filters, within([]bucket.Span{span})), append(limits, int64(span.Limit))
+		case section.Low > section.High:
+		case section.Limit > 0 && int64(section.Limit) <= int64(section.High)-int64(section.Low): // there may be more than the limit
+			filters, limits = append(filters, within([]bucket.Section{section})), append(limits, int64(section.Limit))
 		default:
-			near = append(near, span)
+			near = append(near, section)
 		}
-		if !span.Late.IsZero() {
-			late = append(late, span)
+		if !section.Late.IsZero() {
+			late = append(late, section)
 		}
 	}
-	slices.SortFunc(near, func(x, y bucket.Span) int {
+	slices.SortFunc(near, func(x, y bucket.Section) int {
 		return cmp.Or(cmp.Compare(x.Low, y.Low), cmp.Compare(x.High, y.High), cmp.Compare(x.Owner, y.Owner))
 	})
-	slices.SortFunc(late, func(x, y bucket.Span) int { return x.Late.Compare(y.Late) })
-	for some := range slices.Chunk(near, spansAtOnce) {
+	slices.SortFunc(late, func(x, y bucket.Section) int { return x.Late.Compare(y.Late) })
+	for some := range slices.Chunk(near, sectionsAtOnce) {
 		filters = append(filters, within(some))
 	}
 	nearby := len(filters)
-	for some := range slices.Chunk(late, spansAtOnce) {
+	for some := range slices.Chunk(late, sectionsAtOnce) {
 		filters = append(filters, cameLate(some))
 	}
 	found := make([][]bucketRecord, len(filters))
@@ -94,16 +94,16 @@ func (s *Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Fie
 	if err != nil {
 		return nil, err
 	}
-	records := make([][]bucketRecord, len(spans))
+	records := make([][]bucketRecord, len(sections))
 	for i, some := range found {
 		for k := range some {
 			at := places[some[k].Owner]
-			if i < nearby || some[k].lateIn(spans[at]) {
+			if i < nearby || some[k].lateIn(sections[at]) {
 				records[at] = append(records[at], some[k])
 			}
 		}
 	}
-	buckets := make([][]bucket.Bucket, len(spans))
+	buckets := make([][]bucket.Bucket, len(sections))
 	for i := range records {
 		if buckets[i], err = bucketsOf(records[i], field); err != nil {
 			return nil, err
@@ -112,20 +112,20 @@ func (s *Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Fie
 	return buckets, nil
 }
 
-// within returns a filter for the buckets of spans, without the late ones. Neighbours with the same bounds share one condition, as in anyOf.
-func within(spans []bucket.Span) bson.D {
+// within returns a filter for the buckets of sections, without the late ones. Neighbours with the same bounds share one condition, as in anyOf.
+func within(sections []bucket.Section) bson.D {
 	var alternatives bson.A
-	for len(spans) > 0 {
-		first, owners := spans[0], []message.UserID(nil)
-		for len(spans) > 0 && spans[0].Low == first.Low && spans[0].High == first.High {
-			owners = append(owners, spans[0].Owner)
-			spans = spans[1:]
+	for len(sections) > 0 {
+		first, owners := sections[0], []message.UserID(nil)
+		for len(sections) > 0 && sections[0].Low == first.Low && sections[0].High == first.High {
+			owners = append(owners, sections[0].Owner)
+			sections = sections[1:]
 		}
 		one := bson.D{
 			{Key: fieldOwner, Value: in(owners)},
 			{Key: fieldSequence, Value: bson.D{{Key: "$gte", Value: int64(first.Low)}, {Key: "$lte", Value: int64(first.High)}}},
 		}
-		if len(spans) == 0 && alternatives == nil {
+		if len(sections) == 0 && alternatives == nil {
 			return one
 		}
 		alternatives = append(alternatives, one)
@@ -133,22 +133,22 @@ func within(spans []bucket.Span) bson.D {
 	return operator("$or", alternatives)
 }
 
-// cameLate returns a filter for the late buckets of spans that ascend by Late.
-func cameLate(spans []bucket.Span) bson.D {
-	owners, above := make([]message.UserID, len(spans)), spans[0].High
-	for i, span := range spans {
-		owners[i], above = span.Owner, min(above, span.High)
+// cameLate returns a filter for the late buckets of sections that ascend by Late.
+func cameLate(sections []bucket.Section) bson.D {
+	owners, above := make([]message.UserID, len(sections)), sections[0].High
+	for i, section := range sections {
+		owners[i], above = section.Owner, min(above, section.High)
 	}
 	return bson.D{
 		{Key: fieldOwner, Value: in(owners)},
-		{Key: fieldLate, Value: append(operator("$lt", uuid(spans[len(spans)-1].Late)), exists...)}, // as the partial index has it
+		{Key: fieldLate, Value: append(operator("$lt", uuid(sections[len(sections)-1].Late)), exists...)}, // as the partial index has it
 		{Key: fieldSequence, Value: operator("$gt", int64(above))},
 	}
 }
 
-// lateIn reports whether a bucket with a late entry is one of a span.
-func (r *bucketRecord) lateIn(span bucket.Span) bool {
-	return r.Late != nil && bytes.Compare(r.Late.Data, span.Late[:]) < 0 && r.Sequence > int64(span.High)
+// lateIn reports whether a bucket with a late entry is one of a section.
+func (r *bucketRecord) lateIn(section bucket.Section) bool {
+	return r.Late != nil && bytes.Compare(r.Late.Data, section.Late[:]) < 0 && r.Sequence > int64(section.High)
 }
 
 // Deletions implements bucket.Store. The queries read only buckets with tombstones, and no entries. A query is for owners with nearly the same

@@ -104,7 +104,7 @@ func requireSurvived(t *testing.T, image *vfs.MemFS, acknowledged map[message.Us
 	db, err := pebblestore.Open(t.Context(), "store", options(t, image))
 	require.NoError(t, err)
 	for owner, ids := range acknowledged {
-		buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
 		require.NoError(t, err)
 		held := make(map[message.ID]int)
 		for i, b := range buckets {
@@ -142,7 +142,7 @@ func TestCrashAfterDelete(t *testing.T) {
 	d, err := bucket.ReadDeletions(t.Context(), inbox, "bob", 0)
 	require.NoError(t, err)
 	require.Equal(t, bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 1, Position: 1, ID: entries[1].ID}}}, d)
-	buckets, err := bucket.ReadSpan(t.Context(), inbox, bucket.Span{Owner: "bob"}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), inbox, bucket.Section{Owner: "bob"}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Equal(t, []bucket.Entry{entries[0], {ID: entries[1].ID, Deleted: true}}, buckets[0].Entries)
 	require.Equal(t, entries[1].ID, buckets[0].Last)
@@ -206,7 +206,7 @@ func requireDoneAsSaid(t *testing.T, image *vfs.MemFS, owners, messages int) (sa
 			continue
 		}
 		said++
-		buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
 		require.NoError(t, err)
 		require.Len(t, buckets, 2)
 		require.Len(t, buckets[0].Entries, messages-bucket.Capacity)

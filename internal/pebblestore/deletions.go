@@ -204,8 +204,8 @@ func (s *Inbox) Newest(
 	}
 	defer call.end(ctx, &err)
 	if limit > 0 {
-		span := bucket.Span{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}
-		if buckets, err = s.read(span, bucket.AllFields); err != nil {
+		section := bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}
+		if buckets, err = s.read(section, bucket.AllFields); err != nil {
 			return nil, d, fmt.Errorf("newest buckets of %s: %w", owner, err)
 		}
 	}

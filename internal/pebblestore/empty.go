@@ -253,8 +253,8 @@ func (e *emptier) remove(before removed, gone []emptied, lowest emptied) error {
 	return e.batch.Set(e.s.prefix(spaceRemoved, e.owner), now.encode(), nil)
 }
 
-// drop deletes the keys of a range one by one. Ranges that are deleted at once would be fewer records. But Pebble sorts all of them that are in
-// a memtable again after each new one, before the next read: with 20,000 of them, every push takes 20 ms.
+// drop deletes the keys of a range one by one. Ranges that are deleted at once would be fewer records. But Pebble sorts all of them in a
+// memtable again after each new one, before the next read. With 20,000 of them, every push takes 20 ms.
 func (e *emptier) drop(from, to []byte) (n int64, err error) {
 	it, err := e.s.db.engine.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {

@@ -88,7 +88,7 @@ func requireEmptied(t *testing.T, image *vfs.MemFS, messages int) (removed uint3
 	require.NoError(t, err)
 	inbox := db.Inbox()
 	require.NoError(t, bucket.Check(t.Context(), inbox, "bob"))
-	buckets, err := bucket.ReadSpan(t.Context(), inbox, bucket.Span{Owner: "bob", High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), inbox, bucket.Section{Owner: "bob", High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	var tombstones int64
 	for _, b := range buckets {
@@ -173,7 +173,7 @@ func TestLostFloorOfTheLowestBucket(t *testing.T) {
 	require.NoError(t, pebblestore.LoseEntry(db, "bob", 1, 0))
 	require.ErrorIs(t, db.Inbox().Blank(t.Context(), "bob", 0, 0, message.ID{}), bucket.ErrNotFound, "that bucket is gone")
 	require.NoError(t, db.Inbox().Blank(t.Context(), "bob", 1, 0, message.ID{}))
-	buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: "bob", Low: 1, High: 1}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: "bob", Low: 1, High: 1}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Equal(t, messagetest.ID(50), buckets[0].Floor)
 }

@@ -78,66 +78,66 @@ func (s *Inbox) Heads(ctx context.Context, hints []bucket.Head) (_ []bucket.Buck
 }
 
 // Range implements bucket.Store. It finds the late buckets first, and then reads each inbox as it is at one moment.
-func (s *Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) (_ [][]bucket.Bucket, err error) {
+func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) (_ [][]bucket.Bucket, err error) {
 	call, err := s.db.begin(ctx, "inbox.range")
 	if err != nil {
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	buckets := make([][]bucket.Bucket, len(spans))
-	for i, span := range spans {
-		if buckets[i], err = s.read(span, field); err != nil {
-			return nil, fmt.Errorf("buckets %d to %d of %s: %w", span.Low, span.High, span.Owner, err)
+	buckets := make([][]bucket.Bucket, len(sections))
+	for i, section := range sections {
+		if buckets[i], err = s.read(section, field); err != nil {
+			return nil, fmt.Errorf("buckets %d to %d of %s: %w", section.Low, section.High, section.Owner, err)
 		}
 	}
 	return buckets, nil
 }
 
-// read returns the buckets of a span.
-func (s *Inbox) read(span bucket.Span, field bucket.Field) (buckets []bucket.Bucket, err error) {
+// read returns the buckets of a section.
+func (s *Inbox) read(section bucket.Section, field bucket.Field) (buckets []bucket.Bucket, err error) {
 	var late []uint32
-	if !span.Late.IsZero() {
-		if late, err = s.late(span.Owner, span.High, span.Late); err != nil {
+	if !section.Late.IsZero() {
+		if late, err = s.late(section.Owner, section.High, section.Late); err != nil {
 			return nil, err
 		}
 	}
-	if span.Low > span.High && len(late) == 0 {
+	if section.Low > section.High && len(late) == 0 {
 		return nil, nil
 	}
-	prefix := s.prefix(spaceInbox, span.Owner)
+	prefix := s.prefix(spaceInbox, section.Owner)
 	it, err := s.db.iterate(prefix)
 	if err != nil {
 		return nil, err
 	}
 	defer closeIter(it, &err)
-	gone, err := s.skipRemoved(it, span.Owner)
+	gone, err := s.skipRemoved(it, section.Owner)
 	if err != nil {
 		return nil, err
 	}
 	for _, sequence := range slices.Backward(late) {
-		if buckets, err = readDown(buckets, it, prefix, bucket.Span{Owner: span.Owner, Low: sequence, High: sequence}, field); err != nil {
+		if buckets, err = readDown(buckets, it, prefix, bucket.Section{Owner: section.Owner, Low: sequence, High: sequence}, field); err != nil {
 			return nil, err
 		}
 	}
 	above := len(buckets)
-	if buckets, err = readDown(buckets, it, prefix, span, field); err != nil {
+	if buckets, err = readDown(buckets, it, prefix, section, field); err != nil {
 		return nil, err
 	}
-	if span.Low < gone.lowest && span.Low <= span.High && (span.Limit == 0 || len(buckets)-above < span.Limit) {
-		buckets = append(buckets, gone.stub(span.Owner, s.size))
+	if section.Low < gone.lowest && section.Low <= section.High && (section.Limit == 0 || len(buckets)-above < section.Limit) {
+		buckets = append(buckets, gone.stub(section.Owner, s.size))
 	}
 	return buckets, nil
 }
 
-// readDown appends the buckets of a span but for the late ones.
-func readDown(buckets []bucket.Bucket, it *pebble.Iterator, prefix []byte, span bucket.Span, field bucket.Field) ([]bucket.Bucket, error) {
-	found := it.SeekLT(appendPlace(slices.Clip(prefix), span.High, pastSlots))
-	for n := 0; found && (span.Limit == 0 || n < span.Limit); n++ {
+// readDown appends the buckets of a section but for the late ones.
+func readDown(buckets []bucket.Bucket, it *pebble.Iterator, prefix []byte, section bucket.Section, field bucket.Field) ([]bucket.Bucket, error) {
+	found := it.SeekLT(appendPlace(slices.Clip(prefix), section.High, pastSlots))
+	for n := 0; found && (section.Limit == 0 || n < section.Limit); n++ {
 		sequence, _ := placeOf(it.Key())
-		if sequence < span.Low {
+		if sequence < section.Low {
 			break
 		}
-		b, err := readBucket(it, prefix, span.Owner, field)
+		b, err := readBucket(it, prefix, section.Owner, field)
 		if err != nil {
 			return nil, err
 		}

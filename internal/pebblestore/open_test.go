@@ -198,7 +198,7 @@ func TestUnknownVersions(t *testing.T) {
 	_, err = db.Edges().Following(ctx, "bob", "", 1)
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in following")
-	_, err = bucket.ReadSpan(ctx, db.Inbox(), bucket.Span{Owner: "bob"}, bucket.AllFields)
+	_, err = bucket.ReadSection(ctx, db.Inbox(), bucket.Section{Owner: "bob"}, bucket.AllFields)
 	require.ErrorIs(t, err, pebblestore.ErrFormat)
 	require.ErrorContains(t, err, "in inbox")
 }

@@ -56,7 +56,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"blank":  func(ctx context.Context) error { return db.Inbox().Blank(ctx, "ann", 0, 0, m.ID) },
 		"heads":  func(ctx context.Context) error { return first(db.Inbox().Heads(ctx, heads)) },
 		"range": func(ctx context.Context) error {
-			return first(db.Inbox().Range(ctx, []bucket.Span{{Owner: "ann", High: 9, Late: message.MaxID}}, bucket.AllFields))
+			return first(db.Inbox().Range(ctx, []bucket.Section{{Owner: "ann", High: 9, Late: message.MaxID}}, bucket.AllFields))
 		},
 		"deletions":   func(ctx context.Context) error { return first(db.Inbox().Deletions(ctx, heads)) },
 		"persist":     func(ctx context.Context) error { return db.Inbox().Persist(ctx) },
@@ -124,7 +124,7 @@ func TestPushAfterAPanic(t *testing.T) {
 		_, err = db.Inbox().Push(t.Context(), pushes)
 		require.NoError(t, err)
 		for _, push := range pushes {
-			buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: push.Owner, High: 9}, bucket.AllFields)
+			buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: push.Owner, High: 9}, bucket.AllFields)
 			require.NoError(t, err)
 			require.Len(t, buckets, 1, push.Owner)
 			require.Len(t, buckets[0].Entries, n, push.Owner)

@@ -70,8 +70,8 @@ func (s *Inbox) lockOf(owner message.UserID) uint64 {
 	return lockOf(partition.Of(owner, s.db.partitions), owner)
 }
 
-// Push implements bucket.Store. A push whose least id is above its bucket's last, which is the rule, can neither
-// be a duplicate nor late, and costs the search for the bucket's highest record and one write for each entry.
+// Push implements bucket.Store. Mostly the least id of a push is above its bucket's last, so it is neither a duplicate nor late. Such a
+// push costs the search for the bucket's highest record and one write for each entry.
 func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outcome, err error) {
 	call, err := s.db.begin(ctx, "inbox.push")
 	if err != nil {

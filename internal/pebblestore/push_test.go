@@ -47,7 +47,7 @@ func TestLargePush(t *testing.T) {
 				}
 			}
 			for i, o := range shuffled {
-				buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: owner(o)}, bucket.AllFields)
+				buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: owner(o)}, bucket.AllFields)
 				require.NoError(t, err)
 				if i == 7 {
 					require.Empty(t, buckets)
@@ -72,7 +72,7 @@ func TestPushOfOneIDWithOtherContents(t *testing.T) {
 	_, err := db.Inbox().Push(t.Context(), pushes)
 	require.NoError(t, err)
 	for _, push := range pushes {
-		buckets, err := bucket.ReadSpan(t.Context(), db.Inbox(), bucket.Span{Owner: push.Owner}, bucket.AllFields)
+		buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: push.Owner}, bucket.AllFields)
 		require.NoError(t, err)
 		require.Equal(t, push.Entries, buckets[0].Entries)
 	}

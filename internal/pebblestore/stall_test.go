@@ -83,7 +83,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 				return err
 			},
 			there: func(db *pebblestore.DB) bool {
-				buckets, err := bucket.ReadSpan(ctx, db.Inbox(), bucket.Span{Owner: "bob"}, bucket.AllFields)
+				buckets, err := bucket.ReadSection(ctx, db.Inbox(), bucket.Section{Owner: "bob"}, bucket.AllFields)
 				return err == nil && len(buckets) == 1
 			},
 		},

@@ -597,7 +597,7 @@ func TestGapsAreBounded(t *testing.T) {
 			require.False(t, st.Rehydrating())
 			require.Len(t, st.Gaps, userstate.MaxGaps)
 			require.Equal(t, int64(5), st.Recovered)
-			buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: "ann", High: math.MaxUint32}, bucket.AllFields)
+			buckets, err := bucket.ReadSection(t.Context(), w.Inbox, bucket.Section{Owner: "ann", High: math.MaxUint32}, bucket.AllFields)
 			require.NoError(t, err)
 			require.Len(t, buckets, 1)
 			require.Equal(t, test.copied, buckets[0].Slots)

@@ -49,7 +49,7 @@ func newInboxes(t *testing.T, users ...message.UserID) (*rig.Rig, *buckettest.Se
 // left counts the entries of an inbox that have their contents.
 func left(t *testing.T, store bucket.Store, user message.UserID) (n int) {
 	t.Helper()
-	buckets, err := bucket.ReadSpan(t.Context(), store, bucket.Span{Owner: user, High: entries}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), store, bucket.Section{Owner: user, High: entries}, bucket.AllFields)
 	require.NoError(t, err)
 	for _, b := range buckets {
 		for _, e := range b.Entries {

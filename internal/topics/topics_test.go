@@ -279,7 +279,7 @@ func TestSubscribeCatchesUp(t *testing.T) {
 	require.NoError(t, err)
 	actor.Resume(rig.None, 0)
 	require.NoError(t, actor.Err())
-	buckets, err := bucket.ReadSpan(t.Context(), w.Inbox, bucket.Span{Owner: "ann", High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), w.Inbox, bucket.Section{Owner: "ann", High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Len(t, buckets, 1)
 	require.Equal(t, []message.ID{id}, buckettest.IDs(buckets[0].Entries))

@@ -53,9 +53,9 @@ func NewAppender(store Store, hints Hints) *Appender {
 	}
 }
 
-// WithOpened returns an Appender like a, which calls opened with the owner of each bucket that it creates above bucket 0, when the push is
-// applied. So a caller learns that an inbox has grown. A call may be missing after an error, and there is one too many if another writer has created
-// the bucket since the hint was right. Opened is called by many goroutines, and must not block.
+// WithOpened returns an Appender like a, which calls opened when it has created a bucket above bucket 0, with the owner. So a caller learns
+// that an inbox has grown. A call may be missing after an error. There is one too many if another writer has created the bucket since the
+// hint was right. Opened is called by many goroutines, and must not block.
 func (a *Appender) WithOpened(opened func(owner message.UserID)) *Appender {
 	with := *a
 	with.opened = opened
@@ -208,7 +208,7 @@ func (a *Appender) lookBelow(ctx context.Context, p *pending, head Bucket) error
 	floor, sequence := head.Floor, head.Sequence
 	for !head.Stub && len(p.entries) > 0 && sequence > 0 && !floor.Less(p.entries[0].ID) {
 		low := sequence - min(sequence, stride)
-		below, err := ReadSpan(ctx, a.store, Span{Owner: p.owner, Low: low, High: sequence - 1}, NoFields)
+		below, err := ReadSection(ctx, a.store, Section{Owner: p.owner, Low: low, High: sequence - 1}, NoFields)
 		if err != nil {
 			return fmt.Errorf("look below bucket %d of %s: %w", sequence, p.owner, err)
 		}

@@ -171,7 +171,7 @@ func TestAppendWithHintAheadOfTheHead(t *testing.T) {
 	ahead := bucket.Hint{Sequence: 3, Floor: id(7)}
 	require.Equal(t, 60, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 60)})[0].New)
 	require.Equal(t, 1, appendTo(t, seam, bucket.Append{Owner: "ann", Hint: ahead, Entries: entries(10, 61)})[0].New)
-	buckets, err := bucket.ReadSpan(t.Context(), seam, bucket.Span{Owner: "ann", High: 10}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), seam, bucket.Section{Owner: "ann", High: 10}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Len(t, buckets, 2, "the head is found below, and no gap arises")
 }
@@ -257,7 +257,7 @@ func TestAppendPastDamagedInboxes(t *testing.T) {
 					continue
 				}
 				require.NoError(t, r.Err, owners[i])
-				buckets, err := bucket.ReadSpan(t.Context(), seam, bucket.Span{Owner: owners[i], High: 9}, bucket.AllFields)
+				buckets, err := bucket.ReadSection(t.Context(), seam, bucket.Section{Owner: owners[i], High: 9}, bucket.AllFields)
 				require.NoError(t, err)
 				require.Len(t, buckets, 2)
 				require.Equal(t, 3, buckets[0].Slots, "each once")

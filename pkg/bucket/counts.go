@@ -31,9 +31,9 @@ type Counted struct {
 // ReadCounts counts inboxes as Counts does, and returns the results in the order of requests. No two requests may have the same owner. It
 // fails if the store fails or ctx ends; a damaged inbox fails only its own result.
 //
-// It reads all inboxes together: their heads, their tombstones and, where something has expired, the lowest bucket that has not
-// expired as a whole, with those into which messages came late. If Oldest is too low, it takes
-// as many calls more as a binary search over the buckets has steps, for all such inboxes together.
+// It reads all inboxes together: their heads, and their tombstones. Where something has expired, it reads the lowest bucket that has not
+// expired as a whole, with those into which messages came late. If Oldest is too low, it takes as many calls more as a binary search over
+// the buckets has steps, for all such inboxes together.
 func ReadCounts(ctx context.Context, store Store, requests []CountRequest) ([]Counted, error) {
 	counted := make([]Counted, len(requests))
 	work := make([]*counting, len(requests))

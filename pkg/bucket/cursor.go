@@ -17,8 +17,8 @@ var ErrCursor = errors.New("cursor does not belong to this inbox")
 type Cursor struct {
 	// ID is the last id shown: the next page begins below it.
 	ID message.ID
-	// Sequence is a hint: the highest bucket with a floor below ID when the cursor was made. Floors never rise. It is Unlocated if
-	// messages older than ID may not be in the buckets yet, because then a later bucket may have a floor below ID.
+	// Sequence is a hint: the highest bucket with a floor below ID when the cursor was made. Floors never rise. It is Unlocated if messages
+	// older than ID may not be in the buckets yet. Then a later bucket may have a floor below ID.
 	Sequence uint32
 }
 

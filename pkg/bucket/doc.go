@@ -1,5 +1,4 @@
-// Package bucket holds the inbox: buckets of some slots each, the protocol that appends a message to an inbox exactly once, and
-// the rules for reading pages.
+// Package bucket holds the inbox: its buckets of slots, the protocol that appends a message exactly once, and the rules for reading pages.
 //
 // An inbox is a sequence of buckets (owner, 0), (owner, 1), … The bucket with the highest sequence is the head. Only the head
 // grows. A slot is never reused: deleting an entry replaces it by a tombstone with its id.
@@ -29,23 +28,22 @@
 //     the messages, and has a floor below all of them.
 //  2. If the store refuses the push, the Appender looks. It reads the head first. That proves that every bucket below the head is
 //     full and does not change. Then it reads the buckets below, downward, until one has a floor below the message. Reading in
-//     another order, or in one query, can miss a message that another writer appends in between. If the store says with its
-//     refusal that the last of the bucket was below every entry (Outcome.Seen), no bucket holds them, and the Appender
+//     another order, or in one query, can miss a message that another writer appends in between. The store may say with its
+//     refusal that the last of the bucket was below every entry (Outcome.Seen). Then no bucket holds them, and the Appender
 //     skips the look.
 //  3. It pushes the messages that it did not find, without the guard, onto the head that it saw: as many as fit, oldest first. If
 //     the head was full, it pushes onto the next bucket. That push creates the bucket, with the last of the full bucket as floor.
 //
-// Why a message cannot be in two buckets: consider two pushes of the same message into different buckets. For the push into the
-// later bucket there are three cases. The floor was below the id, so no earlier bucket can hold the message. Or the Appender read
-// every earlier bucket when it was full, so unchanging, and did not find the message. Or the Appender skipped the look: then the
-// last of the bucket before was below the id, and that bucket was full when the later one was created, so it cannot have
-// received the message since. Two pushes into one bucket are ordered because each is atomic, and Push refuses an id that the
-// bucket holds.
+// Why a message cannot be in two buckets: consider two pushes of the same message into different buckets. For the push into the later
+// bucket there are three cases. The floor was below the id, so no earlier bucket can hold the message. Or the Appender read every earlier
+// bucket when it was full, so unchanging, and did not find the message. Or the Appender skipped the look: then the last of the bucket
+// before was below the id. That bucket was full when the later one was created, so it cannot have received the message since. Two pushes
+// into one bucket are ordered because each is atomic, and Push refuses an id that the bucket holds.
 //
 // Messages expire up to a purge point, which only rises. Buckets are emptied afterwards (Store.Empty, Emptying), for any purge point of the
 // past. A full bucket becomes a stub. No push applies to it, and a look takes every id up to its last as found, because these messages have
 // expired. In a bucket with room, an entry keeps its id and slot, so Push still refuses the id. So no writer needs to know the purge point,
-// and the invariants hold. A store that removes buckets must refuse pushes onto them under the lock that the removal takes: otherwise a
+// and the invariants hold. A store that removes buckets must refuse pushes onto them under the lock that the removal takes. Otherwise a
 // stalled guarded push creates bucket 0 again.
 //
 // A message from the future raises the last of its bucket, and both bounds of all buckets above, for good. This costs time, because every later

@@ -12,8 +12,8 @@ import (
 // several processes may empty one inbox at the same time. An Emptying that is abandoned, or whose process crashes, leaves the rest to the
 // next one.
 //
-// It empties the buckets in ascending order, so the stubs are the lowest buckets. It finds the highest stub by a search from above: its
-// cost depends on how many buckets expired since the last time, not on how many stubs there are.
+// It empties the buckets in ascending order, so the stubs are the lowest buckets. It finds the highest stub by a search from above. So its
+// cost depends on how many buckets have expired since the last time, and not on the number of stubs.
 type Emptying struct {
 	store  Store
 	owner  message.UserID
@@ -77,7 +77,7 @@ func (e *Emptying) begin(ctx context.Context) error {
 	if highest >= head.Sequence {
 		return nil
 	}
-	late, err := ReadSpan(ctx, e.store, lateAbove(e.owner, highest, above), NoFields)
+	late, err := ReadSection(ctx, e.store, lateAbove(e.owner, highest, above), NoFields)
 	if err != nil {
 		return err
 	}

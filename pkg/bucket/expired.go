@@ -13,7 +13,7 @@ type Expired struct {
 	UpTo message.ID
 	// Sequence is the highest bucket with a floor at or below UpTo. All messages in the buckets below it have expired.
 	Sequence uint32
-	// Base is the position up to which all slots have expired: that of the first slot of the bucket or, if it is a stub, of the one above.
+	// Base is the position up to which all slots have expired: where the bucket begins or, if it is a stub, where it ends.
 	Base int64
 	// Slots are the positions of the entries from Base up that have expired. Tombstones are not among them.
 	Slots []int64
@@ -59,11 +59,11 @@ func readExpired(ctx context.Context, store Store, inboxes []*expiring) error {
 		}
 	}
 	for len(open) > 0 {
-		spans := make([]Span, len(open))
+		sections := make([]Section, len(open))
 		for i, x := range open {
-			spans[i] = x.span()
+			sections[i] = x.section()
 		}
-		found, err := store.Range(ctx, spans, NoFields)
+		found, err := store.Range(ctx, sections, NoFields)
 		if err != nil {
 			return err
 		}
@@ -82,16 +82,15 @@ func readExpired(ctx context.Context, store Store, inboxes []*expiring) error {
 	return nil
 }
 
-// span returns what to read next: the lowest bucket that may be the one sought, with the one above, whose floor tells whether it is, or else
-// a probe.
-func (x *expiring) span() Span {
+// section returns what to read next: a probe, or the lowest bucket that may be the one sought. The floor of the one above tells whether it is.
+func (x *expiring) section() Section {
 	if x.probe > x.low {
-		return Span{Owner: x.owner, Low: x.probe, High: x.probe}
+		return Section{Owner: x.owner, Low: x.probe, High: x.probe}
 	}
-	return Span{Owner: x.owner, Low: x.low, High: min(x.low+1, x.high-1), Late: x.upTo.Next()}
+	return Section{Owner: x.owner, Low: x.low, High: min(x.low+1, x.high-1), Late: x.upTo.Next()}
 }
 
-// saw takes the buckets of the span, and reports whether the one sought is among them.
+// saw takes the buckets of the section, and reports whether the one sought is among them.
 func (x *expiring) saw(size Size, found []Bucket) (bool, error) {
 	next, probably := x.probe, x.probe == x.low
 	if probably {

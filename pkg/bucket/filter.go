@@ -17,8 +17,8 @@ type Filter struct {
 	Buckets int
 	// Messages is how many messages the page reads at most to answer for absent stretches; at least 2. It reads fewer if it takes many calls.
 	Messages int
-	// OnRead reads the newest messages of a stretch, at most twice the limit. It returns those that are for the owner, descending, the part of the
-	// stretch that it has not examined, and how many messages it has read: at least one, unless no part is left.
+	// OnRead reads the newest messages of a stretch, at most twice the limit. It returns those that are for the owner, descending, and the
+	// part of the stretch that it has not examined. Read counts the messages that it has read: at least one, unless no part is left.
 	OnRead func(ctx context.Context, s Stretch, limit int) (entries []Entry, left Stretch, read int, err error)
 	// Search finds the buckets that may have entries of the page; nil reads all.
 	Search *Search
@@ -42,84 +42,122 @@ const (
 	searchesPerPage = 32
 )
 
-// searching is what a filtered page has examined.
-type searching struct {
+// filtering reads a filtered page.
+type filtering struct {
+	*walk
+
 	// examined are the ids in the buckets that were read, tombstones included. They are kept only if there are absent stretches.
 	examined map[message.ID]bool
+	absent   []Entry // of absent stretches, in no bucket that was read, that belong to the page, the newest first
 	// unread is the id below which absent stretches were not examined, or zero.
 	unread message.ID
-	// absent are the ids of all messages that absent stretches have, and buckets do not.
-	absent []message.ID
+	// found are the ids of all messages that absent stretches have, and buckets do not.
+	found []message.ID
 	// messages counts the messages that were read, and calls how often OnRead was called.
 	messages, calls int
-	found           found
+
+	index indexed
 }
 
-// takes reports whether an entry of a bucket belongs to a filtered page.
-func (r *reading) takes(b *Bucket, slot int) bool {
+// readFiltered reads a page of the entries that a filter keeps, within its budget.
+func readFiltered(ctx context.Context, w *walk) (Page, error) {
+	r := newFiltering(w)
+	if err := r.begin(ctx); err != nil {
+		return Page{}, err
+	}
+	return r.read(ctx)
+}
+
+func newFiltering(w *walk) *filtering {
+	r := &filtering{walk: w}
+	w.keep = r.keeps
+	return r
+}
+
+// keeps reports whether an entry of a bucket belongs to the page.
+func (r *filtering) keeps(b *Bucket, slot int) bool {
 	e := b.Entries[slot]
 	if len(r.Absent) > 0 {
-		if r.search.examined == nil {
-			r.search.examined = make(map[message.ID]bool)
+		if r.examined == nil {
+			r.examined = make(map[message.ID]bool)
 		}
-		r.search.examined[e.ID] = true
+		r.examined[e.ID] = true
 	}
 	return !e.Deleted && r.Filter.Keep(Found{Entry: e, Sequence: b.Sequence, Position: r.store.Size().Position(b.Sequence, slot)})
 }
 
-// mayRead reports whether a filtered page may read another bucket.
-func (r *reading) mayRead() bool {
-	if len(r.run)+r.late < r.Filter.Buckets {
-		return true
+// read reads what the page needs, after its first buckets. It searches the absent stretches as far as the buckets reach before it reads
+// more buckets. What lies below an unread part of a stretch belongs to a later page.
+func (r *filtering) read(ctx context.Context) (Page, error) {
+	part := Stretch{After: r.least(), Before: r.bound}
+	for {
+		if err := r.searchAbsent(ctx, part); err != nil {
+			return Page{}, err
+		}
+		if r.ends() {
+			break
+		}
+		if err := r.readBelow(ctx); err != nil {
+			return Page{}, err
+		}
+		part = Stretch{After: r.least(), Before: part.After.Next()}
 	}
-	return !r.least().Next().Less(r.bound) // the next page would begin where this one did
+	if err := r.raiseBottom(ctx); err != nil {
+		return Page{}, err
+	}
+	return r.page(), nil
 }
 
-// more returns how many buckets readBelow reads for a filtered page.
-func (r *reading) more() uint32 {
+// ends reports whether the page is full, or complete, or its budget spent.
+func (r *filtering) ends() bool {
+	full := len(r.held())+len(r.absent) >= r.Limit
+	return full || !r.unread.IsZero() || !r.lower() || !r.mayRead()
+}
+
+// mayRead reports whether the page may read another bucket. One whose next page would begin at the same place must.
+func (r *filtering) mayRead() bool {
+	return r.buckets() < r.Filter.Buckets || !r.least().Next().Less(r.bound)
+}
+
+// readBelow reads the next buckets, which an index may find.
+func (r *filtering) readBelow(ctx context.Context) error {
+	if r.searches() {
+		if found, err := r.readIndexed(ctx); found || err != nil {
+			return err
+		}
+	}
+	return r.down(ctx, r.above(), r.more())
+}
+
+// more returns how many buckets are read at a time.
+func (r *filtering) more() uint32 {
 	atOnce := max(1, filteredAtOnce/int(r.store.Size()))
 	if r.field != AllFields { // nothing is left out but tombstones
 		atOnce = min(atOnce, max(1, int(bucketsFor(r.Limit-len(r.held()), r.store.Size()))))
 	}
-	return uint32(min(max(1, r.Filter.Buckets-len(r.run)-r.late), atOnce)) //nolint:gosec // it is small
-}
-
-// fill reads what a filtered page needs, after its first buckets. It searches the absent stretches as far as the buckets reach before it reads
-// more buckets: what lies below an unread part of a stretch belongs to a later page.
-func (r *reading) fill(ctx context.Context) error {
-	for part := (Stretch{After: r.least(), Before: r.bound}); ; part = (Stretch{After: r.least(), Before: part.After.Next()}) {
-		if err := r.searchAbsent(ctx, part); err != nil {
-			return err
-		}
-		if len(r.held())+len(r.absent) >= r.Limit || !r.search.unread.IsZero() || !r.lower() || !r.mayRead() {
-			return r.raiseAbove(ctx)
-		}
-		if err := r.readBelow(ctx); err != nil {
-			return err
-		}
-	}
+	return uint32(min(max(1, r.Filter.Buckets-r.buckets()), atOnce)) //nolint:gosec // it is small
 }
 
 // searchAbsent searches the absent stretches in a part of the inbox, until the page is full or its budget spent.
-func (r *reading) searchAbsent(ctx context.Context, part Stretch) error {
+func (r *filtering) searchAbsent(ctx context.Context, part Stretch) error {
 	for _, s := range union(r.Absent) {
 		for s = s.Within(part); !s.Empty() && len(r.absent)+r.heldFrom(s.Before) <= r.Limit; {
-			limit := min((r.Filter.Messages-r.search.messages)/2, searchedAtOnce)
-			if limit < max(1, min(r.Filter.Messages/2, searchedAtOnce)/4) || r.search.calls == searchesPerPage {
-				r.search.unread = s.Before
+			limit := min((r.Filter.Messages-r.messages)/2, searchedAtOnce)
+			if limit < max(1, min(r.Filter.Messages/2, searchedAtOnce)/4) || r.calls == searchesPerPage {
+				r.unread = s.Before
 				return nil
 			}
 			entries, left, read, err := r.Filter.OnRead(ctx, s, limit)
 			if err != nil {
 				return err
 			}
-			r.search.messages += read
-			r.search.calls++
+			r.messages += read
+			r.calls++
 			for _, e := range entries {
-				if r.search.examined[e.ID] {
+				if r.examined[e.ID] {
 					continue
 				}
-				r.search.absent = append(r.search.absent, e.ID)
+				r.found = append(r.found, e.ID)
 				if r.Filter.Keep(Found{Entry: e, Absent: true}) {
 					r.absent = append(r.absent, e)
 				}
@@ -131,7 +169,7 @@ func (r *reading) searchAbsent(ctx context.Context, part Stretch) error {
 }
 
 // heldFrom counts the entries of the buckets that may be shown already, from an id on.
-func (r *reading) heldFrom(id message.ID) int {
+func (r *filtering) heldFrom(id message.ID) int {
 	n, _ := slices.BinarySearchFunc(r.held(), id, func(e Entry, id message.ID) int {
 		if e.ID.Less(id) {
 			return 1
@@ -141,11 +179,10 @@ func (r *reading) heldFrom(id message.ID) int {
 	return n
 }
 
-// filteredPage is page for a filtered page.
-func (r *reading) filteredPage() Page {
-	page := Page{Buckets: len(r.run) + r.late, Messages: r.search.messages, Slots: r.head.End(r.store.Size()), Deletions: r.deletions, Expired: r.expired}
-	page.Entries = r.merged(r.held(), r.absent, r.Limit+1)
-	end := r.search.unread
+// page returns the page of what was read.
+func (r *filtering) page() Page {
+	page := Page{Messages: r.messages, Entries: r.merged(r.held(), r.absent, r.Limit+1)}
+	end := r.unread
 	for n := len(page.Entries); n > 0 && page.Entries[n-1].ID.Less(end); n-- {
 		page.Entries = page.Entries[:n-1]
 	}
@@ -159,7 +196,7 @@ func (r *reading) filteredPage() Page {
 	if !end.IsZero() {
 		page.Next = &Cursor{ID: end, Sequence: r.highestBelow(end)}
 	}
-	for _, id := range r.search.absent {
+	for _, id := range r.found {
 		if !id.Less(end) {
 			page.Absent = append(page.Absent, id)
 		}

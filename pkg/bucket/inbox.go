@@ -232,11 +232,11 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	if err != nil {
 		return Bucket{}, nil, err
 	}
-	span := Span{Owner: owner, Low: sequence, High: sequence}
+	section := Section{Owner: owner, Low: sequence, High: sequence}
 	if sequence < head.Sequence {
-		span.Late = id.Next()
+		section.Late = id.Next()
 	}
-	holders, err := ReadSpan(ctx, store, span, NoFields)
+	holders, err := ReadSection(ctx, store, section, NoFields)
 	if err != nil {
 		return Bucket{}, nil, err
 	}
@@ -256,8 +256,8 @@ func readHead(ctx context.Context, store Store, owner message.UserID, hint Hint)
 }
 
 // lateAbove names only the buckets above one into which a message below id came late.
-func lateAbove(owner message.UserID, sequence uint32, id message.ID) Span {
-	return Span{Owner: owner, Low: sequence + 1, High: sequence, Late: id}
+func lateAbove(owner message.UserID, sequence uint32, id message.ID) Section {
+	return Section{Owner: owner, Low: sequence + 1, High: sequence, Late: id}
 }
 
 // lost returns the error for a bucket that has to be there because a later one is.
@@ -275,7 +275,7 @@ func Check(ctx context.Context, store Store, owner message.UserID) error {
 	const stride = 8 // buckets a query
 	for next := int64(head.Sequence); next >= 0; {
 		low := max(0, next-stride+1)
-		buckets, err := ReadSpan(ctx, store, Span{Owner: owner, Low: uint32(low), High: uint32(next)}, AllFields) //nolint:gosec // both are sequences
+		buckets, err := ReadSection(ctx, store, Section{Owner: owner, Low: uint32(low), High: uint32(next)}, AllFields) //nolint:gosec // both are sequences
 		if err != nil {
 			return err
 		}
@@ -323,7 +323,7 @@ func highestBelow(ctx context.Context, store Store, owner message.UserID, head O
 
 // outlineOf returns the outline of a bucket that has to be there, or that of the stub that stands for it because it was removed.
 func outlineOf(ctx context.Context, store Store, owner message.UserID, sequence uint32) (Outline, error) {
-	found, err := ReadSpan(ctx, store, Span{Owner: owner, Low: sequence, High: sequence}, NoEntries)
+	found, err := ReadSection(ctx, store, Section{Owner: owner, Low: sequence, High: sequence}, NoEntries)
 	if err != nil {
 		return Outline{}, err
 	}

@@ -15,7 +15,7 @@ const leastStep = 16
 func Least(ctx context.Context, store Store, owner message.UserID, oldest uint32, purged message.ID) (least message.ID, found bool, err error) {
 	at, width := oldest, uint32(1)
 	for ; !found; width = leastStep {
-		buckets, err := ReadSpan(ctx, store, Span{Owner: owner, Low: at, High: at + width - 1}, NoFields)
+		buckets, err := ReadSection(ctx, store, Section{Owner: owner, Low: at, High: at + width - 1}, NoFields)
 		if err != nil || len(buckets) == 0 {
 			return least, false, err
 		}
@@ -24,7 +24,7 @@ func Least(ctx context.Context, store Store, owner message.UserID, oldest uint32
 			at = buckets[i].Sequence + 1
 		}
 	}
-	late, err := ReadSpan(ctx, store, lateAbove(owner, at-1, least), NoFields)
+	late, err := ReadSection(ctx, store, lateAbove(owner, at-1, least), NoFields)
 	for _, b := range late {
 		if id, earlier := b.least(purged, least); earlier {
 			least = id

@@ -58,31 +58,33 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 			return entries, left, read, err
 		},
 	}
-	r := reading{
-		PageRequest: PageRequest{
-			Owner: req.Owner, Hint: req.Hint, Above: req.Purged, Purged: req.Purged, Filter: filter,
-			Limit:  req.Limit + 1, // one more tells whether these are all
-			Absent: req.Absent,
-		},
-		store: store, field: req.Field, bound: message.MaxID, order: newestFirst,
-	}
-	span := r.span()
-	buckets, err := ReadSpan(ctx, r.store, Span{
-		Owner: r.Owner, Low: r.Hint.Sequence - min(r.Hint.Sequence, span-1), High: math.MaxUint32, Limit: int(span),
-	}, r.field)
+	w := newWalk(store, PageRequest{
+		Owner: req.Owner, Hint: req.Hint, Purged: req.Purged, Filter: filter, Absent: req.Absent,
+		Limit: req.Limit + 1, // one more tells whether these are all
+	}, newestFirst)
+	w.field = req.Field
+	r := newFiltering(w)
+	page, err := Page{}, r.beginWithout(ctx)
 	if err == nil {
-		err = r.add(buckets)
-	}
-	if err == nil {
-		err = r.fill(ctx)
+		page, err = r.read(ctx)
 	}
 	if err != nil {
 		return Newest{}, fmt.Errorf("newest messages of %s: %w", req.Owner, err)
 	}
-	page := r.filteredPage()
-	newest := Newest{Whole: page.Next == nil && len(page.Entries) <= req.Limit, Buckets: page.Buckets, Messages: page.Messages}
+	newest := Newest{Whole: page.Next == nil && len(page.Entries) <= req.Limit, Buckets: w.buckets(), Messages: page.Messages}
 	for _, e := range page.Entries[:min(req.Limit, len(page.Entries))] {
 		newest.Found = append(newest.Found, places[e.ID])
 	}
 	return newest, nil
+}
+
+// beginWithout reads the first buckets from the head down, without the deletions.
+func (r *filtering) beginWithout(ctx context.Context) error {
+	n := r.first()
+	section := Section{Owner: r.Owner, Low: r.Hint.Sequence - min(r.Hint.Sequence, n-1), High: math.MaxUint32, Limit: int(n)}
+	buckets, err := ReadSection(ctx, r.store, section, r.field)
+	if err != nil {
+		return err
+	}
+	return r.add(buckets)
 }

@@ -73,7 +73,7 @@ func (p *pending) planFirst() {
 	p.plan(Push{Guard: true}, Outline{Decl: p.known.declared.Greatest()})
 }
 
-// planOnto plans a push onto a bucket that was seen or, if that was full, onto the next one: as many entries as fit, oldest first.
+// planOnto plans a push of as many entries as fit, oldest first. It goes onto a bucket that was seen or, if that was full, onto the next one.
 // None of the entries is in that bucket or below it. A bucket above it exists only if it was full. The next bucket gets all declarations
 // that this process knows: at least those of the full one.
 func (p *pending) planOnto(seen Outline) {
@@ -100,10 +100,10 @@ func (p *pending) plan(push Push, onto Outline) {
 	}
 }
 
-// refused handles that next was refused, or may have been. The Appender then has to look at the inbox again, with one exception.
-// If the store returned the bucket, and its last is below every entry, no entry is in it or in an earlier bucket.
-// Then refused plans the next push without a look. It does so once for each Append: that saves a look when the bucket is
-// full, and a hint that is far behind needs a look anyway.
+// refused handles that next was refused, or may have been. The Appender then has to look at the inbox again, with one exception. If the
+// store returned the bucket, and its last is below every entry, no entry is in it or in an earlier bucket. Then refused plans the next push
+// without a look. It does so once for each Append, which saves a look when the bucket is full. A hint that is far behind needs a look
+// anyway.
 func (p *pending) refused(seen Outline) {
 	sequence := p.next.Sequence
 	p.next = nil

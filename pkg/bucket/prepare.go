@@ -7,10 +7,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// MaxEntryBytes is the greatest size of an entry. The size is the length of the entry as the store encodes it: id, sender, body,
-// content type, attributes and flags, without the fields of its bucket. It differs a little between stores. Every store
-// accepts an entry whose From, Body, ContentType and Attrs together are at most MaxEntryBytes - EntryOverhead bytes long.
-// A full bucket is therefore far below 16 MiB, which is the limit of a document in MongoDB.
+// MaxEntryBytes is the greatest size of an entry. The size is the length of the entry as the store encodes it, without the fields of its
+// bucket. It differs a little between stores. Every store accepts an entry whose From, Body, ContentType and Attrs together are at most
+// MaxEntryBytes - EntryOverhead bytes long. A full bucket is therefore far below 16 MiB, which is the limit of a document in MongoDB.
 const MaxEntryBytes = 128 << 10
 
 // EntryOverhead is the greatest number of bytes that a store adds to the contents of an entry when it encodes the entry.
@@ -35,10 +34,10 @@ func NewEncoder[E ~[]byte](size Size, header int, encode func(*Entry) (E, error)
 	return &Encoder[E]{encode: encode, size: size, header: header, known: make(map[message.ID]encoded[E])}
 }
 
-// Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If
-// not, the push cannot apply, and the Outcome is the final one: its Err wraps ErrTooLarge if an entry is larger than
-// MaxEntryBytes, and ErrNotAlone if a tombstone is not the only entry; otherwise the push has no entries or more than a bucket has slots, and is refused. The encoded entries are shared
-// between pushes, so do not change them. The Encoder keeps references to the entries of the push.
+// Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If not, the push
+// cannot apply, and the Outcome is the final one. Its Err wraps ErrTooLarge if an entry is larger than MaxEntryBytes, and ErrNotAlone if a
+// tombstone is not the only entry. Otherwise the push is refused, because it has no entries, or more than a bucket has slots. The encoded
+// entries are shared between pushes, so do not change them. The Encoder keeps references to the entries of the push.
 func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome, try bool, err error) {
 	if len(push.Entries) == 0 || len(push.Entries) > int(c.size) {
 		return dst, Outcome{}, false, nil

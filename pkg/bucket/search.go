@@ -23,8 +23,8 @@ type Search struct {
 	Purged func(ctx context.Context) (message.ID, error)
 }
 
-// found is what a page knows of the buckets that its Search covers.
-type found struct {
+// indexed is what a page knows of the buckets that its Search covers.
+type indexed struct {
 	used bool // the index was asked
 	// located says that first is known: the lowest bucket that the index covers.
 	located bool
@@ -33,56 +33,60 @@ type found struct {
 	done bool
 }
 
-// searches reports whether the next buckets may be left out. Where messages may be missing in the buckets, the page must read all buckets: to a
-// higher one may have come the tombstone of such a message.
-func (r *reading) searches() bool {
-	if r.Filter == nil || r.Filter.Search == nil || r.search.found.done {
+// searches reports whether the next buckets may be left out. Where messages may be missing in the buckets, the page must read all buckets.
+// A higher one may have the tombstone of such a message.
+func (r *filtering) searches() bool {
+	if r.Filter.Search == nil || r.index.done {
 		return false
 	}
 	if s := r.Filter.Search; r.lowest().Decl < s.Number || int64(r.above()) <= int64(s.Scan) {
 		return false
 	}
-	rest := Stretch{After: r.Above, Before: r.least().Next()}
-	for _, s := range r.Absent {
-		if !s.Within(rest).Empty() {
-			return false
-		}
+	rest := Stretch{After: r.bottom, Before: r.least().Next()}
+	return !slices.ContainsFunc(r.Absent, func(s Stretch) bool { return !s.Within(rest).Empty() })
+}
+
+// above returns the bucket above the next one that is read in order.
+func (r *filtering) above() uint32 {
+	above := r.lowest().Sequence
+	if r.index.done {
+		above = min(above, r.index.first+1)
 	}
-	return true
+	return above
 }
 
 // readIndexed reads the next buckets of the index below those that were read, and reports whether there were any.
-func (r *reading) readIndexed(ctx context.Context) (read bool, err error) {
-	f, s := &r.search.found, r.Filter.Search
-	if !f.located {
-		if f.first, err = r.firstCovered(ctx); err != nil {
+func (r *filtering) readIndexed(ctx context.Context) (read bool, err error) {
+	x, s := &r.index, r.Filter.Search
+	if !x.located {
+		if x.first, err = r.firstCovered(ctx); err != nil {
 			return false, err
 		}
-		f.located = true
+		x.located = true
 	}
-	f.used = true
+	x.used = true
 	above := r.lowest().Sequence
-	if above <= f.first {
-		f.done = true
+	if above <= x.first {
+		x.done = true
 		return false, nil
 	}
 	// Nearly each of them has at least one entry of the page.
 	limit := min(int(r.more()), max(1, r.Limit+1-len(r.held())), 2*len(r.run))
-	buckets, err := s.Index.WithFacets(ctx, r.Owner, s.Facets, f.first, above-1, limit)
+	buckets, err := s.Index.WithFacets(ctx, r.Owner, s.Facets, x.first, above-1, limit)
 	if err != nil {
 		return false, err
 	}
 	for _, b := range buckets {
 		r.take(b)
 	}
-	f.done = len(buckets) < limit
+	x.done = len(buckets) < limit
 	return len(buckets) > 0, nil
 }
 
-// firstCovered returns the lowest bucket with a Decl of at least the number that is searched for, at or above the oldest one that has not expired. The
-// lowest bucket that was read has such a Decl. Mostly one of the oldest buckets is the first, so the search steps up from there, with growing steps,
-// and then bisects.
-func (r *reading) firstCovered(ctx context.Context) (uint32, error) {
+// firstCovered returns the lowest bucket whose Decl is at least the number that is searched for. It is at or above the oldest one that has
+// not expired. The lowest bucket that was read has such a Decl. Mostly one of the oldest buckets is the first, so the search steps up from
+// there, with growing steps, and then bisects.
+func (r *filtering) firstCovered(ctx context.Context) (uint32, error) {
 	low, high := int64(-1), int64(r.lowest().Sequence) // those up to low are not covered, and high is
 	if !r.Purged.IsZero() {
 		low = min(int64(r.Oldest), high) - 1
@@ -106,20 +110,13 @@ func (r *reading) firstCovered(ctx context.Context) (uint32, error) {
 	return uint32(high), nil
 }
 
-// raiseAbove raises Above to the purge point as it is now, if buckets were left out.
-func (r *reading) raiseAbove(ctx context.Context) error {
-	if !r.search.found.used {
+// raiseBottom raises bottom to the purge point as it is now, if buckets were left out.
+func (r *filtering) raiseBottom(ctx context.Context) error {
+	if !r.index.used {
 		return nil
 	}
 	purged, err := r.Filter.Search.Purged(ctx)
-	r.Above = greater(r.Above, purged)
-	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return !r.Above.Less(e.ID) })
+	r.bottom = greater(r.bottom, purged)
+	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return !r.bottom.Less(e.ID) })
 	return err
-}
-
-func greater(x, y message.ID) message.ID {
-	if x.Less(y) {
-		return y
-	}
-	return x
 }

@@ -64,8 +64,8 @@ type Head struct {
 	Hint  Hint
 }
 
-// Span names buckets of an owner: those from Low to High, both included.
-type Span struct {
+// Section names buckets of an owner: those from Low to High, both included.
+type Section struct {
 	Owner     message.UserID
 	Low, High uint32
 	// Limit, unless it is zero, is how many of these buckets are read at most: the highest ones.
@@ -113,9 +113,9 @@ func ReadDeletions(ctx context.Context, store Store, owner message.UserID, from 
 	return all[0], nil
 }
 
-// ReadSpan returns the buckets of one span: see Store.Range.
-func ReadSpan(ctx context.Context, store Store, span Span, field Field) ([]Bucket, error) {
-	all, err := store.Range(ctx, []Span{span}, field)
+// ReadSection returns the buckets of one section: see Store.Range.
+func ReadSection(ctx context.Context, store Store, section Section, field Field) ([]Bucket, error) {
+	all, err := store.Range(ctx, []Section{section}, field)
 	if err != nil {
 		return nil, err
 	}
@@ -137,10 +137,10 @@ type Store interface {
 	// Size returns how many slots each bucket has.
 	Size() Size
 
-	// Push attempts each push on its own, in no particular order, and returns the outcomes in the order of pushes. Each push
-	// is atomic. No two pushes may have the same owner. After an error any push may have been applied or not. A crash
-	// before Persist has returned may lose an applied push, but only together with every write to any store of the same
-	// database that began after Push had returned. The store keeps no reference to the entries.
+	// Push attempts each push on its own, in no particular order, and returns the outcomes in the order of pushes. Each push is atomic. No
+	// two pushes may have the same owner. After an error any push may have been applied or not. A crash before Persist has returned may
+	// lose an applied push. It then also loses every write to the same database that began after Push had returned. The store keeps no
+	// reference to the entries.
 	Push(ctx context.Context, pushes []Push) ([]Outcome, error)
 
 	// Persist blocks until every push survives a crash that was applied before the call, by any caller. A store whose pushes
@@ -151,13 +151,13 @@ type Store interface {
 	// contents. Where there is none, the bucket has no slots.
 	Heads(ctx context.Context, hints []Head) ([]Bucket, error)
 
-	// Range returns, in the order of spans, the buckets of each, the highest first. Of the contents of each entry it returns the given field
-	// only: see Entry.Only. No two spans may have the same owner. The caller owns the buckets, but shares the entries: see Entry.
+	// Range returns, in the order of sections, the buckets of each, the highest first. Of the contents of each entry it returns the given field
+	// only: see Entry.Only. No two sections may have the same owner. The caller owns the buckets, but shares the entries: see Entry.
 	//
 	// A store may remove buckets instead of leaving stubs: see Empty. It removes the lowest ones only. One stub then stands for all of
-	// them. The Sequence of this stub is the highest one that was removed, its Floor is zero, and its Last is the floor of the lowest bucket
-	// that is left. Range returns this stub, as the last one, if Low is not above its Sequence, also if High is below it.
-	Range(ctx context.Context, spans []Span, field Field) ([][]Bucket, error)
+	// them. The Sequence of this stub is the highest one that was removed, and its Floor is zero. Its Last is the floor of the lowest
+	// bucket that is left. Range returns this stub, as the last one, if Low is not above its Sequence, also if High is below it.
+	Range(ctx context.Context, sections []Section, field Field) ([][]Bucket, error)
 
 	// Newest returns the owner's buckets from low up, at most limit, as Range does, and their deletions, as Deletions does. A page from the
 	// head needs both, and a remote store answers both in one round trip.
@@ -179,8 +179,8 @@ type Store interface {
 	// to purged has expired.
 	//
 	//   - A bucket with all slots taken and a last at or below purged becomes a stub. It keeps its slots and bounds, and the
-	//     number of its tombstones. A store may instead remove such buckets, but only the lowest ones, never the head, and only if the
-	//     floor of the bucket above is at or below purged, too. It then refuses every push onto a bucket that it has removed.
+	//     number of its tombstones. A store may instead remove such buckets, but only the lowest ones, and never the head. The floor of
+	//     the bucket above must be at or below purged, too. It then refuses every push onto a bucket that it has removed.
 	//   - In every other bucket, each entry at or below purged loses its contents. It keeps its id and slot, and becomes Expired.
 	//     Tombstones stay as they are.
 	//

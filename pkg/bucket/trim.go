@@ -35,8 +35,8 @@ type Trim struct {
 	Buckets int
 }
 
-// ReadTrim returns up to where the messages of an inbox may expire, so that the newest remain: those of TrimRequest.Newest, and those that were
-// sent in the same millisecond as the last of them. It reads the buckets that hold so many messages, and one more.
+// ReadTrim returns up to where the messages of an inbox may expire, so that its TrimRequest.Newest newest messages remain. Those that were
+// sent in the same millisecond as the last of them also remain. It reads the buckets that hold so many messages, and one more.
 //
 // When ReadTrim read the head, that many messages stood above Trim.UpTo that were neither deleted nor expired. So the result stays right,
 // however late the caller raises the purge point, and whatever other callers do meanwhile. These rules make it so:
@@ -45,8 +45,8 @@ type Trim struct {
 //     in them later was there. The hint only says where the search for the head begins.
 //   - No bound of a bucket says how many messages are above it: a message from the future raises the bounds of all later buckets. So
 //     ReadTrim counts the messages, from the greatest id down.
-//   - It counts only above the floor of the lowest bucket that it has read. Lower buckets have nothing there, except below a bucket that
-//     makes them irrelevant: bucket 0, a stub, and a bucket with a floor at or below Purged.
+//   - It counts only above the floor of the lowest bucket that it has read. Lower buckets have nothing there. They do
+//     not matter below bucket 0, a stub, and a bucket with a floor at or below Purged.
 //   - A tombstone does not count, nor does an entry in a gap. A gap counts as a whole: its messages without those that have a tombstone.
 //     So it counts only if its lower end is above that floor, because otherwise lower buckets may have such tombstones.
 //   - If the last one to keep lies in a gap, OnRead finds it. The number of the gap does not say which messages are deleted.
@@ -89,9 +89,9 @@ func (t *trimming) run(ctx context.Context) (last message.ID, err error) {
 
 // readHead reads the head. It searches from the hint up, as a writer does.
 func (t *trimming) readHead(ctx context.Context) error {
-	head, err := ReadSpan(ctx, t.store, Span{Owner: t.Owner, Low: t.Hint.Sequence, High: math.MaxUint32, Limit: 1}, NoFields)
+	head, err := ReadSection(ctx, t.store, Section{Owner: t.Owner, Low: t.Hint.Sequence, High: math.MaxUint32, Limit: 1}, NoFields)
 	if err == nil && len(head) == 0 && t.Hint.Sequence > 0 { // ahead of the head, which never happens to a sound store
-		head, err = ReadSpan(ctx, t.store, Span{Owner: t.Owner, High: math.MaxUint32, Limit: 1}, NoFields)
+		head, err = ReadSection(ctx, t.store, Section{Owner: t.Owner, High: math.MaxUint32, Limit: 1}, NoFields)
 	}
 	t.bottom = len(head) == 0
 	t.add(head)
@@ -104,7 +104,7 @@ func (t *trimming) readBelow(ctx context.Context) error {
 	missing := max(1, min(t.missing, stride*MaxCapacity))
 	high := t.lowest.Sequence - 1
 	count := min(bucketsFor(int(missing), t.store.Size()), high-min(high, t.Oldest)+1, stride)
-	buckets, err := ReadSpan(ctx, t.store, Span{Owner: t.Owner, Low: t.lowest.Sequence - count, High: high}, NoFields)
+	buckets, err := ReadSection(ctx, t.store, Section{Owner: t.Owner, Low: t.lowest.Sequence - count, High: high}, NoFields)
 	if err != nil {
 		return err
 	}

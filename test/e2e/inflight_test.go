@@ -88,7 +88,7 @@ func (w *world) gaps(ctx context.Context) (gaps, messages int) {
 // requireNothingIn requires that no bucket has an entry in a gap, except for tombstones.
 func (w *world) requireNothingIn(ctx context.Context, store stores, st userstate.State, gap userstate.Gap) {
 	w.Helper()
-	buckets, err := bucket.ReadSpan(ctx, store.inbox, bucket.Span{Owner: st.User, High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(ctx, store.inbox, bucket.Section{Owner: st.User, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(w, err)
 	for _, b := range buckets {
 		for _, e := range b.Entries {

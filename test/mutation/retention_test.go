@@ -5,7 +5,7 @@ const (
 	purgeGo     = "pkg/userstate/purge.go"
 	keeperGo    = "internal/retention/keep.go"
 	roundGo     = "internal/retention/round.go"
-	pageGo      = "pkg/bucket/page.go"
+	walkGo      = "pkg/bucket/walk.go"
 )
 
 // retaining are the shortcuts of expiry, of the low-water mark and of removal.
@@ -23,7 +23,7 @@ func retaining() []mutation {
 		},
 		{
 			name: "a page that does not know the purge point", trap: "a message is shown after it has expired",
-			edits: []edit{{pageGo, "r.Above = greater(r.Above, r.Purged)", "_ = r.Above"}},
+			edits: []edit{{walkGo, "bottom: greater(req.Above, req.Purged)", "bottom: req.Above"}},
 			pkg:   inbox, run: "^TestPurge$",
 		},
 		{

@@ -122,7 +122,7 @@ func (m *machine) present(buckets []bucket.Bucket, user message.UserID) []messag
 
 // buckets returns an inbox, the highest bucket first.
 func (m *machine) buckets(t *rapid.T, user message.UserID) []bucket.Bucket {
-	buckets, err := bucket.ReadSpan(t.Context(), m.rig.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(t.Context(), m.rig.Inbox, bucket.Section{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	return buckets
 }

@@ -1,6 +1,5 @@
-// Package buckettest holds every implementation of bucket.Store to what its comments say, alone and under the
-// Appender: with stalls, repeats, lost replies and crashes between any two operations. Model is the contract as
-// a program, and Seam the place where a test steps in.
+// Package buckettest holds every implementation of bucket.Store to what its comments say, alone and under the Appender. Stalls, repeats,
+// lost replies and crashes come between any two operations. Model is the contract as a program, and Seam the place where a test steps in.
 package buckettest
 
 import (
@@ -17,8 +16,8 @@ type Harness struct {
 	// Reopen lets the store crash, or closes it where it cannot, and opens what it left behind. Nothing of the
 	// old harness is used after that.
 	Reopen func(t *testing.T) Harness
-	// Interleavings is how many orders in which writers' operations can follow each other are tried for each scenario, drawn
-	// at random; 0 is all of them. Model is always put through all.
+	// Interleavings is how many orders of the writers' operations are tried for each scenario, drawn at random; 0 is all of them. Model is
+	// always put through all.
 	Interleavings int
 }
 

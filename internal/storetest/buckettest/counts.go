@@ -20,7 +20,7 @@ func (r *reader) deletionsFrom() uint32 {
 	return r.mark.Sequence
 }
 
-// wantCounts returns the counts by the model: the total is the number of messages that are not deleted and have not expired; unread are
+// wantCounts returns the counts by the model. The total is the number of messages that are not deleted and have not expired. Unread are
 // those of them that were not seen when the mark was set.
 func (r *reader) wantCounts() (want bucket.Counted) {
 	for _, n := range ordered(append(r.absent.inGaps(), r.arrived...)) {
@@ -56,8 +56,8 @@ func requireCounted(t tester, store bucket.Store, readers ...*reader) {
 	}
 }
 
-// rangesOfMany compares the buckets of several spans with those of each, of inboxes that have lost buckets, that messages came late to, and that
-// are empty.
+// rangesOfMany compares the buckets of several sections with those of each. An inbox has lost buckets, one has late messages, and one is
+// empty.
 func (s suite) rangesOfMany(t *testing.T) {
 	t.Parallel()
 	store := s.expiring(t).Store
@@ -67,17 +67,17 @@ func (s suite) rangesOfMany(t *testing.T) {
 		for low := range high + 2 {
 			for _, limit := range []int{0, 1} {
 				for _, late := range []message.ID{{}, id(5).Next(), id(996)} {
-					spans := []bucket.Span{
+					sections := []bucket.Section{
 						{Owner: "anna", Low: low, High: high, Late: late},
 						{Owner: "nobody", Low: low, High: high, Late: late},
 						{Owner: owner, Low: low, High: high, Limit: limit, Late: late},
 					}
 					for _, field := range []bucket.Field{bucket.AllFields, bucket.NoFields} {
-						got, err := store.Range(t.Context(), spans, field)
+						got, err := store.Range(t.Context(), sections, field)
 						require.NoError(t, err)
-						require.Len(t, got, len(spans))
-						for i, span := range spans {
-							require.Equal(t, read(t, store, span, field), got[i], "%+v", span)
+						require.Len(t, got, len(sections))
+						for i, section := range sections {
+							require.Equal(t, read(t, store, section, field), got[i], "%+v", section)
 						}
 					}
 				}

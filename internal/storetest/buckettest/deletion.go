@@ -237,7 +237,7 @@ func (s suite) deleteWhilePushing(t *testing.T) {
 					return nil, err
 				}
 			case deleters + 1:
-				buckets, err := bucket.ReadSpan(ctx, store, one(owner, 0), bucket.AllFields)
+				buckets, err := bucket.ReadSection(ctx, store, one(owner, 0), bucket.AllFields)
 				if err != nil {
 					return nil, err
 				}
@@ -311,7 +311,7 @@ func (s suite) newest(t *testing.T) {
 					for _, from := range []uint32{0, 2, math.MaxUint32} {
 						var want []bucket.Bucket
 						if limit > 0 {
-							want = read(t, store, bucket.Span{Owner: user, Low: low, High: math.MaxUint32, Limit: limit}, bucket.AllFields)
+							want = read(t, store, bucket.Section{Owner: user, Low: low, High: math.MaxUint32, Limit: limit}, bucket.AllFields)
 						}
 						deleted, err := bucket.ReadDeletions(t.Context(), store, user, from)
 						require.NoError(t, err)

@@ -182,8 +182,8 @@ func (sc scenario) fresh() int {
 	return len(slices.DeleteFunc(fresh, func(n int) bool { return slices.Contains(sc.prefilled, n) }))
 }
 
-// everyFault runs the scenario's writers one after the other, once for every operation and every fault that it can
-// have, except faults with the same effect.
+// everyFault runs the scenario's writers one after the other, once for every operation and every fault that it can have. It leaves out
+// faults with the same effect.
 func (sc scenario) everyFault(t *testing.T, store bucket.Store) {
 	t.Helper()
 	var stages []*stage

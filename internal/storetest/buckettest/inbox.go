@@ -61,21 +61,21 @@ type inbox []bucket.Bucket
 
 func readInbox(t tester, store bucket.Store, owner message.UserID) inbox {
 	t.Helper()
-	buckets := read(t, store, bucket.Span{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
+	buckets := read(t, store, bucket.Section{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
 	slices.Reverse(buckets)
 	return buckets
 }
 
-// read reads the buckets of a span.
-func read(t tester, store bucket.Store, span bucket.Span, field bucket.Field) []bucket.Bucket {
+// read reads the buckets of a section.
+func read(t tester, store bucket.Store, section bucket.Section, field bucket.Field) []bucket.Bucket {
 	t.Helper()
-	buckets, err := bucket.ReadSpan(t.Context(), store, span, field)
+	buckets, err := bucket.ReadSection(t.Context(), store, section, field)
 	require.NoError(t, err)
 	return buckets
 }
 
-func one(owner message.UserID, sequence uint32) bucket.Span {
-	return bucket.Span{Owner: owner, Low: sequence, High: sequence}
+func one(owner message.UserID, sequence uint32) bucket.Section {
+	return bucket.Section{Owner: owner, Low: sequence, High: sequence}
 }
 
 func head(t tester, store bucket.Store, owner message.UserID) bucket.Bucket {
@@ -188,8 +188,8 @@ func greatest(x, y message.ID) message.ID {
 	return x
 }
 
-// follows returns what could not have become of an earlier inbox, or nil: floors do not change, buckets only grow, at their ends, and
-// entries only turn into tombstones or expire, and full buckets into stubs.
+// follows returns what could not have become of an earlier inbox, or nil. Floors do not change, and buckets only grow, at their ends.
+// Entries only turn into tombstones or expire, and full buckets into stubs.
 func (in inbox) follows(earlier inbox) error {
 	for _, was := range earlier {
 		b, exists := in.at(was.Sequence)
@@ -265,7 +265,7 @@ type hintBook struct {
 // RaiseHeads implements bucket.Hints. It records an error for a hint to a bucket that does not exist.
 func (h *hintBook) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 	for _, head := range heads {
-		b, err := bucket.ReadSpan(ctx, h.store, one(head.Owner, head.Hint.Sequence), bucket.NoEntries)
+		b, err := bucket.ReadSection(ctx, h.store, one(head.Owner, head.Hint.Sequence), bucket.NoEntries)
 		switch {
 		case err != nil:
 			return err

@@ -171,15 +171,15 @@ func (m *Model) Heads(_ context.Context, hints []bucket.Head) ([]bucket.Bucket, 
 }
 
 // Range implements bucket.Store.
-func (m *Model) Range(_ context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
-	all := make([][]bucket.Bucket, len(spans))
-	for i, span := range spans {
-		if !span.Late.IsZero() && span.High < math.MaxUint32 {
-			all[i] = m.lateIn(span)
+func (m *Model) Range(_ context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
+	all := make([][]bucket.Bucket, len(sections))
+	for i, section := range sections {
+		if !section.Late.IsZero() && section.High < math.MaxUint32 {
+			all[i] = m.lateIn(section)
 		}
-		if span.Low <= span.High {
-			buckets := m.between(span.Owner, span.Low, span.High)
-			all[i] = append(all[i], buckets[:min(cmp.Or(span.Limit, len(buckets)), len(buckets))]...)
+		if section.Low <= section.High {
+			buckets := m.between(section.Owner, section.Low, section.High)
+			all[i] = append(all[i], buckets[:min(cmp.Or(section.Limit, len(buckets)), len(buckets))]...)
 		}
 		for k, b := range all[i] {
 			all[i][k] = without(b, field)
@@ -188,13 +188,13 @@ func (m *Model) Range(_ context.Context, spans []bucket.Span, field bucket.Field
 	return all, nil
 }
 
-func (m *Model) lateIn(span bucket.Span) []bucket.Bucket {
-	buckets := m.between(span.Owner, span.High+1, math.MaxUint32)
+func (m *Model) lateIn(section bucket.Section) []bucket.Bucket {
+	buckets := m.between(section.Owner, section.High+1, math.MaxUint32)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(buckets, func(b bucket.Bucket) bool {
-		least, late := m.late[slotOf{owner: span.Owner, sequence: b.Sequence}]
-		return b.Stub || !late || !least.Less(span.Late)
+		least, late := m.late[slotOf{owner: section.Owner, sequence: b.Sequence}]
+		return b.Stub || !late || !least.Less(section.Late)
 	})
 }
 
@@ -232,7 +232,7 @@ func (m *Model) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
 	if limit > 0 {
-		buckets, _ = bucket.ReadSpan(ctx, m, bucket.Span{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}, bucket.AllFields)
+		buckets, _ = bucket.ReadSection(ctx, m, bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}, bucket.AllFields)
 	}
 	d, err = bucket.ReadDeletions(ctx, m, owner, from)
 	return buckets, d, err

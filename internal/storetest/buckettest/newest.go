@@ -29,25 +29,25 @@ func (s suite) rangesOfField(t *testing.T) {
 			empty(t, store, 0, 0, emptied)
 		}
 		for low := range uint32(4) {
-			for _, span := range []bucket.Span{
+			for _, section := range []bucket.Section{
 				{Low: low, High: 2}, {Low: low, High: math.MaxUint32, Limit: 2}, {Low: low, High: 0}, {Low: low, High: low, Late: id(1000)},
 			} {
-				span.Owner = owner
-				whole := read(t, store, span, bucket.AllFields)
+				section.Owner = owner
+				whole := read(t, store, section, bucket.AllFields)
 				for _, field := range []bucket.Field{bucket.FieldFrom, bucket.FieldAttrs, bucket.NoFields, bucket.NoEntries} {
-					got := read(t, store, span, field)
+					got := read(t, store, section, field)
 					require.Len(t, got, len(whole))
 					for i, b := range whole {
 						if field == bucket.NoEntries {
 							got[i].Purged = b.Purged // it may be missing
 						}
-						require.Equal(t, without(b, field), without(got[i], bucket.AllFields), "%+v", span)
+						require.Equal(t, without(b, field), without(got[i], bucket.AllFields), "%+v", section)
 					}
 				}
 			}
 		}
 	}
-	require.Empty(t, read(t, store, bucket.Span{Owner: "an", High: math.MaxUint32}, bucket.FieldFrom), "nobody else's buckets")
+	require.Empty(t, read(t, store, bucket.Section{Owner: "an", High: math.MaxUint32}, bucket.FieldFrom), "nobody else's buckets")
 }
 
 // drawNewest reads the newest messages of the buckets and gaps, and compares them with the model. What a rehydration is still going to append is

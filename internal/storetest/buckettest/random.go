@@ -34,8 +34,8 @@ func (o opened) draw(t *rapid.T) Harness {
 	return o[rapid.SampledFrom([]int{3, bucket.Capacity}).Draw(t, "size")]
 }
 
-// drawPrefill draws what is in an inbox before: mostly a head that is full, or about to be, and a few messages
-// that are far ahead of their neighbours.
+// drawPrefill draws what is in an inbox before. Mostly its head is full, or about to be, and a few messages are far ahead of their
+// neighbours.
 func drawPrefill(t *rapid.T, size bucket.Size) []int {
 	most := int(size)
 	slots := most * rapid.IntRange(0, 2).Draw(t, "full buckets")
@@ -98,8 +98,8 @@ func drawJobs(t *rapid.T, pool []int, prefilled inbox) []job {
 	return jobs
 }
 
-// randomWriters lets two or three writers append what is drawn, in the order that is drawn, while entries are
-// deleted, writers crash, and outcomes are lost.
+// randomWriters lets two or three writers append what is drawn, in a drawn order. Meanwhile entries are deleted, writers crash, and
+// outcomes are lost.
 func (s suite) randomWriters(t *testing.T) {
 	t.Parallel()
 	stores, owner := s.sizes(t), owners()

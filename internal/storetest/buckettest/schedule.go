@@ -193,8 +193,8 @@ func (s *stage) check(t tester) error {
 	return nil
 }
 
-// redeliver delivers messages again, together and one by one, with stale hints and with the right one, and returns what is
-// wrong afterwards: they must all be there, once, and only the first time may have added any.
+// redeliver delivers messages again, together and one by one, with stale hints and with the right one. It returns what is wrong afterwards:
+// they must all be there, once, and only the first time may have added any.
 func (s *stage) redeliver(t tester, ns []int) error {
 	t.Helper()
 	return redeliverAll(t, []*stage{s}, ns)[0]

@@ -81,9 +81,9 @@ func (s *Seam) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket,
 }
 
 // Range implements bucket.Store.
-func (s *Seam) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
+func (s *Seam) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
 	return through(ctx, s, &Op{Method: "Range", Field: field}, func() ([][]bucket.Bucket, error) {
-		return s.Store.Range(ctx, spans, field)
+		return s.Store.Range(ctx, sections, field)
 	})
 }
 

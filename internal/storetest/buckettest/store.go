@@ -24,8 +24,8 @@ func (s suite) stored(t *testing.T) Harness {
 	return h
 }
 
-// pushConditions tries pushes on an inbox whose bucket 0 is full up to 500, whose bucket 1 has the floor 500 and
-// the ids from 510 to 980 in 48 slots.
+// pushConditions tries pushes on an inbox whose bucket 0 is full up to 500. Bucket 1 has the floor 500 and the ids from 510 to 980 in 48
+// slots.
 func (s suite) pushConditions(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -95,7 +95,7 @@ func (s suite) pushCreates(t *testing.T) {
 			test.push.Owner = owner
 			require.True(t, pushOne(t, store, test.push))
 			outline := bucket.Outline{Sequence: test.push.Sequence, Slots: len(test.push.Entries), Floor: test.push.Floor, Last: test.last}
-			buckets := read(t, store, bucket.Span{Owner: owner, Low: test.push.Sequence, High: math.MaxUint32}, bucket.AllFields)
+			buckets := read(t, store, bucket.Section{Owner: owner, Low: test.push.Sequence, High: math.MaxUint32}, bucket.AllFields)
 			require.Equal(t, []bucket.Bucket{{Owner: owner, Outline: outline, Entries: test.push.Entries}}, buckets)
 		})
 	}
@@ -247,7 +247,7 @@ func (s suite) ranges(t *testing.T) {
 		{"nothing between", 2, 1, 100, nil},
 		{"without a limit", 0, math.MaxUint32, 0, []uint32{2, 1, 0}},
 	} {
-		buckets := read(t, store, bucket.Span{Owner: owner, Low: test.low, High: test.high, Limit: test.limit}, bucket.AllFields)
+		buckets := read(t, store, bucket.Section{Owner: owner, Low: test.low, High: test.high, Limit: test.limit}, bucket.AllFields)
 		var got []uint32
 		for _, b := range buckets {
 			require.Equal(t, owner, b.Owner, test.name)
@@ -258,12 +258,12 @@ func (s suite) ranges(t *testing.T) {
 		}
 		require.Equal(t, test.want, got, test.name)
 	}
-	require.Empty(t, read(t, store, bucket.Span{Owner: "an", High: math.MaxUint32}, bucket.AllFields), "nobody else's buckets")
+	require.Empty(t, read(t, store, bucket.Section{Owner: "an", High: math.MaxUint32}, bucket.AllFields), "nobody else's buckets")
 }
 
 // late names the buckets above one into which a message below an id came late.
-func late(owner message.UserID, above uint32, id message.ID) bucket.Span {
-	return bucket.Span{Owner: owner, Low: math.MaxUint32, High: above, Late: id}
+func late(owner message.UserID, above uint32, id message.ID) bucket.Section {
+	return bucket.Section{Owner: owner, Low: math.MaxUint32, High: above, Late: id}
 }
 
 func (s suite) late(t *testing.T) {

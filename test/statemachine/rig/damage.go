@@ -158,13 +158,13 @@ func (s damagedInbox) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.
 	return s.Store.Heads(ctx, hints)
 }
 
-func (s damagedInbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
-	for _, span := range spans {
-		if err := s.damage.inbox(span.Owner); err != nil {
+func (s damagedInbox) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
+	for _, section := range sections {
+		if err := s.damage.inbox(section.Owner); err != nil {
 			return nil, err
 		}
 	}
-	buckets, err := s.Store.Range(ctx, spans, field)
+	buckets, err := s.Store.Range(ctx, sections, field)
 	for i := range buckets {
 		buckets[i] = s.damage.left(buckets[i])
 	}

@@ -317,8 +317,8 @@ func (s Inbox) Heads(ctx context.Context, hints []bucket.Head) ([]bucket.Bucket,
 }
 
 // Range implements bucket.Store.
-func (s Inbox) Range(ctx context.Context, spans []bucket.Span, field bucket.Field) ([][]bucket.Bucket, error) {
-	return through(ctx, "Range", func() ([][]bucket.Bucket, error) { return s.Store.Range(ctx, spans, field) })
+func (s Inbox) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
+	return through(ctx, "Range", func() ([][]bucket.Bucket, error) { return s.Store.Range(ctx, sections, field) })
 }
 
 // Empty implements bucket.Store.

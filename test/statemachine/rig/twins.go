@@ -95,7 +95,7 @@ func (r *Rig) State(ctx context.Context, t require.TestingT, user message.UserID
 
 // Buckets returns an inbox, the highest bucket first.
 func (r *Rig) Buckets(ctx context.Context, t require.TestingT, user message.UserID) []bucket.Bucket {
-	buckets, err := bucket.ReadSpan(ctx, r.Inbox, bucket.Span{Owner: user, High: math.MaxUint32}, bucket.AllFields)
+	buckets, err := bucket.ReadSection(ctx, r.Inbox, bucket.Section{Owner: user, High: math.MaxUint32}, bucket.AllFields)
 	require.NoError(t, err)
 	return buckets
 }
