@@ -24,25 +24,23 @@ const (
 
 // whole is a projection onto the parts of a bucket that are read with a field; nil is all of them.
 func whole(field bucket.Field) bson.D {
-	if field == bucket.AllFields {
-		return nil
-	}
 	projection := fields(fieldOwner, fieldSequence, fieldSlots, fieldDecl, fieldFloor, fieldLast, fieldLate, fieldStub)
-	if field == bucket.NoEntries {
-		return projection
-	}
-	projection = append(projection, bson.E{Key: fieldPurged, Value: 1})
 	names := []string{fieldEntryID, fieldDeleted, fieldExpired}
 	switch field {
+	case bucket.AllFields:
+		return nil
+	case bucket.NoEntries:
+		return projection
 	case bucket.FieldFrom:
 		names = append(names, fieldEntryFrom)
 	case bucket.FieldAttrs:
 		names = append(names, fieldEntryAttrs)
+	case bucket.NoFields:
 	}
 	for _, name := range names {
 		projection = append(projection, bson.E{Key: path(fieldEntries, name), Value: 1})
 	}
-	return projection
+	return append(projection, bson.E{Key: fieldPurged, Value: 1})
 }
 
 // withoutContents is a projection onto a bucket whose entries have no contents.

@@ -48,9 +48,11 @@ func EntryOf(m message.Message) Entry {
 type Field int
 
 const (
-	// AllFields stands for the whole contents. FieldFrom and FieldAttrs can be read alone.
+	// AllFields stands for the whole contents.
 	AllFields Field = iota
+	// FieldFrom is the sender alone.
 	FieldFrom
+	// FieldAttrs is the attributes alone.
 	FieldAttrs
 	// NoFields stands for entries without contents.
 	NoFields
