@@ -29,7 +29,7 @@ func (c Config) Recorded() Recorded {
 	return Recorded{
 		DormantAfter: c.DormantAfter, ClockTolerance: c.ClockTolerance, PublishSlack: c.PublishSlack, KeyTTL: c.Idempotency.TTL,
 		MaxAge: c.Retention.MaxAge, Newest: c.Retention.Newest,
-		// A configuration of an earlier release has no such key, and may remember idempotency keys for longer than the default.
+		// Whoever only makes keys last longer means that their messages do, too.
 		Canonical: max(c.Retention.Canonical, c.Idempotency.TTL),
 	}
 }

@@ -62,7 +62,7 @@ func TestRecordedWith(t *testing.T) {
 	}
 }
 
-// A configuration of an earlier release that remembers idempotency keys for long stays valid.
+// A configuration that only remembers idempotency keys for long keeps their messages, too.
 func TestLongKeysNeedNoCanonical(t *testing.T) {
 	t.Parallel()
 	c := config.Default()

@@ -230,29 +230,3 @@ func TestAKeyBeforeItsIdentity(t *testing.T) {
 	p.Clock.Advance(rig.Slack + time.Second)
 	require.Equal(t, []message.UserID{"joe"}, one(t, p.publish(t.Context(), to("key", "", "joe"))).To)
 }
-
-// A message from the future is published again as a redrive does, which knows only its users, and as its publisher does, who knows their
-// identities. Both publish the same message, in either order.
-func TestOneSuccessorOfAMessageToAnIdentity(t *testing.T) {
-	t.Parallel()
-	for _, repeatedFirst := range []bool{false, true} {
-		p := newPost(t)
-		p.give(t, "joe")
-		refused := p.publishAhead(t.Context(), time.Hour, to("key", "ann", "joe"))[0]
-		require.ErrorIs(t, refused.Err, publish.ErrAhead)
-		p.take(t, "joe")
-		redrive := to(publish.SuccessorKey(refused.Message.ID), "ann")
-		redrive.Draft.To = append(redrive.Draft.To, "joe")
-		requests := []publish.Request{redrive, to("key", "ann", "joe")}
-		if repeatedFirst {
-			slices.Reverse(requests)
-		}
-		first := one(t, p.publish(t.Context(), requests[0]))
-		require.NotEqual(t, refused.Message.ID, first.ID)
-		for range 2 {
-			for _, r := range requests {
-				require.Equal(t, first, one(t, p.publish(t.Context(), r)))
-			}
-		}
-	}
-}

@@ -18,10 +18,6 @@ const maxKeyBytes = 255
 // reserveConcurrency is how many keys one call reserves at the same time. Concurrent reservations share commits of the store.
 const reserveConcurrency = 64
 
-// SuccessorKey returns the idempotency key under which a message from the future is published again. No client can send such a key,
-// because an HTTP header holds no zero byte.
-func SuccessorKey(id message.ID) string { return "\x00successor of " + id.String() }
-
 // reserveAll reserves the idempotency keys of attempts. It returns the attempts without an error, which the caller then stores.
 func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attempt {
 	var group errgroup.Group
@@ -83,21 +79,4 @@ func (s *Service) rekey(ctx context.Context, a *attempt, id message.ID) error {
 	}
 	a.result.Message.ID = a.key.ID
 	return nil
-}
-
-// succeed gives a message from the future the id that is reserved for its successor, or reserves the given id. An older release may have
-// accepted the message. Then an operator may redrive its dead letter while its publisher repeats the request, and both have to publish
-// the same message.
-func (s *Service) succeed(ctx context.Context, a *attempt, old, id message.ID) error {
-	successor := a.key
-	// The operator's digest is that of the stored message, whose identities have become users.
-	successor.Key, successor.ID, successor.Digest = SuccessorKey(old), id, a.result.Message.Digest()
-	held, err := s.hold(ctx, successor, s.opts.Now())
-	if err != nil {
-		return err
-	}
-	if held.ID == id {
-		a.issued = id
-	}
-	return s.rekey(ctx, a, held.ID)
 }

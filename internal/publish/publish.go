@@ -223,7 +223,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 				Stringer("after", stored.StoredAt.Sub(stored.Sent())).Float64("behind_seconds", behind.Seconds()).
 				Msg("message was stored too late and is void: publishing it under a new id")
 		}
-		if a.result.Err = s.renew(ctx, a, stored); a.result.Err == nil {
+		if a.result.Err = s.renew(ctx, a); a.result.Err == nil {
 			again = append(again, a)
 		}
 	}
@@ -245,13 +245,10 @@ func (s *Service) logAhead(void []message.Stored) {
 }
 
 // renew gives a void message a new id.
-func (s *Service) renew(ctx context.Context, a *attempt, void message.Stored) error {
+func (s *Service) renew(ctx context.Context, a *attempt) error {
 	id, err := s.ids.Next()
 	if err != nil {
 		return err
-	}
-	if void.FromFuture() { // an earlier request reserved the id
-		return s.succeed(ctx, a, void.ID, id)
 	}
 	a.issued = id
 	if a.key.Key != "" {

@@ -537,26 +537,3 @@ func TestDeclaredAttributes(t *testing.T) {
 	require.Len(t, d.emitter.emitted, 4, "the repeat among them")
 	one(t, service.Publish(t.Context(), []publish.Request{draft("another", `{"total":2}`)})) // the refused request has reserved no key
 }
-
-// TestOneSuccessorOfAMessageFromTheFuture publishes a message from the future again as a redrive does, and as its publisher does by a
-// repeated request, in both orders. Both publish the same message.
-func TestOneSuccessorOfAMessageFromTheFuture(t *testing.T) {
-	t.Parallel()
-	for _, repeatedFirst := range []bool{false, true} {
-		d := newDesk(t)
-		refused := d.colleague(time.Hour).Publish(t.Context(), []publish.Request{request("key", "hello")})[0]
-		require.ErrorIs(t, refused.Err, publish.ErrAhead)
-		requests := []publish.Request{request(publish.SuccessorKey(refused.Message.ID), "hello"), request("key", "hello")}
-		if repeatedFirst {
-			slices.Reverse(requests)
-		}
-		first := one(t, d.Publish(t.Context(), requests[:1]))
-		require.NotEqual(t, refused.Message.ID, first.ID)
-		for range 2 {
-			for _, r := range requests {
-				require.Equal(t, first, one(t, d.Publish(t.Context(), []publish.Request{r})))
-			}
-		}
-		require.Equal(t, []message.ID{first.ID}, d.valid(t))
-	}
-}

@@ -229,7 +229,7 @@ func (a *attempt) sweep(ctx context.Context) error {
 		return err
 	}
 	// All skipped messages were visible before the mark was removed. Their times may be those of any clock.
-	// The begin is included: a worker of an older release may have left a message of that very millisecond.
+	// The begin is included: what was appended in that very millisecond is found again and not doubled.
 	stretch := bucket.Stretch{After: message.LastBefore(a.state.Sweep.From), Before: a.afterHorizon()}
 	recovered := int64(0)
 	if err := a.each(ctx, feed, stretch, func(entries []bucket.Entry) error {

@@ -46,7 +46,6 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Insert/of nothing does nothing", s.insertNothing)
 	t.Run("Get/by id alone", s.getByIDAlone)
 	t.Run("Get/of an unknown message", s.getUnknown)
-	t.Run("Get/of a message with more names than are allowed today", s.getManyNames)
 	t.Run("GetMany/in the order of refs", s.getMany)
 	t.Run("GetMany/of nothing", s.getManyOfNothing)
 	t.Run("ToFollowers/in both orders up to limit", s.toFollowersInOrder)
@@ -219,25 +218,6 @@ func (s messageSuite) insertNothing(t *testing.T) {
 	stamps, err := h.Messages.Insert(t.Context(), nil, messagetest.AnyTime)
 	require.NoError(t, err)
 	require.Empty(t, stamps)
-}
-
-// A store may hold messages of an older release, which allowed more names.
-func (s messageSuite) getManyNames(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	m := messagetest.Message(1, "ann")
-	for n := range message.MaxRecipients + 1 {
-		m.To = append(m.To, message.UserID(fmt.Sprintf("user-%06d", n)))
-	}
-	_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
-	require.NoError(t, err)
-	stored, err := h.Messages.Get(t.Context(), m.Ref())
-	require.NoError(t, err)
-	require.Equal(t, m, stored.Message)
-	last := m.To[message.MaxRecipients]
-	naming, err := h.Messages.Naming(t.Context(), last, message.ID{}, message.MaxID, message.OldestFirst, 2)
-	require.NoError(t, err)
-	require.Len(t, naming, 1)
 }
 
 func (s messageSuite) getByIDAlone(t *testing.T) {

@@ -193,7 +193,7 @@ type Seen struct {
 }
 
 // InboxMessage is a message in an inbox. To, ToCount, Audience and Topics are those of the published message. They are empty if it was removed
-// since, or the server is of an earlier release.
+// since.
 type InboxMessage struct {
 	ID   message.ID     `json:"id"`
 	From message.UserID `json:"from"`

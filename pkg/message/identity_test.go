@@ -19,7 +19,7 @@ func TestIdentitiesHideTheirValue(t *testing.T) {
 	}
 }
 
-// The digests of earlier releases stay as they were. With identities, no two different requests have the same.
+// Digests stay as they are. With identities, no two different requests have the same.
 func TestDigestsWithIdentities(t *testing.T) {
 	t.Parallel()
 	digest := func(m message.Message, identities ...string) string {

@@ -4,15 +4,14 @@ const (
 	// MaxRecipients is the greatest number of user ids in To of a new message. Larger audiences are followers.
 	MaxRecipients = 10_000
 	// MaxTextBytes is the greatest length of body and attributes together. So an entry has at most 128 KiB, of which 1 KiB is left
-	// to its ids and its content type, and 50 entries fit into a MongoDB document of 16 MiB.
+	// to its ids and its content type. The 64 entries of the largest bucket fit into a MongoDB document of 16 MiB.
 	MaxTextBytes = 127 << 10
 
 	// memoryOverhead is about the memory of a message besides its texts, with its places in the maps that hold it.
 	memoryOverhead = 512
 	// stringBytes is the memory of a string besides its bytes.
 	stringBytes = 16
-	// MaxMemory is the greatest Memory of a message with at most MaxRecipients and MaxTextBytes. A message of an older release may
-	// name more recipients, and take more.
+	// MaxMemory is the greatest Memory of a message with at most MaxRecipients and MaxTextBytes.
 	MaxMemory = memoryOverhead + 2*MaxUserIDBytes + maxContentTypeBytes + MaxTextBytes + MaxRecipients*(stringBytes+MaxUserIDBytes) +
 		MaxTopics*(stringBytes+MaxTopicSegments*(MaxSegmentBytes+1))
 )

@@ -75,7 +75,7 @@ func (s *suite) damaged() {
 		require.NoError(s.t, err)
 		for _, letter := range filed {
 			require.Equal(s.t, event.ReasonDamaged, letter.Reason)
-			require.False(s.t, s.Bus.Consumed(letter.Subject), "an older release does not redrive it")
+			require.False(s.t, s.Bus.Consumed(letter.Subject), "a redrive does not emit it")
 			d, err := event.DecodeDamaged(letter.Payload)
 			require.NoError(s.t, err)
 			all = append(all, d)
