@@ -25,15 +25,15 @@ func See(ctx context.Context, store userstate.Store, at time.Time, dormantAfter 
 	if err != nil {
 		return fmt.Errorf("see users: %w", err)
 	}
-	steps = steps[:0]
+	var again []userstate.Step
 	for _, s := range stepped {
 		if to := Seen(s.State.User, at, dormantAfter); !s.Applied {
 			next := s.State
 			next.LastViewed, next.Horizon = to.LastViewed, to.Horizon
-			steps = append(steps, userstate.Step{From: s.State, To: next})
+			again = append(again, userstate.Step{From: s.State, To: next})
 		}
 	}
-	if _, err := store.Step(ctx, steps); err != nil {
+	if _, err := store.Step(ctx, again); err != nil {
 		return fmt.Errorf("see users: %w", err)
 	}
 	return nil
