@@ -34,7 +34,7 @@ func appending() []mutation {
 			edits: []edit{
 				{appendGo, "	heads, err := a.store.Heads(ctx, hints)\n", `	early := make(map[message.UserID][]Bucket)
 	for _, h := range hints {
-		early[h.Owner], _ = ReadSpan(ctx, a.store, Span{Owner: h.Owner, High: 1 << 31}, NoFields)
+		early[h.Owner], _ = ReadSection(ctx, a.store, Section{Owner: h.Owner, High: 1 << 31}, NoFields)
 	}
 	heads, err := a.store.Heads(ctx, hints)
 `},
