@@ -222,9 +222,11 @@ func (r *reader) setMark(t tester, upTo int) {
 	require.NoError(t, err)
 	require.Equal(t, id(upTo), mark.UpTo)
 	mark.Gaps = len(r.absent.gaps)
-	for _, n := range r.absent.inGaps() {
-		if n <= upTo {
-			mark.Read++
+	for _, gap := range r.absent.gaps {
+		for _, n := range r.absent.missed {
+			if gap.holds(upTo) && gap.holds(n) && n <= upTo {
+				mark.InGap++
+			}
 		}
 	}
 	r.mark, r.upTo, r.seen = mark, upTo, map[int]bool{}
