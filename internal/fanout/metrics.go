@@ -27,7 +27,7 @@ const (
 // skipNames are the reasons as values of a metric's label.
 var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap", "damaged"}
 
-// skipReason returns why userstate.Rules.Deliver leaves a message, sent at the given time, to rehydration.
+// skipReason returns why userstate.State.Deliver leaves a message, sent at the given time, to rehydration.
 func skipReason(s userstate.State, sent time.Time) int {
 	switch {
 	case !s.Known():
