@@ -21,7 +21,7 @@ type RehydrateOptions struct {
 	// Missed are the numbers of messages published in the year of their absence. Each number is measured in a world of its own. The
 	// numbers of messages by each author have a Zipf distribution.
 	Missed []int
-	// Topics is the number of topics. Each message then has one of them, by a Zipf distribution of its own, and as many other users return who
+	// Topics is the number of topics. Each message then has one of them, by a Zipf distribution of its own. As many other users return who
 	// are subscribed to all Topics and follow no author. 0 means no topics and no such users.
 	Topics int
 }

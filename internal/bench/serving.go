@@ -120,8 +120,8 @@ func (e Env) Read(ctx context.Context, o ReadOptions) (_ Report, err error) {
 	return report, nil
 }
 
-// readInbox makes an inbox with n messages, and measures the newest page without a view, the same with one, a page between two times, a
-// login of an active user, and the first login of a day, which raises the user's horizon. Each is measured times over.
+// readInbox makes an inbox with n messages. It measures the newest page without a view and with one, and a page between two times. It also
+// measures a login of an active user, and the first login of a day, which raises the user's horizon. Each is measured times over.
 func (w *World) readInbox(ctx context.Context, n, pages int) ([]Figure, error) {
 	owner, daily := User("reader", n), Users(fmt.Sprintf("daily-%d", n), 0, pages)
 	now := w.Env.Now()

@@ -148,9 +148,9 @@ func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []m
 	return messages, missing, err
 }
 
-// CountToFollowers implements message.Store. The server counts, because a server may read all messages of a topic to find those in a window, and
-// pages would be windows. The index holds every field that counting the messages of authors needs, so a server that can answer from the index alone
-// reads no message, unless there are topics, too.
+// CountToFollowers implements message.Store. The server counts, because a server may read all messages of a topic to find those in a
+// window, and pages would be windows. The index holds every field that counting the messages of authors needs. So a server that can answer
+// from the index alone reads no message, unless there are topics, too.
 func (s *Messages) CountToFollowers(ctx context.Context, ranges []message.Range) (int64, error) {
 	count := int64(0)
 	var counted []bson.D // what each further query leaves out, because a message has several topics

@@ -103,8 +103,8 @@ func made(e follow.Edge, late bson.DateTime) mongo.Pipeline {
 	return unlessThere(operator("$mergeObjects", bson.A{"$$ROOT", revised(e, firstRevision(e.Spans), late)}))
 }
 
-// firstRevision returns the revision with which an edge is created. It is above all revisions of an edge between the same users that was
-// removed before, so that it replaces what may be left of that in following.
+// firstRevision returns the revision with which an edge is created. It is above all revisions of a removed edge between the same users: it
+// replaces what may be left of that in following.
 func firstRevision(spans []follow.Span) int64 {
 	const changesInMillisecond = 20 // bits
 	return spans[0].Since.UnixMilli() << changesInMillisecond

@@ -210,9 +210,9 @@ func (s *Edges) Followers(ctx context.Context, followee message.Source, partitio
 // Following implements follow.Store. A list from the beginning, from the first topic or from the first author, first completes the pending edges of the follower. That
 // query asks every shard, by an index that is nearly always empty.
 //
-// The order of the two queries matters. An edge is pending from its first write until its second write is done. If the first query
-// does not find an edge whose first write is done, its second write is done as well, so the second query finds the edge. In the
-// reverse order, an edge that the query of following does not find could be completed before the query of pending edges.
+// The order of the two queries matters. An edge is pending from its first write until its second write is done. If the first query does not
+// find an edge whose first write is done, its second write is done as well. So the second query finds the edge. In the reverse order, an
+// edge that the query of following does not find could be completed before the query of pending edges.
 //
 // A later page completes nothing. An edge that became pending after the first page belongs to a change that was made during the
 // list, and its span begins at most a minute earlier (late.go). A rehydration covers it: the sweep lists the edges again from the

@@ -151,8 +151,8 @@ func (s *Identities) lookAt(ctx context.Context, records []identity.Record, look
 	return err
 }
 
-// Confirm implements identity.Store. A number belongs to one identity, so that an update of all that have any of the keys and any of
-// the numbers confirms just the given records. If it found all of them, they need not be read.
+// Confirm implements identity.Store. A number belongs to one identity. So an update of all that have any of the keys and any of the numbers
+// confirms just the given records. If it found all of them, they need not be read.
 func (s *Identities) Confirm(ctx context.Context, records []identity.Record) ([]identity.Looked, error) {
 	numbers := make([]bson.ObjectID, len(records))
 	all := make([]int, len(records))

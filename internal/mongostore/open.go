@@ -84,8 +84,8 @@ type Options struct {
 	// Stamp returns the time with which messages are stamped when they are stored. If nil, the server's clock stamps them. It
 	// must be nil if several hosts publish.
 	Stamp func() time.Time
-	// KeyGrace is how long after its expiry the server removes an idempotency key that no publisher has removed, and how long it keeps the
-	// revision of a topic or an identity that was removed, to the second; 0 is DefaultKeyGrace. The server uses its own clock, so a test with
+	// KeyGrace is how long after its expiry the server removes an idempotency key that no publisher has removed. So long it also keeps the
+	// revision of a removed topic or identity. It is whole seconds; 0 is DefaultKeyGrace. The server uses its own clock, so a test with
 	// another Now sets a long KeyGrace. The value is fixed when the database is initialized.
 	KeyGrace time.Duration
 	// Logger receives warnings for the operator.

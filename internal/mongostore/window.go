@@ -28,8 +28,8 @@ func (w window) length(now message.ID) time.Duration {
 	return max(time.Millisecond, least(w.to, now).Time().Sub(w.from.Time()))
 }
 
-// filter adds the bounds of the window to a filter. It leaves out a bound that excludes nothing, because DocumentDB applies two bounds only after it
-// has read all matches of an index of an array, and one at once.
+// filter adds the bounds of the window to a filter. It leaves out a bound that excludes nothing: in an index of an array, DocumentDB
+// applies one bound at once, but two only after it has read all matches.
 func (w window) filter(filter bson.D) bson.D {
 	bounds := bson.D{{Key: "$gte", Value: uuid(w.from)}}
 	if w.to.Less(message.MaxID) {

@@ -4,12 +4,11 @@
 // order to write holds stripes of a lock table. The user, edge or message of the call selects the stripes. So no two such calls
 // interleave their reads and writes.
 //
-// If a contract calls a write durable, it is synced to the write-ahead log before the call returns. The call does not hold
-// locks during the sync. It applies the batch under the locks, which makes it visible, and waits for the sync outside, so that
-// Pebble syncs the batches of many callers at once. The log is one sequence: the data that a call has read stands in it before
-// the data that the call writes. After a crash, a write that survives has all earlier writes with it. One case needs more. A
-// call may find its result already in place, written by another caller that still waits for the sync. Such a call waits for a
-// sync of its own (see DB.barrier).
+// If a contract calls a write durable, it is synced to the write-ahead log before the call returns. The call does not hold locks during the
+// sync. It applies the batch under the locks, which makes it visible. It waits for the sync outside, so that Pebble syncs the batches of
+// many callers at once. The log is one sequence: the data that a call has read stands in it before the data that the call writes. After a
+// crash, a write that survives has all earlier writes with it. One case needs more. A call may find its result already in place, written by
+// another caller that still waits for the sync. Such a call waits for a sync of its own (see DB.barrier).
 //
 // Some contracts allow a write to be lost together with all later writes: pushes before Persist, and lazy steps. The store does
 // not sync them. The order of the log is enough. So a fan-out syncs once for each batch, when it records its progress. A

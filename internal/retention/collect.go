@@ -78,9 +78,9 @@ func (w *Walker) remove(ctx context.Context, what string, remove func(context.Co
 
 // collectMessages removes messages that have expired for all users, and for whose deliveries no process works any more.
 //
-// A message goes if it is at or below the low-water mark, if it is older than it must be kept, if its idempotency key has expired, and if its
-// fan-out had ended before the round began that proved the mark: so no delivery came after that round had passed a user. A void message has no
-// deliveries.
+// Four things must hold. The message is at or below the low-water mark. It is older than it must be kept. Its idempotency key has expired.
+// Its fan-out had ended before the round began that proved the mark: so no delivery came after that round had passed a user. A void message
+// has no deliveries.
 func (w *Walker) collectMessages(ctx context.Context, r Round) (removed int, err error) {
 	for after := (message.ID{}); ; {
 		upTo := w.removable(r)

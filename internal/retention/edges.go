@@ -22,7 +22,7 @@ type edgeWalk struct {
 // collectEdges removes edges that had ended before all messages that have not expired for all users. They are needed for as long as messages do
 // not expire by age, because an older message may then be looked for at any time.
 //
-// A process may carry out a change that it has begun for as long as the clock tolerance, so an edge has to have ended twice that long ago.
+// A process may carry out a change that it has begun for as long as the clock tolerance. So an edge has to have ended twice that long ago.
 func (w *Walker) collectEdges(ctx context.Context, r Round) {
 	w.remove(ctx, edges, func(ctx context.Context) (int, error) { return w.removeEdges(ctx, r) })
 }

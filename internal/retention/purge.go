@@ -23,7 +23,7 @@ type Purger struct {
 	Raised func(message.UserID)
 }
 
-// Raise raises a user's purge point to an id, which is the last possible one of a millisecond, and returns the state afterwards and how many
+// Raise raises a user's purge point to an id, the last possible one of a millisecond. It returns the state afterwards, and how many
 // messages have expired by it. It starts from a state that the caller has read. A purge point that is as high already stays, and nothing
 // expires. Raise is idempotent, and writes one record, durably unless Lazy is set.
 //

@@ -64,8 +64,8 @@ func (w *Walker) Serve(intake, _ context.Context) {
 	workers.Wait()
 }
 
-// take takes a worker's share of the users who wait, so that the others are not idle, in addition to one who was taken and counts among them.
-// A user who is added afterwards waits again.
+// take takes a worker's share of the users who wait, beside one who was taken and counts among them. It leaves the others their shares. A
+// user who is added afterwards waits again.
 func (q *queue) take(user message.UserID, workers int) map[message.UserID]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -111,8 +111,8 @@ func (s messageSuite) toTopics(t *testing.T) {
 	require.Equal(t, series(1, 2, 4, 6), ids(left))
 }
 
-// countsManyOfTopics counts more messages of topics than a store reads at a time, some of which are void, some of two topics, and some in the
-// range of their author.
+// countsManyOfTopics counts more messages of topics than a store reads at a time. Some are void, some of two topics, some in the range of
+// their author.
 func (s messageSuite) countsManyOfTopics(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)

@@ -42,8 +42,8 @@ func (s State) OweFrom(from, now time.Time) (State, bool) {
 func untaken(since time.Time) Lease { return Lease{Until: time.UnixMilli(0).UTC(), Since: since} }
 
 // Owe makes sure that the gaps of each state are counted again. A worker that leaves a message to a gap calls Owe before the message counts
-// as handled, because the gap may have been counted before the message became visible. The worker passes the states by which it decided.
-// They must have been read after the message was stored, and each user may occur once. lazy is that of Step.
+// as handled: the gap may have been counted before the message became visible. The worker passes the states by which it decided. They must
+// have been read after the message was stored, and each user may occur once. lazy is that of Step.
 func Owe(ctx context.Context, store Store, states []State, now time.Time, lazy bool) error {
 	for len(states) > 0 {
 		var steps []Step

@@ -26,8 +26,8 @@ type Options struct {
 	Body int
 }
 
-// Batches writes n records of an entry's size, in the order of their owners, in batches of 1,000 from two goroutines, each batch
-// synced, and returns how many it wrote a second.
+// Batches writes n records of an entry's size in the order of their owners. Two goroutines write batches of 1,000, each synced. It returns
+// how many records it wrote a second.
 func Batches(opts Options, n int) (rate float64, err error) {
 	const writers, together = 2, 1000
 	return measure(opts, n, func(db *pebble.DB) error {
@@ -56,8 +56,8 @@ func Batches(opts Options, n int) (rate float64, err error) {
 	})
 }
 
-// Syncs writes n records of an entry's size from so many goroutines, each record in a synced commit of its own, and returns how
-// many it wrote a second.
+// Syncs writes n records of an entry's size from so many goroutines, each in a synced commit of its own. It returns how many it wrote a
+// second.
 func Syncs(opts Options, n, writers int) (rate float64, err error) {
 	return measure(opts, n, func(db *pebble.DB) error {
 		value := make([]byte, header+opts.Body)
