@@ -1,6 +1,7 @@
 package mongostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,18 +39,22 @@ func (c collection) call(ctx context.Context, doing string, operation func(conte
 }
 
 // call runs an idempotent operation within Options.Timeout. It repeats the operation after an error that may pass. The
-// operation must return an error if any part of it failed.
+// operation must return an error if any part of it failed. If time runs out, the error is the last one that a server has answered.
 func (db *DB) call(ctx context.Context, doing string, operation func(context.Context) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, longestPause
 	return db.within(ctx, doing, func(ctx context.Context) error {
+		var answer error
 		for {
 			err := operation(ctx)
 			if err == nil || permanent(err) {
 				return err
 			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				answer = err
+			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("no success within %v: %w", db.opts.Timeout, err)
+				return fmt.Errorf("no success within %v: %w", db.opts.Timeout, cmp.Or(answer, err))
 			}
 			next := pauses.NextBackOff()
 			db.opts.Logger.Debug().Err(err).Str("work", doing).Stringer("again_in", next.Round(time.Millisecond)).Msg("database operation failed: trying again")

@@ -40,9 +40,11 @@ var scattering = map[string]string{
 	"publish_keys find expires":       "publishers remove what has expired, anywhere, once a minute",
 }
 
-// watch sees to it that every command to a sharded collection names its shard key, or is listed.
+// watch sees to it that every command to a sharded collection names its shard key, or is listed, and that no document has a key twice, which
+// MongoDB refuses.
 type watch struct {
 	mu        sync.Mutex
+	doubled   []string
 	unlisted  []string
 	scattered map[string]bool
 }
@@ -54,6 +56,7 @@ func watched(tb testing.TB) (*event.CommandMonitor, *watch) {
 	tb.Cleanup(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		assert.Empty(tb, w.doubled, "these documents have a key twice")
 		assert.Empty(tb, w.unlisted, "these commands leave out the shard key: name it, or list them as scattering")
 	})
 	keys := mongostore.ShardKeys()
@@ -61,6 +64,11 @@ func watched(tb testing.TB) (*event.CommandMonitor, *watch) {
 }
 
 func (w *watch) see(keys map[string]bson.D, command bson.Raw) {
+	if path := keyTwice(command); path != "" {
+		w.mu.Lock()
+		w.doubled = append(w.doubled, path)
+		w.mu.Unlock()
+	}
 	for _, missing := range untargeted(keys, command) {
 		w.mu.Lock()
 		if _, ok := scattering[missing]; ok {
@@ -70,6 +78,30 @@ func (w *watch) see(keys map[string]bson.D, command bson.Raw) {
 		}
 		w.mu.Unlock()
 	}
+}
+
+// keyTwice returns the path of a key that a document has twice, at any depth, or "".
+func keyTwice(document bson.Raw) string {
+	elements, err := document.Elements()
+	if err != nil {
+		return ""
+	}
+	seen := make(map[string]bool)
+	for _, e := range elements {
+		if seen[e.Key()] {
+			return e.Key()
+		}
+		seen[e.Key()] = true
+		within, ok := e.Value().DocumentOK()
+		if !ok {
+			array, _ := e.Value().ArrayOK()
+			within = bson.Raw(array)
+		}
+		if path := keyTwice(within); path != "" {
+			return e.Key() + "." + path
+		}
+	}
+	return ""
 }
 
 // untargeted returns the operations of a command whose filters do not say which shard to ask.
