@@ -207,7 +207,7 @@ func explained(t *testing.T, database *mongo.Database, collection string, comman
 	default:
 		query = nil
 		for _, e := range elements {
-			if name := e.Key(); !strings.HasPrefix(name, "$") && name != "lsid" && name != "maxTimeMS" {
+			if name := e.Key(); !strings.HasPrefix(name, "$") && name != "lsid" && name != "maxTimeMS" && name != "readConcern" {
 				query = append(query, bson.E{Key: name, Value: e.Value()})
 			}
 		}

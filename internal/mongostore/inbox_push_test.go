@@ -265,7 +265,7 @@ func TestBlankWithBadReplies(t *testing.T) {
 		const deleted, lost = 3, 6
 		require.NoError(t, direct.Delete(ctx, "ann", 0, ids[deleted]))
 		ids[lost] = message.ID{}
-		_, err = documents.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "entries.6", Value: 1}}}})
+		_, err = documents.UpdateMany(ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "entries.6", Value: 1}}}})
 		require.NoError(t, err)
 		for slot, id := range ids {
 			require.NoError(t, inbox.Blank(ctx, "ann", 0, slot, id), "slot %d", slot)

@@ -36,8 +36,8 @@ const (
 
 	// DefaultKeyGrace is long, because running publishers remove expired keys themselves.
 	DefaultKeyGrace = 24 * time.Hour
-	// MaxKeyGrace is the longest time that servers accept.
-	MaxKeyGrace = (1<<31 - 1) * time.Second
+	// MaxKeyGrace is below the seconds since 1970, which MongoDB demands of an index that removes documents.
+	MaxKeyGrace = 50 * 365 * 24 * time.Hour
 
 	// MaxBulkOperations is how many updates every server accepts in one command. MongoDB accepts 100,000. DocumentDB claims the
 	// same limit but accepts fewer.
