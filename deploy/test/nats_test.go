@@ -62,7 +62,7 @@ func TestNATSCluster(t *testing.T) {
 		require.Equal(t, 3, info.Config.Replicas, info.Config.Name)
 		require.Len(t, info.Cluster.Replicas, 2, info.Config.Name)
 	}
-	require.Equal(t, 5, streams)
+	require.Equal(t, 4, streams)
 
 	cluster[0].Shutdown()
 	cluster[0].WaitForShutdown()

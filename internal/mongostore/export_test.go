@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fanmail/fanmail/internal/storemetrics"
 )
 
 // ShardKeys returns the shard key of each collection that has one.
@@ -29,6 +31,12 @@ func Latest(ctx context.Context, opts Options) (time.Time, error) {
 	opts, err := opts.withDefaults()
 	db := &DB{opts: opts}
 	return timeOf(db.latest(ctx)), err
+}
+
+// Call runs an operation within a time as the stores do, without a server.
+func Call(ctx context.Context, timeout time.Duration, operation func(context.Context) error) error {
+	db := &DB{opts: Options{Timeout: timeout, Now: time.Now}, metrics: storemetrics.New(nil, time.Now)}
+	return db.call(ctx, "work", operation)
 }
 
 // Permanent reports whether repeating what failed cannot help.

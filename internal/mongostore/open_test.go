@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -170,6 +171,24 @@ fanmail_store_errors_total{operation="connect"} 0
 fanmail_store_errors_total{operation="get a message in messages"} 1
 fanmail_store_errors_total{operation="ping"} 1
 `), "fanmail_store_errors_total"))
+}
+
+// TestTheLastAnswerIsReported has a server that answers once, and then nothing until time is up.
+func TestTheLastAnswerIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answered := false
+		err := mongostore.Call(t.Context(), time.Minute, func(ctx context.Context) error {
+			if !answered {
+				answered = true
+				return mongo.CommandError{Code: 189, Message: "the primary has stepped down"}
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, mongostore.ErrUnavailable)
+		require.ErrorContains(t, err, "the primary has stepped down")
+	})
 }
 
 func TestWhatPasses(t *testing.T) {
