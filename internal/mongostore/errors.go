@@ -36,12 +36,8 @@ var (
 
 // Codes of refusals that the code tells from others.
 const (
-	codeBadValue           = 2
-	codeInvalidIDField     = 53
-	codeDocumentTooLarge   = 10334
-	codeUpdateTooLarge     = 17419
-	codeUpsertTooLarge     = 17420
-	codeTooLargeDocumentDB = 285999133
+	codeBadValue       = 2
+	codeInvalidIDField = 53
 )
 
 // passingCodes are the codes of errors that may pass. All other answers of a server are final: a repetition would hide the reason until its
@@ -96,11 +92,6 @@ var passingLabels = []string{"RetryableWriteError", "TransientTransactionError",
 
 // duplicate reports whether a unique key refused a write.
 func duplicate(err error) bool { return mongo.IsDuplicateKeyError(err) }
-
-// tooLarge reports whether a write was refused because its document would exceed the size limit of documents.
-func tooLarge(err error) bool {
-	return hasCode(err, codeDocumentTooLarge, codeUpdateTooLarge, codeUpsertTooLarge, codeTooLargeDocumentDB)
-}
 
 // permanent reports whether repeating a failed operation cannot help. An answer of a server may pass if passingCodes or passingLabels say so;
 // any other error may pass unless it is listed here: the network failed, or time is up.
