@@ -12,8 +12,7 @@
 //	append.go      looks up the recipients and appends the messages to their inboxes
 //	concluded.go   leaves messages alone whose plan has ended
 //	resume.go      routes messages again whose fan-out has stopped
-//	headstart.go   emits head starts of routed messages
-//	first.go       delivers head starts, beside the scan
+//	headstart.go   delivers head starts of routed messages, beside the scan
 //	deadletter.go  takes tasks and events that cannot succeed out of the way
 //
 // # A batch
