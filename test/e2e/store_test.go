@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
-	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -82,24 +81,29 @@ type stores struct {
 // left opens the data of stopped servers for a test. No process changes it meanwhile.
 func (w *world) left(ctx context.Context, look func(stores)) {
 	w.Helper()
-	partitions := partition.DefaultCount
-	if text := w.site.Settings["partitions"]; text != "" {
-		var err error
-		partitions, err = strconv.Atoi(text)
-		require.NoError(w, err)
-	}
 	if w.on != embedded {
-		w.leftInDatabase(ctx, partitions, look)
+		w.leftInDatabase(ctx, look)
 	} else {
-		w.leftInFolder(ctx, partitions, look)
+		w.leftInFolder(ctx, look)
 	}
 }
 
-func (w *world) leftInDatabase(ctx context.Context, partitions int, look func(stores)) {
+// setting returns a setting of the site that is a number, or 0 for the default.
+func (w *world) setting(key string) (n int) {
+	w.Helper()
+	if text := w.site.Settings[key]; text != "" {
+		var err error
+		n, err = strconv.Atoi(text)
+		require.NoError(w, err)
+	}
+	return n
+}
+
+func (w *world) leftInDatabase(ctx context.Context, look func(stores)) {
 	w.Helper()
 	db, err := mongostore.Open(ctx, mongostore.Options{
 		URI: w.site.Settings["mongodb.uri"], Database: w.site.Settings["mongodb.database"],
-		Partitions: partitions, Timeout: time.Minute, Now: time.Now, Logger: zerolog.Nop(),
+		Partitions: w.setting("partitions"), BucketSize: w.setting("inbox.bucket_size"), Timeout: time.Minute, Now: time.Now, Logger: zerolog.Nop(),
 	})
 	require.NoError(w, err)
 	defer func() { require.NoError(w, db.Close()) }()
@@ -107,13 +111,15 @@ func (w *world) leftInDatabase(ctx context.Context, partitions int, look func(st
 }
 
 // leftInFolder opens a copy of the folder, so that the next server finds the folder unchanged.
-func (w *world) leftInFolder(ctx context.Context, partitions int, look func(stores)) {
+func (w *world) leftInFolder(ctx context.Context, look func(stores)) {
 	w.Helper()
 	dir, err := os.MkdirTemp(w.dir, "left-")
 	require.NoError(w, err)
 	defer func() { require.NoError(w, os.RemoveAll(dir)) }()
 	require.NoError(w, os.CopyFS(dir, os.DirFS(filepath.Join(w.site.Data, "store"))))
-	db, err := pebblestore.Open(ctx, dir, pebblestore.Options{Partitions: partitions, Now: time.Now, Logger: zerolog.Nop()})
+	db, err := pebblestore.Open(ctx, dir, pebblestore.Options{
+		Partitions: w.setting("partitions"), BucketSize: w.setting("inbox.bucket_size"), Now: time.Now, Logger: zerolog.Nop(),
+	})
 	require.NoError(w, err)
 	defer func() { require.NoError(w, db.Close()) }()
 	look(stores{db.Messages(), db.Progress(), db.Users(), db.Inbox()})
