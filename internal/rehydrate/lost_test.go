@@ -415,7 +415,7 @@ func TestHorizonToTheMillisecond(t *testing.T) {
 	w := newWorld(t)
 	for _, after := range []time.Duration{-time.Millisecond, 0, time.Millisecond, 2 * time.Millisecond} {
 		for _, late := range []bool{false, true} {
-			horizon := w.State(t.Context(), t, "ann").LastViewed.Add(rig.DormantAfter)
+			horizon := w.State(t.Context(), t, "ann").Horizon
 			w.Clock.Advance(horizon.Sub(w.now()))
 			m := w.store(t, horizon.Add(after))
 			w.Clock.Advance(2 * rig.Slack)

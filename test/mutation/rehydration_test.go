@@ -69,7 +69,10 @@ func rehydrating() []mutation {
 		},
 		{
 			name: "neither side takes the horizon", trap: "messages of that very millisecond: lost",
-			edits: []edit{{stateGo, "if sent.After(s.Horizon) ||", "if !sent.Before(s.Horizon) ||"}},
+			edits: []edit{ // the sweep would find them, too
+				{stateGo, "if sent.After(s.Horizon) ||", "if !sent.Before(s.Horizon) ||"},
+				{rebuildGo, "message.LastBefore(a.state.Sweep.From)", "message.LastBefore(a.state.Sweep.From.Add(time.Millisecond))"},
+			},
 			pkg:   rehydration, run: "^TestHorizonToTheMillisecond$",
 		},
 		{
