@@ -73,7 +73,7 @@ func rehydrating() []mutation {
 				{stateGo, "if sent.After(s.Horizon) ||", "if !sent.Before(s.Horizon) ||"},
 				{rebuildGo, "message.LastBefore(a.state.Sweep.From)", "message.LastBefore(a.state.Sweep.From.Add(time.Millisecond))"},
 			},
-			pkg:   rehydration, run: "^TestHorizonToTheMillisecond$",
+			pkg: rehydration, run: "^TestHorizonToTheMillisecond$",
 		},
 		{
 			name: "skipping by a stale read", trap: "whoever has come back since is skipped: lost",
